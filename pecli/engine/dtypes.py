@@ -1,0 +1,55 @@
+"""The floating dtypes that tables come in, by name.
+
+NumPy has no bfloat16 of its own; `ml_dtypes` lends it one and is imported only when a bfloat16 array is made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import DTypeLike
+
+
+@dataclass(frozen=True)
+class FloatKind:
+    """What rounding needs to know of a dtype."""
+
+    name: str
+    significand: int  #: bits of precision, the leading one included
+    bits: int  #: bits of storage
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        FloatKind("float64", 53, 64),
+        FloatKind("float32", 24, 32),
+        FloatKind("float16", 11, 16),
+        FloatKind("bfloat16", 8, 16),
+    )
+}
+
+
+def numpy_dtype(name: str) -> np.dtype[np.generic]:
+    """The NumPy dtype of that name.
+
+    >>> numpy_dtype("float16")
+    dtype('float16')
+    """
+    import numpy as np
+
+    if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, name))
+    return np.dtype(name)
+
+
+def dtype_name(dtype: DTypeLike) -> str:
+    """The name under which pecli speaks of a NumPy dtype."""
+    import numpy as np
+
+    return np.dtype(dtype).name

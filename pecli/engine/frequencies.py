@@ -1,0 +1,69 @@
+"""Geometric frequencies, exact: from a base to waves.
+
+Frequencies are radians per position, as integers over 2**bits. What a scaling does to them, or to the amplitude, happens between
+`geometric` and `waves`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from pecli.engine import fixed
+from pecli.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pecli.engine.phases import Waves
+
+HIGHEST = 2.0**64
+"""Frequencies stay below this, so that a base below 1 has a limit that makes sense."""
+
+_AMPLITUDE_BITS = 200
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """Radians per position, each an integer over 2**bits."""
+
+    values: tuple[int, ...]
+    bits: int
+
+    def floats(self) -> list[float]:
+        """As float64, each rounded once."""
+        return [value / (1 << self.bits) for value in self.values]
+
+
+def check_base(base: float, largest_exponent: float, scale: float = 1.0) -> None:
+    """A base below 1 makes frequencies that grow; they have to stay below HIGHEST."""
+    if max(0.0, -largest_exponent * math.log2(base)) + math.log2(scale) >= math.log2(HIGHEST):
+        at_fault = ("scale", scale) if base >= 1 else ("base", base)
+        raise ParameterError(at_fault[0], f"{at_fault[1]:g}", "frequencies must stay below 2^64 radians a position")
+
+
+def geometric(base: float, denominator: Fraction, count: int, scale: float = 1.0) -> Frequencies:
+    """base ** (−i / denominator) for i = 0 … count − 1, precise enough for positions times `scale`."""
+    from pecli.engine.phases import bits_for
+
+    steps = float(min((count - 1) / denominator, 10**6)) if count > 1 else 0.0
+    smallest = 2.0 ** max(-1074.0, -steps * math.log2(base)) if base > 1 else 1.0
+    bits = bits_for(smallest) + 64 + max(0, math.frexp(scale)[1])
+    values = [1 << bits]
+    if count > 1:
+        ratio = fixed.power(Fraction(base), -1 / denominator, bits)
+        for _ in range(count - 1):
+            values.append(values[-1] * ratio >> bits)
+    return Frequencies(tuple(values), bits)
+
+
+def waves(frequencies: Frequencies, *, scale: float = 1.0, amplitude: Fraction | float = 1.0) -> Waves:
+    """The waves with these frequencies over positions times `scale`."""
+    from pecli.engine.phases import Waves, bits_for
+
+    smallest = min((value for value in frequencies.values if value), default=1) / (1 << frequencies.bits)
+    bits = bits_for(smallest * scale / 8)
+    numerator, denominator = scale.as_integer_ratio()
+    turn = 2 * fixed.pi(frequencies.bits) * denominator
+    turns = tuple(((value * numerator) << bits) // turn for value in frequencies.values)
+    return Waves(turns, bits, fixed.fixed(Fraction(amplitude), _AMPLITUDE_BITS), _AMPLITUDE_BITS)

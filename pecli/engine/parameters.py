@@ -1,0 +1,156 @@
+"""What a parameter is: its rule, its help, and the one wording of the error when the rule is broken.
+
+A scheme annotates its fields with these; the library checks values with them, the command line parses text with them.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pecli.errors import KindError, ParameterError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """The rule and help of one parameter.
+
+    `default` stands for a value that was not given; where a scheme's own field has a default, that one counts.
+    """
+
+    help: str
+    default: Any = None
+    aliases: tuple[str, ...] = ()
+    metavar: str = ""
+
+    def parse(self, name: str, text: str) -> Any:
+        """The value that a text stands for."""
+        raise NotImplementedError(type(self).__name__)
+
+    def check(self, name: str, value: Any) -> Any:
+        """The value itself, in its proper type; ParameterError where it breaks the rule."""
+        raise NotImplementedError(type(self).__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Whole(Parameter):
+    """A whole number from low to high."""
+
+    low: int = 1
+    high: int = 2**40
+    even: bool = False
+    metavar: str = "INTEGER"
+
+    @property
+    def rule(self) -> str:
+        kind = "an even whole number" if self.even else "a whole number"
+        return f"it must be {kind} from {self.low} to {_power(self.high)}"
+
+    def parse(self, name: str, text: str) -> int:
+        if len(text) > 40:  # longer than any number that could pass, and int() is slow on very long ones
+            raise ParameterError(name, f"{text[:37]}…", self.rule)
+        try:
+            return self.check(name, int(text))
+        except ValueError as problem:
+            if isinstance(problem, ParameterError):
+                raise
+            raise ParameterError(name, repr(text), self.rule) from None
+
+    def check(self, name: str, value: Any) -> int:
+        try:
+            number = operator.index(value)
+        except TypeError:
+            raise KindError(name, repr(value), self.rule) from None
+        if isinstance(value, bool):
+            raise KindError(name, repr(value), self.rule)
+        if not self.low <= number <= self.high or (self.even and number % 2):
+            raise ParameterError(name, number, self.rule)
+        return number
+
+
+def _power(number: int) -> str:
+    """Large limits read better as powers of two."""
+    for value, less in ((number, ""), (number + 1, " − 1")):
+        if value > 10**6 and value & (value - 1) == 0:
+            return f"2^{value.bit_length() - 1}{less}"
+    return f"{number:,}" if number >= 10**4 else str(number)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Real(Parameter):
+    """A finite number, within limits if there are any."""
+
+    above: float | None = None
+    up_to: float = math.inf
+    metavar: str = "NUMBER"
+
+    @property
+    def rule(self) -> str:
+        limits = [] if self.above is None else [f"above {self.above:g}"]
+        if self.up_to < math.inf:
+            limits.append(f"up to {self.up_to:g}")
+        return " ".join(["it must be a finite number", ", ".join(limits)]).rstrip()
+
+    def parse(self, name: str, text: str) -> float:
+        try:
+            return self.check(name, float(text))
+        except ValueError as problem:
+            if isinstance(problem, ParameterError):
+                raise
+            raise ParameterError(name, repr(text[:40]), self.rule) from None
+
+    def check(self, name: str, value: Any) -> float:
+        if isinstance(value, (bool, str, bytes)):
+            raise KindError(name, repr(value), self.rule)
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        except (TypeError, ValueError):
+            raise KindError(name, repr(value), self.rule) from None
+        above = self.above is None or number > self.above
+        if not math.isfinite(number) or not above or number > self.up_to:
+            raise ParameterError(name, f"{number:g}", self.rule)
+        return number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice(Parameter):
+    """One of a few words."""
+
+    options: tuple[str, ...] = ()
+
+    @property
+    def rule(self) -> str:
+        return f"it must be one of {', '.join(self.options)}"
+
+    def parse(self, name: str, text: str) -> str:
+        return self.check(name, text)
+
+    def check(self, name: str, value: Any) -> str:
+        if value not in self.options:
+            raise ParameterError(name, repr(value), self.rule, nearest(str(value), self.options))
+        return str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flag(Parameter):
+    """Yes or no."""
+
+    rule = "it must be true or false"
+
+    def check(self, name: str, value: Any) -> bool:
+        if value is not True and value is not False:
+            raise KindError(name, repr(value), self.rule)
+        return value
+
+
+def nearest(word: str, options: Iterable[str], show: Callable[[str], str] = repr) -> str:
+    """Advice for a mistyped word: «did you mean 'halves'?», or nothing where no option is close."""
+    from difflib import get_close_matches
+
+    matches = get_close_matches(word, list(options), 1, 0.6)
+    return f"did you mean {show(matches[0])}?" if matches else ""

@@ -1,0 +1,88 @@
+"""One rounding from a value to the output dtype, to nearest, ties to even."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pecli.engine.doubled import Doubled, Floats
+from pecli.engine.dtypes import KINDS, numpy_dtype
+
+
+def round_to(values: Floats, dtype: str) -> NDArray[np.generic]:
+    """float64 values in the named dtype, each rounded once.
+
+    >>> float(round_to(np.array([1 + 2**-8 + 2**-40]), "bfloat16")[0])
+    1.0078125
+    """
+    if dtype == "bfloat16":
+        return _bfloat16_bits(values).view(numpy_dtype(dtype))
+    with np.errstate(over="ignore"):
+        return values.astype(numpy_dtype(dtype))
+
+
+def _bfloat16_bits(values: Floats) -> NDArray[np.uint16]:
+    """Going through float32 would round twice: the first step rounds to odd instead, which the second cannot mistake for a tie."""
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32)
+    back = single.astype(np.float64)
+    bits = single.view(np.uint32)
+    inexact = (back != values) & np.isfinite(values)
+    bits = np.where(inexact, (bits - (np.abs(back) > np.abs(values))) | 1, bits).astype(np.uint32)
+    rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
+    quiet = ((bits >> np.uint32(16)) | np.uint32(0x40)).astype(np.uint16)
+    return np.where(np.isnan(values), quiet, rounded)
+
+
+def round_doubled(values: Doubled, dtype: str) -> NDArray[np.generic]:
+    """Values of 106 bits in the named dtype, each rounded once."""
+    hi, lo = np.broadcast_arrays(np.asarray(values.hi), np.asarray(values.lo))
+    if dtype == "float64":
+        return np.array(hi)
+    bits = np.array(hi).view(np.int64)
+    toward_zero = (lo != 0) & (np.signbit(lo) != np.signbit(hi))
+    odd = np.where(lo != 0, (bits - toward_zero) | 1, bits)
+    return round_to(odd.view(np.float64), dtype)
+
+
+def differ(a: NDArray[np.generic], b: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """Where two arrays of one dtype differ in their bits."""
+    unsigned = f"u{a.dtype.itemsize}"
+    return np.asarray(a.view(unsigned) != b.view(unsigned))
+
+
+def undecided(values: Doubled, error: Floats, dtype: str) -> NDArray[np.bool_]:
+    """Where an error of that size leaves open which way a value rounds."""
+    if dtype == "float64":
+        return np.asarray(values.hi + (values.lo - error) != values.hi + (values.lo + error))
+    below = _normalised(values.hi, values.lo - error)
+    above = _normalised(values.hi, values.lo + error)
+    return differ(round_doubled(below, dtype), round_doubled(above, dtype))
+
+
+def _normalised(hi: Floats, lo: Floats) -> Doubled:
+    total = hi + lo
+    return Doubled(total, lo - (total - hi))
+
+
+def round_fixed(value: int, bits: int, dtype: str) -> float:
+    """The fixed-point number value / 2**bits in the named dtype, rounded once, as a Python float."""
+    if value == 0:
+        return 0.0
+    if dtype == "float64":
+        return value / (1 << bits)
+    spare = abs(value).bit_length() - 53
+    if spare > 0:  # round to odd, as above
+        sticky = (abs(value) & ((1 << spare) - 1)) != 0
+        odd = (abs(value) >> spare) | sticky
+        double = math.ldexp(math.copysign(odd, value), spare - bits)
+    else:
+        double = math.ldexp(value, -bits)
+    return float(round_to(np.array([double]), dtype)[0])
+
+
+def significand(dtype: str) -> int:
+    """How many bits of precision the named dtype has."""
+    return KINDS[dtype].significand

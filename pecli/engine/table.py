@@ -1,0 +1,125 @@
+"""One tensor that can be had whole or piece by piece, wherever it comes from.
+
+A table knows its name, dtype and shape, and how to fill any range of its rows. Schemes offer their tensors as tables, readers
+offer what is in a file as tables, writers and comparisons take tables: nothing in between needs the whole tensor in memory.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pecli.engine.dtypes import dtype_name, numpy_dtype
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+BLOCK_BYTES = 1 << 23
+"""How much of a table is made at once: large enough to keep threads busy, small enough to hold several."""
+
+
+def thread_count() -> int:
+    """How many threads fill tables: the environment's PECLI_THREADS, else the cores this process may use."""
+    wish = os.environ.get("PECLI_THREADS", "")
+    if wish.isdigit() and int(wish) > 0:
+        return min(int(wish), 64)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class Table:
+    """A tensor seen as rows: the last axis is a row, all axes before it are run through in order.
+
+    `fill(start, out)` writes rows start, start + 1, … into the two-dimensional array `out`, of the table's dtype.
+    It must give the same values however the rows are cut into blocks. Where it may only be called in order,
+    one block after the other, `in_order` is set.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    fill: Callable[[int, NDArray[np.generic]], None] = field(repr=False, compare=False)
+    in_order: bool = field(default=False, repr=False)
+
+    @property
+    def width(self) -> int:
+        """Elements in a row; a vector's rows are its elements."""
+        return self.shape[-1] if len(self.shape) > 1 else 1
+
+    @property
+    def rows(self) -> int:
+        return math.prod(self.shape[:-1]) if len(self.shape) > 1 else math.prod(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * numpy_dtype(self.dtype).itemsize
+
+    def read(self, start: int, stop: int) -> NDArray[np.generic]:
+        """Rows start … stop − 1, as a new (stop − start, width) array."""
+        out = np.empty((stop - start, self.width), numpy_dtype(self.dtype))
+        self.fill(start, out)
+        return out
+
+    def block_rows(self) -> int:
+        """How many rows make a block of about BLOCK_BYTES."""
+        return max(1, BLOCK_BYTES // max(1, self.width * numpy_dtype(self.dtype).itemsize))
+
+    def blocks(self, rows: int | None = None) -> Iterator[NDArray[np.generic]]:
+        """The whole table, some rows at a time, in order; the next blocks are made meanwhile, in threads."""
+        step = rows or self.block_rows()
+        starts = range(0, self.rows, step)
+        if self.in_order or len(starts) < 2 or thread_count() < 2:
+            for start in starts:
+                yield self.read(start, min(start + step, self.rows))
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        ahead: deque[Future[NDArray[np.generic]]] = deque()
+        with ThreadPoolExecutor(thread_count()) as pool:
+            try:
+                for start in starts:
+                    ahead.append(pool.submit(self.read, start, min(start + step, self.rows)))
+                    if len(ahead) > thread_count() + 1:
+                        yield ahead.popleft().result()
+                while ahead:
+                    yield ahead.popleft().result()
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+    def array(self) -> NDArray[np.generic]:
+        """The whole tensor in memory."""
+        out = np.empty((self.rows, self.width), numpy_dtype(self.dtype))
+        step = max(1, min(self.block_rows(), -(-self.rows // thread_count())))
+        starts = range(0, self.rows, step)
+        if self.in_order or thread_count() < 2 or self.nbytes < BLOCK_BYTES // 16:
+            for start in starts:
+                self.fill(start, out[start : start + step])
+        else:
+            from concurrent.futures import ThreadPoolExecutor
+
+            with ThreadPoolExecutor(thread_count()) as pool:
+                for done in [pool.submit(self.fill, start, out[start : start + step]) for start in starts]:
+                    done.result()
+        return out.reshape(self.shape)
+
+
+def table_of(name: str, array: NDArray[np.generic]) -> Table:
+    """An array at hand, as a table."""
+    table = Table(name, dtype_name(array.dtype), array.shape, lambda start, out: None)
+    rows = array.reshape(table.rows, table.width)
+
+    def fill(start: int, out: NDArray[np.generic]) -> None:
+        out[...] = rows[start : start + len(out)]
+
+    return replace(table, fill=fill)

@@ -1,0 +1,48 @@
+"""Everything pecli raises on purpose.
+
+    PecliError
+    ├── ParameterError   a parameter breaks its rule (also a ValueError)
+    │   └── KindError    it is not even of the right kind (also a TypeError)
+    └── FileError        a file cannot be read or written, or is not what it claims to be
+
+A message has up to three parts, joined by semicolons: what was given, the rule it breaks, what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class PecliError(Exception):
+    """The root of pecli's errors."""
+
+
+class ParameterError(PecliError, ValueError):
+    """A parameter breaks its rule.
+
+    `name` is the parameter's name in Python; a command line that shows the error may spell it as an option.
+    """
+
+    def __init__(self, name: str, given: object, rule: str, advice: str = "") -> None:
+        super().__init__(name, given, rule, advice)
+        self.name, self.given, self.rule, self.advice = name, given, rule, advice
+
+    def describe(self, name: str) -> str:
+        """The message, with the parameter under the given name."""
+        return "; ".join(part for part in (f"{name} is {self.given}", self.rule, self.advice) if part)
+
+    def __str__(self) -> str:
+        return self.describe(self.name)
+
+
+class KindError(ParameterError, TypeError):
+    """A value is of a kind that the parameter can never take, such as integers where floats are added."""
+
+
+class FileError(PecliError):
+    """A file cannot be read or written, or is not what it claims to be."""
+
+    def __init__(self, path: object, problem: str, advice: str = "") -> None:
+        super().__init__(path, problem, advice)
+        self.path, self.problem, self.advice = path, problem, advice
+
+    def __str__(self) -> str:
+        return "; ".join(part for part in (f"{self.path}: {self.problem}", self.advice) if part)
