@@ -1,3 +1,88 @@
-"""Positional encodings: exact tables, and proof of them."""
+"""Positional encodings: exact tables, and proof of them.
+
+>>> import pecli
+>>> pecli.Sinusoidal(seq_len=512, dim=64).tables()["pe"].shape
+(512, 64)
+
+The names below are imported when first used, so that `import pecli` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "Alibi": "pecli.engine.alibi",
+    "AlibiBias": "pecli.layers",
+    "FileError": "pecli.errors",
+    "KindError": "pecli.errors",
+    "LearnedInit": "pecli.engine.learned",
+    "LearnedPosEmbedding": "pecli.layers",
+    "ParameterError": "pecli.errors",
+    "PecliError": "pecli.errors",
+    "Rope": "pecli.engine.rope",
+    "RotaryPosEmbedding": "pecli.layers",
+    "Scheme": "pecli.engine.scheme",
+    "Sinusoidal": "pecli.engine.sinusoidal",
+    "SinusoidalPosEmbedding": "pecli.layers",
+    "Tolerance": "pecli.checks.tolerance",
+    "load": "pecli.files.whole",
+    "save": "pecli.files.whole",
+    "sinusoidal_pos_embedding": "pecli.layers",
+    "verify": "pecli.checks.verify",
+}
+
+if TYPE_CHECKING:
+    from pecli.checks.tolerance import Tolerance
+    from pecli.checks.verify import verify
+    from pecli.engine.alibi import Alibi
+    from pecli.engine.learned import LearnedInit
+    from pecli.engine.rope import Rope
+    from pecli.engine.scheme import Scheme
+    from pecli.engine.sinusoidal import Sinusoidal
+    from pecli.errors import FileError, KindError, ParameterError, PecliError
+    from pecli.files.whole import load, save
+    from pecli.layers import (
+        AlibiBias,
+        LearnedPosEmbedding,
+        RotaryPosEmbedding,
+        SinusoidalPosEmbedding,
+        sinusoidal_pos_embedding,
+    )
+
+__all__ = [
+    "Alibi",
+    "AlibiBias",
+    "FileError",
+    "KindError",
+    "LearnedInit",
+    "LearnedPosEmbedding",
+    "ParameterError",
+    "PecliError",
+    "Rope",
+    "RotaryPosEmbedding",
+    "Scheme",
+    "Sinusoidal",
+    "SinusoidalPosEmbedding",
+    "Tolerance",
+    "__version__",
+    "load",
+    "save",
+    "sinusoidal_pos_embedding",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pecli' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""The maths: NumPy in, NumPy out; no files, no printing."""

@@ -12,9 +12,7 @@ from pecli.engine.parameters import Choice, Flag, Real, Whole
 from pecli.engine.scheme import Scheme
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from pecli.engine.arrays import Array, Floats
     from pecli.engine.table import Table
 
 _BITS = 512
@@ -35,7 +33,7 @@ class Alibi(Scheme):
     examples = (
         "pecli alibi --heads 12 --slopes",
         "pecli alibi --heads 32 --seq-len 2048 --form causal -o bias.safetensors",
-        'pecli alibi --heads 8 --slopes | while read slope; do echo "$slope"; done',
+        "pecli alibi --heads 8 --slopes | while read m; do echo slope $m; done",
     )
 
     heads: Annotated[int, Whole(help="attention heads", high=65536)]
@@ -75,7 +73,7 @@ class Alibi(Scheme):
         rows = 1 if self.form.startswith("key") else self.seq_len
         return (Table("bias", self.dtype, (self.heads, rows, self.seq_len), self._bias(self.seq_len)), slopes)
 
-    def _fill_slopes(self, start: int, out: NDArray[np.generic]) -> None:
+    def _fill_slopes(self, start: int, out: Array) -> None:
         from pecli.engine.rounding import round_fixed
 
         for row, exponent in enumerate(self.exponents()[start : start + len(out)]):
@@ -88,7 +86,7 @@ class Alibi(Scheme):
         exponents = self.exponents()
 
         @lru_cache(maxsize=4)
-        def vector(head: int) -> NDArray[np.generic]:
+        def vector(head: int) -> Array:
             if self.form.startswith("key"):
                 first = 0 if self.form == "key" else 1 - seq_len
                 return _multiples(exponents[head], np.arange(first, first + seq_len, dtype=np.float64), self.dtype)
@@ -96,7 +94,7 @@ class Alibi(Scheme):
             future = past[-2::-1] if self.form == "symmetric" else np.full(seq_len - 1, -np.inf).astype(past.dtype)
             return np.concatenate([past, future])
 
-        def fill(start: int, out: NDArray[np.generic]) -> None:
+        def fill(start: int, out: Array) -> None:
             queries = 1 if self.form.startswith("key") else seq_len
             done = 0
             while done < len(out):
@@ -117,7 +115,7 @@ def _slope(exponent: Fraction) -> int:
     return fixed.power(Fraction(2), -exponent, _BITS)
 
 
-def _multiples(exponent: Fraction, distances: NDArray[np.float64], dtype: str) -> NDArray[np.generic]:
+def _multiples(exponent: Fraction, distances: Floats, dtype: str) -> Array:
     """slope · distance for whole distances, each rounded once."""
     import numpy as np
 

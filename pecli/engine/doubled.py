@@ -1,17 +1,18 @@
 """Numbers of about 106 bits as unevaluated sums of two float64 arrays, hi + lo (Dekker, 1971).
 
-Only additions and multiplications of whole arrays are used, each rounded by IEEE 754, so the results are the same on every
-machine.
+Only additions and multiplications of whole arrays are used, each rounded by IEEE 754, so the results are the same on
+every machine.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Floats
+
 
 _SPLITTER = np.float64(2**27 + 1)
 
@@ -25,7 +26,7 @@ class Doubled(NamedTuple):
     def __neg__(self) -> Doubled:
         return Doubled(-self.hi, -self.lo)
 
-    def take(self, *index: object) -> Doubled:
+    def take(self, index: Any) -> Doubled:
         """The elements at an index, of both parts."""
         return Doubled(self.hi[index], self.lo[index])
 
@@ -59,6 +60,7 @@ def exact_product(a: Floats, b: Floats) -> Doubled:
 
 
 def add(a: Doubled, b: Doubled) -> Doubled:
+    """a + b."""
     total = exact_sum(a.hi, b.hi)
     small = exact_sum(a.lo, b.lo)
     first = _normal(total.hi, total.lo + small.hi)
@@ -66,6 +68,7 @@ def add(a: Doubled, b: Doubled) -> Doubled:
 
 
 def multiply(a: Doubled, b: Doubled) -> Doubled:
+    """a · b."""
     product = exact_product(a.hi, b.hi)
     return _normal(product.hi, product.lo + (a.hi * b.lo + a.lo * b.hi))
 

@@ -44,7 +44,8 @@ def numpy_dtype(name: str) -> np.dtype[np.generic]:
     if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, name))
+        found: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, name))
+        return found
     return np.dtype(name)
 
 
@@ -52,4 +53,4 @@ def dtype_name(dtype: DTypeLike) -> str:
     """The name under which pecli speaks of a NumPy dtype."""
     import numpy as np
 
-    return np.dtype(dtype).name
+    return str(np.dtype(dtype).name)

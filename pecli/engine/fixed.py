@@ -1,7 +1,7 @@
 """Real numbers as Python integers: x stands for x / 2**bits.
 
-The few functions that positional encodings need, to as many bits as asked for. Every result is within a few units of the last
-place; callers ask for guard bits.
+The few functions that positional encodings need, to as many bits as asked for. Every result is within a few units of
+the last place; callers ask for guard bits.
 """
 
 from __future__ import annotations

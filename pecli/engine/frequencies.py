@@ -1,7 +1,7 @@
 """Geometric frequencies, exact: from a base to waves.
 
-Frequencies are radians per position, as integers over 2**bits. What a scaling does to them, or to the amplitude, happens between
-`geometric` and `waves`.
+Frequencies are radians per position, as integers over 2**bits. What a scaling does to them, or to the amplitude,
+happens between `geometric` and `waves`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def geometric(base: float, denominator: Fraction, count: int, scale: float = 1.0
     """base ** (−i / denominator) for i = 0 … count − 1, precise enough for positions times `scale`."""
     from pecli.engine.phases import bits_for
 
-    steps = float(min((count - 1) / denominator, 10**6)) if count > 1 else 0.0
+    steps = min(float((count - 1) / denominator), 1e6) if count > 1 else 0.0
     smallest = 2.0 ** max(-1074.0, -steps * math.log2(base)) if base > 1 else 1.0
     bits = bits_for(smallest) + 64 + max(0, math.frexp(scale)[1])
     values = [1 << bits]

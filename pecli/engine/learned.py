@@ -13,9 +13,7 @@ from pecli.engine.sinusoidal import LAST_POSITION, Sinusoidal
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from pecli.engine.arrays import Array, Singles
     from pecli.engine.table import Table
 
 _CHUNK = 1 << 16
@@ -34,8 +32,8 @@ class LearnedInit(Scheme):
     summary = "Make, show or check the initial weights of a learned table."
     examples = (
         "pecli learned-init --max-len 1024 --dim 768 -o wpe.safetensors",
-        "pecli learned-init --max-len 512 --dim 768 --init trunc-normal --seed 7 -o pos.npy",
-        "pecli learned-init --max-len 1024 --dim 768 --rng torch --verify wpe.npy --max-ulp 4",
+        "pecli learned-init --max-len 512 --dim 768 --init trunc-normal -o pos.npy",
+        "pecli learned-init --max-len 64 --dim 8 --rng torch --verify w.npy --max-ulp 4",
     )
 
     max_len: Annotated[int, Whole(help="rows of the table", high=LAST_POSITION)]
@@ -79,7 +77,7 @@ class LearnedInit(Scheme):
         """Uniform numbers run from minus this to this."""
         return math.sqrt(6 / (self.max_len + self.dim)) if self.init == "xavier-uniform" else self.std * math.sqrt(3)
 
-    def _fill(self, start: int, out: NDArray[np.generic]) -> None:
+    def _fill(self, start: int, out: Array) -> None:
         from pecli.engine import randomness
         from pecli.engine.rounding import round_to
 
@@ -92,7 +90,7 @@ class LearnedInit(Scheme):
             values = self._bound * (2 * u - 1)
         out[...] = round_to(values, self.dtype).reshape(out.shape)
 
-    def _torch_stream(self) -> Iterator[NDArray[np.float32]]:
+    def _torch_stream(self) -> Iterator[Singles]:
         """What torch's `normal_` or `uniform_` writes into a float32 table, in order."""
         import numpy as np
 
@@ -123,10 +121,10 @@ class _InOrder:
 
     def __init__(self, stream: Any) -> None:
         self._stream, self._next = stream, 0
-        self._chunks: Iterator[NDArray[np.float32]] = iter(())
-        self._left: NDArray[np.float32] | None = None
+        self._chunks: Iterator[Singles] = iter(())
+        self._left: Singles | None = None
 
-    def __call__(self, start: int, out: NDArray[np.generic]) -> None:
+    def __call__(self, start: int, out: Array) -> None:
         import numpy as np
 
         from pecli.engine.dtypes import dtype_name
@@ -138,7 +136,7 @@ class _InOrder:
         values = self._take(out.size).astype(np.float64)
         out[...] = round_to(values, dtype_name(out.dtype)).reshape(out.shape)
 
-    def _take(self, count: int) -> NDArray[np.float32]:
+    def _take(self, count: int) -> Singles:
         import numpy as np
 
         parts, missing = [], count

@@ -1,21 +1,23 @@
 """Exact angles: where on the circle is position p of each wave, and its cosine and sine.
 
-p·θ in float64 loses a digit for every digit of p. Here the frequencies are kept in turns, as integers of 160 bits or more; the
-product with p is exact, whole turns fall off, and what is left is rounded once.
+p·θ in float64 loses a digit for every digit of p. Here the frequencies are kept in turns, as integers of 160 bits or
+more; the product with p is exact, whole turns fall off, and what is left is rounded once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pecli.engine import doubled, fixed
-from pecli.engine.doubled import Doubled, Floats
+from pecli.engine.doubled import Doubled
 
-Ints = NDArray[np.uint64]
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Floats, Ints, Places
+
 
 POSITION_BITS = 41
 """Positions are below 2**40; a sum of two still fits."""
@@ -26,14 +28,15 @@ _SECTORS = 256
 """The circle is cut into this many sectors; a table holds their directions, a short series does the rest."""
 
 PRODUCT_ERROR = 2.0**-91
-"""The relative error of `Phases.exact`; 2**-98 by analysis, with a margin."""
+"""The relative error of `cos_sin_doubled`; 2**-98 by analysis, with a margin."""
 
 
 @dataclass(frozen=True)
 class Waves:
     """Frequencies in turns per position, each an integer over 2**bits, and the amplitude they share.
 
-    This is all that rotating tables needs to know of a scheme: scalings act on `turns` and `amplitude` before they come here.
+    This is all that rotating tables needs to know of a scheme: scalings act on `turns` and `amplitude` before they
+    come here.
     """
 
     turns: tuple[int, ...]
@@ -62,7 +65,9 @@ class Waves:
 
 
 def bits_for(smallest: float) -> int:
-    """How many bits the frequencies need so that even the smallest has 110 good ones after the product with a position."""
+    """How many bits the frequencies need so that even the smallest has 110 good ones after the product with a
+    position.
+    """
     zeros = max(0, -int(np.floor(np.log2(smallest)))) if smallest > 0 else 1100
     return -(-(POSITION_BITS + 120 + min(zeros, 1100)) // 32) * 32
 
@@ -91,11 +96,13 @@ def _turn() -> Doubled:
     return doubled.constant(2 * fixed.pi(200), 200)
 
 
-def _reduce(limbs: Ints, positions: Ints) -> tuple[NDArray[np.intp], Doubled]:
+def _reduce(limbs: Ints, positions: Ints) -> tuple[Places, Doubled]:
     """position · frequency modulo one turn: the nearest sector, and the turns from its direction."""
     digits = _multiply(limbs, positions)
     sector = ((digits[-1] >> np.uint64(23)) + np.uint64(1)) >> np.uint64(1)
-    hi = (digits[-1].astype(np.int64) - (sector << np.uint64(24)).astype(np.int64)) * 2.0**-32
+    hi: Floats = (digits[-1].astype(np.int64) - (sector << np.uint64(24)).astype(np.int64)).astype(
+        np.float64
+    ) * 2.0**-32
     lo = np.zeros_like(hi)
     scale = 2.0**-32
     for digit in reversed(digits[:-1]):

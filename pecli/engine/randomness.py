@@ -1,16 +1,20 @@
 """Random numbers that are the same on every machine, for any range of elements.
 
-NumPy promises the raw streams of its generators, not the distributions made from them; and logarithms differ in the last place
-from one machine to the next. So the raw streams are used, and the normal distribution is made here from additions,
-multiplications, divisions and square roots alone, which IEEE 754 defines to the last bit.
+NumPy promises the raw streams of its generators, not the distributions made from them; and logarithms differ in the
+last place from one machine to the next. So the raw streams are used, and the normal distribution is made here from
+additions, multiplications, divisions and square roots alone, which IEEE 754 defines to the last bit.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
-from pecli.engine.doubled import Floats
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pecli.engine.arrays import Floats, Singles
 
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 _PHI_TWO = 0.022750131948179209
@@ -18,11 +22,14 @@ _PHI_TWO = 0.022750131948179209
 
 
 def uniform(seed: int, start: int, count: int) -> Floats:
-    """Elements start … start + count − 1 of the seed's stream, in the open interval (0, 1): Philox, one draw an element."""
+    """Elements start … start + count − 1 of the seed's stream, in the open interval (0, 1): Philox, one draw an
+    element.
+    """
     lead = start % 4  # a Philox counter yields four draws
     generator = np.random.Philox(key=seed, counter=start // 4)
     raw = generator.random_raw(lead + count)[lead:]
-    return ((raw >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+    draws: Floats = (raw >> np.uint64(11)).astype(np.float64)
+    return (draws + 0.5) * 2.0**-53
 
 
 def truncated(u: Floats) -> Floats:
@@ -35,10 +42,10 @@ def log(x: Floats) -> Floats:
     mantissa, exponent = np.frexp(x)
     low = mantissa < 0.7071067811865476
     mantissa = np.where(low, mantissa * 2, mantissa)
-    power = exponent - low
-    ratio = (mantissa - 1) / (mantissa + 1)
+    power: Floats = (exponent - low).astype(np.float64)
+    ratio: Floats = (mantissa - 1) / (mantissa + 1)
     square = ratio * ratio
-    series = np.zeros_like(x)
+    series: Floats = np.zeros_like(x)
     for k in range(23, 1, -2):
         series = (series + 1 / k) * square
     return power * _LN2_HIGH + (2 * ratio + (2 * ratio * series + power * _LN2_LOW))
@@ -93,12 +100,12 @@ class Mersenne:
     def draw(self, count: int) -> NDArray[np.uint32]:
         return self._generator.randint(0, 2**32, count, dtype=np.uint32)
 
-    def uniform(self, count: int) -> NDArray[np.float32]:
+    def uniform(self, count: int) -> Singles:
         """Of 24 bits, as torch makes float32."""
         return (self.draw(count) & np.uint32(0xFFFFFF)).astype(np.float32) * np.float32(2.0**-24)
 
 
-def box_muller(u: NDArray[np.float32], *, vectorised: bool) -> NDArray[np.float32]:
+def box_muller(u: Singles, *, vectorised: bool) -> Singles:
     """Blocks of 16 uniform numbers as normal ones, as torch pairs them: element j with element j + 8.
 
     torch has two ways to the angle 2π·u: in float64, rounded to float32; and, `vectorised` (x86 with AVX2), in float32

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from pecli.engine.alibi import Alibi
-from pecli.engine.learned import LearnedInit
-from pecli.engine.rope import Rope
-from pecli.engine.scheme import Scheme
-from pecli.engine.sinusoidal import Sinusoidal
+from importlib import import_module
 
-SCHEMES: dict[str, type[Scheme]] = {
-    "sinusoidal": Sinusoidal,
-    "rope": Rope,
-    "alibi": Alibi,
-    "learned-init": LearnedInit,
+from pecli.engine.scheme import Scheme
+from pecli.errors import ParameterError
+
+SCHEMES = {
+    "sinusoidal": ("pecli.engine.sinusoidal", "Sinusoidal"),
+    "rope": ("pecli.engine.rope", "Rope"),
+    "alibi": ("pecli.engine.alibi", "Alibi"),
+    "learned-init": ("pecli.engine.learned", "LearnedInit"),
 }
+"""Where each scheme lives; a command imports only its own."""
+
+
+def scheme_named(name: object) -> type[Scheme]:
+    """The class of that name."""
+    if name not in SCHEMES:
+        raise ParameterError("scheme", repr(name), f"it must be one of {', '.join(SCHEMES)}")
+    module, attribute = SCHEMES[str(name)]
+    found: type[Scheme] = getattr(import_module(module), attribute)
+    return found

@@ -12,9 +12,7 @@ from pecli.engine.scheme import Scheme
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from pecli.engine.arrays import Array
     from pecli.engine.phases import Waves
     from pecli.engine.rotation import Rotation
     from pecli.engine.table import Table
@@ -77,7 +75,7 @@ class Rope(Scheme):
         rotation = self.rotation()
         shape = (self.seq_len, self._width)
 
-        def inverse_frequencies(start: int, out: NDArray[np.generic]) -> None:
+        def inverse_frequencies(start: int, out: Array) -> None:
             out[:, 0] = self.frequencies().floats()[start : start + len(out)]
 
         def part(name: str) -> Table:
@@ -91,7 +89,7 @@ class Rope(Scheme):
 
         rotation = self.rotation()
 
-        def fill(start: int, out: NDArray[np.generic]) -> None:
+        def fill(start: int, out: Array) -> None:
             cosines = max(0, min(len(out), self.seq_len - start))
             if cosines:
                 self._fill(rotation, "cos", start, out[:cosines])
@@ -104,7 +102,7 @@ class Rope(Scheme):
     def _width(self) -> int:
         return self.dim // 2 if self.layout == "compact" else self.dim
 
-    def _fill(self, rotation: Rotation, part: str, start: int, out: NDArray[np.generic]) -> None:
+    def _fill(self, rotation: Rotation, part: str, start: int, out: Array) -> None:
         half = self.dim // 2
         if self.layout == "interleaved":
             single, double = out[:, 0::2], out[:, 1::2]

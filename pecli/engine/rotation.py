@@ -1,13 +1,14 @@
 """Tables of amplitude · cos and sin of position · frequency, exact and fast at once.
 
-With E(p) = exp(i·p·θ), E(a + b) = E(a)·E(b). A position is written p = (64·m + j)·R + q; three small tables are computed
-directly (one row for m, 64 for j, R for q), and every element is the product of three of their entries, in float64. Such a product is off
-by at most `ERROR`, which decides how nearly every element rounds. The few others are found by a cheap test and settled one
-by one, so the result is the correctly rounded value, however the table is cut into blocks.
+With E(p) = exp(i·p·θ), E(a + b) = E(a)·E(b). A position is written p = (64·m + j)·R + q; three small tables are
+computed directly (one row for m, 64 for j, R for q), and every element is the product of three of their entries, in
+float64. Such a product is off by at most `ERROR`, which decides how nearly every element rounds. The few others are
+found by a cheap test and settled one by one, so the result is the correctly rounded value, however the table is cut
+into blocks.
 
-The test: in units of 2·ERROR, every value at which the rounding changes is an integer with at most significand + 1 leading bits
-(or smaller than any such unit). So the values are scaled to those units and rounded to integers; an integer with all
-lower bits zero is in doubt, and no other.
+The test: in units of 2·ERROR, every value at which the rounding changes is an integer with at most significand + 1
+leading bits (or smaller than any such unit). So the values are scaled to those units and rounded to integers; an
+integer with all lower bits zero is in doubt, and no other.
 """
 
 from __future__ import annotations
@@ -15,18 +16,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pecli.engine import doubled, phases
-from pecli.engine.doubled import Doubled, Floats
-from pecli.engine.phases import Ints, Waves
+from pecli.engine.doubled import Doubled
+from pecli.engine.phases import Waves
 from pecli.engine.rounding import round_to, significand, undecided
 from pecli.engine.settle import settle
 
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Array, Complex, Floats, Ints, Places
+
+
 ERROR = 1e-15
-"""Bound on the error of a product, for amplitude 1: table entries are within 0.6 ulp, each complex product adds √5·2**-53."""
+"""Bound on the error of a product, for amplitude 1: table entries are within 0.6 ulp, each complex product adds
+√5·2**-53.
+"""
 
 _UNIT = 2.0**48
 """1 / (units of the test): ERROR is 0.28 of a unit, safely below a half."""
@@ -36,8 +43,6 @@ _ANCHORS = 64
 _TILE = 1 << 15
 """Waves × rows of a tile: 512 KiB of complex128, to stay in the second-level cache."""
 _COLUMNS = 512
-
-Complex = NDArray[np.complex128]
 
 
 class Rotation:
@@ -53,10 +58,11 @@ class Rotation:
         self.anchors = min(_ANCHORS, 1 << (max(1, -(-count // self.rows)) - 1).bit_length())
         self._lock = Lock()
 
-    def fill(self, part: str, first: int, out: NDArray[np.generic], dtype: str) -> None:
+    def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
         """Write positions first, first + 1, … into the rows of `out`.
 
-        `part` is "cos" or "sin" for a column a wave, "cos,sin" or "sin,cos" for two; with two, the very last column may be missing.
+        `part` is "cos" or "sin" for a column a wave, "cos,sin" or "sin,cos" for two; with two, the very last column
+        may be missing.
         """
         with self._lock:  # the small tables are made once, by whoever comes first
             _ = self._doubled if dtype == "float64" else self._plain
@@ -105,9 +111,7 @@ class Rotation:
     def _start(self, large: int) -> Ints:
         return np.array([[large * self.anchors * self.rows]], np.uint64)
 
-    def _fill_columns(
-        self, part: str, first: int, out: NDArray[np.generic], dtype: str, column: int, doubts: _Doubts
-    ) -> None:
+    def _fill_columns(self, part: str, first: int, out: Array, dtype: str, column: int, doubts: _Doubts) -> None:
         """Some waves of all rows; they are few enough for a tile to stay in the cache."""
         waves = slice(column, min(column + _COLUMNS, len(self.waves.turns)))
         small, steps = (table[:, waves] for table in self._plain)
@@ -126,7 +130,7 @@ class Rotation:
             doubts.add(doubtful, row, tile.columns, column * width)
             row += many
 
-    def _fill_float64(self, part: str, first: int, out: NDArray[np.generic]) -> None:
+    def _fill_float64(self, part: str, first: int, out: Array) -> None:
         """float64 has no wider type to be rounded from: the same products in 106 bits."""
         small, steps = self._doubled
         factor = self.waves.factor
@@ -155,7 +159,7 @@ class _Tile:
         self.part, self.columns, self.unit, self.dtype = part, columns, unit, dtype
         self.shift = np.uint64(64 - (53 - significand(dtype) - 1))
         if part in ("cos", "sin"):
-            self.small: tuple[NDArray[np.generic], ...] = (
+            self.small: tuple[Array, ...] = (
                 np.ascontiguousarray(small.real),
                 np.ascontiguousarray(small.imag),
             )
@@ -166,8 +170,10 @@ class _Tile:
             self.pairs: Complex = np.empty(small.shape, np.complex128)
             self.values = self.pairs.view(np.float64)
 
-    def fill(self, anchor: Complex, start: int, out: NDArray[np.generic]) -> NDArray[np.intp]:
-        """Write the rows start, start + 1, … of the small table turned by the anchor; say which elements are in doubt."""
+    def fill(self, anchor: Complex, start: int, out: Array) -> Places:
+        """Write the rows start, start + 1, … of the small table turned by the anchor; say which elements are in
+        doubt.
+        """
         many = len(out)
         rows = slice(start, start + many)
         if self.part == "cos":
@@ -186,13 +192,13 @@ class _Tile:
             return np.empty(0, np.intp)
         return np.flatnonzero(bits[:, : self.columns] == 0)
 
-    def _turn(self, a: Floats, b: NDArray[np.generic], c: Floats, d: NDArray[np.generic], combine: np.ufunc) -> None:
+    def _turn(self, a: Floats, b: Array, c: Floats, d: Array, combine: np.ufunc) -> None:
         values, spare = self.values[: len(b)], self.spare[: len(b)]
         np.multiply(np.ascontiguousarray(a), b, out=values)
         np.multiply(np.ascontiguousarray(c), d, out=spare)
         combine(values, spare, out=values)
 
-    def _round(self, values: Floats, out: NDArray[np.generic]) -> None:
+    def _round(self, values: Floats, out: Array) -> None:
         values = values[:, : out.shape[1]]
         if self.dtype == "float32":
             np.copyto(out, values, casting="same_kind")
@@ -205,17 +211,17 @@ class _Doubts:
     """Elements that need a second look."""
 
     def __init__(self) -> None:
-        self.rows: list[NDArray[np.intp]] = []
-        self.columns: list[NDArray[np.intp]] = []
+        self.rows: list[Places] = []
+        self.columns: list[Places] = []
 
-    def add(self, elements: NDArray[np.intp], row: int, width: int, column: int) -> None:
+    def add(self, elements: Places, row: int, width: int, column: int) -> None:
         """Elements of a tile of that width whose corner is at (row, column)."""
         if elements.size:
             rows, columns = np.divmod(elements, width)
             self.rows.append(rows + row)
             self.columns.append(columns + column)
 
-    def settle(self, waves: Waves, first: int, out: NDArray[np.generic], part: str, dtype: str) -> None:
+    def settle(self, waves: Waves, first: int, out: Array, part: str, dtype: str) -> None:
         if not self.rows:
             return
         rows, columns = np.concatenate(self.rows), np.concatenate(self.columns)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pecli.engine.doubled import Doubled, Floats
+from pecli.engine.doubled import Doubled
 from pecli.engine.dtypes import KINDS, numpy_dtype
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-def round_to(values: Floats, dtype: str) -> NDArray[np.generic]:
+    from pecli.engine.arrays import Array, Flags, Floats
+
+
+def round_to(values: Floats, dtype: str) -> Array:
     """float64 values in the named dtype, each rounded once.
 
     >>> float(round_to(np.array([1 + 2**-8 + 2**-40]), "bfloat16")[0])
@@ -24,7 +29,9 @@ def round_to(values: Floats, dtype: str) -> NDArray[np.generic]:
 
 
 def _bfloat16_bits(values: Floats) -> NDArray[np.uint16]:
-    """Going through float32 would round twice: the first step rounds to odd instead, which the second cannot mistake for a tie."""
+    """Going through float32 would round twice: the first step rounds to odd instead, which the second cannot
+    mistake for a tie.
+    """
     with np.errstate(over="ignore"):
         single = values.astype(np.float32)
     back = single.astype(np.float64)
@@ -36,7 +43,7 @@ def _bfloat16_bits(values: Floats) -> NDArray[np.uint16]:
     return np.where(np.isnan(values), quiet, rounded)
 
 
-def round_doubled(values: Doubled, dtype: str) -> NDArray[np.generic]:
+def round_doubled(values: Doubled, dtype: str) -> Array:
     """Values of 106 bits in the named dtype, each rounded once."""
     hi, lo = np.broadcast_arrays(np.asarray(values.hi), np.asarray(values.lo))
     if dtype == "float64":
@@ -47,13 +54,13 @@ def round_doubled(values: Doubled, dtype: str) -> NDArray[np.generic]:
     return round_to(odd.view(np.float64), dtype)
 
 
-def differ(a: NDArray[np.generic], b: NDArray[np.generic]) -> NDArray[np.bool_]:
+def differ(a: Array, b: Array) -> Flags:
     """Where two arrays of one dtype differ in their bits."""
     unsigned = f"u{a.dtype.itemsize}"
     return np.asarray(a.view(unsigned) != b.view(unsigned))
 
 
-def undecided(values: Doubled, error: Floats, dtype: str) -> NDArray[np.bool_]:
+def undecided(values: Doubled, error: Floats, dtype: str) -> Flags:
     """Where an error of that size leaves open which way a value rounds."""
     if dtype == "float64":
         return np.asarray(values.hi + (values.lo - error) != values.hi + (values.lo + error))

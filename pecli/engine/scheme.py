@@ -13,9 +13,7 @@ from pecli.engine.parameters import Choice, Parameter, nearest
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from pecli.engine.arrays import Array
     from pecli.engine.table import Table
 
 
@@ -28,13 +26,15 @@ def unset() -> Any:
 class Scheme(ABC):
     """A positional encoding with all its parameters.
 
-    A subclass is a frozen dataclass whose fields are annotated with a `Parameter` each; everything else (checks, the saved
-    spec, command-line options) derives from those.
+    A subclass is a frozen dataclass whose fields are annotated with a `Parameter` each; everything else (checks, the
+    saved spec, command-line options) derives from those.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     examples: ClassVar[tuple[str, ...]]
+    presets: ClassVar[Mapping[str, Parameter]] = {}
+    """Words that stand for several parameters at once; they leave no trace in the spec."""
 
     dtype: Annotated[str, Choice(help="type of the numbers", options=tuple(KINDS))] = field(
         default="float32", kw_only=True
@@ -56,7 +56,7 @@ class Scheme(ABC):
             object.__setattr__(self, name, value)
         self._check()
 
-    def _check(self) -> None:
+    def _check(self) -> None:  # noqa: B027 - most schemes have none
         """Rules that concern several parameters."""
 
     @classmethod
@@ -86,12 +86,10 @@ class Scheme(ABC):
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> Self:
         """The scheme of a spec. `Scheme.from_spec` finds the class by the spec's `scheme`."""
-        from pecli.engine.registry import SCHEMES
+        from pecli.engine.registry import scheme_named
 
         name, parameters = spec.get("scheme"), spec.get("parameters")
-        if name not in SCHEMES:
-            raise ParameterError("scheme", repr(name), f"it must be one of {', '.join(SCHEMES)}")
-        kind = SCHEMES[name]
+        kind = scheme_named(name)
         if not issubclass(kind, cls):
             raise ParameterError("scheme", repr(name), f"it must be {cls.name}")
         if not isinstance(parameters, Mapping):
@@ -114,12 +112,14 @@ class Scheme(ABC):
         """The one tensor that stands for the scheme in files that hold a single array."""
         return self.tensors()[0]
 
-    def tables(self) -> dict[str, NDArray[np.generic]]:
+    def tables(self) -> dict[str, Array]:
         """All tensors in memory, by name."""
         return {table.name: table.array() for table in self.tensors()}
 
-    def blocks(self, name: str | None = None, rows: int | None = None) -> Iterator[NDArray[np.generic]]:
-        """A tensor some rows at a time; without a name, the first. Whatever the size of the blocks, the values are the same."""
+    def blocks(self, name: str | None = None, rows: int | None = None) -> Iterator[Array]:
+        """A tensor some rows at a time; without a name, the first. Whatever the size of the blocks, the values are
+        the same.
+        """
         by_name = {table.name: table for table in self.tensors()}
         if name is not None and name not in by_name:
             raise ParameterError("name", repr(name), f"it must be one of {', '.join(by_name)}")

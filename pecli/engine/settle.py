@@ -1,13 +1,14 @@
 """Correct rounding, element by element: more digits until there is no doubt left (Ziv, 1991).
 
-The values are sines and cosines of algebraic numbers, never halfway between two floats, so the search ends; sin 0 = 0 and
-cos 0 = 1 are exact and decided at once.
+The values are sines and cosines of algebraic numbers, never halfway between two floats, so the search ends; sin 0 =
+0 and cos 0 = 1 are exact and decided at once.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-from numpy.typing import NDArray
 
 from pecli.engine import doubled, fixed, phases
 from pecli.engine.doubled import Doubled
@@ -15,13 +16,14 @@ from pecli.engine.dtypes import numpy_dtype
 from pecli.engine.phases import Waves
 from pecli.engine.rounding import round_doubled, round_fixed, undecided
 
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Array, Flags, Floats, Ints, Places
+
 FLOAT64_ERROR = 2.0**-50
 """The relative error of amplitude · `phases.cos_sin`; 2**-51.5 by analysis."""
 
 
-def settle(
-    waves: Waves, positions: NDArray[np.uint64], columns: NDArray[np.intp], sine: NDArray[np.bool_], dtype: str
-) -> NDArray[np.generic]:
+def settle(waves: Waves, positions: Ints, columns: Places, sine: Flags, dtype: str) -> Array:
     """amplitude · sin or cos (where `sine` says so) of the given waves at the given positions, correctly rounded."""
     out = np.empty(len(positions), numpy_dtype(dtype))
     limbs = waves.limbs[:, columns]
@@ -40,7 +42,7 @@ def settle(
     return out
 
 
-def _plain(values: NDArray[np.float64]) -> Doubled:
+def _plain(values: Floats) -> Doubled:
     return Doubled(values, np.zeros_like(values))
 
 

@@ -9,17 +9,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import InitVar, dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pecli.engine import frequencies
-from pecli.engine.parameters import Choice, Flag, Parameter, Real, Whole, nearest
+from pecli.engine.parameters import Choice, Flag, Parameter, Real, Whole
 from pecli.engine.scheme import Scheme, unset
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from pecli.engine.arrays import Array
     from pecli.engine.table import Table
 
 LAST_POSITION = 2**40
@@ -68,7 +66,7 @@ class Sinusoidal(Scheme):
     summary = "Make, show or check sinusoidal tables."
     examples = (
         "pecli sinusoidal --seq-len 512 --dim 64 -o pe.npy",
-        "pecli sinusoidal --seq-len 1500 --dim 384 --style whisper -o encoder.safetensors",
+        "pecli sinusoidal --seq-len 1500 --dim 384 --style whisper -o pe.npz",
         "pecli sinusoidal --seq-len 512 --dim 64 --verify dump.npy --max-ulp 2",
     )
 
@@ -91,11 +89,9 @@ class Sinusoidal(Scheme):
     )
     style: InitVar[str | None] = None
 
-    @classmethod
-    def extra_options(cls) -> dict[str, Parameter]:
-        return {"style": STYLE}
+    presets: ClassVar[Mapping[str, Parameter]] = {"style": STYLE}
 
-    def __post_init__(self, style: str | None = None) -> None:
+    def __post_init__(self, style: str | None) -> None:
         if style is not None:
             STYLE.check("style", style)
         dim = type(self).parameters()["dim"].check("dim", self.dim)
@@ -136,7 +132,7 @@ class Sinusoidal(Scheme):
 
         rotation = Rotation(waves, max(1, self._waves), self.seq_len)
 
-        def fill(start: int, out: NDArray[np.generic]) -> None:
+        def fill(start: int, out: Array) -> None:
             first, half = self.offset + start, self._waves
             parts = ("cos", "sin") if self.cos_first else ("sin", "cos")
             if self.layout == "interleaved":

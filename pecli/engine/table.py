@@ -1,7 +1,8 @@
 """One tensor that can be had whole or piece by piece, wherever it comes from.
 
-A table knows its name, dtype and shape, and how to fill any range of its rows. Schemes offer their tensors as tables, readers
-offer what is in a file as tables, writers and comparisons take tables: nothing in between needs the whole tensor in memory.
+A table knows its name, dtype and shape, and how to fill any range of its rows. Schemes offer their tensors as
+tables, readers offer what is in a file as tables, writers and comparisons take tables: nothing in between needs the
+whole tensor in memory.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pecli.engine.dtypes import dtype_name, numpy_dtype
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+
+    from pecli.engine.arrays import Array
+
 
 BLOCK_BYTES = 1 << 23
 """How much of a table is made at once: large enough to keep threads busy, small enough to hold several."""
@@ -45,7 +48,7 @@ class Table:
     name: str
     dtype: str
     shape: tuple[int, ...]
-    fill: Callable[[int, NDArray[np.generic]], None] = field(repr=False, compare=False)
+    fill: Callable[[int, Array], None] = field(repr=False, compare=False)
     in_order: bool = field(default=False, repr=False)
 
     @property
@@ -65,7 +68,7 @@ class Table:
     def nbytes(self) -> int:
         return self.size * numpy_dtype(self.dtype).itemsize
 
-    def read(self, start: int, stop: int) -> NDArray[np.generic]:
+    def read(self, start: int, stop: int) -> Array:
         """Rows start … stop − 1, as a new (stop − start, width) array."""
         out = np.empty((stop - start, self.width), numpy_dtype(self.dtype))
         self.fill(start, out)
@@ -75,7 +78,7 @@ class Table:
         """How many rows make a block of about BLOCK_BYTES."""
         return max(1, BLOCK_BYTES // max(1, self.width * numpy_dtype(self.dtype).itemsize))
 
-    def blocks(self, rows: int | None = None) -> Iterator[NDArray[np.generic]]:
+    def blocks(self, rows: int | None = None) -> Iterator[Array]:
         """The whole table, some rows at a time, in order; the next blocks are made meanwhile, in threads."""
         step = rows or self.block_rows()
         starts = range(0, self.rows, step)
@@ -85,7 +88,7 @@ class Table:
             return
         from concurrent.futures import ThreadPoolExecutor
 
-        ahead: deque[Future[NDArray[np.generic]]] = deque()
+        ahead: deque[Future[Array]] = deque()
         with ThreadPoolExecutor(thread_count()) as pool:
             try:
                 for start in starts:
@@ -97,7 +100,7 @@ class Table:
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def array(self) -> NDArray[np.generic]:
+    def array(self) -> Array:
         """The whole tensor in memory."""
         out = np.empty((self.rows, self.width), numpy_dtype(self.dtype))
         step = max(1, min(self.block_rows(), -(-self.rows // thread_count())))
@@ -114,12 +117,12 @@ class Table:
         return out.reshape(self.shape)
 
 
-def table_of(name: str, array: NDArray[np.generic]) -> Table:
+def table_of(name: str, array: Array) -> Table:
     """An array at hand, as a table."""
     table = Table(name, dtype_name(array.dtype), array.shape, lambda start, out: None)
     rows = array.reshape(table.rows, table.width)
 
-    def fill(start: int, out: NDArray[np.generic]) -> None:
+    def fill(start: int, out: Array) -> None:
         out[...] = rows[start : start + len(out)]
 
     return replace(table, fill=fill)

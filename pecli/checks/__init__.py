@@ -1,0 +1,1 @@
+"""Holding tables against tables."""

@@ -1,0 +1,104 @@
+"""The `pecli` command: finds the subcommand, runs it, and turns what goes wrong into a line and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+import typer.core
+import typer.main
+
+from pecli import __version__
+from pecli.cli.exits import Exit, code_of, complain
+from pecli.engine.parameters import nearest
+from pecli.errors import FileError, ParameterError, PecliError
+
+COMMANDS = {
+    "sinusoidal": "pecli.cli.generate",
+    "rope": "pecli.cli.generate",
+    "alibi": "pecli.cli.generate",
+    "learned-init": "pecli.cli.generate",
+    "inspect": "pecli.cli.inspect",
+    "verify": "pecli.cli.verify",
+}
+"""Where each command lives; a module is imported when its command is called, or listed."""
+
+UsageError: Any = typer.BadParameter.__mro__[1]
+
+
+class Commands(typer.core.TyperGroup):
+    """A group whose commands are imported on demand."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            advice = nearest(cmd_name, COMMANDS) or "see pecli --help"
+            raise ParameterError("the command", repr(cmd_name), f"it must be one of {', '.join(COMMANDS)}", advice)
+        return import_module(COMMANDS[cmd_name]).command(cmd_name)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"pecli {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def pecli(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Positional encodings: make exact tables, look at them, and prove that a file holds the right ones."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; the exit code."""
+    try:
+        result = typer.main.get_command(app).main(args=list(arguments), prog_name="pecli", standalone_mode=False)
+        sys.stdout.flush()
+        return int(result) if isinstance(result, int) else Exit.DONE
+    except PecliError as problem:
+        complain(problem)
+        return code_of(problem)
+    except UsageError as problem:
+        if type(problem).__name__ != "NoArgsIsHelpError":  # that one has printed the help
+            complain(_usage(problem))
+        return Exit.USAGE
+    except typer.Abort:
+        return Exit.INTERRUPTED
+    except typer.Exit as leave:
+        return int(leave.exit_code)
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        complain(FileError(problem.filename or "standard output", problem.strerror or str(problem)))
+        return Exit.FILE
+    except MemoryError:
+        complain("this does not fit into memory; write it to a file with -o, which needs little")
+        return Exit.FILE
+
+
+def _usage(problem: Any) -> str:
+    """What Typer found wrong with the command line, in one line with a way out."""
+    text = problem.format_message().strip().rstrip(".")
+    text = text[:1].lower() + text[1:]
+    path = getattr(getattr(problem, "ctx", None), "command_path", None) or "pecli"
+    possible = list(getattr(problem, "possibilities", None) or [])
+    wrong = getattr(problem, "option_name", None)
+    if wrong and possible:
+        return f"no such option: {wrong}; did you mean {possible[0]}?"
+    return f"{text}; see {path} --help"

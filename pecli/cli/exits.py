@@ -1,0 +1,37 @@
+"""Exit codes, and the one place where errors become a line and a code."""
+
+from __future__ import annotations
+
+import enum
+import sys
+
+from pecli.errors import FileError, ParameterError, PecliError
+
+
+class Exit(enum.IntEnum):
+    """What the shell is told."""
+
+    DONE = 0
+    NO = 1  #: verification failed, tables differ, nothing identified
+    USAGE = 2  #: the command line or a parameter is wrong
+    FILE = 3  #: a file cannot be read or written, or is not what it claims to be
+    INTERRUPTED = 130
+    PIPE = 141
+
+
+def complain(problem: PecliError | str) -> None:
+    """One line on standard error."""
+    text = problem.describe(option(problem.name)) if isinstance(problem, ParameterError) else str(problem)
+    line = f"pecli: error: {' '.join(text.split())}"
+    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
+    print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
+
+
+def option(name: str) -> str:
+    """A parameter's name on the command line."""
+    return f"--{name.replace('_', '-')}" if name.islower() and name.replace("_", "").isalnum() else name
+
+
+def code_of(problem: PecliError) -> Exit:
+    """The exit code that an error stands for."""
+    return Exit.FILE if isinstance(problem, FileError) else Exit.USAGE

@@ -1,0 +1,245 @@
+"""`pecli sinusoidal`, `rope`, `alibi`, `learned-init`: their options derive from the schemes' parameters."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import typer.main
+
+from pecli.checks.tolerance import Tolerance
+from pecli.cli import options
+from pecli.cli.exits import Exit
+from pecli.engine.parameters import Choice, Flag, Parameter
+from pecli.engine.registry import scheme_named
+from pecli.engine.scheme import Scheme
+from pecli.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Array
+    from pecli.engine.table import Table
+
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Write to .npy, .npz, .safetensors, .csv, .json or .h; - is standard output.",
+        rich_help_panel=options.OUTPUT,
+    ),
+]
+Verify = Annotated[
+    str | None,
+    typer.Option(
+        "--verify",
+        metavar="FILE",
+        help="Hold this file (or FILE:NAME) against the table.",
+        rich_help_panel=options.CHECK,
+    ),
+]
+
+
+def command(name: str) -> Any:
+    """The command that makes the tables of the named scheme."""
+    kind = scheme_named(name)
+
+    def run(**values: Any) -> int:
+        scheme = _scheme(kind, values)
+        tolerance = options.tolerance(values["max_ulp"], values["atol"], values["rtol"])
+        return _act(scheme, tolerance, values)
+
+    own = [_option(label, parameter, kind) for label, parameter in _all_parameters(kind).items()]
+    shared = [
+        _keyword(label, annotation, default)
+        for label, annotation, default in (
+            ("output", Output, None),
+            ("verify", Verify, None),
+            ("max_ulp", options.MaxUlp, None),
+            ("atol", options.Atol, None),
+            ("rtol", options.Rtol, None),
+            ("json", options.Json, False),
+            ("quiet", options.Quiet, False),
+            ("no_progress", options.NoProgress, False),
+        )
+    ]
+    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+    run.__annotations__ = {}
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command(name, help=kind.summary, epilog=options.examples(kind.examples))(run)
+    return typer.main.get_command(app)
+
+
+def _all_parameters(kind: type[Scheme]) -> dict[str, Parameter]:
+    return {**kind.parameters(), **kind.presets}
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Parameter:
+    """A parameter as an option. Values come as text, so that the parameter's own rule speaks when they are wrong."""
+    default = _default(name, parameter, kind)
+    if isinstance(parameter, Flag):
+        info = typer.Option(f"--{name.replace('_', '-')}", help=_sentence(parameter.help))
+        return _keyword(name, Annotated[bool, info], False)
+    choices = parameter.options if isinstance(parameter, Choice) else ()
+    info = typer.Option(
+        f"--{name.replace('_', '-')}",
+        *parameter.aliases,
+        metavar="NAME" if len(choices) > 6 else f"[{'|'.join(choices)}]" if choices else parameter.metavar,
+        help=_sentence(parameter.help + (f": {', '.join(choices)}" if len(choices) > 6 else "")) + _note(default),
+        show_default=False,
+        autocompletion=_completer(choices) if choices else None,
+    )
+    return _keyword(name, Annotated[str | None, info], None)
+
+
+def _default(name: str, parameter: Parameter, kind: type[Scheme]) -> Any:
+    """What counts when the option is not given; MISSING where it must be."""
+    own = {field.name: field.default for field in fields(kind)}.get(name)
+    return parameter.default if own is None else own
+
+
+def _note(default: Any) -> str:
+    if default is MISSING:
+        return " (required)"
+    return (
+        ""
+        if default is None
+        else f" (default: {default:g})"
+        if isinstance(default, float)
+        else f" (default: {default})"
+    )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _completer(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
+    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
+
+
+def _scheme(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
+    """The scheme that the options ask for; only what was given is passed on, so that a style can fill in the rest."""
+    given: dict[str, Any] = {}
+    for name, parameter in _all_parameters(kind).items():
+        value = values[name]
+        if isinstance(parameter, Flag):
+            if value:
+                given[name] = True
+        elif value is not None:
+            given[name] = parameter.parse(name, value)
+        elif _default(name, parameter, kind) is MISSING:
+            raise ParameterError(name, "missing", getattr(parameter, "rule", ""))
+    return kind(**given)
+
+
+def _act(scheme: Scheme, tolerance: Tolerance, values: Mapping[str, Any]) -> int:
+    output, file = values["output"], values["verify"]
+    if output is not None and file is not None:
+        raise ParameterError("verify", file, "a table is either written or checked", "leave out -o or --verify")
+    if file is not None:
+        return _check(scheme, file, tolerance, values)
+    if output is not None:
+        return _write(scheme, output, values)
+    if values["json"]:
+        return _describe(scheme, values)
+    if not values["quiet"]:
+        from pecli.views import preview
+
+        slopes_alone = [table.name for table in scheme.tensors()] == ["slopes"]
+        preview.show_slopes(scheme) if slopes_alone else preview.show(scheme)
+    return Exit.DONE
+
+
+def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str, Any]) -> int:
+    from pecli.checks.verify import verify
+    from pecli.views import report
+
+    result = verify(file, scheme, tolerance)
+    if values["json"]:
+        _print_json(result.as_json())
+    elif not values["quiet"]:
+        report.show(result)
+    return Exit.DONE if result.passed else Exit.NO
+
+
+def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> int:
+    import sys
+
+    from pecli.files import whole
+
+    if path == "-" and values["json"]:
+        raise ParameterError("json", "given with -o -", "standard output holds either the table or JSON")
+    if path == "-" and sys.stdout.isatty():
+        raise ParameterError("output", "-", "a table is no text for a terminal", "redirect it: … -o - > pe.npy")
+    watch = _Watch(scheme, whole.tables_written(path, scheme), values)
+    with watch:
+        whole.save_scheme(path, scheme, on_block=watch.see)
+    if values["json"]:
+        _print_json({**scheme.spec(), "tensors": watch.tensors(), "output": path})
+    elif not values["quiet"] and path != "-":
+        from pecli.views import screen
+
+        tables = ", ".join(f"{table.name} {screen.shape(table.shape)}" for table in watch.tables)
+        screen.say(f"{path}: {tables}, {scheme.dtype}, {screen.size(sum(table.nbytes for table in watch.tables))}")
+    return Exit.DONE
+
+
+def _describe(scheme: Scheme, values: Mapping[str, Any]) -> int:
+    watch = _Watch(scheme, [], values)
+    _print_json({**scheme.spec(), "tensors": watch.tensors(), "output": None})
+    return Exit.DONE
+
+
+class _Watch:
+    """Looks at blocks as they are written: for the progress bar, and for the statistics that --json prints."""
+
+    def __init__(self, scheme: Scheme, tables: list[Table], values: Mapping[str, Any]) -> None:
+        from pecli.views.progress import Progress
+
+        self.tables, self._scheme = tables, scheme
+        self._statistics: dict[str, Any] = {}
+        if values["json"]:
+            from pecli.checks.statistics import Statistics
+
+            self._statistics = {table.name: Statistics(table) for table in tables}
+        wanted = not (values["quiet"] or values["no_progress"])
+        total = sum(table.nbytes for table in tables or scheme.tensors())
+        self._progress = Progress(scheme.name, total, wanted=wanted)
+
+    def __enter__(self) -> _Watch:
+        self._progress.__enter__()
+        return self
+
+    def __exit__(self, *problem: Any) -> None:
+        self._progress.__exit__(*problem)
+
+    def see(self, table: Table, block: Array) -> None:
+        if table.name in self._statistics:
+            self._statistics[table.name].add(block)
+        self._progress.advance(block.nbytes)
+
+    def tensors(self) -> dict[str, Any]:
+        """The statistics of all tensors of the scheme; those that were not written are made for it."""
+        from pecli.checks.statistics import Statistics
+
+        with self:
+            for table in self._scheme.tensors():
+                if table.name not in self._statistics:
+                    self._statistics[table.name] = Statistics(table)
+                    for block in table.blocks():
+                        self.see(table, block)
+        return {table.name: self._statistics[table.name].as_json() for table in self._scheme.tensors()}
+
+
+def _print_json(value: Any) -> None:
+    import json
+
+    print(json.dumps(value, ensure_ascii=False, allow_nan=False))

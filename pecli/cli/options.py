@@ -1,0 +1,52 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from pecli.checks.tolerance import Tolerance
+from pecli.engine.parameters import Real, Whole
+
+OUTPUT = "Output"
+CHECK = "Check"
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=OUTPUT)]
+NoProgress = Annotated[bool, typer.Option("--no-progress", help="Never draw a progress bar.", rich_help_panel=OUTPUT)]
+MaxUlp = Annotated[
+    str | None,
+    typer.Option(
+        "--max-ulp",
+        metavar="INTEGER",
+        help="Let elements be off by this many units of the last place. (default: 0)",
+        rich_help_panel=CHECK,
+    ),
+]
+Atol = Annotated[
+    str | None,
+    typer.Option("--atol", metavar="NUMBER", help="Let elements be off by this much.", rich_help_panel=CHECK),
+]
+Rtol = Annotated[
+    str | None,
+    typer.Option(
+        "--rtol", metavar="NUMBER", help="Let elements be off by this share of their value.", rich_help_panel=CHECK
+    ),
+]
+
+
+def tolerance(max_ulp: str | None, atol: str | None, rtol: str | None) -> Tolerance:
+    """The tolerance that the three options ask for."""
+    given: dict[str, Any] = {}
+    if max_ulp is not None:
+        given["max_ulp"] = Whole(help="", low=0, high=2**63).parse("max_ulp", max_ulp)
+    for name, text in (("atol", atol), ("rtol", rtol)):
+        if text is not None:
+            given[name] = Real(help="").parse(name, text)
+    return Tolerance(**given)
+
+
+def examples(lines: tuple[str, ...]) -> str:
+    """Examples for the end of a command's help."""
+    return "\n".join(["Examples:", *(f"  {line}" for line in lines)])

@@ -1,0 +1,78 @@
+"""What is in a file, for people and for scripts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pecli.files import LoadedFile
+from pecli.views import screen
+
+
+def describe(file: LoadedFile, name: str) -> dict[str, Any]:
+    """The file's tensors and metadata as JSON data; a spec in it is unpacked."""
+    tensors = [
+        {"name": table.name, "dtype": table.dtype, "shape": list(table.shape), "bytes": table.nbytes}
+        for table in file.tables
+    ]
+    metadata = {key: _unpacked(text) if key == "pecli" else text for key, text in file.metadata.items()}
+    return {"file": name, "format": file.format, "tensors": tensors, "metadata": metadata}
+
+
+def _unpacked(text: str) -> Any:
+    """A JSON text as data, or as it is where it is none."""
+    try:
+        value = json.loads(text)
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
+        return text
+    return value
+
+
+def show(found: dict[str, Any]) -> None:
+    """A line for the file, a table of its tensors, a line for its spec."""
+    total = sum(tensor["bytes"] for tensor in found["tensors"])
+    plural = "" if len(found["tensors"]) == 1 else "s"
+    screen.say(f"{found['file']}  {found['format']}  {len(found['tensors'])} tensor{plural}  {screen.size(total)}")
+    columns = ["name", "dtype", "shape", "bytes", "min", "max", "mean", "sha256"]
+    columns = [column for column in columns if any(column in tensor for tensor in found["tensors"])]
+    rows = [[_cell(tensor.get(column)) for column in columns] for tensor in found["tensors"]]
+    if rows:
+        show_grid(columns, rows)
+    for key, value in found["metadata"].items():
+        screen.say(f"{key}  {_line(value)}")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return screen.shape(tuple(value))
+    if isinstance(value, float):
+        return f"{value:.7g}"
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _line(value: Any) -> str:
+    if not isinstance(value, dict):
+        return str(value)
+    flat = {**{k: v for k, v in value.items() if not isinstance(v, dict)}, **(value.get("parameters") or {})}
+    return "  ".join(f"{k}={v}" for k, v in flat.items() if v is not None)
+
+
+def show_grid(columns: list[str], rows: list[list[str]]) -> None:
+    """Aligned columns; in colour on a terminal, never cut in a pipe."""
+    if screen.is_terminal():
+        from rich import box
+        from rich.table import Table
+
+        grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for column in columns:
+            grid.add_column(
+                column, justify="left" if column in ("name", "dtype", "sha256") else "right", overflow="fold"
+            )
+        for row in rows:
+            grid.add_row(*row)
+        screen.console().print(grid)
+        return
+    widths = [max(len(line[k]) for line in [columns, *rows]) for k in range(len(columns))]
+    for line in [columns, *rows]:
+        screen.say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

@@ -1,0 +1,37 @@
+"""What a verification found, for people."""
+
+from __future__ import annotations
+
+from pecli.checks.compare import Comparison
+from pecli.checks.verify import Verification
+from pecli.views import screen
+
+
+def show(result: Verification) -> None:
+    """One line a tensor, one a diagnosis, and the verdict first."""
+    if screen.is_terminal():
+        from rich.text import Text
+
+        verdict = Text("passed", style="bold green") if result.passed else Text("FAILED", style="bold red")
+        screen.console().print(Text.assemble(verdict, f"  {result.file}  ", (result.scheme, "dim")), soft_wrap=True)
+    else:
+        screen.say(f"{'passed' if result.passed else 'FAILED'}  {result.file}  {result.scheme}")
+    for tensor in result.tensors:
+        screen.say(f"  {describe(tensor)}")
+    for line in result.diagnosis:
+        if not any(tensor.problem and line.startswith(f"{tensor.name}: ") for tensor in result.tensors):
+            screen.say(f"  {line}")
+
+
+def describe(tensor: Comparison) -> str:
+    """A tensor's errors in one line."""
+    head = f"{tensor.name}  {screen.shape(tensor.shape)}"
+    if tensor.problem:
+        return f"{head}  {tensor.problem}"
+    if tensor.worst_index is None and not tensor.mismatched:
+        return f"{head}  every element is exact"
+    worst = f"max error {tensor.max_abs_error:.3g} ({tensor.max_ulp_error:,} ulp)"
+    if tensor.worst_index is not None:
+        place = ", ".join(map(str, tensor.worst_index))
+        worst += f" at [{place}]: expected {tensor.expected:.9g}, found {tensor.found:.9g}"
+    return f"{head}  {tensor.mismatched:,} of {tensor.size:,} out of tolerance  {worst}"

@@ -1,0 +1,51 @@
+"""Where output goes: a terminal in colour, or a pipe in plain text that nothing cuts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def is_terminal() -> bool:
+    """Whether standard output is a terminal that can do more than print."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "") != "dumb"
+
+
+def console() -> Console:
+    """rich's console on standard output; NO_COLOR is its business."""
+    from rich.console import Console
+
+    return Console(file=sys.stdout, highlight=False)
+
+
+def say(text: str = "") -> None:
+    """A line on standard output, in characters that it can show."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding))
+
+
+def size(count: int) -> str:
+    """A number of bytes for people.
+
+    >>> size(131200)
+    '128 KiB'
+    """
+    value, unit = float(count), "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.0f} {unit}" if value >= 10 or unit == "bytes" else f"{value:.1f} {unit}"
+
+
+def shape(dimensions: tuple[int, ...]) -> str:
+    """A tensor's shape for people.
+
+    >>> shape((512, 64))
+    '512 × 64'
+    """
+    return " × ".join(map(str, dimensions)) or "scalar"
