@@ -31,8 +31,6 @@ def main() -> NoReturn:
         code = 130
     except Stopped as stopped:
         code = 128 + int(stopped.args[0])
-    except BrokenPipeError:
-        code = 141
     _leave(code)
 
 

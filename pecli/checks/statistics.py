@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.engine.table import Table
+from pecli.files.pour import raw_bytes
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
@@ -26,7 +27,7 @@ class Statistics:
 
     def add(self, block: Array) -> None:
         """Take the next rows into account."""
-        self._hash.update(np.ascontiguousarray(block).view(np.uint8).data)
+        self._hash.update(raw_bytes(block))
         values = block.astype(np.float64)
         if values.size:
             self.min = min(self.min, float(values.min()))

@@ -13,6 +13,7 @@ from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile, open_tensors
+from pecli.files.pour import raw_bytes
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
@@ -121,6 +122,6 @@ class _Hashed:
     def of(self, table: Table) -> Table:
         def fill(start: int, out: Array) -> None:
             table.fill(start, out)
-            self._hash.update(out.data if out.flags.c_contiguous else out.tobytes())
+            self._hash.update(raw_bytes(out))
 
         return replace(table, fill=fill, in_order=True)

@@ -29,6 +29,10 @@ COMMANDS = {
 UsageError: Any = typer.BadParameter.__mro__[1]
 
 
+class ReaderGoneError(Exception):
+    """Nobody reads the pipe any more; not an OSError, which Typer would turn into exit code 1."""
+
+
 class Commands(typer.core.TyperGroup):
     """A group whose commands are imported on demand."""
 
@@ -40,6 +44,12 @@ class Commands(typer.core.TyperGroup):
             advice = nearest(cmd_name, COMMANDS) or "see pecli --help"
             raise ParameterError("the command", repr(cmd_name), f"it must be one of {', '.join(COMMANDS)}", advice)
         return import_module(COMMANDS[cmd_name]).command(cmd_name)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise ReaderGoneError from None
 
 
 def _print_version(wanted: bool) -> None:
@@ -82,8 +92,8 @@ def run(arguments: Sequence[str]) -> int:
         return Exit.INTERRUPTED
     except typer.Exit as leave:
         return int(leave.exit_code)
-    except BrokenPipeError:
-        raise
+    except (ReaderGoneError, BrokenPipeError):
+        return Exit.PIPE
     except OSError as problem:
         complain(FileError(problem.filename or "standard output", problem.strerror or str(problem)))
         return Exit.FILE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pecli.engine import fixed
 from pecli.engine.parameters import Choice, Flag, Real, Whole
@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 _BITS = 512
 _RELATIVE_ERROR = 2.0**-100
 """Of a slope times a distance in 106 bits, with a margin."""
+
+
+class Slope(NamedTuple):
+    """A slope over 2**_BITS; exact where it is a power of two."""
+
+    value: int
+    exact: bool
 
 
 @dataclass(frozen=True)
@@ -54,15 +61,21 @@ class Alibi(Scheme):
     ] = "symmetric"
     slopes: Annotated[bool, Flag(help="the slopes alone")] = False
 
-    def exponents(self) -> list[Fraction]:
-        """The slope of head h is 2 ** −exponents[h]."""
+    def _slopes(self) -> list[Slope]:
         if self.rule == "naive":
-            return self._series(self.heads, self.heads)
+            return self._series(self.heads)
         power = 1 << (self.heads.bit_length() - 1)
-        return self._series(power, power) + self._series(2 * power, 2 * power)[::2][: self.heads - power]
+        return self._series(power) + self._series(2 * power)[::2][: self.heads - power]
 
-    def _series(self, heads: int, count: int) -> list[Fraction]:
-        return [Fraction(self.max_bias) * Fraction(h, heads) for h in range(1, count + 1)]
+    def _series(self, heads: int) -> list[Slope]:
+        """2 ** (−max_bias · h / heads) for h = 1 … heads."""
+        step = Fraction(self.max_bias) / heads
+        ratio, value, series = fixed.power(Fraction(2), -step, _BITS), 1 << _BITS, []
+        for h in range(1, heads + 1):
+            whole, rest = divmod(step.numerator * h, step.denominator)
+            value = value * ratio >> _BITS if rest else 1 << (_BITS - whole)
+            series.append(Slope(value, exact=not rest))
+        return series
 
     def tensors(self) -> tuple[Table, ...]:
         from pecli.engine.table import Table
@@ -76,21 +89,21 @@ class Alibi(Scheme):
     def _fill_slopes(self, start: int, out: Array) -> None:
         from pecli.engine.rounding import round_fixed
 
-        for row, exponent in enumerate(self.exponents()[start : start + len(out)]):
-            out[row, 0] = round_fixed(_slope(exponent), _BITS, self.dtype)
+        for row, slope in enumerate(self._slopes()[start : start + len(out)]):
+            out[row, 0] = round_fixed(slope.value, _BITS, self.dtype)
 
     def _bias(self, seq_len: int) -> Any:
         """How rows of the bias are filled: each is a window on one vector of its head (the matrix is Toeplitz)."""
         import numpy as np
 
-        exponents = self.exponents()
+        slopes = self._slopes()
 
         @lru_cache(maxsize=4)
         def vector(head: int) -> Array:
             if self.form.startswith("key"):
                 first = 0 if self.form == "key" else 1 - seq_len
-                return _multiples(exponents[head], np.arange(first, first + seq_len, dtype=np.float64), self.dtype)
-            past = _multiples(exponents[head], np.arange(1 - seq_len, 1, dtype=np.float64), self.dtype)
+                return _multiples(slopes[head], np.arange(first, first + seq_len, dtype=np.float64), self.dtype)
+            past = _multiples(slopes[head], np.arange(1 - seq_len, 1, dtype=np.float64), self.dtype)
             future = past[-2::-1] if self.form == "symmetric" else np.full(seq_len - 1, -np.inf).astype(past.dtype)
             return np.concatenate([past, future])
 
@@ -107,24 +120,16 @@ class Alibi(Scheme):
         return fill
 
 
-@lru_cache(maxsize=4096)
-def _slope(exponent: Fraction) -> int:
-    """2 ** −exponent, over 2 ** _BITS."""
-    if exponent.denominator == 1:
-        return 1 << (_BITS - exponent.numerator)
-    return fixed.power(Fraction(2), -exponent, _BITS)
-
-
-def _multiples(exponent: Fraction, distances: Floats, dtype: str) -> Array:
+def _multiples(slope: Slope, distances: Floats, dtype: str) -> Array:
     """slope · distance for whole distances, each rounded once."""
     import numpy as np
 
     from pecli.engine import doubled
     from pecli.engine.rounding import round_doubled, round_fixed, undecided
 
-    value = doubled.scaled(doubled.constant(_slope(exponent), _BITS), distances)
+    value = doubled.scaled(doubled.constant(slope.value, _BITS), distances)
     out = round_doubled(value, dtype)
-    if exponent.denominator > 1:
+    if not slope.exact:
         for k in np.flatnonzero(undecided(value, _RELATIVE_ERROR * np.abs(value.hi), dtype)):
-            out[k] = round_fixed(_slope(exponent) * int(distances[k]), _BITS, dtype)
+            out[k] = round_fixed(slope.value * int(distances[k]), _BITS, dtype)
     return out

@@ -18,8 +18,8 @@ SCHEMES = {
 
 def scheme_named(name: object) -> type[Scheme]:
     """The class of that name."""
-    if name not in SCHEMES:
+    if not isinstance(name, str) or name not in SCHEMES:
         raise ParameterError("scheme", repr(name), f"it must be one of {', '.join(SCHEMES)}")
-    module, attribute = SCHEMES[str(name)]
+    module, attribute = SCHEMES[name]
     found: type[Scheme] = getattr(import_module(module), attribute)
     return found

@@ -1,0 +1,167 @@
+"""Side by side in one run: pecli against NumPy, torch (where installed) and the limits of the machine.
+
+    python tests/bench/bench.py [--quick]
+
+Every figure is the best of several turns, taken in rotation, so that what else the machine does hits all alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import pecli
+
+ROWS, DIM = 65_536, 1_024
+Work = Callable[[], object]
+
+
+def best(works: dict[str, Work], turns: int) -> dict[str, float]:
+    """The shortest time of each, after one warm-up."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for turn in range(turns + 1):
+        for name, work in works.items():
+            start = time.perf_counter()
+            work()
+            if turn:
+                times[name].append(time.perf_counter() - start)
+    return {name: min(each) for name, each in times.items()}
+
+
+def with_numpy(dtype: type[np.floating]) -> np.ndarray:
+    positions = np.arange(ROWS, dtype=dtype)[:, None]
+    angles = positions * (10000.0 ** (-np.arange(0, DIM, 2) / DIM)).astype(dtype)
+    table = np.empty((ROWS, DIM), np.float32)
+    table[:, 0::2], table[:, 1::2] = np.sin(angles), np.cos(angles)
+    return table
+
+
+def torch_work() -> Work | None:
+    try:
+        import torch
+    except ImportError:
+        return None
+    torch.set_num_threads(2)
+
+    def work() -> object:
+        positions = torch.arange(ROWS, dtype=torch.float32)[:, None]
+        angles = positions * torch.exp(torch.arange(0, DIM, 2, dtype=torch.float32) * (-np.log(10000.0) / DIM))
+        table = torch.empty(ROWS, DIM)
+        table[:, 0::2], table[:, 1::2] = torch.sin(angles), torch.cos(angles)
+        return table
+
+    return work
+
+
+def in_memory(turns: int) -> list[tuple[str, float, str]]:
+    source = np.ones((ROWS, DIM), np.float32)
+    target = np.empty_like(source)
+    scheme = pecli.Sinusoidal(ROWS, DIM)
+    works: dict[str, Work] = {
+        "pecli, every element correctly rounded": scheme.tables,
+        "NumPy, float32 throughout": lambda: with_numpy(np.float32),
+        "NumPy, float64 then cast": lambda: with_numpy(np.float64),
+        "memcpy of the same bytes": lambda: np.copyto(target, source),
+    }
+    if work := torch_work():
+        works["torch, float32, 2 threads"] = work
+    return _against_first(best(works, turns))
+
+
+def alibi(turns: int) -> list[tuple[str, float, str]]:
+    scheme = pecli.Alibi(32, 2048)
+    source = scheme.tables()["bias"]
+    target = np.empty_like(source)
+    works: dict[str, Work] = {
+        "pecli alibi, 32 × 2048 × 2048": scheme.tables,
+        "memcpy of the same bytes ": lambda: np.copyto(target, source),
+    }
+    return _against_first(best(works, turns))
+
+
+def to_disk(turns: int, folder: Path) -> list[tuple[str, float, str]]:
+    table = pecli.Sinusoidal(ROWS, DIM).tables()["pe"]
+
+    def save_and_sync() -> None:
+        with open(folder / "ready.npy", "wb") as file:
+            np.save(file, table)
+            file.flush()
+            os.fsync(file.fileno())
+
+    scheme = pecli.Sinusoidal(ROWS, DIM)
+    works: dict[str, Work] = {
+        "pecli.save to .npy, made and synced": lambda: pecli.save(folder / "made.npy", scheme),
+        "pecli.save to .safetensors, hashed too": lambda: pecli.save(folder / "made.safetensors", scheme),
+        "np.save + fsync of a ready array": save_and_sync,
+    }
+    return _against_first(best(works, turns))
+
+
+def start_up(turns: int, folder: Path) -> list[tuple[str, float, str]]:
+    def run(*words: str) -> Work:
+        return lambda: subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+    python, command = sys.executable, str(Path(sys.executable).with_name("pecli"))
+    small = [command, "sinusoidal", "--seq-len", "512", "--dim", "64", "-o", str(folder / "pe.npy")]
+    rows = []
+    for works in (
+        {"pecli sinusoidal --seq-len 512 --dim 64 -o pe.npy": run(*small), "import numpy, typer": run(python, "-c", "import numpy, typer")},
+        {"pecli --version": run(command, "--version"), "import typer": run(python, "-c", "import typer")},
+    ):
+        rows += _against_first(best(works, turns * 3))
+    return rows
+
+
+def peak_memory(folder: Path) -> list[tuple[str, float, str]]:
+    """The largest resident size of whole commands."""
+    command = str(Path(sys.executable).with_name("pecli"))
+    rows = []
+    for label, length in (("4 MiB", 1024), ("4 GiB", 1024 * 1024)):
+        output = folder / "large.npy"
+        words = [command, "sinusoidal", "--seq-len", str(length), "--dim", "1024", "-o", str(output)]
+        child = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        assert status == 0, status
+        rows.append((f"peak memory of a {label} table", usage.ru_maxrss / 1024, "MiB"))
+        output.unlink()
+    rows.append(("  the difference", rows[1][1] - rows[0][1], "MiB"))
+    return rows
+
+
+def _against_first(times: dict[str, float]) -> list[tuple[str, float, str]]:
+    first = next(iter(times.values()))
+    return [(name, value * 1000, f"ms  × {first / value:.2f}" if value != first else "ms") for name, value in times.items()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer turns, and no 4 GiB table")
+    quick = parser.parse_args().quick
+    turns = 2 if quick else 7
+    with tempfile.TemporaryDirectory(dir=".") as name:
+        folder = Path(name)
+        sections = [
+            (f"in memory, {ROWS:,} × {DIM:,} float32", in_memory(turns)),
+            ("ALiBi", alibi(turns)),
+            ("to disk, 268 MB", to_disk(turns, folder)),
+            ("start-up", start_up(turns, folder)),
+        ]
+        if not quick:
+            sections.append(("memory", peak_memory(folder)))
+    print("× is how many times longer the first line of a part takes\n")
+    for title, rows in sections:
+        print(title)
+        for label, value, unit in rows:
+            print(f"  {label:<52} {value:>8.1f} {unit}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""`pecli inspect`: what is in a file."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+import pecli
+
+
+def test_json_names_tensors_and_spec(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "t.safetensors"
+    pecli.save(path, pecli.Rope(8, 6, dtype="bfloat16"))
+    outcome = pecli_cli("inspect", path, "--json")
+    assert outcome.code == 0
+    found = outcome.json
+    assert found["file"] == str(path)
+    assert found["format"] == "safetensors"
+    tensors = {tensor["name"]: (tensor["dtype"], tensor["shape"], tensor["bytes"]) for tensor in found["tensors"]}
+    assert tensors == {
+        "cos": ("bfloat16", [8, 3], 48),
+        "sin": ("bfloat16", [8, 3], 48),
+        "inv_freq": ("float64", [3], 24),
+    }
+    assert found["metadata"]["pecli"]["parameters"]["seq_len"] == 8
+
+
+def test_statistics_only_when_asked_for(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "t.npy"
+    array = np.array([[1.5, -2.0], [0.25, 8.0]], np.float16)
+    np.save(path, array)
+    assert "min" not in pecli_cli("inspect", path, "--json").json["tensors"][0]
+    (tensor,) = pecli_cli("inspect", path, "--stats", "--json").json["tensors"]
+    assert (tensor["min"], tensor["max"], tensor["mean"]) == (-2.0, 8.0, 1.9375)
+    assert tensor["sha256"] == hashlib.sha256(array.tobytes()).hexdigest()
+
+
+def test_any_tensors_are_described(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "t.safetensors"
+    save_file(
+        {"a": np.arange(3), "empty": np.zeros((0, 4), np.float32), "flag": np.array([True]), "one": np.float32([7])},
+        path,
+    )
+    for words in ([], ["--stats"], ["--json"], ["--stats", "--json"]):
+        assert pecli_cli("inspect", path, *words).code == 0
+    assert pecli_cli("inspect", f"{path}:one", "--json").json["tensors"][0]["shape"] == [1]
+
+
+def test_nan_and_infinity_are_null_in_json(pecli_cli, tmp_path) -> None:
+    np.save(tmp_path / "t.npy", np.array([np.nan, np.inf]))
+    (tensor,) = pecli_cli("inspect", tmp_path / "t.npy", "--stats", "--json").json["tensors"]
+    assert tensor["max"] is None
+    assert tensor["mean"] is None
+
+
+def test_text_in_a_pipe_is_plain(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "t.safetensors"
+    pecli.save(path, pecli.Sinusoidal(8, 6))
+    outcome = pecli_cli("inspect", path)
+    assert "\x1b" not in outcome.out
+    assert ["pe", "float32", "8", "×", "6", "192"] in [line.split() for line in outcome.out.splitlines()]
+
+
+@pytest.mark.parametrize("words", [["nofile.npy"], ["."], ["t.npy:name"]])
+def test_what_cannot_be_read_is_one_line(pecli_cli, tmp_path, monkeypatch, words) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("t.npy", np.zeros(3))
+    outcome = pecli_cli("inspect", *words)
+    assert outcome.code == 3
+    assert outcome.err.count("\n") == 1

@@ -1,0 +1,212 @@
+"""Real processes: pipes, signals, terminals, disks that are full."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import pecli
+
+COMMAND = [sys.executable, "-m", "pecli"]
+SMALL = ["sinusoidal", "--seq-len", "64", "--dim", "16"]
+LONG = ["sinusoidal", "--seq-len", "4000000", "--dim", "256"]
+"""4 GB: long enough to be interrupted."""
+
+
+def test_a_table_goes_through_a_pipe(process) -> None:
+    result = process(*SMALL, "-o", "-")
+    assert result.returncode == 0
+    assert result.stderr == b""
+    assert np.array_equal(np.load(io.BytesIO(result.stdout)), pecli.Sinusoidal(64, 16).tables()["pe"])
+
+
+def test_a_table_is_read_from_a_pipe(process) -> None:
+    table = process(*SMALL, "-o", "-").stdout
+    assert process("inspect", "-", "--json", input=table).returncode == 0
+    assert process(*SMALL, "--verify", "-", input=table).returncode == 0
+    assert process(*SMALL, "--verify", "-", input=table[:-4]).returncode == 3
+
+
+def test_a_reader_that_goes_away_is_141() -> None:
+    child = subprocess.Popen([*COMMAND, *LONG, "-o", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.read(6) == b"\x93NUMPY"
+    child.stdout.close()
+    assert child.wait(30) == 141
+    assert child.stderr is not None
+    assert child.stderr.read() == b""
+    child.stderr.close()
+
+
+def test_text_into_a_closed_pipe_is_141() -> None:
+    child = subprocess.Popen([*COMMAND, "alibi", "--heads", "65536"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"0.99991536\n"
+    child.stdout.close()
+    assert child.wait(30) == 141
+    assert child.stderr is not None
+    assert child.stderr.read() == b""
+    child.stderr.close()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize("wait", [0.4, 0.9])
+def test_a_killed_command_leaves_the_old_file_whole(tmp_path, number, code, wait) -> None:
+    target = tmp_path / "t.npy"
+    target.write_bytes(b"old")
+    child = subprocess.Popen([*COMMAND, *LONG, "-o", target], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 20
+    while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(wait)
+    child.send_signal(number)
+    out, err = child.communicate(timeout=30)
+    assert child.returncode == code
+    assert target.read_bytes() == b"old"
+    assert out == b""
+    assert err == b""
+    if number != signal.SIGKILL:
+        assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.03, 0.06, 0.1, 0.15, 0.2])
+def test_ctrl_c_is_never_a_traceback(tmp_path, wait) -> None:
+    child = subprocess.Popen(
+        [*COMMAND, *LONG, "-o", tmp_path / "t.npy"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    time.sleep(0.05 + wait)  # the interpreter itself takes a moment to listen
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=30)
+    assert child.returncode in (130, -2)
+    if child.returncode == 130:
+        assert err == b""
+    assert list(tmp_path.iterdir()) == []
+
+
+def limit_files(size: int):
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors", "csv", "json", "h"])
+def test_a_file_size_limit_leaves_nothing(process, tmp_path, suffix) -> None:
+    old = tmp_path / f"t.{suffix}"
+    old.write_bytes(b"old")
+    words = ["sinusoidal", "--seq-len", "500", "--dim", "16", "-o", old.name]
+    result = process(*words, preexec_fn=limit_files(8192))
+    assert result.returncode == 3
+    assert result.stderr.startswith(b"pecli: error: ")
+    assert result.stderr.count(b"\n") == 1
+    assert old.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [old]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_a_full_device_is_3(process) -> None:
+    result = process(*SMALL, "-o", "/dev/full")
+    assert result.returncode == 3
+    assert result.stderr.count(b"\n") == 1
+    assert os.path.exists("/dev/full")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+@pytest.mark.parametrize(
+    "words", [["--version"], SMALL, [*SMALL, "--json"], ["alibi", "--heads", "8"], [*SMALL, "-o", "-"]]
+)
+def test_standard_output_on_a_full_disk_is_3(tmp_path, words) -> None:
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, timeout=60)
+    assert result.returncode == 3
+    assert result.stderr.count(b"\n") == 1
+    assert b"Traceback" not in result.stderr
+
+
+def test_a_fifo_is_written_to_and_stays(process, tmp_path) -> None:
+    fifo = tmp_path / "t.safetensors"
+    os.mkfifo(fifo)
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(fifo.read_bytes()))
+    reader.start()
+    assert process(*SMALL, "-o", fifo).returncode == 0
+    reader.join(20)
+    assert fifo.is_fifo()
+    process(*SMALL, "-o", "regular.safetensors")
+    assert received == [(tmp_path / "regular.safetensors").read_bytes()]
+
+
+def in_terminal(*words: str, **environment: str) -> tuple[int, str]:
+    """Run a command on a terminal of its own; the exit code and what it showed."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.environ.update({"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24", **environment})
+        os.execv(sys.executable, [*COMMAND, *words])
+    shown = b""
+    while True:
+        try:
+            part = os.read(fd, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    os.close(fd)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status), shown.decode()
+
+
+def test_a_terminal_gets_colour_and_nothing_wider_than_itself() -> None:
+    code, shown = in_terminal(*SMALL)
+    assert code == 0
+    assert "\x1b[" in shown
+
+
+def test_no_color_and_dumb_terminals_get_none() -> None:
+    assert "\x1b[3" not in in_terminal(*SMALL, NO_COLOR="1")[1]
+    assert "\x1b" not in in_terminal(*SMALL, TERM="dumb")[1]
+
+
+def test_a_terminal_is_no_place_for_bytes() -> None:
+    code, shown = in_terminal(*SMALL, "-o", "-")
+    assert code == 2
+    assert "redirect" in shown
+
+
+def test_an_ascii_locale_gets_its_answer(process) -> None:
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    assert process(*SMALL, env=environment).returncode == 0
+    refused = process("sinusoidal", "--seq-len", "0", "--dim", "4", env=environment)
+    assert refused.returncode == 2
+    assert refused.stderr.count(b"\n") == 1
+    learned = process("learned-init", "--max-len", "4", "--dim", "4", "--seed", 2**64, env=environment)
+    assert learned.returncode == 2
+    assert learned.stderr.startswith(b"pecli: error: ")
+
+
+def test_memory_stays_flat_however_long_the_table() -> None:
+    def peak(rows: int) -> int:
+        words = [*COMMAND, "sinusoidal", "--seq-len", str(rows), "--dim", "1024", "-o", "/dev/null"]
+        child = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        assert child.returncode == 0
+        return usage.ru_maxrss // 1024
+
+    assert peak(262_144) - peak(1024) < 150
+
+
+def test_completion_is_offered(process) -> None:
+    result = process("--show-completion", "bash")
+    assert result.returncode in (0, 2)
+    environment = {**os.environ, "_PECLI_COMPLETE": "complete_bash", "COMP_WORDS": "pecli sinu", "COMP_CWORD": "1"}
+    assert b"sinusoidal" in process(env=environment).stdout
+    environment |= {"COMP_WORDS": "pecli sinusoidal --style wh", "COMP_CWORD": "3"}
+    assert b"whisper" in process(env=environment).stdout

@@ -1,0 +1,144 @@
+"""`pecli verify`: files that carry their spec."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+import pecli
+
+SPECS = [
+    pecli.Sinusoidal(9, 6, dtype="float16"),
+    pecli.Sinusoidal(9, 7, style="fairseq"),
+    pecli.Rope(9, 6, base=500000.0, layout="halves"),
+    pecli.Alibi(5, 7, form="causal"),
+    pecli.Alibi(6, slopes=True, dtype="float64"),
+    pecli.LearnedInit(9, 6, init="trunc-normal", seed=3),
+]
+
+
+def rewrite(path, change) -> None:
+    """Write a safetensors file again with the official library, after a change to tensors and metadata."""
+    with safe_open(path, "np") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
+        metadata = dict(file.metadata())
+    change(tensors, metadata)
+    save_file(tensors, path, metadata)
+
+
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
+@pytest.mark.parametrize("scheme", SPECS, ids=lambda scheme: scheme.name)
+def test_what_was_saved_verifies(pecli_cli, tmp_path, scheme, suffix) -> None:
+    path = tmp_path / f"t.{suffix}"
+    pecli.save(path, scheme)
+    outcome = pecli_cli("verify", path, "--json")
+    assert outcome.code == 0
+    assert outcome.json["passed"] is True
+    assert pecli.verify(str(path)).passed
+
+
+def test_one_changed_element_fails(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "t.safetensors"
+    pecli.save(path, pecli.Rope(9, 6))
+
+    def change(tensors, metadata) -> None:
+        tensors["cos"][3, 1] += 2.0**-20
+
+    rewrite(path, change)
+    outcome = pecli_cli("verify", path, "--json")
+    assert outcome.code == 1
+    by_name = {tensor["name"]: tensor for tensor in outcome.json["tensors"]}
+    assert by_name["cos"]["mismatched"] == 1
+    assert by_name["cos"]["worst_index"] == [3, 1]
+    assert by_name["cos"]["max_abs_error"] == pytest.approx(2.0**-20, rel=0.1)
+    assert by_name["sin"]["mismatched"] == 0
+    text = pecli_cli("verify", path)
+    assert text.out.startswith("FAILED")
+    assert "[3, 1]" in text.out
+
+
+def test_a_negative_zero_breaks_the_hash_but_no_value(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "t.safetensors"
+    pecli.save(path, pecli.Sinusoidal(4, 4))
+
+    def change(tensors, metadata) -> None:
+        tensors["pe"][0, 0] = -0.0
+
+    rewrite(path, change)
+    outcome = pecli_cli("verify", path, "--json")
+    assert outcome.code == 1
+    assert outcome.json["tensors"][0]["mismatched"] == 0
+    assert "sha256" in outcome.json["diagnosis"][0]
+
+
+def test_missing_and_foreign_tensors_fail(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "t.safetensors"
+    pecli.save(path, pecli.Rope(4, 4))
+
+    def change(tensors, metadata) -> None:
+        tensors["tan"] = tensors.pop("sin")
+
+    rewrite(path, change)
+    outcome = pecli_cli("verify", path, "--json")
+    assert outcome.code == 1
+    assert {"tan: rope has no such tensor", "sin: the tensor is missing"} <= set(outcome.json["diagnosis"])
+
+
+def test_a_spec_that_claims_a_huge_table_is_answered_at_once(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "t.safetensors"
+    pecli.save(path, pecli.Sinusoidal(4, 4))
+
+    def change(tensors, metadata) -> None:
+        spec = json.loads(metadata["pecli"])
+        spec["parameters"]["seq_len"] = 2**40
+        metadata["pecli"] = json.dumps(spec)
+
+    rewrite(path, change)
+    outcome = pecli_cli("verify", path, "--json")
+    assert outcome.code == 1
+    assert "1099511627776" in outcome.json["diagnosis"][0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", '{"scheme": NaN}', "[" * 100_000, '{"scheme": "rope"}', '{"scheme": "rope", "parameters": 3}',
+     '{"scheme": "rope", "parameters": {"dim": 4}}', '{"scheme": "rope", "parameters": {"seq_len": -1}}',
+     '{"scheme": ["rope"], "parameters": {}}', '{"scheme": "sinusoidal", "parameters": {"style": "paper"}}'],
+)  # fmt: skip
+def test_a_spec_that_makes_no_table_is_a_broken_file(pecli_cli, tmp_path, text) -> None:
+    path = tmp_path / "t.safetensors"
+    save_file({"pe": np.zeros((2, 2), np.float32)}, path, {"pecli": text})
+    outcome = pecli_cli("verify", path)
+    assert outcome.code == 3
+    assert outcome.err.count("\n") == 1
+    assert outcome.err.startswith(f"pecli: error: {path}: ")
+
+
+def test_a_file_without_spec_says_what_to_do(pecli_cli, tmp_path) -> None:
+    np.save(tmp_path / "t.npy", np.zeros((2, 2), np.float32))
+    outcome = pecli_cli("verify", tmp_path / "t.npy")
+    assert outcome.code == 3
+    assert "carries no pecli spec" in outcome.err
+    assert "--verify" in outcome.err
+
+
+def test_several_files_give_json_lines_and_the_worst_code(pecli_cli, tmp_path) -> None:
+    good, bad = tmp_path / "good.npz", tmp_path / "bad.safetensors"
+    pecli.save(good, pecli.Alibi(4, 4))
+    pecli.save(bad, pecli.Alibi(4, 4))
+
+    def change(tensors, metadata) -> None:
+        tensors["slopes"][0] = 1
+
+    rewrite(bad, change)
+    both = pecli_cli("verify", good, bad, "--json")
+    assert both.code == 1
+    assert [json.loads(line)["passed"] for line in both.out.splitlines()] == [True, False]
+    missing = pecli_cli("verify", tmp_path / "no.npz", good, bad, "-q")
+    assert missing.code == 3
+    assert missing.out == ""
+    assert missing.err.count("\n") == 1

@@ -1,0 +1,79 @@
+"""The house stands as it was drawn: layers import downwards only, and public names are what they claim to be."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pecli
+
+ROOT = Path(pecli.__file__).parent
+MAY_IMPORT = {
+    "errors": set(),
+    "engine": {"errors"},
+    "layers": {"engine", "errors"},
+    "files": {"engine", "errors"},
+    "checks": {"files", "engine", "errors"},
+    "views": {"checks", "files", "engine", "errors"},
+    "cli": {"views", "checks", "files", "layers", "engine", "errors"},
+    "__main__": {"cli"},
+}
+
+
+def imports(path: Path) -> set[str]:
+    """The parts of pecli that a module imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module] if node.module != "pecli" else [f"pecli.{alias.name}" for alias in node.names]
+        found |= {name.split(".")[1] for name in names if name.startswith("pecli.")}
+    return found - {"__version__"}
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_layers_point_down(path: Path) -> None:
+    part = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    if part != "__init__":
+        assert imports(path) <= MAY_IMPORT[part] | {part}
+
+
+def test_public_names_exist_and_are_all_named() -> None:
+    assert sorted(pecli.__all__) == pecli.__all__
+    assert set(pecli._HOMES) == set(pecli.__all__) - {"__version__"}
+    for name in pecli.__all__:
+        assert getattr(pecli, name).__doc__ or name == "__version__"
+
+
+def loaded_by(code: str) -> set[str]:
+    """The modules in memory after running some code."""
+    script = f"import sys\n{code}\nprint(*sys.modules)"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(result.stdout.splitlines()[-1].split())
+
+
+def test_importing_pecli_is_cheap() -> None:
+    assert not loaded_by("import pecli") & {"numpy", "typer", "rich", "matplotlib"}
+
+
+def test_the_library_needs_no_command_line() -> None:
+    code = "import pecli; [getattr(pecli, name) for name in pecli.__all__]; pecli.Rope(4, 4).tables()"
+    assert not loaded_by(code) & {"typer", "rich", "matplotlib", "ml_dtypes"}
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["sinusoidal", "--help"], ["verify", "--help"]])
+def test_help_does_not_import_numpy(words: list[str]) -> None:
+    code = f"import contextlib, io\nfrom pecli.cli.app import run\nwith contextlib.redirect_stdout(io.StringIO()): run({words})"
+    assert "numpy" not in loaded_by(code)
+
+
+def test_making_a_table_imports_nothing_slow(tmp_path: Path) -> None:
+    words = ["sinusoidal", "--seq-len", "8", "--dim", "4", "-q", "-o", str(tmp_path / "pe.npy")]
+    slow = {"rich", "matplotlib", "ml_dtypes", "zipfile", "hashlib", "tempfile", "numpy.typing", "concurrent.futures"}
+    assert not loaded_by(f"from pecli.cli.app import run; run({words})") & slow
