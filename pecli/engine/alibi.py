@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pecli.engine import fixed
@@ -61,11 +61,15 @@ class Alibi(Scheme):
     ] = "symmetric"
     slopes: Annotated[bool, Flag(help="the slopes alone")] = False
 
+    @cached_property
     def _slopes(self) -> list[Slope]:
         if self.rule == "naive":
             return self._series(self.heads)
         power = 1 << (self.heads.bit_length() - 1)
-        return self._series(power) + self._series(2 * power)[::2][: self.heads - power]
+        slopes = self._series(power)
+        if self.heads > power:
+            slopes += self._series(2 * power)[::2][: self.heads - power]
+        return slopes
 
     def _series(self, heads: int) -> list[Slope]:
         """2 ** (−max_bias · h / heads) for h = 1 … heads."""
@@ -89,14 +93,14 @@ class Alibi(Scheme):
     def _fill_slopes(self, start: int, out: Array) -> None:
         from pecli.engine.rounding import round_fixed
 
-        for row, slope in enumerate(self._slopes()[start : start + len(out)]):
+        for row, slope in enumerate(self._slopes[start : start + len(out)]):
             out[row, 0] = round_fixed(slope.value, _BITS, self.dtype)
 
     def _bias(self, seq_len: int) -> Any:
         """How rows of the bias are filled: each is a window on one vector of its head (the matrix is Toeplitz)."""
         import numpy as np
 
-        slopes = self._slopes()
+        slopes = self._slopes
 
         @lru_cache(maxsize=4)
         def vector(head: int) -> Array:

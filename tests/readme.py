@@ -1,0 +1,95 @@
+"""The generated parts of the README: every scheme's options, and what the commands of the tour print.
+
+python -m tests.readme        writes them
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+from pecli.engine.parameters import Choice, Flag, Parameter
+from pecli.engine.registry import SCHEMES, scheme_named
+from pecli.engine.scheme import Scheme
+
+README = Path(__file__).parent.parent / "README.md"
+BEGIN = "<!-- begin reference: python -m tests.readme writes this -->\n"
+END = "<!-- end reference -->"
+
+
+def row(name: str, parameter: Parameter, kind: type[Scheme]) -> str:
+    default = {field.name: field.default for field in fields(kind)}.get(name)
+    default = parameter.default if default is None else default
+    options = " ".join(f"`{word}`" for word in (f"--{name.replace('_', '-')}", *parameter.aliases))
+    if isinstance(parameter, Choice):
+        values = ", ".join(parameter.options)
+    else:
+        values = "" if isinstance(parameter, Flag) else parameter.rule.removeprefix("it must be ")
+    if default is MISSING:
+        shown = "required"
+    else:
+        shown = (
+            ""
+            if default is None or default is False
+            else f"{default:g}"
+            if isinstance(default, float)
+            else str(default)
+        )
+    return f"| {options} | {parameter.help} | {values} | {shown} |"
+
+
+def reference() -> str:
+    parts = []
+    for name in SCHEMES:
+        kind = scheme_named(name)
+        lines = [f"### `pecli {name}`", "", "| option | | values | default |", "|---|---|---|---|"]
+        lines += [row(label, parameter, kind) for label, parameter in {**kind.parameters(), **kind.presets}.items()]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts).replace("|i−j|", "\\|i−j\\|")
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """A PATH on which `pecli` is this package, and `python3` the interpreter that runs it."""
+    for name, words in {"pecli": "-m pecli", "python3": ""}.items():
+        script = folder / name
+        script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words} "$@"\n')
+        script.chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(README.parent)}
+
+
+def console(text: str) -> str:
+    """The text with what the commands of its console blocks really print, run one after the other in one folder."""
+    with tempfile.TemporaryDirectory() as scripts, tempfile.TemporaryDirectory() as folder:
+        settings = environment(Path(scripts))
+
+        def run(block: re.Match[str]) -> str:
+            commands = re.findall(r"^\$ (.*)\n", block[1], re.M)
+            results = [
+                subprocess.run(
+                    ["sh", "-c", command], cwd=folder, env=settings, capture_output=True, text=True, timeout=60
+                )
+                for command in commands
+            ]
+            shown = "".join(
+                f"$ {command}\n{result.stdout}{result.stderr}"
+                for command, result in zip(commands, results, strict=True)
+            )
+            return f"```console\n{shown}```"
+
+        return re.sub(r"^```console\n(.*?)^```", run, text, flags=re.S | re.M)
+
+
+def written() -> str:
+    """The README as it should be."""
+    before, rest = README.read_text(encoding="utf-8").split(BEGIN)
+    return console(f"{before}{BEGIN}\n{reference()}\n\n{END}{rest.split(END, 1)[1]}")
+
+
+if __name__ == "__main__":
+    README.write_text(written(), encoding="utf-8")

@@ -1,0 +1,40 @@
+"""The README and the samples tell the same story as the code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pecli.cli.app import COMMANDS
+from tests.readme import README, environment, written
+
+ROOT = README.parent
+TEXT = README.read_text(encoding="utf-8")
+
+
+def test_the_generated_parts_are_up_to_date() -> None:
+    assert written() == TEXT, "run python -m tests.readme"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_in_the_readme(command: str) -> None:
+    assert f"pecli {command}" in TEXT
+
+
+def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"^```python\n(.*?)^```", TEXT, re.S | re.M)
+    exec(code.replace("10_000_000", "10_000"), {})
+
+
+@pytest.mark.parametrize("sample", sorted((ROOT / "samples").iterdir()), ids=lambda path: path.name)
+def test_every_sample_runs(sample: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    settings = environment(tmp_path_factory.mktemp("bin"))
+    words = [sys.executable if sample.suffix == ".py" else "sh", str(sample)]
+    result = subprocess.run(words, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout
