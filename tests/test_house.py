@@ -69,7 +69,8 @@ def test_the_library_needs_no_command_line() -> None:
 
 @pytest.mark.parametrize("words", [["--version"], ["--help"], ["sinusoidal", "--help"], ["verify", "--help"]])
 def test_help_does_not_import_numpy(words: list[str]) -> None:
-    code = f"import contextlib, io\nfrom pecli.cli.app import run\nwith contextlib.redirect_stdout(io.StringIO()): run({words})"
+    quietly = "with contextlib.redirect_stdout(io.StringIO())"
+    code = f"import contextlib, io\nfrom pecli.cli.app import run\n{quietly}: run({words})"
     assert "numpy" not in loaded_by(code)
 
 

@@ -38,7 +38,7 @@ def show(found: dict[str, Any]) -> None:
     columns = [column for column in columns if any(column in tensor for tensor in found["tensors"])]
     rows = [[_cell(tensor.get(column)) for column in columns] for tensor in found["tensors"]]
     if rows:
-        show_grid(columns, rows)
+        _show_grid(columns, rows)
     for key, value in found["metadata"].items():
         screen.say(f"{key}  {_line(value)}")
 
@@ -58,21 +58,10 @@ def _line(value: Any) -> str:
     return "  ".join(f"{k}={v}" for k, v in flat.items() if v is not None)
 
 
-def show_grid(columns: list[str], rows: list[list[str]]) -> None:
-    """Aligned columns; in colour on a terminal, never cut in a pipe."""
-    if screen.is_terminal():
-        from rich import box
-        from rich.table import Table
-
-        grid = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in columns:
-            grid.add_column(
-                column, justify="left" if column in ("name", "dtype", "sha256") else "right", overflow="fold"
-            )
-        for row in rows:
-            grid.add_row(*row)
-        screen.console().print(grid)
-        return
+def _show_grid(columns: list[str], rows: list[list[str]]) -> None:
+    """Aligned columns; nothing is cut but hashes, and those on a terminal only."""
+    if "sha256" in columns and screen.is_terminal():
+        rows = [[*row[:-1], f"{row[-1][:12]}…"] for row in rows]
     widths = [max(len(line[k]) for line in [columns, *rows]) for k in range(len(columns))]
     for line in [columns, *rows]:
         screen.say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

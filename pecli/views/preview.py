@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.views import screen
 
-_HEAD, _TAIL = 4, 2
-"""Rows and pairs of columns shown of a long table: from its beginning, and from its end."""
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_ROWS, _COLUMNS = (4, 2), (5, 2)
+"""How much is shown of a long table: from its beginning, and from its end. It fits into 80 characters."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +35,10 @@ def _chosen(count: int, head: int, tail: int) -> tuple[int | None, ...]:
 
 def corner(table: Table, first: int = 0) -> Corner:
     """The corners of a table; rows are numbered from `first`, those of higher tensors by all their indices."""
-    columns = _chosen(table.width, _HEAD + 2, _TAIL)
+    columns = _chosen(table.width, *_COLUMNS)
     picked = [column for column in columns if column is not None]
     rows: list[tuple[str, tuple[float, ...]] | None] = []
-    for row in _chosen(table.rows, _HEAD, _TAIL):
+    for row in _chosen(table.rows, *_ROWS):
         if row is None:
             rows.append(None)
         else:
@@ -87,38 +91,38 @@ def _show_plain(scheme: Scheme, given: dict[str, object], corners: Sequence[Corn
 
 
 def _show_rich(scheme: Scheme, given: dict[str, object], corners: Sequence[Corner]) -> None:
-    from rich import box
-    from rich.table import Table as Grid
     from rich.text import Text
 
     console = screen.console()
     heading = Text(scheme.name, style="bold")
     for name, value in given.items():
-        heading.append(f"  {name} ", style="dim").append(str(value))
+        heading.append(f"  {name} ", style="dim").append(f"{value:g}" if isinstance(value, float) else str(value))
     console.print(heading)
     for part in corners:
-        grid = Grid(
-            title=part.title, title_justify="left", title_style="bold cyan", box=box.SIMPLE_HEAD, pad_edge=False
-        )
-        grid.add_column("", justify="right", style="dim", no_wrap=True)
-        for column in part.columns:
-            grid.add_column("…" if column is None else str(column), justify="right", no_wrap=True)
+        console.print(Text(f"\n{part.title}", style="bold cyan"))
+        grid = screen.grid([("", "right"), *((_head(column), "right") for column in part.columns)])
         for row in part.rows:
             if row is None:
                 grid.add_row(*["…"] * (1 + len(part.columns)), style="dim")
                 continue
             values = iter(row[1])
             cells = [Text("…", style="dim") if column is None else _coloured(next(values)) for column in part.columns]
-            grid.add_row(row[0], *cells)
+            grid.add_row(Text(row[0], style="dim"), *cells)
         console.print(grid)
 
 
-def _coloured(value: float):  # type: ignore[no-untyped-def]
-    """Warm for positive, cool for negative, so that waves can be seen in the numbers."""
+def _head(column: int | None) -> str:
+    return "…" if column is None else str(column)
+
+
+def _coloured(value: float) -> Text:
+    """Warm for positive, cool for negative, so that waves can be seen in the numbers; seven characters at most."""
     from rich.text import Text
 
     style = "dim" if value == 0 or not math.isfinite(value) else "yellow" if value > 0 else "blue"
-    return Text(f"{value:.4g}", style=style)
+    if value == 0 or not math.isfinite(value):
+        return Text(f"{value:g}", style=style)
+    return Text(f"{value:.4f}" if 1e-3 <= abs(value) < 10 else f"{value:.1e}", style=style)
 
 
 def show_slopes(scheme: Scheme) -> None:
@@ -128,12 +132,7 @@ def show_slopes(scheme: Scheme) -> None:
         for slope in slopes:
             screen.say(_shortest(slope, scheme.dtype))
         return
-    from rich import box
-    from rich.table import Table as Grid
-
-    grid = Grid(title=f"{len(slopes)} slopes  {scheme.dtype}", title_justify="left", box=box.SIMPLE_HEAD)
-    for name in ("head", "slope", "as a power of two"):
-        grid.add_column(name, justify="right")
+    grid = screen.grid([("head", "right"), ("slope", "right"), ("as a power of two", "right")])
     for head, slope in enumerate(slopes):
         grid.add_row(str(head), _shortest(slope, scheme.dtype), f"2^{math.log2(slope):.6g}" if slope else "")
     screen.console().print(grid)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 def is_terminal() -> bool:
@@ -20,6 +22,17 @@ def console() -> Console:
     from rich.console import Console
 
     return Console(file=sys.stdout, highlight=False)
+
+
+def grid(columns: Sequence[tuple[str, Literal["left", "right"]]]) -> Table:
+    """An empty table for the console, with heads and no more lines than it needs."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="dim", show_edge=False)
+    for name, side in columns:
+        table.add_column(name, justify=side, no_wrap=True, overflow="crop")
+    return table
 
 
 def say(text: str = "") -> None:

@@ -105,7 +105,8 @@ def test_a_spec_that_claims_a_huge_table_is_answered_at_once(pecli_cli, tmp_path
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", "null", '{"scheme": NaN}', "[" * 100_000, '{"scheme": "rope"}', '{"scheme": "rope", "parameters": 3}',
+    ["", "{", "[]", "null", '{"scheme": NaN}', "[" * 100_000, '{"scheme": "rope"}',
+     '{"scheme": "rope", "parameters": 3}',
      '{"scheme": "rope", "parameters": {"dim": 4}}', '{"scheme": "rope", "parameters": {"seq_len": -1}}',
      '{"scheme": ["rope"], "parameters": {}}', '{"scheme": "sinusoidal", "parameters": {"style": "paper"}}'],
 )  # fmt: skip

@@ -1,0 +1,160 @@
+"""Rotary position embedding, as a layer that turns pairs of channels."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pecli.engine.parameters import Flag, Whole
+from pecli.engine.rope import LAST_POSITION, Rope
+from pecli.errors import KindError, ParameterError
+from pecli.layers.inputs import arithmetic, floating, gradient, shape_error
+from pecli.layers.rows import Positions, Turns
+from pecli.layers.turning import turn
+
+_DIM, _SEQ_LEN = (Rope.parameters()[name] for name in ("dim", "seq_len"))
+_OFFSET = Whole(help="position of the first row", low=0, high=LAST_POSITION)
+_FLAG = Flag(help="which channels make a pair")
+
+
+class _Turned(NamedTuple):
+    """What was turned: the shape, and the position of each row."""
+
+    shape: tuple[int, ...] | None
+    positions: Positions
+
+
+class RotaryPosEmbedding:
+    """Rotary position embedding (Su et al., 2021, https://arxiv.org/abs/2104.09864).
+
+    Pair i of the D channels is turned by the angle position · base^(−2i/D).
+
+    Args:
+        embed_dim: D, even, that every input must have (the head dim, in attention); None takes any.
+        max_seq_len: positions must stay below this, and the first call makes the cos/sin table for all of them. None
+            sets no limit, and the table grows as calls need it.
+        interleaved: a pair is channels (2i, 2i + 1), as in Meta's Llama and GPT-J; else (i, i + D/2), as in Hugging
+            Face's Llama.
+        base: theta, the base of the frequencies.
+
+    >>> layer = RotaryPosEmbedding()
+    >>> x = np.array([[1.0, 0.0], [1.0, 0.0]])
+    >>> layer(x).round(4).tolist()
+    [[1.0, 0.0], [0.5403, 0.8415]]
+    >>> layer(x, position_ids=[0, 0]).tolist()
+    [[1.0, 0.0], [1.0, 0.0]]
+    >>> q, k = layer.apply(x, x, offset=7)
+    >>> bool(np.isclose(q[1] @ k[0], np.cos(1.0)))
+    True
+    """
+
+    def __init__(
+        self,
+        embed_dim: int | None = None,
+        max_seq_len: int | None = None,
+        interleaved: bool = True,
+        base: float = 10000.0,
+    ) -> None:
+        self.embed_dim: int | None = None if embed_dim is None else _DIM.check("embed_dim", embed_dim)
+        self.max_seq_len: int | None = None if max_seq_len is None else _SEQ_LEN.check("max_seq_len", max_seq_len)
+        self.interleaved: bool = _FLAG.check("interleaved", interleaved)
+        self.base: float = Rope(1, self.embed_dim or 2, base).base
+        self._cache = Turns()
+        self._called: _Turned | None = None
+        self._applied: tuple[_Turned, _Turned] | None = None
+
+    def __call__(self, x: ArrayLike, position_ids: ArrayLike | None = None) -> NDArray[Any]:
+        """x (…, L, D), turned: row l by the angles of position l, or of position_ids[l]."""
+        x = self._input("x", x)
+        positions = self._range("x", x, 0) if position_ids is None else self._ids(position_ids, x.shape[-2])
+        out = self._turn(x, positions)
+        self._called = _Turned(x.shape, positions)
+        return out
+
+    def apply(self, q: ArrayLike, k: ArrayLike, offset: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
+        """q and k, (…, L, D) each, turned: row l by the angles of position offset + l.
+
+        They share D; leading axes, lengths and dtypes may differ.
+        """
+        q, k = self._input("q", q), self._input("k", k)
+        if q.shape[-1] != k.shape[-1]:
+            raise shape_error("k", k, f"q is of shape {q.shape}", "they must share D, the last axis")
+        offset = _OFFSET.check("offset", offset)
+        q_positions, k_positions = self._range("q", q, offset), self._range("k", k, offset)
+        turned = self._turn(q, q_positions), self._turn(k, k_positions)
+        self._applied = _Turned(q.shape, q_positions), _Turned(k.shape, k_positions)
+        return turned
+
+    def backward(self, grad: ArrayLike) -> NDArray[Any]:
+        """The gradient for the input of the last `layer(x)`, given that for its output: turned back by the same angles.
+
+        `apply` does not count as a call here; `apply_backward` gives its gradients.
+        """
+        last = self._called or _Turned(None, range(0))
+        advice = "call the layer first, or take apply_backward for the gradients of apply"
+        return self._turn(gradient(grad, last.shape, advice=advice), last.positions, back=True)
+
+    def apply_backward(self, grad_q: ArrayLike, grad_k: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The gradients for the q and k of the last `apply`, given those for its outputs."""
+        last_q, last_k = self._applied or (_Turned(None, range(0)),) * 2
+        grad_q = gradient(grad_q, last_q.shape, "grad_q", "call apply first")
+        grad_k = gradient(grad_k, last_k.shape, "grad_k", "call apply first")
+        return self._turn(grad_q, last_q.positions, back=True), self._turn(grad_k, last_k.positions, back=True)
+
+    def _input(self, name: str, value: ArrayLike) -> NDArray[Any]:
+        x = floating(name, value)
+        if x.ndim < 2:
+            raise shape_error(name, x, "it must be (…, L, D)", "a single row is x[None, :]")
+        dim = x.shape[-1]
+        if self.embed_dim not in (None, dim):
+            raise shape_error(name, x, f"this layer was made for D = {self.embed_dim}", "D is the last axis")
+        if dim % 2:
+            raise shape_error(name, x, "channels turn in pairs", "D, the last axis, must be even")
+        _DIM.check(f"D, the last axis of {name},", dim)
+        return x
+
+    def _limit(self) -> tuple[int, str]:
+        """Positions stay below this; and its name."""
+        return (self.max_seq_len, f"max_seq_len = {self.max_seq_len}") if self.max_seq_len else (LAST_POSITION, "2^40")
+
+    def _range(self, name: str, x: NDArray[Any], offset: int) -> range:
+        limit, limit_name = self._limit()
+        positions = range(offset, offset + x.shape[-2])
+        if positions.stop > limit:
+            given = f"of shape {x.shape}" + (f" at offset {offset}" if offset else "")
+            rule = f"positions must stay below {limit_name}, and the last of these would be {positions.stop - 1}"
+            raise ParameterError(name, given, rule)
+        return positions
+
+    def _ids(self, position_ids: ArrayLike, length: int) -> NDArray[np.int64]:
+        """position_ids, checked and copied."""
+        try:
+            ids = np.asarray(position_ids)
+        except ValueError:  # lists of unequal lengths
+            raise ParameterError("position_ids", "ragged", f"they must be of shape ({length},)") from None
+        if not ids.size and not isinstance(position_ids, np.ndarray):
+            ids = ids.astype(np.int64)  # NumPy takes an empty list for floats
+        if ids.dtype.kind not in "iu":
+            raise KindError("position_ids", f"of dtype {ids.dtype}", "positions are integers")
+        if ids.shape != (length,):
+            raise shape_error("position_ids", ids, f"x has L = {length} rows", f"they must be of shape ({length},)")
+        limit, limit_name = self._limit()
+        for place in (ids.argmin(), ids.argmax()) if ids.size else ():
+            if not 0 <= int(ids[place]) < limit:
+                given = f"{ids[place]} at index {place}"
+                raise ParameterError("position_ids", given, f"positions must be 0 or more and stay below {limit_name}")
+        return ids.astype(np.int64)
+
+    def _turn(self, x: NDArray[Any], positions: Positions, *, back: bool = False) -> NDArray[Any]:
+        if not x.size:
+            return np.empty(x.shape, x.dtype)
+        table, rows = self._cache.at(positions, x.shape[-1], self.base, arithmetic(x.dtype), self.max_seq_len)
+
+        def factors(start: int, stop: int) -> NDArray[Any]:
+            chosen = rows[start:stop]
+            found = table[chosen.start : chosen.stop] if isinstance(chosen, range) else table[chosen]
+            return found.conj() if back else found
+
+        return turn(x, factors, interleaved=self.interleaved)

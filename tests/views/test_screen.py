@@ -1,0 +1,76 @@
+"""What people see: sizes, shapes, previews."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+
+import pecli
+from pecli.views import preview, screen
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (1023, "1023 bytes"),
+        (1024, "1.0 KiB"),
+        (10_240, "10 KiB"),
+        (2**52, "4.0 PiB"),
+    ],
+)
+def test_sizes(count: int, text: str) -> None:
+    assert screen.size(count) == text
+
+
+def test_shapes() -> None:
+    assert screen.shape((2, 3, 4)) == "2 × 3 × 4"
+    assert screen.shape(()) == "scalar"
+
+
+@pytest.mark.parametrize("rows", [1, 6, 7, 8, 500])
+def test_a_corner_holds_the_first_and_last_rows(rows: int) -> None:
+    scheme = pecli.Sinusoidal(rows, 4)
+    corner = preview.corner(scheme.tensors()[0])
+    labels = [row[0] for row in corner.rows if row]
+    assert labels[0] == "0"
+    assert labels[-1] == str(rows - 1)
+    assert (None in corner.rows) == (rows > 7)
+    table = scheme.tables()["pe"]
+    for row in corner.rows:
+        if row:
+            assert row[1] == tuple(float(value) for value in table[int(row[0])])
+
+
+def test_rows_of_higher_tensors_are_named_by_all_indices() -> None:
+    corner = preview.corner(pecli.Alibi(2, 3).tensors()[0])
+    assert [row[0] for row in corner.rows if row] == ["0,0", "0,1", "0,2", "1,0", "1,1", "1,2"]
+
+
+def test_a_very_long_table_is_previewed_at_once() -> None:
+    corner = preview.corner(pecli.Rope(2**40, 4).tensors()[0])
+    assert [row[0] for row in corner.rows if row][-1] == str(2**40 - 1)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("scheme", [pecli.Sinusoidal, pecli.Rope, pecli.Alibi, pecli.LearnedInit])
+def test_a_terminal_of_80_columns_is_enough(monkeypatch, scheme, dtype) -> None:
+    class Terminal(io.StringIO):
+        encoding = "utf-8"
+
+        def isatty(self) -> bool:
+            return True
+
+    shown = Terminal()
+    monkeypatch.setattr("sys.stdout", shown)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("NO_COLOR", "1")
+    preview.show(scheme(64, 512, dtype=dtype))
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue()).splitlines()
+    assert len(lines) > 8
+    assert max(map(len, lines)) <= 80
+    numbers = [line for line in lines if line.strip()[:1].isdigit()]
+    assert all(line.count("…") <= 1 for line in numbers), "a number was cut"
