@@ -45,6 +45,7 @@ class Verification:
 def verify(path: str, scheme: Scheme | None = None, tolerance: Tolerance = EXACT) -> Verification:
     """Compare a file with a scheme's tables; without a scheme, with the spec it carries."""
     with open_tensors(path) as file:
+        file.check()
         if scheme is None:
             return _verify_spec(path, file, tolerance)
         pairs = _match(scheme, file.tables)

@@ -45,6 +45,7 @@ def inspect(
     with open_tensors(file) as loaded:
         found = contents.describe(loaded, file)
         if stats:
+            loaded.check()
             for table, entry in zip(loaded.tables, found["tensors"], strict=True):
                 gathered = Statistics(table)
                 for block in table.blocks():

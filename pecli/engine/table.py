@@ -81,7 +81,7 @@ class Table:
     def blocks(self, rows: int | None = None) -> Iterator[Array]:
         """The whole table, some rows at a time, in order; the next blocks are made meanwhile, in threads."""
         step = rows or self.block_rows()
-        starts = range(0, self.rows, step)
+        starts = range(0, self.rows if self.size else 0, step)
         if self.in_order or len(starts) < 2 or thread_count() < 2:
             for start in starts:
                 yield self.read(start, min(start + step, self.rows))
@@ -104,7 +104,7 @@ class Table:
         """The whole tensor in memory."""
         out = np.empty((self.rows, self.width), numpy_dtype(self.dtype))
         step = max(1, min(self.block_rows(), -(-self.rows // thread_count())))
-        starts = range(0, self.rows, step)
+        starts = range(0, self.rows if self.size else 0, step)
         if self.in_order or thread_count() < 2 or self.nbytes < BLOCK_BYTES // 16:
             for start in starts:
                 self.fill(start, out[start : start + step])

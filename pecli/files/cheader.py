@@ -1,0 +1,106 @@
+"""The .h format: a C99 header with every tensor as a constant array, exact to the last bit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pecli.engine.table import Table
+from pecli.errors import ParameterError
+from pecli.files.nested import write_nested
+from pecli.files.numerals import check_real
+from pecli.files.output import Output
+from pecli.files.pour import OnBlock, Spec, Write
+from pecli.files.provenance import compact
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Array
+
+TYPES = {
+    "float64": "double",
+    "float32": "float",
+    "float16": "uint16_t",
+    "bfloat16": "uint16_t",
+    "float8_e4m3fn": "uint8_t",
+    "float8_e5m2": "uint8_t",
+    "bool": "uint8_t",
+}
+"""What the elements are in C; small floats are bit patterns, integers are called as in NumPy, with `_t`."""
+
+NOT_FINITE = {"inf": "INFINITY", "-inf": "-INFINITY", "nan": "NAN"}
+TRAILING_ZEROS = re.compile(r"\.?0*p")
+
+
+def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
+    """Writes all the tables as `static const` arrays, named after scheme and tensor, and the spec in a comment."""
+    scheme = str((spec or {}).get("scheme", "table"))
+    names = {table.name: _identifier(f"{scheme}_{table.name}") for table in tables}
+    _check(tables, names)
+    guard = f"PECLI_{_identifier(scheme).upper()}_H"
+    beginning = f"{_comment(spec)}#ifndef {guard}\n#define {guard}\n\n#include <math.h>\n#include <stdint.h>\n"
+    ordered = sorted(tables, key=lambda table: table.name)
+
+    def write(output: Output, on_block: OnBlock | None) -> None:
+        output.write(beginning.encode("ascii"))
+        for table in ordered:
+            output.write(_declaration(table, names[table.name]).encode("ascii"))
+            write_nested(output, table, _literals, "{}", on_block)
+            output.write(b";\n")
+        output.write(f"\n#endif /* {guard} */\n".encode("ascii"))
+
+    return write
+
+
+def _check(tables: Sequence[Table], names: dict[str, str]) -> None:
+    if len({name.upper() for name in names.values()}) < len(names):
+        raise ParameterError("name", ", ".join(names), "two of them are the same name in C", "write .safetensors")
+    for table in tables:
+        check_real(table, ".h")
+        if not table.size:
+            raise ParameterError("output", f".h for {table.name!r}", "an array in C has at least one element")
+
+
+def _identifier(text: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9_]", "_", text)
+    return name if name[:1].isalpha() else "table_" + name
+
+
+def _comment(spec: Spec | None) -> str:
+    """The spec as JSON; stars are escaped, as JSON allows, so that none of them ends or nests the comment."""
+    if spec is None:
+        return ""
+    text = compact(dict(spec)).replace("*", "\\u002a")
+    return f"/* pecli: {text} */\n"
+
+
+def _declaration(table: Table, name: str) -> str:
+    lengths = [f"#define {name.upper()}_DIM{axis} {length}\n" for axis, length in enumerate(table.shape)]
+    extent = "".join(f"[{length}]" for length in table.shape)
+    return f"\n{''.join(lengths)}static const {TYPES.get(table.dtype, table.dtype + '_t')} {name}{extent} =\n"
+
+
+def _literals(block: Array) -> list[str]:
+    flat = block.reshape(-1)
+    if flat.dtype in (np.float32, np.float64):
+        return _hexadecimals(flat, "f" if flat.dtype == np.float32 else "")
+    if flat.dtype.kind in "iu":
+        return [_integer(value) for value in flat.tolist()]
+    bits = flat.view(f"u{flat.itemsize}").tolist()
+    return [f"0x{value:0{2 * flat.itemsize}x}" for value in bits]
+
+
+def _hexadecimals(flat: Array, ending: str) -> list[str]:
+    """Such as `0x1.aed548p-1f`: C reads it back exactly, whatever its rounding."""
+    texts = [value.hex() for value in flat.tolist()]
+    return [NOT_FINITE.get(text) or TRAILING_ZEROS.sub("p", text) + ending for text in texts]
+
+
+def _integer(value: int) -> str:
+    if value > 2**63 - 1:
+        return f"UINT64_C({value})"
+    if value == -(2**63):  # C has no negative literals, and the positive one is too large
+        return "(-INT64_C(9223372036854775807) - 1)"
+    return f"INT64_C({value})" if abs(value) > 2**31 - 1 else str(value)

@@ -1,0 +1,102 @@
+"""Reading tables from a file, whose format is told by its first bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+
+from pecli.engine.table import Table
+from pecli.errors import FileError
+from pecli.files.source import Source, open_source
+from pecli.files.trouble import quoted
+
+MOST_NAMES = 8
+"""How many names an error lists."""
+MOST_COMPARED = 2000
+
+
+@dataclass(frozen=True)
+class LoadedFile:
+    """An open file: its tables, whose elements are read when asked for, and its texts; use it with `with`."""
+
+    path: str
+    format: str
+    tables: tuple[Table, ...]
+    metadata: dict[str, str]
+    source: Source = field(repr=False)
+    checksums: Callable[[], None] | None = field(default=None, repr=False)
+
+    def check(self) -> None:
+        """Read everything that carries a checksum and hold it against that; only the members of a .npz do."""
+        if self.checksums:
+            self.checksums()
+
+    def close(self) -> None:
+        """Let go of the file; its tables cannot be read any more."""
+        self.source.close()
+
+    def __enter__(self) -> LoadedFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def load_file(path: str) -> LoadedFile:
+    """Open a .npy, .npz or .safetensors file; only its header is read. `-` is standard input."""
+    source = open_source(path)
+    try:
+        return _recognise(source)
+    except BaseException:
+        source.close()
+        raise
+
+
+def open_tensors(text: str) -> LoadedFile:
+    """Open `FILE`, or only the tensor NAME of it with `FILE:NAME`; a file of the very name comes first."""
+    path, colon, name = text.rpartition(":")
+    if text == "-" or not (colon and path) or os.path.exists(text):
+        return load_file(text)
+    if path != "-" and not os.path.exists(path):
+        raise FileError(text, "does not exist")
+    loaded = load_file(path)
+    chosen = tuple(table for table in loaded.tables if table.name == name)
+    if chosen:
+        return replace(loaded, tables=chosen)
+    loaded.close()
+    raise FileError(path, f"has no tensor {quoted(name)}", _offer(name, [table.name for table in loaded.tables]))
+
+
+def _recognise(source: Source) -> LoadedFile:
+    start = source.read(0, 9)
+    if not start:
+        raise source.error("is empty")
+    if start.startswith(b"\x93NUMPY"):
+        from pecli.files.npy_reader import ARRAY_NAME, read_table
+
+        return LoadedFile(source.path, "npy", (read_table(source, ARRAY_NAME),), {}, source)
+    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        from pecli.files import npz_reader
+
+        tables, metadata, check = npz_reader.read(source)
+        return LoadedFile(source.path, "npz", tables, metadata, source, check)
+    if start[8:] == b"{":
+        from pecli.files import safetensors
+
+        tables, metadata = safetensors.read(source)
+        return LoadedFile(source.path, "safetensors", tables, metadata, source)
+    raise source.error("is not a .npy, .npz or .safetensors file")
+
+
+def _offer(name: str, names: Sequence[str]) -> str:
+    """The names there are, the likeliest first."""
+    import difflib
+
+    close = difflib.get_close_matches(name, names[:MOST_COMPARED], n=MOST_NAMES, cutoff=0.4)
+    listed = [*close, *(other for other in names if other not in close)]
+    more = f" and {len(listed) - MOST_NAMES} more" if len(listed) > MOST_NAMES else ""
+    return "it has " + (", ".join(map(quoted, listed[:MOST_NAMES])) + more if names else "none")

@@ -1,0 +1,91 @@
+"""The .npz format: an uncompressed ZIP archive of .npy files, and one more with the spec as a text."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pecli.engine.table import Table
+from pecli.errors import ParameterError
+from pecli.files.members import Checksum
+from pecli.files.npy import header, table_header
+from pecli.files.output import Output
+from pecli.files.pour import OnBlock, Sink, Spec, Write, pour
+from pecli.files.provenance import KEY, NO_DIGEST, file_order, provenance
+from pecli.files.zip_layout import CRC_AT, Member, directory
+
+
+def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
+    """Writes all the tables, and the spec with their sha256 as a last member."""
+    ordered = file_order(tables)
+    headers = [table_header(table, ".npz") for table in ordered]
+    for table in ordered:
+        if table.name == KEY or bad_name(table.name):
+            raise ParameterError("name", repr(table.name), "a member of a .npz cannot be called that")
+    if spec is not None:
+        provenance(spec, NO_DIGEST)  # a spec that is not JSON is refused before the output is opened
+
+    def write(output: Output, on_block: OnBlock | None) -> None:
+        _Archive(output, on_block).write(list(zip(ordered, headers, strict=True)), spec)
+
+    return write
+
+
+def bad_name(name: str) -> bool:
+    """Whether a member's name could lead out of a folder it is unpacked in."""
+    return not name or name.startswith("/") or ".." in name.split("/") or bool({"\0", "\\"} & {*name})
+
+
+def text_member(text: str) -> bytes:
+    """A .npy file with one text, which NumPy reads without pickle."""
+    return header(f"<U{len(text)}", ()) + text.encode("utf-32-le")
+
+
+class _Archive:
+    """A .npz on its way out."""
+
+    def __init__(self, output: Output, on_block: OnBlock | None) -> None:
+        import hashlib
+
+        self.output, self.on_block = output, on_block
+        self.digest = hashlib.sha256()
+        self.members: list[Member] = []
+        self.end = 0
+
+    def write(self, tables: Sequence[tuple[Table, bytes]], spec: Spec | None) -> None:
+        hashes: list[Sink] = [] if spec is None else [self.digest.update]
+        for table, start in tables:
+            if self.output.seekable:
+                self._add_then_patch(table, start, hashes)
+            else:
+                self._add_in_two_passes(table, start, hashes)
+        if spec is not None:
+            data = text_member(provenance(spec, self.digest.hexdigest()))
+            self._begin(Member(f"{KEY}.npy", len(data), zlib.crc32(data), self.end), data)
+        self.output.write(directory(self.members, self.end))
+
+    def _add_then_patch(self, table: Table, start: bytes, hashes: list[Sink]) -> None:
+        checksum = Checksum()
+        checksum.update(start)
+        member = Member(f"{table.name}.npy", len(start) + table.nbytes, 0, self.end)
+        self._begin(member, start)
+        pour(table, [self.output.write, checksum.update, *hashes], self.on_block)
+        self.members[-1] = replace(member, crc=checksum.value)
+        self.output.patch(member.offset + CRC_AT, checksum.value.to_bytes(4, "little"))
+
+    def _add_in_two_passes(self, table: Table, start: bytes, hashes: list[Sink]) -> None:
+        """What went into a pipe cannot be changed: make the table twice, once for its checksum."""
+        checksum = Checksum()
+        checksum.update(start)
+        pour(table, [checksum.update, *hashes])
+        self._begin(Member(f"{table.name}.npy", len(start) + table.nbytes, checksum.value, self.end), start)
+        pour(table, [self.output.write], self.on_block)
+
+    def _begin(self, member: Member, data: bytes) -> None:
+        """Write a member's own header and the first of its data, and count on the rest."""
+        own = member.local_header()
+        self.output.write(own)
+        self.output.write(data)
+        self.members.append(member)
+        self.end += len(own) + member.size

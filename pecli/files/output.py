@@ -1,0 +1,214 @@
+"""Where a file's bytes go: a new file that replaces the old one when it is complete, or a pipe or device as it stands.
+
+A regular file is written under a temporary name in its own folder, synced, and renamed over the old one, so that a
+reader sees the old file whole or the new one whole. Whatever is not a regular file is opened and written to directly.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from pecli.errors import FileError
+from pecli.files.sync_ahead import SyncAhead
+from pecli.files.trouble import failure
+
+Buffer = bytes | bytearray | memoryview
+"""Bytes one after the other; a writer hands over its arrays as memoryviews, so that nothing is copied."""
+
+LONGEST_NAME = 255  # bytes, on every file system in common use
+
+
+class Output:
+    """Bytes on their way out, through a file descriptor; a seekable one can be patched, and is synced on the way."""
+
+    def __init__(self, path: str, descriptor: int, seekable: bool) -> None:
+        self.path, self.seekable = path, seekable
+        self._descriptor = descriptor
+        self._ahead = SyncAhead(descriptor) if seekable else None
+
+    def write(self, data: Buffer) -> None:
+        """Append `data`, all of it: one call to the system may take less."""
+        left = memoryview(data)
+        if left.ndim != 1 or left.itemsize != 1:
+            left = left.cast("B")
+        count = len(left)
+        try:
+            while left:
+                left = left[_write_some(self._descriptor, left) :]
+            if self._ahead is not None:
+                self._ahead.wrote(count)
+        except BrokenPipeError:  # not an error of the file: whoever read it has seen enough
+            raise
+        except OSError as error:
+            raise failure(self.path, error) from None
+
+    def patch(self, offset: int, data: bytes) -> None:
+        """Overwrite bytes that were written before; only a seekable output can."""
+        if not self.seekable:
+            raise ValueError("this output cannot be patched")
+        try:
+            while data:
+                written = os.pwrite(self._descriptor, data, offset)
+                data, offset = data[written:], offset + written
+        except OSError as error:
+            raise failure(self.path, error) from None
+
+    def finish(self, replaced: os.stat_result | None) -> None:
+        """Give a new file the mode and owner of the one it replaces, and have it on disk."""
+        try:
+            if self._ahead is not None:
+                self._ahead.settle()
+            if replaced is not None:
+                os.fchmod(self._descriptor, _take_over(self._descriptor, replaced))
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise failure(self.path, error) from None
+
+    def close(self) -> None:
+        """Let go of the descriptor."""
+        if self._ahead is not None:
+            self._ahead.close()
+        with suppress(OSError):  # a synced file has nothing left to fail, a pipe nobody to tell
+            os.close(self._descriptor)
+
+
+@contextmanager
+def open_output(path: str) -> Iterator[Output]:
+    """Open `path` for writing; what it held before stays whole unless the block ends without an exception."""
+    number = _open_descriptor(path)
+    if number is not None:
+        yield Output("standard output" if path == "-" else path, number, seekable=False)
+        return
+    existing = _existing(path)
+    way = _replacement(path, existing) if existing is None or stat.S_ISREG(existing.st_mode) else _in_place(path)
+    with way as output:
+        yield output
+
+
+def is_stream(path: str) -> bool:
+    """Whether `path` is standard output, a pipe or a device: something that is written to, never replaced."""
+    if _open_descriptor(path) is not None:
+        return True
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _open_descriptor(path: str) -> int | None:
+    """The descriptor that `path` stands for, when this process holds it already: `-`, /dev/stdout, /dev/fd/N."""
+    if path in ("-", "/dev/stdout"):
+        return 1
+    if path == "/dev/stderr":
+        return 2
+    # Opened anew, a redirected file would be written from its beginning; the descriptor goes on where it is.
+    match = re.fullmatch(r"/(?:dev|proc/self)/fd/([0-9]{1,9})", path)
+    return int(match[1]) if match else None
+
+
+def _existing(path: str) -> os.stat_result | None:
+    """What is at `path` now, if anything."""
+    if not path:
+        raise FileError("''", "an output file needs a name")
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        found = None
+    except (OSError, ValueError) as error:
+        raise failure(path, error) from None
+    if path.endswith("/") or (found and stat.S_ISDIR(found.st_mode)):
+        raise FileError(path, "is a folder", "name a file in it")
+    return found
+
+
+@contextmanager
+def _in_place(path: str) -> Iterator[Output]:
+    """A pipe or a device, written to as it stands."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError as error:
+        raise failure(path, error) from None
+    output = Output(path, descriptor, seekable=False)
+    try:
+        yield output
+    finally:
+        output.close()
+
+
+@contextmanager
+def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]:
+    """A new file beside `path`, which takes its place at the end."""
+    target = os.path.realpath(path) if os.path.islink(path) else path  # the link stays, its target is replaced
+    if existing and not os.access(target, os.W_OK):
+        raise FileError(path, "is write-protected", "make it writable or choose another name")
+    temporary = _temporary_name(target)
+    try:
+        # A new file gets 0666 less the umask; one that is to replace another is nobody else's to read yet.
+        output = Output(path, _create(path, target, temporary, 0o600 if existing else 0o666), seekable=True)
+        try:
+            yield output
+            output.finish(existing)
+        finally:
+            output.close()
+        _rename(path, temporary, target)
+    except BaseException:  # an interrupt too must leave no litter
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _temporary_name(target: str) -> str:
+    folder, name = os.path.split(target)
+    ending = f".{os.urandom(4).hex()}.tmp"
+    kept = os.fsencode(name)[: LONGEST_NAME - 1 - len(ending)]
+    return os.path.join(folder, "." + os.fsdecode(kept) + ending)
+
+
+def _create(path: str, target: str, temporary: str, mode: int) -> int:
+    try:
+        return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    except OSError as error:
+        folder = os.path.dirname(target) or "."
+        if not os.path.exists(folder):
+            raise FileError(path, f"the folder {folder} does not exist", "make it first") from None
+        raise failure(path, error) from None
+
+
+def _take_over(descriptor: int, replaced: os.stat_result) -> int:
+    """Hand the new file to the old one's owner where that is allowed; returns the mode that may go with it."""
+    mode = stat.S_IMODE(replaced.st_mode)
+    made = os.fstat(descriptor)
+    if (made.st_uid, made.st_gid) != (replaced.st_uid, replaced.st_gid):
+        try:
+            os.fchown(descriptor, replaced.st_uid, replaced.st_gid)
+        except OSError:
+            return mode & 0o777  # set-user-ID must not pass to another owner
+    return mode
+
+
+def _rename(path: str, temporary: str, target: str) -> None:
+    try:
+        os.replace(temporary, target)
+    except OSError as error:
+        raise failure(path, error) from None
+    with suppress(OSError):  # some file systems cannot sync a folder; the file is whole either way
+        folder = os.open(os.path.dirname(target) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _write_some(descriptor: int, data: memoryview) -> int:
+    try:
+        return os.write(descriptor, data)
+    except BlockingIOError:  # the other end made the pipe non-blocking: it is full, not broken
+        import select
+
+        select.select([], [descriptor], [])
+        return 0

@@ -1,0 +1,30 @@
+"""The text under the metadata key `pecli`: what made the tensors, and the sha256 of their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pecli.engine.dtypes import numpy_dtype
+from pecli.engine.table import Table
+from pecli.files.pour import Spec
+
+KEY = "pecli"
+NO_DIGEST = "0" * 64
+"""Stands in the place of the sha256 until that is known."""
+
+
+def provenance(spec: Spec, digest: str) -> str:
+    """One JSON text, the same for the same spec and bytes."""
+    return compact({**spec, "sha256": digest})
+
+
+def compact(value: object) -> str:
+    """JSON without spaces, dates or chance: keys sorted, no NaN."""
+    import json
+
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def file_order(tables: Sequence[Table]) -> list[Table]:
+    """Large elements first, so that tensors packed tightly are all aligned; names decide among equals."""
+    return sorted(tables, key=lambda table: (-numpy_dtype(table.dtype).itemsize, table.name))

@@ -1,0 +1,94 @@
+"""The .safetensors format: a JSON header that names dtypes, shapes and places, then the tensors, tightly packed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pecli.engine.table import Table
+from pecli.errors import ParameterError
+from pecli.files.output import Output
+from pecli.files.pour import OnBlock, Sink, Spec, Write, pour
+from pecli.files.provenance import KEY, NO_DIGEST, compact, file_order, provenance
+from pecli.files.safetensors_header import CODES, METADATA, parse_header
+from pecli.files.source import Source
+from pecli.files.stored import stored_table
+from pecli.files.trouble import quoted
+
+ALIGNMENT = 8
+LONGEST_HEADER = 16 << 20
+
+
+def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
+    """Writes all the tables, and the spec with their sha256 into the metadata."""
+    ordered = file_order(tables)
+    _check(ordered)
+    _header(ordered, spec, NO_DIGEST)  # a spec that is not JSON is refused before the output is opened
+
+    def write(output: Output, on_block: OnBlock | None) -> None:
+        if spec is None:
+            output.write(_header(ordered, spec, ""))
+            _pour_all(ordered, [output.write], on_block)
+        elif output.seekable:
+            output.write(_header(ordered, spec, NO_DIGEST))
+            output.patch(0, _header(ordered, spec, _digest(ordered, [output.write], on_block)))
+        else:  # what went into a pipe cannot be changed: make the tables twice, once for the digest
+            output.write(_header(ordered, spec, _digest(ordered, [], None)))
+            _pour_all(ordered, [output.write], on_block)
+
+    return write
+
+
+def _check(tables: Sequence[Table]) -> None:
+    for table in tables:
+        if table.dtype not in CODES:
+            raise ParameterError("dtype", table.dtype, ".safetensors cannot hold it", "write .npy or .npz")
+        if table.name == METADATA:
+            raise ParameterError("name", table.name, "in .safetensors that name is reserved")
+
+
+def _pour_all(tables: Sequence[Table], sinks: Sequence[Sink], on_block: OnBlock | None) -> None:
+    for table in tables:
+        pour(table, sinks, on_block)
+
+
+def _digest(tables: Sequence[Table], sinks: Sequence[Sink], on_block: OnBlock | None) -> str:
+    """The sha256 of all the tables' bytes, which go to the other sinks on the way."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    _pour_all(tables, [*sinks, digest.update], on_block)
+    return digest.hexdigest()
+
+
+def _header(tables: Sequence[Table], spec: Spec | None, digest: str) -> bytes:
+    entries = [] if spec is None else [f'"{METADATA}":' + compact({KEY: provenance(spec, digest)})]
+    begin = 0
+    for table in tables:
+        end = begin + table.nbytes
+        place = {"dtype": CODES[table.dtype][0], "shape": table.shape, "data_offsets": (begin, end)}
+        entries.append(f"{compact(table.name)}:{compact(place)}")
+        begin = end
+    text = ("{" + ",".join(entries) + "}").encode("ascii")
+    text += b" " * (-len(text) % ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text
+
+
+def read(source: Source) -> tuple[tuple[Table, ...], dict[str, str]]:
+    """The tables of a .safetensors file, in the order of their data, and its metadata."""
+    start = source.read(0, 8)
+    length = int.from_bytes(start, "little")
+    if length > LONGEST_HEADER:
+        raise source.error(f"claims a header of {length} bytes, more than {LONGEST_HEADER}")
+    text = source.read(8, length) if source.size is None or length <= source.size - 8 else b""
+    if len(text) < length:
+        raise source.error(f"is truncated: its header should have {length} bytes")
+    places, metadata = parse_header(source, text)
+    tables, end = [], 0
+    for begin, stop, name, dtype, shape in sorted(places):
+        if begin != end:
+            kind = "overlaps the tensor before it" if begin < end else f"leaves a hole of {begin - end} bytes before it"
+            raise source.error(f"tensor {quoted(name)} {kind}")
+        tables.append(stored_table(source, name, dtype, shape, 8 + length + begin))
+        end = stop
+    source.check_size(8 + length + end)
+    return tuple(tables), metadata

@@ -1,0 +1,89 @@
+"""Writing tables to a file, in the format that its name asks for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from pecli.engine.table import Table
+from pecli.errors import ParameterError
+from pecli.files.output import is_stream, open_output
+from pecli.files.pour import OnBlock, Spec, Write
+
+FORMATS = ("npy", "npz", "safetensors", "csv", "json", "h")
+SINGLE = ("npy", "csv")
+"""Formats that hold one array."""
+
+
+def format_of(path: str) -> str:
+    """The format that a path's suffix asks for; a stream without a suffix takes .npy.
+
+    >>> format_of("tables/PE.NPY")
+    'npy'
+    """
+    suffix = os.path.splitext(path)[1]
+    if suffix[1:].lower() in FORMATS:
+        return suffix[1:].lower()
+    if is_stream(path):
+        return "npy"
+    known = ", ".join("." + name for name in FORMATS)
+    raise ParameterError("output", path or "''", f"the suffix must be one of {known}", _nearest(suffix))
+
+
+def save_tables(
+    path: str,
+    tables: Sequence[Table],
+    spec: Spec | None,
+    *,
+    plain: Table | None = None,
+    on_block: OnBlock | None = None,
+) -> None:
+    """Write the tables, and the spec that made them where the format has a place for it.
+
+    A format that holds one array takes `plain`, or the only table there is. The file appears when it is complete.
+    """
+    kind = format_of(path)
+    if kind in SINGLE:
+        tables = [plain or _only(path, kind, tables)]
+    _check_names(tables)
+    write = _prepare(kind, tables, spec)
+    with open_output(path) as output:
+        write(output, on_block)
+
+
+def _prepare(kind: str, tables: Sequence[Table], spec: Spec | None) -> Write:
+    """What will write the file; all refusals come from here, before the output is touched."""
+    if kind == "npy":
+        from pecli.files.npy import prepare
+    elif kind == "npz":
+        from pecli.files.npz import prepare
+    elif kind == "safetensors":
+        from pecli.files.safetensors import prepare
+    elif kind == "csv":
+        from pecli.files.csvfile import prepare
+    elif kind == "json":
+        from pecli.files.jsonfile import prepare
+    else:
+        from pecli.files.cheader import prepare
+    return prepare(tables, spec)
+
+
+def _only(path: str, kind: str, tables: Sequence[Table]) -> Table:
+    if len(tables) == 1:
+        return tables[0]
+    names = ", ".join(table.name for table in tables)
+    raise ParameterError("output", path, f"a .{kind} file holds one array, not {names}", "write .npz or .safetensors")
+
+
+def _check_names(tables: Sequence[Table]) -> None:
+    names = [table.name for table in tables]
+    if len(set(names)) < len(names):
+        raise ParameterError("tables", ", ".join(names), "every table needs a name of its own")
+
+
+def _nearest(suffix: str) -> str:
+    import difflib
+
+    near = {name: difflib.SequenceMatcher(None, suffix.lower(), "." + name).ratio() for name in FORMATS}
+    best = max(FORMATS, key=lambda name: near[name])
+    return f"did you mean .{best}?" if near[best] > 0.5 else ""

@@ -1,0 +1,255 @@
+"""Output: the old file whole or the new one whole, links and modes kept, pipes and devices written to."""
+
+from __future__ import annotations
+
+import os
+import resource
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pecli.errors import FileError
+from pecli.files import sync_ahead
+from pecli.files.output import open_output
+
+
+def put(path: object, data: bytes = b"new") -> None:
+    with open_output(str(path)) as output:
+        output.write(data)
+
+
+def interrupted(path: str, error: type[BaseException]) -> None:
+    with open_output(path) as output:
+        output.write(b"half")
+        raise error
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def test_a_new_file_has_the_mode_that_the_umask_leaves(folder: Path) -> None:
+    old = os.umask(0o027)
+    try:
+        put("a.bin")
+    finally:
+        os.umask(old)
+    assert Path("a.bin").read_bytes() == b"new"
+    assert stat.S_IMODE(os.stat("a.bin").st_mode) == 0o640
+    assert names(folder) == ["a.bin"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o664, 0o755])
+def test_a_replaced_file_keeps_its_mode(folder: Path, mode: int) -> None:
+    Path("a.bin").write_bytes(b"old")
+    os.chmod("a.bin", mode)
+    put("a.bin")
+    assert stat.S_IMODE(os.stat("a.bin").st_mode) == mode
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_replaced_file_keeps_its_owner(folder: Path) -> None:
+    Path("a.bin").write_bytes(b"old")
+    os.chown("a.bin", 1234, 4321)
+    put("a.bin")
+    found = os.stat("a.bin")
+    assert (found.st_uid, found.st_gid) == (1234, 4321)
+
+
+def test_a_link_stays_and_its_target_is_replaced(folder: Path) -> None:
+    (folder / "store").mkdir()
+    (folder / "store" / "real.bin").write_bytes(b"old")
+    os.symlink("store/real.bin", "link.bin")
+    put("link.bin")
+    assert os.readlink("link.bin") == "store/real.bin"
+    assert Path("store/real.bin").read_bytes() == b"new"
+    assert names(folder / "store") == ["real.bin"]
+
+
+def test_a_dangling_link_gets_its_target(folder: Path) -> None:
+    os.symlink("missing.bin", "link.bin")
+    put("link.bin")
+    assert os.path.islink("link.bin")
+    assert Path("missing.bin").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("old", [None, b"old"])
+def test_after_an_exception_all_is_as_before(folder: Path, error: type[BaseException], old: bytes | None) -> None:
+    if old is not None:
+        Path("a.bin").write_bytes(old)
+    with pytest.raises(error):
+        interrupted("a.bin", error)
+    assert names(folder) == ([] if old is None else ["a.bin"])
+    assert old is None or Path("a.bin").read_bytes() == old
+
+
+def test_the_old_file_is_there_until_the_new_one_is_complete(folder: Path) -> None:
+    Path("a.bin").write_bytes(b"old")
+    with open_output("a.bin") as output:
+        output.write(b"new")
+        assert Path("a.bin").read_bytes() == b"old"
+        (temporary,) = [name for name in names(folder) if name != "a.bin"]
+        assert temporary.startswith(".a.bin.")
+        assert temporary.endswith(".tmp")
+
+
+def test_written_bytes_can_be_patched(folder: Path) -> None:
+    with open_output("a.bin") as output:
+        output.write(b"one two")
+        output.patch(4, b"TWO")
+        output.write(np.arange(3, dtype="<u2").data)
+    assert Path("a.bin").read_bytes() == b"one TWO\0\0\1\0\2\0"
+
+
+def test_a_large_file_is_synced_on_the_way(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", synced.append)
+    monkeypatch.setattr(sync_ahead, "SYNC_BYTES", 1000)
+    with open_output("a.bin") as output:
+        for _ in range(50):
+            output.write(bytes(600))
+    assert synced
+    assert os.path.getsize("a.bin") == 30000
+
+
+def test_an_error_met_by_an_early_sync_is_not_lost(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(descriptor: int) -> None:
+        raise OSError(5, "I/O error")
+
+    monkeypatch.setattr(os, "fdatasync", broken)
+    monkeypatch.setattr(sync_ahead, "SYNC_BYTES", 10)
+    with pytest.raises(FileError, match="the disk reports an error"):
+        put("a.bin", bytes(100))
+    assert names(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("missing/deeper/a.bin", "the folder missing/deeper does not exist"),
+        (".", "is a folder"),
+        ("a.bin/", "is a folder"),
+        ("", "needs a name"),
+        ("a\0b", "not a possible file name"),
+        ("x" * 300 + ".npy", "the name is too long"),
+        ("file/a.bin", "is a file, not a folder"),
+        ("loop", "leads back to itself"),
+        ("/proc/a.bin", "/proc/a.bin: "),
+    ],
+)
+def test_impossible_outputs_are_refused(folder: Path, path: str, problem: str) -> None:
+    Path("file").write_bytes(b"")
+    os.symlink("loop", "loop")
+    with pytest.raises(FileError, match=problem):
+        put(path)
+    assert names(folder) == ["file", "loop"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user to be refused")
+def test_a_folder_one_may_not_write_in_and_a_protected_file(folder: Path) -> None:
+    (folder / "locked").mkdir()
+    Path("locked/a.bin").write_bytes(b"old")
+    Path("mine.bin").write_bytes(b"old")
+    os.chmod(folder, 0o777)
+    os.chmod("locked", 0o555)
+    os.chmod("mine.bin", 0o444)
+    script = (
+        "import os, sys; from pecli.files.output import open_output; from pecli.errors import FileError\n"
+        "os.setuid(65534)\n"
+        "for path in ('locked/new.bin', 'mine.bin'):\n"
+        "    try:\n"
+        "        with open_output(path) as output: output.write(b'x')\n"
+        "    except FileError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment())
+    assert done.stdout == (
+        "locked/new.bin: permission denied\nmine.bin: is write-protected; make it writable or choose another name\n"
+    ), done.stderr
+    assert names(folder / "locked") == ["a.bin"]
+
+
+def test_the_full_disk_is_a_file_error() -> None:
+    with pytest.raises(FileError, match="/dev/full: the disk is full"):
+        put("/dev/full")
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+def test_a_limit_on_file_sizes_leaves_nothing_behind(folder: Path) -> None:
+    script = (
+        "from pecli.files.output import open_output; from pecli.errors import FileError\n"
+        "try:\n"
+        "    with open_output('a.bin') as output:\n"
+        "        for _ in range(100): output.write(bytes(1000))\n"
+        "except FileError as error: print(error)\n"
+    )
+    limits = (20000, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits),
+    )
+    assert done.stdout.startswith("a.bin: the file would be larger than the limit")
+    assert names(folder) == []
+
+
+def test_a_fifo_is_written_to(folder: Path) -> None:
+    os.mkfifo("pipe")
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(Path("pipe").read_bytes()))
+    reader.start()
+    put("pipe", bytes(300000))
+    reader.join()
+    assert received == [bytes(300000)]
+    assert stat.S_ISFIFO(os.stat("pipe").st_mode)
+    assert names(folder) == ["pipe"]
+
+
+def test_a_reader_that_leaves_is_a_broken_pipe() -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        with pytest.raises(BrokenPipeError):
+            put(f"/dev/fd/{write_end}")
+    finally:
+        os.close(write_end)
+
+
+def test_a_pipe_that_does_not_block_is_waited_for() -> None:
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    received: list[int] = []
+
+    def drain() -> None:
+        while piece := os.read(read_end, 4096):
+            received.append(len(piece))
+
+    reader = threading.Thread(target=drain)
+    reader.start()
+    put(f"/dev/fd/{write_end}", bytes(500000))
+    os.close(write_end)
+    reader.join()
+    os.close(read_end)
+    assert sum(received) == 500000
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1"])
+def test_standard_output_goes_on_where_it_is(folder: Path, name: str) -> None:
+    script = f"from pecli.files.output import open_output\nwith open_output({name!r}) as output: output.write(b'new')\n"
+    with open("log", "wb") as log:
+        log.write(b"before ")
+        log.flush()
+        subprocess.run([sys.executable, "-c", script], stdout=log, check=True, env=environment())
+    assert Path("log").read_bytes() == b"before new"
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

@@ -1,0 +1,361 @@
+"""Broken and lying files: a FileError of one line, soon and in little memory, nothing else."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import struct
+import subprocess
+import sys
+import time
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pecli.errors import FileError
+from pecli.files.load import load_file
+
+MEMORY = 200 << 20
+
+
+def refused(data: bytes, problem: str) -> None:
+    """Reading these bytes, header and data, fails with that problem, within a second."""
+    Path("hostile").write_bytes(data)
+    start = time.process_time()
+    with pytest.raises(FileError, match=problem) as caught:
+        read_all("hostile")
+    assert time.process_time() - start < 1
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def read_all(path: str) -> None:
+    with load_file(path) as loaded:
+        for table in loaded.tables:
+            table.array()
+        loaded.check()
+
+
+# .npy
+
+
+def npy(text: str, data: bytes = b"", version: int = 1) -> bytes:
+    width = 2 if version == 1 else 4
+    return b"\x93NUMPY" + bytes([version, 0]) + len(text).to_bytes(width, "little") + text.encode() + data
+
+
+def described(descr: str = "'<f4'", fortran: str = "False", shape: str = "(2, 3)") -> str:
+    return f"{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}\n"
+
+
+def pickled() -> bytes:
+    file = io.BytesIO()
+    np.save(file, np.array([{"a": 1}, None], object), allow_pickle=True)
+    return file.getvalue()
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (pickled(), r"holds Python objects \(a pickle\), which are never loaded"),
+        (pickle.dumps([1, 2]), "is not a .npy"),
+        (npy(described("'|O'"), bytes(24)), "pickle"),
+        (npy(described("[('a', '<f4')]"), bytes(24)), "structured"),
+        (npy(described("'<U3'"), bytes(72)), "only plain numbers"),
+        (npy(described("'|V4'"), bytes(24)), "only plain numbers"),
+        (npy(described("'<M8[s]'"), bytes(48)), "only plain numbers"),
+        (npy(described("'<f16'"), bytes(96)), "only plain numbers"),
+        (npy(described("'<f3'"), bytes(24)), "only plain numbers"),
+        (npy(described(), bytes(23)), "is truncated: its header asks for 94 bytes in all, 93 are there"),
+        (npy(described(), bytes(25)), "has trailing bytes: its header asks for 94 bytes in all, 95 are there"),
+        (npy(described(shape="(2, -3)"), bytes(24)), "broken .npy header"),
+        (npy(described(shape="(6)"), bytes(24)), "broken .npy header"),
+        (npy(described(shape="6"), bytes(24)), "broken .npy header"),
+        (npy(described(shape="(2,, 3)"), bytes(24)), "broken .npy header"),
+        (npy(described(shape="(2, 3.0)"), bytes(24)), "broken .npy header"),
+        (npy(described(shape="(" + "9" * 5000 + ",)"), bytes(24)), "broken .npy header"),
+        (npy(described(shape="(4294967296, 4294967296)")), "claims an impossible shape"),
+        (npy(described(shape="(4611686018427387904, 4)")), "claims an impossible shape"),
+        (npy(described(shape="(9999999999999999999, 0)")), "claims an impossible shape"),
+        (npy(described(shape="(4611686018427387904, 0, 4)")), "claims an impossible shape"),
+        (npy(described(shape="(1099511627776,)"), bytes(24)), "is truncated"),
+        (npy(described(shape="(" + "1," * 33 + ")"), bytes(4)), "axes"),
+        (npy(described(shape="(" + "1," * 30000 + ")"), bytes(4)), "axes"),
+        (npy(described(fortran="0"), bytes(24)), "broken .npy header"),
+        (npy(described(fortran="None"), bytes(24)), "broken .npy header"),
+        (npy("__import__('os').system('touch owned')"), "broken .npy header"),
+        (npy("{'descr': '<f4', 'fortran_order': False}"), "broken .npy header"),
+        (npy(described().replace("}", "'descr': '<f8'}"), bytes(24)), "broken .npy header"),
+        (npy(described().replace("}", "'more': 1}"), bytes(24)), "broken .npy header"),
+        (npy(described() + "}", bytes(24)), "broken .npy header"),
+        (npy("(" * 60000), "broken .npy header"),
+        (npy("{'descr': " + "[" * 60000), "structured"),
+        (npy("{" + " " * 60000), "broken .npy header"),
+        (npy("", bytes(24)), "broken .npy header"),
+        (npy(described(), bytes(24), version=4), "version 4.0"),
+        (npy(described(), bytes(24), version=0), "version 0.0"),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + bytes(100), "claims a header of 4294967295 bytes"),
+        (b"\x93NUMPY\x01\x00\xff\xff" + bytes(100), "its header is cut short"),
+        (b"\x93NUMPY\x03\x00\x04\x00\x00\x00\xff\xfe\xfd\xfc", "is not UTF-8"),
+        (b"\x93NUMPY\x01", "is not a whole .npy file"),
+    ],
+)
+def test_npy(data: bytes, problem: str) -> None:
+    refused(data, problem)
+    assert not Path("owned").exists()
+
+
+# .safetensors
+
+
+def packed(header: object, data: bytes = b"") -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def tensor(begin: int = 0, end: int = 8, dtype: str = "F32", shape: object = (2,)) -> dict[str, object]:
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+GOOD = b'{"dtype":"F32","shape":[2],"data_offsets":[0,8]}'
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (packed({"a": tensor()}, bytes(7)), "is truncated"),
+        (packed({"a": tensor()}, bytes(9)), "has trailing bytes"),
+        (packed({}, bytes(1)), "has trailing bytes"),
+        (packed({"a": tensor(), "b": tensor(12, 20)}, bytes(20)), "tensor 'b' leaves a hole of 4 bytes before it"),
+        (packed({"a": tensor(4, 12)}, bytes(12)), "leaves a hole of 4 bytes"),
+        (packed({"a": tensor(), "b": tensor(4, 12)}, bytes(12)), "tensor 'b' overlaps the tensor before it"),
+        (packed({"a": tensor(), "b": tensor()}, bytes(8)), "overlaps"),
+        (packed({"a": tensor(8, 0)}, bytes(8)), "needs 8 bytes, its data_offsets are 8 and 0"),
+        (packed({"a": tensor(0, 12)}, bytes(12)), "needs 8 bytes"),
+        (packed({"a": tensor(shape=(2**40, 2**40))}, bytes(8)), "claims an impossible shape"),
+        (packed({"a": tensor(0, 0, shape=(2**60, 0))}), "claims an impossible shape"),
+        (packed({"a": tensor(shape=(2**80,))}, bytes(8)), "broken header"),
+        (packed({"a": tensor(shape=[1] * 900)}, bytes(8)), "broken header|axes"),
+        (packed({"a": tensor(shape=[1] * 40)}, bytes(8)), "axes"),
+        (packed({"a": tensor(shape=(-2,))}, bytes(8)), "broken header"),
+        (packed({"a": tensor(shape=(2.0,))}, bytes(8)), "broken header"),
+        (packed({"a": tensor(shape="2")}, bytes(8)), "broken header"),
+        (packed({"a" * 1_000_000: tensor(shape=[2**60] * 30)}, bytes(8)), "claims an impossible shape"),
+        (packed({"a\n" * 1_000_000: tensor(dtype="F33")}, bytes(8)), "which is not known"),
+        (packed({"a": tensor(dtype="F33")}, bytes(8)), "dtype 'F33', which is not known"),
+        (packed({"a": {**tensor(), "more": 1}}, bytes(8)), "broken header"),
+        (packed({"a": [1, 2]}, bytes(8)), "broken header"),
+        (packed({"a": None}, bytes(8)), "broken header"),
+        (packed({"__metadata__": {"a": 1}}), "broken header"),
+        (packed({"__metadata__": {"a": None}}), "broken header"),
+        (packed({"__metadata__": {"a": {"b": "c"}}}), "broken header"),
+        (packed({"__metadata__": "text"}), "broken header"),
+        (packed(b'{"a":' + GOOD + b',"a":' + GOOD + b"}", bytes(8)), "names 'a' twice"),
+        (packed(b'{"a":' + GOOD + b',"\\u0061":' + GOOD + b"}", bytes(8)), "names 'a' twice"),
+        (packed(b'{"__metadata__":{},"__metadata__":{}}'), "twice"),
+        (packed(b'{"__metadata__":{"a":"b","a":"c"}}'), "twice"),
+        (packed(b'{"a":{"dtype":"F32","dtype":"F32","shape":[2]}}', bytes(8)), "broken header"),
+        (packed(b'{"a":{"dtype":"F32","shape":[02],"data_offsets":[0,8]}}', bytes(8)), "broken header"),
+        (packed(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,NaN]}}', bytes(8)), "broken header"),
+        (packed(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}}', bytes(8)), "broken header"),
+        (packed(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],}}', bytes(8)), "broken header"),
+        (packed(b'{"a":{"dtype":"F32","shape":[2,],"data_offsets":[0,8]}}', bytes(8)), "broken header"),
+        (packed(b'{"a":' + GOOD + b",}", bytes(8)), "broken header"),
+        (packed(b'{"a":' + GOOD + b"}x", bytes(8)), "broken header"),
+        (packed(b'{"a":' + GOOD, bytes(8)), "broken header"),
+        (packed(b"{,}"), "broken header"),
+        (packed(b"{"), "broken header"),
+        (packed(b'{"a":NaN}'), "broken header"),
+        (packed(b'{"a\xff":' + GOOD + b"}", bytes(8)), "broken header"),
+        (packed(b'{"\\ud800":' + GOOD + b"}", bytes(8)), "broken header"),
+        (packed(b'{"a\nb":' + GOOD + b"}", bytes(8)), "broken header"),
+        (packed(b'{"a":' * 100_000), "broken header"),
+        (packed(b"{" * 100_000), "broken header"),
+        (packed(b'{"a":' + b"[" * 100_000), "broken header"),
+        (packed(b'{"__metadata__":{"a":' + b"[" * 100_000), "broken header"),
+        (b"\xff" * 7 + b"\x7f{" + bytes(100), "claims a header of"),
+        (struct.pack("<Q", 1000) + b"{}", "is truncated"),
+    ],
+)
+def test_safetensors(data: bytes, problem: str) -> None:
+    refused(data, problem)
+
+
+MIB16 = 16 << 20
+EMPTY = b'":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},'
+BOMBS: dict[str, Callable[[], bytes]] = {
+    "nesting": lambda: b'{"a":' + b"[" * (MIB16 - 5),
+    "escapes": lambda: b'{"' + b'\\"' * (MIB16 // 2 - 10),
+    "escaped text": lambda: b'{"__metadata__":{"a":"' + b'\\"' * (MIB16 // 2 - 50) + b'"}}',
+    "spaces": lambda: b"{" + b" " * (MIB16 - 1),
+    "numbers": lambda: b'{"a":{"dtype":"F32","shape":[' + b"1," * (MIB16 // 2 - 50) + b"1]}}",
+    "digits": lambda: b'{"a":{"dtype":"F32","shape":[' + b"1" * (MIB16 - 100) + b"]}}",
+    "tensors": lambda: b"{" + b"".join(b'"%x%b' % (at, EMPTY) for at in range(MIB16 // 58)) + b"}",
+    "texts": lambda: b'{"__metadata__":{' + b",".join(b'"%x":""' % at for at in range(MIB16 // 12)) + b"}}",
+    "commas": lambda: b'{"a":{"dtype":"F32"' + b"," * (MIB16 - 100),
+}
+
+
+@pytest.mark.parametrize("kind", BOMBS)
+def test_a_large_hostile_header_takes_little_time_and_memory(folder: Path, kind: str) -> None:
+    header = BOMBS[kind]()
+    Path("hostile").write_bytes(packed(header[:MIB16]))
+    script = (
+        "import time; from pecli.errors import FileError; from pecli.files.load import load_file\n"
+        "import numpy, pecli.files.safetensors, pecli.files.safetensors_header\n"
+        "start = time.process_time()\n"
+        "try:\n"
+        "    load_file('hostile').close(); print('read')\n"
+        "except FileError as error: print('refused')\n"
+        "spent = time.process_time() - start\n"
+        "peak = [line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')]\n"
+        "print(spent, int(peak[0]) * 1024)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment())
+    verdict, seconds, memory = done.stdout.split()
+    assert verdict == ("read" if kind == "escaped text" else "refused"), done.stderr
+    assert float(seconds) < 1
+    assert int(memory) < MEMORY
+
+
+def environment() -> dict[str, str]:
+    import os
+
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+# .npz
+
+
+def member(data: bytes = b"", shape: str = "(2, 3)") -> bytes:
+    return npy(described(shape=shape), data or bytes(24))
+
+
+def archive(*members: tuple[str, bytes], method: int = zipfile.ZIP_STORED) -> bytearray:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as out:
+        for name, data in members:
+            out.writestr(zipfile.ZipInfo(name), data, method)
+    return bytearray(file.getvalue())
+
+
+def with_field(data: bytearray, mark: bytes, offset: int, value: bytes) -> bytes:
+    """The archive with some bytes after a structure's mark changed."""
+    at = data.index(mark) + offset
+    return bytes(data[:at] + value + data[at + len(value) :])
+
+
+def bomb() -> bytes:
+    """A member of 1 GiB of zeros, well compressed."""
+    stream = zlib.compressobj(9, zlib.DEFLATED, -15)
+    start = npy(described(shape="(268435456,)"))
+    pieces = [stream.compress(start)] + [stream.compress(bytes(1 << 20)) for _ in range(8)]
+    return b"".join([*pieces, stream.flush()])
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("name", ["../a.npy", "/a.npy", "a/../../b.npy", "a\\b.npy", "a.txt", "a.npy/", ".npy", "a"])
+def test_npz_names(name: str) -> None:
+    data = archive(("x" * len(name), member())).replace(b"x" * len(name), name.encode())
+    refused(bytes(data), "has no place in a .npz file")
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (archive(("a.npy", pickled())), "member 'a.npy' holds Python objects"),
+        (archive(("a.npy", member() + b"x")), "member 'a.npy' has trailing bytes"),
+        (archive(("a.npy", member()[:-1])), "member 'a.npy' is truncated"),
+        (archive(("a.npy", b"")), "not a whole .npy file"),
+        (archive(("a.npy", member())) + b"x", "something follows its end"),
+        (archive(("a.npy", member()))[:-1], "is truncated"),
+        (archive(("a.npy", member()))[:50], "is truncated"),
+        (b"PK\x03\x04", "is truncated"),
+        (b"PK\x03\x04" + archive(("a.npy", member())), "its directory is not where it should be"),
+        (archive(("a.npy", member()), ("b.npy", member())).replace(b"b.npy", b"a.npy"), "two members called 'a.npy'"),
+        (with_field(archive(("a.npy", member())), b"PK\1\2", 46, b"b"), "says something else of itself"),
+        (with_field(archive(("a.npy", member())), b"PK\1\2", 8, b"\1"), "is encrypted"),
+        (with_field(archive(("a.npy", member())), b"PK\1\2", 24, b"\0\0\1\0"), "claims two sizes"),
+        (with_field(archive(("a.npy", member())), b"PK\1\2", 16, b"abcd"), "is damaged: its checksum"),
+        (with_field(archive(("a.npy", member())), b"PK\1\2", 42, b"\7"), "is not where the directory says"),
+        (
+            with_field(archive(("a.npy", member())), b"PK\1\2", 42, b"\xff\xff\xff\x7f"),
+            "is not where the directory says",
+        ),
+        (with_field(archive(("a.npy", member())), b"PK\1\2", 42, b"\xff\xff\xff\xff"), "no zip64 size"),
+        (with_field(archive(("a.npy", member())), b"PK\5\6", 10, b"\2"), "split archive"),
+        (with_field(archive(("a.npy", member())), b"PK\5\6", 8, b"\2\0\2"), "not where it should be|claims 2 members"),
+        (with_field(archive(("a.npy", member())), b"PK\5\6", 8, b"\0\0\0"), "claims 0 members and lists 1"),
+        (with_field(archive(("a.npy", member())), b"PK\5\6", 8, b"\xff\xff\xff\xff"), "zip64 records are missing"),
+        (with_field(archive(("a.npy", member())), b"PK\5\6", 16, b"\xff\xff\xff\xff"), "zip64 records are missing"),
+        (archive(("a.npy", member()), method=zipfile.ZIP_LZMA), r"not read \(method 14\)"),
+        (archive(("a.npy", member()), method=zipfile.ZIP_BZIP2), r"not read \(method 12\)"),
+        (archive(("pecli.npy", member())), "member 'pecli.npy' should hold one text"),
+        (archive(("pecli.npy", npy(described("'<U1'", shape="()"), b"\xff\xff\xff\xff"))), "not Unicode"),
+        (archive(("pecli.npy", npy(described("'<U999999999'", shape="()")))), "should hold one text"),
+    ],
+)
+def test_npz(data: bytes, problem: str) -> None:
+    refused(bytes(data), problem)
+
+
+@pytest.mark.usefixtures("folder")
+def test_npz_members_that_overlap() -> None:
+    data = archive(("a.npy", member()), ("b.npy", member()))
+    second = data.index(b"PK\1\2", data.index(b"PK\1\2") + 1)
+    renamed = data.replace(b"b.npy", b"a.npy", 1)
+    renamed[second + 42 : second + 46] = bytes(4)
+    refused(bytes(renamed), "says something else of itself")
+    first = data.index(b"PK\1\2")
+    longer = bytearray(data)
+    size = len(member()) + 60
+    for at in (20, 24):
+        longer[first + at : first + at + 4] = size.to_bytes(4, "little")
+    refused(bytes(longer), "member 'a.npy' overlaps what follows it")
+
+
+@pytest.mark.usefixtures("folder")
+def test_npz_bombs() -> None:
+    size = len(npy(described(shape="(268435456,)"))) + (1 << 30)
+    data = archive(("a.npy", bomb()))
+    data = bytearray(with_field(data, b"PK\1\2", 10, b"\x08"))
+    data = bytearray(with_field(data, b"PK\1\2", 24, size.to_bytes(4, "little")))
+    data = bytearray(with_field(data, b"PK\3\4", 8, b"\x08"))
+    refused(bytes(data), r"looks like a zip bomb: \d+ bytes of it unpack to 1073741")
+
+
+@pytest.mark.usefixtures("folder")
+def test_npz_many_small_bombs_are_one() -> None:
+    zeros = member(bytes(4 << 20), "(1024, 1024)")
+    refused(bytes(archive(*((f"{at}.npy", zeros) for at in range(20)), method=zipfile.ZIP_DEFLATED)), "zip bomb")
+
+
+@pytest.mark.usefixtures("folder")
+def test_npz_compressed_members_that_lie() -> None:
+    good = archive(("a.npy", member(np.arange(6, dtype="f4").tobytes())), method=zipfile.ZIP_DEFLATED)
+    size = int.from_bytes(good[good.index(b"PK\1\2") + 24 :][:4], "little")
+    for claimed in (size - 4, size + 4):
+        refused(with_field(good, b"PK\1\2", 24, claimed.to_bytes(4, "little")), "truncated|trailing")
+    for shape, length, problem in (
+        ("(2, 4)", size + 8, "is truncated: 102 bytes"),
+        ("(2, 2)", size - 8, "does not end"),
+    ):
+        lying = archive(("a.npy", member(bytes(24), shape)), method=zipfile.ZIP_DEFLATED)
+        refused(with_field(lying, b"PK\1\2", 24, length.to_bytes(4, "little")), problem)
+    refused(with_field(good, b"PK\1\2", 16, b"abcd"), "checksum does not match")
+
+
+@pytest.mark.usefixtures("folder")
+def test_npz_directory_that_claims_too_much() -> None:
+    entry = struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, 20, 0, 0, 0, 33, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+    data = b"PK\3\4" + entry * 400_000
+    end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 1, 1, len(data) - 4, 4, 0)
+    refused(data + end, "more than any .npz needs")

@@ -1,0 +1,175 @@
+""".npy files: what np.save writes, and everything that np.load reads without a pickle."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from numpy.typing import NDArray
+
+from pecli.engine import table as table_module
+from pecli.engine.table import table_of
+from pecli.errors import FileError, ParameterError
+from pecli.files import stored
+from pecli.files.load import load_file
+from pecli.files.npy import header
+from pecli.files.save import save_tables
+from pecli.files.source import KeptSource, Source
+
+DTYPES = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", "c8", "c16"]
+SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (7,), (3, 0), (0, 3), (5, 4), (2, 3, 4), (2, 3, 4, 5)]
+
+
+def numbers(shape: tuple[int, ...], dtype: str) -> NDArray[np.generic]:
+    return (
+        (np.random.default_rng(1).random(shape) * 100 - 20).astype("f8").astype(dtype.replace("u", "i")).astype(dtype)
+    )
+
+
+def saved(array: NDArray[np.generic]) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_bytes_are_those_of_np_save(folder: Path, dtype: str, shape: tuple[int, ...]) -> None:
+    array = numbers(shape, dtype)
+    save_tables("a.npy", [table_of("a", array)], None)
+    assert Path("a.npy").read_bytes() == saved(array)
+
+
+@settings(deadline=None, database=None)
+@given(st.lists(st.integers(0, 2**40), max_size=32).map(tuple))
+def test_any_shape_gets_the_header_of_np_save(shape: tuple[int, ...]) -> None:
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+    assert header("<f4", shape) == file.getvalue()
+
+
+def test_the_block_size_does_not_matter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    array = numbers((1000, 7), "f4")
+    for size in (1, 100, 5000, 1 << 23):
+        monkeypatch.setattr(table_module, "BLOCK_BYTES", size)
+        seen: list[NDArray[np.generic]] = []
+        save_tables("a.npy", [table_of("a", array)], None, on_block=lambda _, block: seen.append(block))  # noqa: B023
+        assert Path("a.npy").read_bytes() == saved(array)
+        assert np.array_equal(np.vstack(seen), array)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_what_np_save_writes_is_read(folder: Path, dtype: str, order: str, shape: tuple[int, ...], layout: str) -> None:
+    array = np.array(numbers(shape, dtype), order + np.dtype(dtype).str[1:], order=layout)  # type: ignore[call-overload]
+    np.save("a.npy", array)
+    with load_file("a.npy") as loaded:
+        (table,) = loaded.tables
+        assert (loaded.format, table.name, table.shape) == ("npy", "array", shape)
+        assert np.array_equal(table.array(), array)
+        assert table.array().dtype == np.dtype(dtype)
+
+
+@settings(deadline=None, database=None)
+@given(npst.arrays(np.float32, npst.array_shapes(max_dims=4, max_side=6)), st.data())
+def test_any_rows_of_a_fortran_array(array: NDArray[np.float32], data: st.DataObject) -> None:
+    class Memory(Source):
+        path = "memory"
+
+        def read_into(self, offset: int, out: memoryview) -> int:
+            out[:] = array.tobytes("F")[offset : offset + len(out)]
+            return len(out)
+
+    table = stored.stored_table(KeptSource(Memory(), array.nbytes), "a", "float32", array.shape, 0, "<", fortran=True)
+    start = data.draw(st.integers(0, table.rows - 1))
+    stop = data.draw(st.integers(start, table.rows))
+    expected = array.reshape(table.rows, table.width)[start:stop]
+    for short in (0, 1 << 14):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(stored, "SHORT_COLUMN", short)
+            assert np.array_equal(table.read(start, stop), expected, equal_nan=True)
+
+
+def test_a_large_fortran_array_is_gathered_in_pieces(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pecli.files.stored.CHUNK", 64)
+    monkeypatch.setattr("pecli.files.stored.SHORT_COLUMN", 0)
+    array = np.asfortranarray(numbers((5, 6, 7), "f4"))
+    np.save("a.npy", array)
+    with load_file("a.npy") as loaded:
+        assert np.array_equal(loaded.tables[0].array(), array)
+
+
+@pytest.mark.parametrize("fortran", ["False", "True"])
+def test_rows_without_elements_take_no_time(folder: Path, fortran: str) -> None:
+    text = f"{{'descr': '<f4', 'fortran_order': {fortran}, 'shape': (2147483647, 0)}}"
+    Path("a.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode())
+    with load_file("a.npy") as loaded:
+        assert loaded.tables[0].array().shape == (2147483647, 0)
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_every_version_is_read(folder: Path, version: tuple[int, int]) -> None:
+    array = numbers((3, 4), "f4")
+    with open("a.npy", "wb") as file:
+        np.lib.format.write_array(file, array, version)
+    with load_file("a.npy") as loaded:
+        assert np.array_equal(loaded.tables[0].array(), array)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"shape":(2,3),"descr":"<f4","fortran_order":False}',
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L), }",
+        "{ 'descr' : '=f4' , 'fortran_order' : False , 'shape' : ( 2 , 3 , ) , } \n",
+    ],
+)
+def test_headers_of_other_writers_are_read(folder: Path, text: str) -> None:
+    Path("a.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + bytes(24))
+    with load_file("a.npy") as loaded:
+        assert loaded.tables[0].shape == (2, 3)
+
+
+def test_bfloat16_is_refused_before_the_output_is_touched(folder: Path) -> None:
+    import ml_dtypes
+
+    table = table_of("a", np.zeros((2, 2), ml_dtypes.bfloat16))
+    for suffix in (".npy", ".npz"):
+        Path("a" + suffix).write_bytes(b"old")
+        with pytest.raises(
+            ParameterError, match=f"dtype is bfloat16; {suffix} cannot hold it; write .safetensors or .h"
+        ):
+            save_tables("a" + suffix, [table], None)
+        assert Path("a" + suffix).read_bytes() == b"old"
+
+
+def test_several_arrays_need_another_format(folder: Path) -> None:
+    tables = [table_of("cos", np.zeros(2)), table_of("sin", np.ones(2))]
+    with pytest.raises(ParameterError, match=r"holds one array, not cos, sin; write .npz or .safetensors"):
+        save_tables("a.npy", tables, None)
+    save_tables("a.npy", tables, None, plain=tables[1])
+    assert np.load("a.npy").tolist() == [1, 1]
+
+
+def test_a_closed_file_is_not_read(folder: Path) -> None:
+    np.save("a.npy", np.zeros(3))
+    with load_file("a.npy") as loaded:
+        pass
+    with pytest.raises(FileError, match="is closed already"):
+        loaded.tables[0].array()
+
+
+def test_a_file_cut_short_while_it_is_read(folder: Path) -> None:
+    np.save("a.npy", np.zeros(100))
+    with load_file("a.npy") as loaded:
+        with open("a.npy", "r+b") as file:
+            file.truncate(300)
+        with pytest.raises(FileError, match="changed while it was read"):
+            loaded.tables[0].array()

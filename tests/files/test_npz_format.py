@@ -1,0 +1,133 @@
+""".npz files: read by NumPy and zipfile, and everything that NumPy writes read here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pecli.engine import table as table_module
+from pecli.engine.table import Table, table_of
+from pecli.errors import FileError, ParameterError
+from pecli.files import zip_directory, zip_layout
+from pecli.files.load import load_file
+from pecli.files.save import save_tables
+from pecli.files.zip_layout import Member, directory
+
+Arrays = dict[str, NDArray[np.generic]]
+
+
+def test_numpy_and_zipfile_read_it(folder: Path, arrays: Arrays, tables: list[Table], spec: dict[str, object]) -> None:
+    save_tables("a.npz", tables, spec)
+    with np.load("a.npz", allow_pickle=False) as loaded:
+        assert sorted(loaded.files) == ["bias", "cos", "inv_freq", "pecli"]
+        for name, array in arrays.items():
+            assert np.array_equal(loaded[name], array)
+        noted = json.loads(str(loaded["pecli"]))
+    assert {key: noted[key] for key in spec} == spec
+    order = [arrays[name] for name in ("bias", "inv_freq", "cos")]
+    assert noted["sha256"] == hashlib.sha256(b"".join(array.tobytes() for array in order)).hexdigest()
+    with zipfile.ZipFile("a.npz") as archive:
+        assert archive.testzip() is None
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        for entry in archive.infolist():
+            assert entry.compress_type == zipfile.ZIP_STORED
+
+
+def test_the_data_is_aligned(folder: Path, tables: list[Table], arrays: Arrays) -> None:
+    save_tables("a.npz", tables, None)
+    raw = Path("a.npz").read_bytes()
+    for array in arrays.values():
+        assert raw.index(array.tobytes()) % 64 == 0
+
+
+def test_the_same_bytes_whatever_the_blocks(
+    folder: Path, tables: list[Table], spec: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_tables("a.npz", tables, spec)
+    monkeypatch.setattr(table_module, "BLOCK_BYTES", 16)
+    monkeypatch.setattr("pecli.files.pour.WORTH_A_THREAD", 0)
+    save_tables("b.npz", tables[::-1], spec)
+    assert Path("a.npz").read_bytes() == Path("b.npz").read_bytes()
+
+
+def test_what_was_written_is_read(folder: Path, arrays: Arrays, tables: list[Table], spec: dict[str, object]) -> None:
+    save_tables("a.npz", tables, spec)
+    with load_file("a.npz") as loaded:
+        assert [table.name for table in loaded.tables] == ["bias", "inv_freq", "cos"]
+        for table in loaded.tables:
+            assert np.array_equal(table.array(), arrays[table.name])
+        assert json.loads(loaded.metadata["pecli"])["scheme"] == "rope"
+        loaded.check()
+
+
+@pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
+def test_what_numpy_writes_is_read(folder: Path, arrays: Arrays, write: object) -> None:
+    more = {
+        **arrays,
+        "größe/x": np.asfortranarray(np.arange(12.0).reshape(3, 4)),
+        "zeros": np.zeros((300, 1000), ">f4"),
+    }
+    write("a.npz", **more)  # type: ignore[operator]
+    with load_file("a.npz") as loaded:
+        assert {table.name for table in loaded.tables} == set(more)
+        for table in loaded.tables:
+            assert np.array_equal(table.array(), more[table.name])
+            assert np.array_equal(np.vstack(list(table.blocks(3))).reshape(table.shape), more[table.name])
+        loaded.check()
+
+
+def test_a_compressed_member_can_be_read_anywhere(folder: Path) -> None:
+    array = np.arange(100_000.0).reshape(1000, 100)
+    np.savez_compressed("a.npz", a=array)
+    with load_file("a.npz") as loaded:
+        (table,) = loaded.tables
+        assert table.in_order
+        for start, stop in ((500, 600), (0, 3), (990, 1000), (7, 7), (10, 12)):
+            assert np.array_equal(table.read(start, stop), array[start:stop])
+
+
+def test_damage_is_found_by_the_checksum(folder: Path) -> None:
+    for write in (np.savez, np.savez_compressed):
+        write("a.npz", a=np.arange(1000.0))
+        raw = bytearray(Path("a.npz").read_bytes())
+        raw[500] ^= 1
+        Path("a.npz").write_bytes(raw)
+        with load_file("a.npz") as loaded, pytest.raises(FileError, match=r"member 'a\.npy' is damaged"):
+            loaded.check()
+
+
+@pytest.mark.parametrize("name", ["pecli", "../a", "/a", "a\\b", "", "a/../b"])
+def test_names_that_lead_elsewhere_are_not_written(folder: Path, name: str) -> None:
+    with pytest.raises(ParameterError, match="cannot be called that"):
+        save_tables("a.npz", [table_of(name, np.zeros(2))], None)
+
+
+def test_large_archives_use_zip64(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limits are lowered instead of writing 4 GiB; zipfile is told the true ones."""
+    monkeypatch.setattr(zip_layout, "BIG", 1000)
+    member = Member("a.npy", 5000, 0, 2000)
+    local, entry = member.local_header(), member.directory_entry()
+    assert zip_directory._zip64_numbers(entry[46 + 5 :]) == [5000, 5000, 2000]
+    assert (2000 + len(local)) % 64 == 0
+    end = directory([member], 3000)
+    assert zip_layout.END64_MARK in end
+    assert zip_layout.LOCATOR_MARK in end
+
+
+def test_more_members_than_a_plain_archive_can_count(folder: Path) -> None:
+    data = b"\x93NUMPY"
+    members, out, end = [], [], 0
+    for number in range(65_600):
+        member = Member(f"{number}.npy", len(data), 0, end)
+        out += [member.local_header(), data]
+        end += len(out[-2]) + len(data)
+        members.append(member)
+    Path("a.npz").write_bytes(b"".join(out) + directory(members, end))
+    with zipfile.ZipFile("a.npz") as archive:
+        assert len(archive.namelist()) == 65_600

@@ -1,0 +1,215 @@
+"""Which format a name asks for, and which file a name means."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pecli.engine.table import Table, table_of
+from pecli.errors import FileError, ParameterError
+from pecli.files.load import load_file, open_tensors
+from pecli.files.save import format_of, save_tables
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("a.npy", "npy"),
+        ("A.NPZ", "npz"),
+        ("x/y.SafeTensors", "safetensors"),
+        ("t.csv", "csv"),
+        ("t.json", "json"),
+        ("a.b.h", "h"),
+        ("-", "npy"),
+        ("/dev/null", "npy"),
+        ("/dev/stdout", "npy"),
+        ("/dev/fd/1", "npy"),
+    ],
+)
+def test_the_suffix_picks_the_format(path: str, kind: str) -> None:
+    assert format_of(path) == kind
+
+
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [
+        ("a.nyp", "did you mean .npy?"),
+        ("a.safetensor", "did you mean .safetensors?"),
+        ("a.xlsx", ""),
+        ("a", ""),
+        ("", ""),
+    ],
+)
+def test_another_suffix_is_refused(path: str, advice: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        format_of(path)
+    assert caught.value.rule == "the suffix must be one of .npy, .npz, .safetensors, .csv, .json, .h"
+    assert caught.value.advice == advice
+
+
+def test_a_fifo_takes_npy(folder: Path) -> None:
+    os.mkfifo("pipe")
+    assert format_of("pipe") == "npy"
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".safetensors", ".csv", ".json", ".h"])
+def test_a_pipe_gets_the_bytes_of_a_file(
+    folder: Path, tables: list[Table], spec: dict[str, object], suffix: str
+) -> None:
+    save_tables("a" + suffix, tables, spec, plain=tables[0])
+    os.mkfifo("pipe" + suffix)
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(Path("pipe" + suffix).read_bytes()))
+    reader.start()
+    save_tables("pipe" + suffix, tables, spec, plain=tables[0])
+    reader.join()
+    assert received == [Path("a" + suffix).read_bytes()]
+
+
+def test_every_block_is_announced_once(folder: Path, tables: list[Table], spec: dict[str, object]) -> None:
+    for suffix in (".npz", ".safetensors", ".json", ".h"):
+        seen: dict[str, int] = {}
+
+        def count(table: Table, block: NDArray[np.generic], seen: dict[str, int] = seen) -> None:
+            seen[table.name] = seen.get(table.name, 0) + block.size
+
+        save_tables("a" + suffix, tables, spec, on_block=count)
+        assert seen == {table.name: table.size for table in tables}
+
+
+def test_names_must_differ(folder: Path) -> None:
+    with pytest.raises(ParameterError, match="a name of its own"):
+        save_tables("a.npz", [table_of("a", np.zeros(1)), table_of("a", np.ones(1))], None)
+
+
+def test_a_table_that_fails_leaves_the_old_file(folder: Path, spec: dict[str, object]) -> None:
+    def fail(start: int, out: object) -> None:
+        raise RuntimeError("no more")
+
+    for suffix in (".npy", ".npz", ".safetensors", ".csv", ".json", ".h"):
+        Path("a" + suffix).write_bytes(b"old")
+        with pytest.raises(RuntimeError, match="no more"):
+            save_tables("a" + suffix, [Table("a", "float32", (100, 10), fail)], spec)
+        assert Path("a" + suffix).read_bytes() == b"old"
+    assert len(list(folder.iterdir())) == 6
+
+
+def test_the_content_tells_the_format(folder: Path, tables: list[Table]) -> None:
+    save_tables("a.npz", tables, None)
+    os.rename("a.npz", "a.npy")
+    with load_file("a.npy") as loaded:
+        assert loaded.format == "npz"
+
+
+@pytest.mark.parametrize(
+    "data", [b"hello, world", b"\x93NUMPX" + bytes(20), b"PK\x07\x08" + bytes(100), b"x", bytes(9)]
+)
+def test_anything_else_is_not_a_file_of_tables(folder: Path, data: bytes) -> None:
+    Path("a.npy").write_bytes(data)
+    with pytest.raises(FileError, match=r"^a.npy: is not a .npy, .npz or .safetensors file$"):
+        load_file("a.npy")
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("missing.npy", "does not exist"),
+        (".", "is a folder"),
+        ("empty", "is empty"),
+        ("a\0b", "not a possible file name"),
+        ("/dev/null", "is empty"),
+        ("/dev/zero", "is not a .npy"),
+        ("empty/a", "not a folder"),
+    ],
+)
+def test_files_that_cannot_be_read(folder: Path, path: str, problem: str) -> None:
+    Path("empty").write_bytes(b"")
+    with pytest.raises(FileError, match=problem):
+        load_file(path)
+
+
+def test_a_literal_name_comes_first(folder: Path) -> None:
+    np.save("a:b.npy", np.arange(3))
+    with open_tensors("a:b.npy") as loaded:
+        assert loaded.tables[0].shape == (3,)
+    save_tables("a.npz", [table_of("x:y", np.arange(4)), table_of("y", np.arange(5))], None)
+    with open_tensors("a.npz:y") as loaded:
+        assert [table.shape for table in loaded.tables] == [(5,)]
+
+
+@pytest.mark.parametrize("text", ["missing.npz:cos", "missing.npz", ":cos", "cos:", ""])
+def test_a_file_that_is_not_there(folder: Path, text: str) -> None:
+    with pytest.raises(FileError, match="does not exist"):
+        open_tensors(text)
+
+
+def test_a_missing_tensor_is_answered_with_those_there_are(folder: Path) -> None:
+    save_tables("a.npz", [table_of(name, np.zeros(1)) for name in ["cos", *(f"layer{at}" for at in range(20))]], None)
+    with pytest.raises(FileError, match=r"^a.npz: has no tensor 'coss'; it has 'cos', 'layer0', .* and 13 more$"):
+        open_tensors("a.npz:coss")
+
+
+@pytest.mark.parametrize(
+    "data", [np.arange(6.0).reshape(2, 3), np.zeros(0), np.arange(300_000)], ids=["small", "0", "large"]
+)
+def test_standard_input_through_a_pipe_or_a_file(folder: Path, data: NDArray[np.generic]) -> None:
+    np.save("a.npy", data)
+    script = (
+        "import numpy as np; from pecli.files.load import load_file\n"
+        "with load_file('-') as loaded:\n"
+        "    print(loaded.path, np.array_equal(loaded.tables[0].array(), np.load('a.npy')))\n"
+    )
+    for pipe in (True, False):
+        with open("a.npy", "rb") as file:
+            command = [sys.executable, "-c", script]
+            if pipe:
+                done = subprocess.run(command, capture_output=True, env=ENVIRONMENT, input=file.read())
+            else:
+                done = subprocess.run(command, capture_output=True, env=ENVIRONMENT, stdin=file)
+        assert done.stdout == b"standard input True\n", done.stderr
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".npz"])
+@pytest.mark.parametrize("change", [b"", b"more", None])
+def test_reading_from_a_fifo(folder: Path, tables: list[Table], suffix: str, change: bytes | None) -> None:
+    save_tables("a" + suffix, tables, None, plain=tables[0])
+    data = Path("a" + suffix).read_bytes()
+    data = data[:-1] if change is None else data + change
+    os.mkfifo("pipe")
+    writer = threading.Thread(target=lambda: Path("pipe").write_bytes(data))
+    writer.start()
+    try:
+        if suffix == ".npz":
+            with pytest.raises(FileError, match="cannot be read from a pipe"):
+                load_file("pipe")
+        elif change == b"":
+            with load_file("pipe") as loaded:
+                by_name = {table.name: table for table in tables}
+                for table in loaded.tables:
+                    assert np.array_equal(table.array(), by_name.get(table.name, tables[0]).array())
+        else:
+            with pytest.raises(FileError, match="trailing bytes" if change else "truncated"):
+                load_file("pipe")
+    finally:
+        writer.join()
+
+
+def test_writing_npy_imports_little() -> None:
+    script = (
+        "import sys, numpy as np; from pecli.engine.table import table_of; from pecli.files.save import save_tables\n"
+        "before = set(sys.modules)\n"
+        "save_tables('/dev/null', [table_of('a', np.zeros((512, 64), 'f4'))], None)\n"
+        "heavy = {'zipfile', 'json', 'hashlib', 'tempfile', 'ml_dtypes', 'zlib', 'difflib', 'concurrent.futures'}\n"
+        "print(sorted(heavy & (set(sys.modules) - before)), [name for name in sys.modules if 'reader' in name])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=ENVIRONMENT)
+    assert done.stdout == "[] []\n", done.stderr

@@ -1,0 +1,163 @@
+""".csv, .json and .h: every number reads back as itself."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import shutil
+import subprocess
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+from numpy.typing import NDArray
+
+from pecli.engine.table import Table, table_of
+from pecli.errors import ParameterError
+from pecli.files import numerals
+from pecli.files.save import save_tables
+
+Arrays = dict[str, NDArray[np.generic]]
+FLOATS = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_csv_reads_back_as_the_same_values(folder: Path, dtype: type[np.generic]) -> None:
+    array = np.sin(np.arange(1200.0)).reshape(300, 4).astype(dtype)
+    array[0] = np.array([-np.inf, np.inf, 0, -1]).astype(dtype)
+    save_tables("a.csv", [table_of("a", array)], None)
+    with open("a.csv") as file:
+        rows = [[float(text) for text in row] for row in csv.reader(file)]
+    assert np.array(rows).astype(dtype).tobytes() == array.tobytes()
+
+
+def test_csv_is_short_and_plain(folder: Path) -> None:
+    array = np.array([[math.sin(1), -math.inf, 1e-7], [0, 3, math.nan]], np.float32)
+    save_tables("a.csv", [table_of("a", array)], None)
+    assert Path("a.csv").read_text() == "0.84147096,-inf,1e-07\n0.0,3.0,nan\n"
+    save_tables("b.csv", [table_of("b", np.array([0.1, 2.0]))], None)
+    assert Path("b.csv").read_text() == "0.1\n2.0\n"
+
+
+@settings(deadline=None, database=None)
+@given(npst.arrays(np.uint16, 50))
+def test_sixteen_bits_are_written_in_few_digits(bits: NDArray[np.uint16]) -> None:
+    for dtype, most in ((np.float16, 5), (ml_dtypes.bfloat16, 4)):
+        array = bits.view(dtype)
+        finite = array[np.isfinite(array.astype(float))]
+        texts = numerals.numerals(finite)
+        assert np.array([float(text) for text in texts]).astype(dtype).tobytes() == finite.tobytes()
+        assert all(
+            len(f"{float(text):e}".split("e")[0].rstrip("0").replace(".", "").lstrip("-")) <= most for text in texts
+        )
+
+
+def test_json_reads_back_as_the_same_lists(
+    folder: Path, arrays: Arrays, tables: list[Table], spec: dict[str, object]
+) -> None:
+    save_tables("a.json", tables, spec)
+    text = Path("a.json").read_text()
+    assert text.endswith("}\n")
+    loaded = json.loads(text, parse_constant=pytest.fail)
+    assert loaded["pecli"] == spec
+    assert list(loaded["tensors"]) == sorted(arrays)
+    for name, array in arrays.items():
+        found = loaded["tensors"][name]
+        assert (found["dtype"], found["shape"]) == (array.dtype.name, list(array.shape))
+        assert np.array_equal(np.array(found["data"]).astype(array.dtype), array)
+    assert loaded["tensors"]["cos"]["data"][3][1:] == ["-Infinity", "Infinity", -0.0]
+
+
+@settings(deadline=None, database=None)
+@given(
+    npst.arrays(npst.integer_dtypes() | npst.boolean_dtypes(), npst.array_shapes(min_dims=0, max_dims=4, min_side=0))
+)
+def test_any_shape_in_json(tmp_path_factory: pytest.TempPathFactory, array: NDArray[np.generic]) -> None:
+    path = tmp_path_factory.mktemp("json") / "a.json"
+    save_tables(str(path), [table_of("a", array)], None)
+    assert json.loads(path.read_text())["tensors"]["a"]["data"] == array.tolist()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".json", ".h"])
+def test_the_same_bytes_whatever_the_blocks(
+    folder: Path, arrays: Arrays, spec: dict[str, object], suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of("bias", arrays["bias"])
+    save_tables("a" + suffix, [table], spec)
+    monkeypatch.setattr(numerals, "ELEMENTS", 4)
+    save_tables("b" + suffix, [table], spec)
+    assert Path("a" + suffix).read_bytes() == Path("b" + suffix).read_bytes()
+
+
+def header_tables() -> list[Table]:
+    special = np.array([[-np.inf, np.inf, np.nan, -0.0], [5e-324, 1.7e308, -1 / 3, 2.0**-149]])
+    return [
+        table_of("f64", special),
+        table_of("f32", np.sin(np.arange(60.0)).reshape(3, 4, 5).astype(np.float32)),
+        table_of("tiny", np.array([1e-45, -1.2e-38, 3.4e38, 0], np.float32)),
+        table_of("f16", np.sin(np.arange(5.0)).astype(np.float16)),
+        table_of("bf16", np.sin(np.arange(5.0)).astype(ml_dtypes.bfloat16)),
+        table_of("i64", np.array([-(2**63), 2**63 - 1, -(2**31), 7])),
+        table_of("u64", np.array([2**64 - 1, 0], np.uint64)),
+        table_of("flags", np.array([True, False])),
+        table_of("one", np.array(2.5)),
+    ]
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
+def test_the_header_holds_the_very_bits(folder: Path, spec: dict[str, object]) -> None:
+    tables = header_tables()
+    save_tables("a.h", tables, {**spec, "scheme": "learned-init"})
+    dumps = "".join(
+        f"fwrite(&learned_init_{table.name}, sizeof learned_init_{table.name}, 1, stdout);" for table in tables
+    )
+    Path("a.c").write_text(
+        f'#include <stdio.h>\n#include "a.h"\n#include "a.h"\nint main(void) {{ {dumps} return 0; }}\n'
+    )
+    subprocess.run(["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "a.c", "-o", "a"], check=True)
+    found = subprocess.run(["./a"], check=True, capture_output=True).stdout
+    expected = [table.array() for table in tables]
+    expected[0][0, 2] = np.frombuffer(found, np.float64, 8)[2]  # which NaN it is, the compiler decides
+    assert found == b"".join(array.tobytes() for array in expected)
+
+
+@pytest.mark.skipif(not shutil.which("cc") or not shutil.which("c++"), reason="there is no C and C++ compiler")
+def test_the_header_compiles_alone_as_c_and_as_cpp(folder: Path, spec: dict[str, object]) -> None:
+    save_tables("a.h", header_tables(), spec)
+    for command in (["cc", "-std=c99"], ["c++", "-std=c++17", "-x", "c++-header"]):
+        subprocess.run([*command, "-Wall", "-Werror", "-fsyntax-only", "a.h"], check=True)
+
+
+def test_the_header_names_what_it_holds(folder: Path, spec: dict[str, object]) -> None:
+    array = np.array([[math.sin(1), 1.5]], np.float32)
+    save_tables("a.h", [table_of("pe", array)], {**spec, "scheme": "sinusoidal"})
+    text = Path("a.h").read_text()
+    assert "#define SINUSOIDAL_PE_DIM0 1\n#define SINUSOIDAL_PE_DIM1 2\n" in text
+    assert "static const float sinusoidal_pe[1][2] =\n{{0x1.aed548p-1f,0x1.8p+0f}};\n" in text
+    comment = text.split("*/")[0].removeprefix("/* pecli: ")
+    assert json.loads(comment) == {**spec, "scheme": "sinusoidal"}
+
+
+def test_what_c_or_text_cannot_hold_is_refused(folder: Path) -> None:
+    for suffix in (".csv", ".json", ".h"):
+        with pytest.raises(ParameterError, match="cannot hold it"):
+            save_tables("a" + suffix, [table_of("a", np.zeros(2, complex))], None)
+    with pytest.raises(ParameterError, match="at least one element"):
+        save_tables("a.h", [table_of("a", np.zeros((0, 2)))], None)
+    with pytest.raises(ParameterError, match="same name in C"):
+        save_tables("a.h", [table_of("a-b", np.zeros(2)), table_of("a_b", np.zeros(2))], None)
+    assert list(folder.iterdir()) == []
+
+
+@settings(deadline=None, database=None)
+@given(st.floats(allow_nan=False))
+def test_hexadecimals_are_exact(value: float) -> None:
+    from pecli.files.cheader import _literals
+
+    (text,) = _literals(np.array([[value]]))
+    assert float.fromhex(text.replace("INFINITY", "inf")) == value
