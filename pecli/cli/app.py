@@ -13,7 +13,7 @@ import typer.main
 
 from pecli import __version__
 from pecli.cli.exits import Exit, code_of, complain
-from pecli.engine.parameters import nearest
+from pecli.engine.spelling import nearest
 from pecli.errors import FileError, ParameterError, PecliError
 
 COMMANDS = {

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.main
 
-from pecli.checks.tolerance import Tolerance
 from pecli.cli import options
 from pecli.cli.exits import Exit
 from pecli.engine.parameters import Choice, Flag, Parameter
@@ -19,8 +18,7 @@ from pecli.engine.scheme import Scheme
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
-    from pecli.engine.table import Table
+    from pecli.checks.tolerance import Tolerance
 
 Output = Annotated[
     str | None,
@@ -49,8 +47,7 @@ def command(name: str) -> Any:
 
     def run(**values: Any) -> int:
         scheme = _scheme(kind, values)
-        tolerance = options.tolerance(values["max_ulp"], values["atol"], values["rtol"])
-        return _act(scheme, tolerance, values)
+        return _act(scheme, values)
 
     own = [_option(label, parameter, kind) for label, parameter in _all_parameters(kind).items()]
     shared = [
@@ -136,16 +133,19 @@ def _scheme(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
         elif value is not None:
             given[name] = parameter.parse(name, value)
         elif _default(name, parameter, kind) is MISSING:
-            raise ParameterError(name, "missing", getattr(parameter, "rule", ""))
+            raise ParameterError(name, "missing", parameter.rule)
     return kind(**given)
 
 
-def _act(scheme: Scheme, tolerance: Tolerance, values: Mapping[str, Any]) -> int:
+def _act(scheme: Scheme, values: Mapping[str, Any]) -> int:
     output, file = values["output"], values["verify"]
+    tolerances = values["max_ulp"], values["atol"], values["rtol"]
+    if file is None and tolerances != (None, None, None):
+        raise ParameterError("verify", "missing", "a tolerance is for checking a file")
     if output is not None and file is not None:
         raise ParameterError("verify", file, "a table is either written or checked", "leave out -o or --verify")
     if file is not None:
-        return _check(scheme, file, tolerance, values)
+        return _check(scheme, file, options.tolerance(*tolerances), values)
     if output is not None:
         return _write(scheme, output, values)
     if values["json"]:
@@ -173,13 +173,14 @@ def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str,
 def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> int:
     import sys
 
+    from pecli.cli.watch import Watch
     from pecli.files import whole
 
     if path == "-" and values["json"]:
         raise ParameterError("json", "given with -o -", "standard output holds either the table or JSON")
     if path == "-" and sys.stdout.isatty():
         raise ParameterError("output", "-", "a table is no text for a terminal", "redirect it: … -o - > pe.npy")
-    watch = _Watch(scheme, whole.tables_written(path, scheme), values)
+    watch = Watch(scheme, whole.tables_written(path, scheme), values)
     with watch:
         whole.save_scheme(path, scheme, on_block=watch.see)
     if values["json"]:
@@ -193,50 +194,11 @@ def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> int:
 
 
 def _describe(scheme: Scheme, values: Mapping[str, Any]) -> int:
-    watch = _Watch(scheme, [], values)
+    from pecli.cli.watch import Watch
+
+    watch = Watch(scheme, [], values)
     _print_json({**scheme.spec(), "tensors": watch.tensors(), "output": None})
     return Exit.DONE
-
-
-class _Watch:
-    """Looks at blocks as they are written: for the progress bar, and for the statistics that --json prints."""
-
-    def __init__(self, scheme: Scheme, tables: list[Table], values: Mapping[str, Any]) -> None:
-        from pecli.views.progress import Progress
-
-        self.tables, self._scheme = tables, scheme
-        self._statistics: dict[str, Any] = {}
-        if values["json"]:
-            from pecli.checks.statistics import Statistics
-
-            self._statistics = {table.name: Statistics(table) for table in tables}
-        wanted = not (values["quiet"] or values["no_progress"])
-        total = sum(table.nbytes for table in tables or scheme.tensors())
-        self._progress = Progress(scheme.name, total, wanted=wanted)
-
-    def __enter__(self) -> _Watch:
-        self._progress.__enter__()
-        return self
-
-    def __exit__(self, *problem: Any) -> None:
-        self._progress.__exit__(*problem)
-
-    def see(self, table: Table, block: Array) -> None:
-        if table.name in self._statistics:
-            self._statistics[table.name].add(block)
-        self._progress.advance(block.nbytes)
-
-    def tensors(self) -> dict[str, Any]:
-        """The statistics of all tensors of the scheme; those that were not written are made for it."""
-        from pecli.checks.statistics import Statistics
-
-        with self:
-            for table in self._scheme.tensors():
-                if table.name not in self._statistics:
-                    self._statistics[table.name] = Statistics(table)
-                    for block in table.blocks():
-                        self.see(table, block)
-        return {table.name: self._statistics[table.name].as_json() for table in self._scheme.tensors()}
 
 
 def _print_json(value: Any) -> None:

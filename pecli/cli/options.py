@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pecli.checks.tolerance import Tolerance
-from pecli.engine.parameters import Real, Whole
+if TYPE_CHECKING:
+    from pecli.checks.tolerance import Tolerance
 
 OUTPUT = "Output"
 CHECK = "Check"
@@ -38,6 +38,9 @@ Rtol = Annotated[
 
 def tolerance(max_ulp: str | None, atol: str | None, rtol: str | None) -> Tolerance:
     """The tolerance that the three options ask for."""
+    from pecli.checks.tolerance import Tolerance
+    from pecli.engine.parameters import Real, Whole
+
     given: dict[str, Any] = {}
     if max_ulp is not None:
         given["max_ulp"] = Whole(help="", low=0, high=2**63).parse("max_ulp", max_ulp)

@@ -5,7 +5,6 @@ NumPy has no bfloat16 of its own; `ml_dtypes` lends it one and is imported only 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,24 +12,8 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 
-@dataclass(frozen=True)
-class FloatKind:
-    """What rounding needs to know of a dtype."""
-
-    name: str
-    significand: int  #: bits of precision, the leading one included
-    bits: int  #: bits of storage
-
-
-KINDS = {
-    kind.name: kind
-    for kind in (
-        FloatKind("float64", 53, 64),
-        FloatKind("float32", 24, 32),
-        FloatKind("float16", 11, 16),
-        FloatKind("bfloat16", 8, 16),
-    )
-}
+KINDS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
+"""The dtypes by name, with their bits of precision, the leading one included."""
 
 
 def numpy_dtype(name: str) -> np.dtype[np.generic]:

@@ -7,9 +7,8 @@ happens between `geometric` and `waves`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pecli.engine import fixed
 from pecli.errors import ParameterError
@@ -23,8 +22,7 @@ HIGHEST = 2.0**64
 _AMPLITUDE_BITS = 200
 
 
-@dataclass(frozen=True)
-class Frequencies:
+class Frequencies(NamedTuple):
     """Radians per position, each an integer over 2**bits."""
 
     values: tuple[int, ...]

@@ -7,24 +7,23 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from pecli.engine.spelling import nearest
 from pecli.errors import KindError, ParameterError
 
 
-@dataclass(frozen=True, kw_only=True)
 class Parameter:
     """The rule and help of one parameter.
 
     `default` stands for a value that was not given; where a scheme's own field has a default, that one counts.
     """
 
-    help: str
-    default: Any = None
-    aliases: tuple[str, ...] = ()
-    metavar: str = ""
+    metavar = ""
+    rule = ""
+
+    def __init__(self, *, help: str, default: Any = None, aliases: tuple[str, ...] = ()) -> None:
+        self.help, self.default, self.aliases = help, default, aliases
 
     def parse(self, name: str, text: str) -> Any:
         """The value that a text stands for."""
@@ -35,19 +34,16 @@ class Parameter:
         raise NotImplementedError(type(self).__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Whole(Parameter):
     """A whole number from low to high."""
 
-    low: int = 1
-    high: int = 2**40
-    even: bool = False
-    metavar: str = "INTEGER"
+    metavar = "INTEGER"
 
-    @property
-    def rule(self) -> str:
-        kind = "an even whole number" if self.even else "a whole number"
-        return f"it must be {kind} from {self.low} to {_power(self.high)}"
+    def __init__(self, *, low: int = 1, high: int = 2**40, even: bool = False, **common: Any) -> None:
+        super().__init__(**common)
+        self.low, self.high, self.even = low, high, even
+        kind = "an even whole number" if even else "a whole number"
+        self.rule = f"it must be {kind} from {low} to {_power(high)}"
 
     def parse(self, name: str, text: str) -> int:
         if len(text) > 40:  # longer than any number that could pass, and int() is slow on very long ones
@@ -79,20 +75,18 @@ def _power(number: int) -> str:
     return f"{number:,}" if number >= 10**4 else str(number)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Real(Parameter):
     """A finite number, within limits if there are any."""
 
-    above: float | None = None
-    up_to: float = math.inf
-    metavar: str = "NUMBER"
+    metavar = "NUMBER"
 
-    @property
-    def rule(self) -> str:
-        limits = [] if self.above is None else [f"above {self.above:g}"]
-        if self.up_to < math.inf:
-            limits.append(f"up to {self.up_to:g}")
-        return " ".join(["it must be a finite number", ", ".join(limits)]).rstrip()
+    def __init__(self, *, above: float | None = None, up_to: float = math.inf, **common: Any) -> None:
+        super().__init__(**common)
+        self.above, self.up_to = above, up_to
+        limits = [] if above is None else [f"above {above:g}"]
+        if up_to < math.inf:
+            limits.append(f"up to {up_to:g}")
+        self.rule = " ".join(["it must be a finite number", ", ".join(limits)]).rstrip()
 
     def parse(self, name: str, text: str) -> float:
         try:
@@ -117,15 +111,13 @@ class Real(Parameter):
         return number
 
 
-@dataclass(frozen=True, kw_only=True)
 class Choice(Parameter):
     """One of a few words."""
 
-    options: tuple[str, ...] = ()
-
-    @property
-    def rule(self) -> str:
-        return f"it must be one of {', '.join(self.options)}"
+    def __init__(self, *, options: tuple[str, ...], **common: Any) -> None:
+        super().__init__(**common)
+        self.options = options
+        self.rule = f"it must be one of {', '.join(options)}"
 
     def parse(self, name: str, text: str) -> str:
         return self.check(name, text)
@@ -136,7 +128,6 @@ class Choice(Parameter):
         return str(value)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Flag(Parameter):
     """Yes or no."""
 
@@ -146,11 +137,3 @@ class Flag(Parameter):
         if value is not True and value is not False:
             raise KindError(name, repr(value), self.rule)
         return value
-
-
-def nearest(word: str, options: Iterable[str], show: Callable[[str], str] = repr) -> str:
-    """Advice for a mistyped word: «did you mean 'halves'?», or nothing where no option is close."""
-    from difflib import get_close_matches
-
-    matches = get_close_matches(word, list(options), 1, 0.6)
-    return f"did you mean {show(matches[0])}?" if matches else ""

@@ -6,7 +6,6 @@ more; the product with p is exact, whole turns fall off, and what is left is rou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
@@ -31,7 +30,6 @@ PRODUCT_ERROR = 2.0**-91
 """The relative error of `cos_sin_doubled`; 2**-98 by analysis, with a margin."""
 
 
-@dataclass(frozen=True)
 class Waves:
     """Frequencies in turns per position, each an integer over 2**bits, and the amplitude they share.
 
@@ -39,10 +37,9 @@ class Waves:
     come here.
     """
 
-    turns: tuple[int, ...]
-    bits: int
-    amplitude: int  #: over 2**bits, like the frequencies
-    amplitude_bits: int
+    def __init__(self, turns: tuple[int, ...], bits: int, amplitude: int, amplitude_bits: int) -> None:
+        self.turns, self.bits = turns, bits
+        self.amplitude, self.amplitude_bits = amplitude, amplitude_bits
 
     @cached_property
     def limbs(self) -> Ints:
@@ -74,20 +71,24 @@ def bits_for(smallest: float) -> int:
 
 @cache
 def _sectors() -> tuple[Doubled, Doubled]:
-    """Cosines and sines of the sectors' directions."""
-    bits = 160
-    pairs = [fixed.cos_sin((sector << bits) // _SECTORS, bits) for sector in range(_SECTORS + 1)]
-    columns = [[doubled.constant(value, bits) for value in column] for column in zip(*pairs, strict=True)]
-    cosines, sines = (
-        Doubled(np.array([float(x.hi) for x in column]), np.array([float(x.lo) for x in column])) for column in columns
-    )
-    return cosines, sines
+    """Cosines and sines of the sectors' directions; the first eighth of the circle is computed, the rest mirrored."""
+    bits, eighth = 160, _SECTORS // 8
+    pairs = [fixed.cos_sin((sector << bits) // _SECTORS, bits) for sector in range(eighth + 1)]
+    quarter = pairs + [(s, c) for c, s in pairs[-2::-1]]
+    half = quarter + [(-c, s) for c, s in quarter[-2::-1]]
+    circle = half + [(c, -s) for c, s in half[-2::-1]]
+    cosines, sines = ([doubled.constant(value, bits) for value in column] for column in zip(*circle, strict=True))
+    return _column(cosines), _column(sines)
+
+
+def _column(values: list[Doubled]) -> Doubled:
+    return Doubled(np.array([float(value.hi) for value in values]), np.array([float(value.lo) for value in values]))
 
 
 @cache
 def _inverse(n: int) -> Doubled:
     """1/n."""
-    return doubled.constant(fixed.round_shift(1 << 200, 0) // n, 200)
+    return doubled.constant((1 << 200) // n, 200)
 
 
 @cache

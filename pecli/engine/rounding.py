@@ -92,4 +92,4 @@ def round_fixed(value: int, bits: int, dtype: str) -> float:
 
 def significand(dtype: str) -> int:
     """How many bits of precision the named dtype has."""
-    return KINDS[dtype].significand
+    return KINDS[dtype]

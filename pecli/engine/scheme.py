@@ -9,7 +9,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_type_hints
 
 from pecli.engine.dtypes import KINDS
-from pecli.engine.parameters import Choice, Parameter, nearest
+from pecli.engine.parameters import Choice, Parameter
+from pecli.engine.spelling import nearest
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Scheme(ABC):
             if value is not None:
                 value = parameter.check(name, value)
             elif name not in self._optional():
-                raise ParameterError(name, "missing", getattr(parameter, "rule", ""))
+                raise ParameterError(name, "missing", parameter.rule)
             object.__setattr__(self, name, value)
         self._check()
 

@@ -11,7 +11,6 @@ import numpy as np
 from pecli import __version__
 from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table, table_of
-from pecli.files.load import open_tensors
 from pecli.files.pour import OnBlock
 from pecli.files.save import SINGLE, format_of, save_tables
 
@@ -46,5 +45,7 @@ def save(path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Array]:
     """All tensors of a .npy, .npz or .safetensors file by name, or one with `FILE:NAME`; that of a .npy is "array"."""
+    from pecli.files.load import open_tensors
+
     with open_tensors(os.fspath(path)) as file:
         return {table.name: table.array() for table in file.tables}

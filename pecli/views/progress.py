@@ -1,11 +1,9 @@
-"""A progress bar on standard error, on a terminal only, and only when work takes a while."""
+"""A progress bar on standard error, once work has taken a while."""
 
 from __future__ import annotations
 
-import sys
 import time
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 _PATIENCE = 1.0
 """Seconds before a bar appears."""
@@ -14,21 +12,18 @@ _PATIENCE = 1.0
 class Progress:
     """Counts bytes; draws a bar once that is worth it."""
 
-    def __init__(self, label: str, total: int, *, wanted: bool) -> None:
-        self.label, self.total, self.done = label, total, 0
-        self._wanted = wanted and sys.stderr.isatty()
+    def __init__(self, label: str, total: int) -> None:
+        self._label, self._total, self._done = label, total, 0
         self._start = time.monotonic()
         self._bar: Any = None
 
-    def __enter__(self) -> Self:
-        return self
-
     def advance(self, count: int) -> None:
-        self.done += count
-        if self._wanted and self._bar is None and time.monotonic() - self._start > _PATIENCE:
+        """That many bytes more are done."""
+        self._done += count
+        if self._bar is None and time.monotonic() - self._start > _PATIENCE:
             self._open()
         if self._bar is not None:
-            self._bar.update(self._task, completed=self.done)
+            self._bar.update(self._task, completed=self._done)
 
     def _open(self) -> None:
         from rich.console import Console
@@ -38,10 +33,9 @@ class Progress:
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(True), TransferSpeedColumn())
         self._bar = Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
         self._bar.start()
-        self._task = self._bar.add_task(self.label, total=self.total)
+        self._task = self._bar.add_task(self._label, total=self._total)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Take the bar away."""
         if self._bar is not None:
             self._bar.stop()

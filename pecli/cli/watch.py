@@ -1,0 +1,60 @@
+"""Looking at blocks as they are made: for the progress bar, and for the statistics that --json prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from pecli.engine.scheme import Scheme
+
+if TYPE_CHECKING:
+    from pecli.checks.statistics import Statistics
+    from pecli.engine.arrays import Array
+    from pecli.engine.table import Table
+    from pecli.views.progress import Progress
+
+
+class Watch:
+    """Sees every block of the tables that a command writes; `values` are the command's options."""
+
+    def __init__(self, scheme: Scheme, tables: list[Table], values: Mapping[str, Any]) -> None:
+        self.tables, self._scheme = tables, scheme
+        self._statistics: dict[str, Statistics] = {}
+        if values["json"]:
+            self._statistics = {table.name: _statistics(table) for table in tables}
+        self._progress: Progress | None = None
+        if sys.stderr.isatty() and not (values["quiet"] or values["no_progress"]):
+            from pecli.views.progress import Progress
+
+            self._progress = Progress(scheme.name, sum(table.nbytes for table in tables or scheme.tensors()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self._progress is not None:
+            self._progress.close()
+
+    def see(self, table: Table, block: Array) -> None:
+        """Take note of a block."""
+        if table.name in self._statistics:
+            self._statistics[table.name].add(block)
+        if self._progress is not None:
+            self._progress.advance(block.nbytes)
+
+    def tensors(self) -> dict[str, Any]:
+        """The statistics of all tensors of the scheme; those that were not written are made for it."""
+        with self:
+            for table in self._scheme.tensors():
+                if table.name not in self._statistics:
+                    self._statistics[table.name] = _statistics(table)
+                    for block in table.blocks():
+                        self.see(table, block)
+        return {table.name: self._statistics[table.name].as_json() for table in self._scheme.tensors()}
+
+
+def _statistics(table: Table) -> Statistics:
+    from pecli.checks.statistics import Statistics
+
+    return Statistics(table)
