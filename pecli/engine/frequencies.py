@@ -7,6 +7,7 @@ happens between `geometric` and `waves`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +28,8 @@ class Frequencies(NamedTuple):
 
     values: tuple[int, ...]
     bits: int
+    more: Callable[[int], Frequencies]
+    """The same frequencies with that many bits more."""
 
     def floats(self) -> list[float]:
         """As float64, each rounded once."""
@@ -40,28 +43,33 @@ def check_base(base: float, largest_exponent: float, scale: float = 1.0) -> None
         raise ParameterError(at_fault[0], f"{at_fault[1]:g}", "frequencies must stay below 2^64 radians a position")
 
 
-def geometric(base: float, denominator: Fraction, count: int, scale: float = 1.0) -> Frequencies:
+def geometric(base: float, denominator: Fraction, count: int, scale: float = 1.0, extra: int = 0) -> Frequencies:
     """base ** (−i / denominator) for i = 0 … count − 1, precise enough for positions times `scale`."""
     from pecli.engine.phases import bits_for
 
     steps = min(float((count - 1) / denominator), 1e6) if count > 1 else 0.0
     smallest = 2.0 ** max(-1074.0, -steps * math.log2(base)) if base > 1 else 1.0
-    bits = bits_for(smallest) + 64 + max(0, math.frexp(scale)[1])
+    bits = bits_for(smallest) + 64 + abs(math.frexp(scale)[1]) + extra
     values = [1 << bits]
     if count > 1:
         ratio = fixed.power(Fraction(base), -1 / denominator, bits)
         for _ in range(count - 1):
             values.append(values[-1] * ratio >> bits)
-    return Frequencies(tuple(values), bits)
+    return Frequencies(tuple(values), bits, lambda extra: geometric(base, denominator, count, scale, extra))
 
 
-def waves(frequencies: Frequencies, *, scale: float = 1.0, amplitude: Fraction | float = 1.0) -> Waves:
+def waves(frequencies: Frequencies, *, scale: float = 1.0, amplitude: Fraction | float = 1.0, extra: int = 0) -> Waves:
     """The waves with these frequencies over positions times `scale`."""
     from pecli.engine.phases import Waves, bits_for
 
     smallest = min((value for value in frequencies.values if value), default=1) / (1 << frequencies.bits)
-    bits = bits_for(smallest * scale / 8)
+    bits = bits_for(smallest * scale / 8) + extra
     numerator, denominator = scale.as_integer_ratio()
     turn = 2 * fixed.pi(frequencies.bits) * denominator
     turns = tuple(((value * numerator) << bits) // turn for value in frequencies.values)
-    return Waves(turns, bits, fixed.fixed(Fraction(amplitude), _AMPLITUDE_BITS), _AMPLITUDE_BITS)
+    height = fixed.fixed(Fraction(amplitude), _AMPLITUDE_BITS + extra)
+
+    def more(extra: int) -> Waves:
+        return waves(frequencies.more(extra), scale=scale, amplitude=amplitude, extra=extra)
+
+    return Waves(turns, bits, height, _AMPLITUDE_BITS + extra, more)

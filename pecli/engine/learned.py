@@ -98,9 +98,13 @@ class LearnedInit(Scheme):
 
         draws, size = randomness.Mersenne(self.seed), self.max_len * self.dim
         if self.init != "normal":
-            low = np.float32(-self._bound)
+            low, span = np.float32(-self._bound), np.float32(self._bound) - np.float32(-self._bound)
             for start in range(0, size, _CHUNK):
-                yield draws.uniform(min(_CHUNK, size - start)) * (np.float32(self._bound) - low) + low
+                u = draws.uniform(min(_CHUNK, size - start))
+                if self.rng == "torch-avx2":  # there, one rounding for both steps
+                    yield (u.astype(np.float64) * float(span) + float(low)).astype(np.float32)
+                else:
+                    yield u * span + low
         elif size < 16:
             yield (randomness.box_muller_few(draws, size) * self.std).astype(np.float32)
         else:

@@ -12,6 +12,9 @@ from typing import Any
 from pecli.engine.spelling import nearest
 from pecli.errors import KindError, ParameterError
 
+_TRUTHS = ("bool", "bool_")
+"""The names of Python's and NumPy's types of yes and no, which would pass for numbers."""
+
 
 class Parameter:
     """The rule and help of one parameter.
@@ -60,10 +63,11 @@ class Whole(Parameter):
             number = operator.index(value)
         except TypeError:
             raise KindError(name, repr(value), self.rule) from None
-        if isinstance(value, bool):
+        if type(value).__name__ in _TRUTHS:
             raise KindError(name, repr(value), self.rule)
         if not self.low <= number <= self.high or (self.even and number % 2):
-            raise ParameterError(name, number, self.rule)
+            given = number if abs(number) < 10**40 else f"a number of {number.bit_length():,} bits"
+            raise ParameterError(name, given, self.rule)
         return number
 
 
@@ -97,7 +101,7 @@ class Real(Parameter):
             raise ParameterError(name, repr(text[:40]), self.rule) from None
 
     def check(self, name: str, value: Any) -> float:
-        if isinstance(value, (bool, str, bytes)):
+        if isinstance(value, (str, bytes)) or type(value).__name__ in _TRUTHS:
             raise KindError(name, repr(value), self.rule)
         try:
             number = float(value)
@@ -123,7 +127,7 @@ class Choice(Parameter):
         return self.check(name, text)
 
     def check(self, name: str, value: Any) -> str:
-        if value not in self.options:
+        if not isinstance(value, str) or value not in self.options:
             raise ParameterError(name, repr(value), self.rule, nearest(str(value), self.options))
         return str(value)
 

@@ -6,6 +6,7 @@ more; the product with p is exact, whole turns fall off, and what is left is rou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,9 @@ _32 = np.uint64(32)
 _SECTORS = 256
 """The circle is cut into this many sectors; a table holds their directions, a short series does the rest."""
 
+_SPARE_DIGITS = 1
+"""Digits at the low end that the 53 bits of a plain cosine can do without; 88 of 120 guard bits are left."""
+
 PRODUCT_ERROR = 2.0**-91
 """The relative error of `cos_sin_doubled`; 2**-98 by analysis, with a margin."""
 
@@ -37,9 +41,12 @@ class Waves:
     come here.
     """
 
-    def __init__(self, turns: tuple[int, ...], bits: int, amplitude: int, amplitude_bits: int) -> None:
+    def __init__(
+        self, turns: tuple[int, ...], bits: int, amplitude: int, amplitude_bits: int, more: Callable[[int], Waves]
+    ) -> None:
         self.turns, self.bits = turns, bits
         self.amplitude, self.amplitude_bits = amplitude, amplitude_bits
+        self.more = more  #: the same waves with that many bits more
 
     @cached_property
     def limbs(self) -> Ints:
@@ -100,17 +107,22 @@ def _turn() -> Doubled:
 def _reduce(limbs: Ints, positions: Ints) -> tuple[Places, Doubled]:
     """position · frequency modulo one turn: the nearest sector, and the turns from its direction."""
     digits = _multiply(limbs, positions)
-    sector = ((digits[-1] >> np.uint64(23)) + np.uint64(1)) >> np.uint64(1)
-    hi: Floats = (digits[-1].astype(np.int64) - (sector << np.uint64(24)).astype(np.int64)).astype(
-        np.float64
-    ) * 2.0**-32
+    sector, beyond = _sector(digits[-1])
+    hi: Floats = beyond * 2.0**-32
     lo = np.zeros_like(hi)
     scale = 2.0**-32
     for digit in reversed(digits[:-1]):
         scale *= 2.0**-32
         hi, error = doubled.exact_sum(hi, digit.astype(np.float64) * scale)
         lo += error
-    return sector.astype(np.intp), doubled.exact_sum(hi, lo)
+    return sector, doubled.exact_sum(hi, lo)
+
+
+def _sector(digit: Ints) -> tuple[Places, Floats]:
+    """The sector nearest to a fraction, given its highest digit, and how far the digit is beyond it."""
+    sector = ((digit >> np.uint64(23)) + np.uint64(1)) >> np.uint64(1)
+    beyond = digit.astype(np.int64) - (sector << np.uint64(24)).astype(np.int64)
+    return sector.astype(np.intp), beyond.astype(np.float64)
 
 
 def _multiply(limbs: Ints, positions: Ints) -> list[Ints]:
@@ -132,13 +144,17 @@ def _multiply(limbs: Ints, positions: Ints) -> list[Ints]:
 
 
 def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
-    """Cosines and sines of position · frequency, within 0.6 units of the last place of float64.
+    """Cosines and sines of position · frequency, within 0.6·2**-53, and within 2**-51.5 of the value itself.
 
     `limbs` (digits, …) and `positions` broadcast against each other.
     """
-    sector, turns = _reduce(limbs, positions)
+    digits = _multiply(limbs[_SPARE_DIGITS:], positions)
+    sector, beyond = _sector(digits[-1])
+    rest = np.zeros_like(beyond)
+    for digit in digits[:-1]:
+        rest = (rest + digit) * 2.0**-32
     cosines, sines = _sectors()
-    x = turns.hi * float(_turn().hi)
+    x = (beyond + rest) * (2.0**-32 * float(_turn().hi))
     z = x * x
     sine = x + x * z * (-1 / 6 + z * (1 / 120 - z * (1 / 5040)))
     versine = z * (-1 / 2 + z * (1 / 24 - z * (1 / 720 - z * (1 / 40320))))  # cos x − 1

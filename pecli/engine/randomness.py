@@ -28,8 +28,8 @@ def uniform(seed: int, start: int, count: int) -> Floats:
     lead = start % 4  # a Philox counter yields four draws
     generator = np.random.Philox(key=seed, counter=start // 4)
     raw = generator.random_raw(lead + count)[lead:]
-    draws: Floats = (raw >> np.uint64(11)).astype(np.float64)
-    return (draws + 0.5) * 2.0**-53
+    draws: Floats = (raw >> np.uint64(12)).astype(np.float64)
+    return (draws + 0.5) * 2.0**-52
 
 
 def truncated(u: Floats) -> Floats:

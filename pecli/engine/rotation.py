@@ -13,8 +13,8 @@ integer with all lower bits zero is in doubt, and no other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,8 @@ _ANCHORS = 64
 _TILE = 1 << 15
 """Waves × rows of a tile: 512 KiB of complex128, to stay in the second-level cache."""
 _COLUMNS = 512
+_CHUNK = 1 << 12
+"""Elements of the small tables computed at once, so that intermediate arrays stay in the first-level cache."""
 
 
 class Rotation:
@@ -57,6 +59,7 @@ class Rotation:
         self.rows = 1 << (wanted - 1).bit_length()
         self.anchors = min(_ANCHORS, 1 << (max(1, -(-count // self.rows)) - 1).bit_length())
         self._lock = Lock()
+        self._made: dict[tuple[str, int], _Factors] = {}
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
         """Write positions first, first + 1, … into the rows of `out`.
@@ -64,43 +67,46 @@ class Rotation:
         `part` is "cos" or "sin" for a column a wave, "cos,sin" or "sin,cos" for two; with two, the very last column
         may be missing.
         """
-        with self._lock:  # the small tables are made once, by whoever comes first
-            _ = self._doubled if dtype == "float64" else self._plain
         if dtype == "float64":
-            pairs = part.split(",")
-            for k, single in enumerate(pairs):
-                self._fill_float64(single, first, out[:, k :: len(pairs)])
+            parts = part.split(",")
+            for k, single in enumerate(parts):
+                self._fill_float64(single, first, out[:, k :: len(parts)])
             return
         doubts = _Doubts()
-        for columns in range(0, len(self.waves.turns), _COLUMNS):
-            self._fill_columns(part, first, out, dtype, columns, doubts)
+        width = len(part.split(","))
+        for column in range(0, len(self.waves.turns), _COLUMNS):
+            target = out[:, column * width : (column + _COLUMNS) * width]
+            tile = _Tile(self._factors(part, column), target.shape[1], dtype)
+            row = 0
+            for large, anchor, start, many in self._split(first, first + len(out)):
+                doubtful = tile.fill(large, anchor, start, target[row : row + many])
+                if doubtful is not None:
+                    doubts.add(doubtful, row, target.shape[1], column * width)
+                row += many
         doubts.settle(self.waves, first, out, part, dtype)
 
-    @cached_property
-    def waves(self) -> Waves:
-        return self._make_waves()
-
-    def _split(self, first: int, stop: int) -> list[tuple[int, int, int, int]]:
+    def _split(self, first: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
         """The range of positions as tiles: (large step, anchor, first row of the small table, how many)."""
-        tiles = []
         while first < stop:
             step, row = divmod(first, self.rows)
             large, anchor = divmod(step, self.anchors)
             many = min(self.rows - row, stop - first)
-            tiles.append((large, anchor, row, many))
+            yield large, anchor, row, many
             first += many
-        return tiles
 
     def _positions(self, many: int, step: int) -> Ints:
         return np.arange(many, dtype=np.uint64)[:, None] * np.uint64(step)
 
+    def _factors(self, part: str, column: int) -> _Factors:
+        """The small tables of some waves, made once, by whoever comes first."""
+        with self._lock:
+            if (part, column) not in self._made:
+                self._made[part, column] = _Factors(self, part, slice(column, column + _COLUMNS))
+            return self._made[part, column]
+
     @cached_property
-    def _plain(self) -> tuple[Complex, Complex]:
-        """E(q) and E(j·R) for every wave, in complex128."""
-        limbs = self.waves.limbs[:, None, :]
-        small = phases.cos_sin(limbs, self._positions(self.rows, 1))
-        large = phases.cos_sin(limbs, self._positions(self.anchors, self.rows))
-        return _complex(*small), _complex(*large)
+    def waves(self) -> Waves:
+        return self._make_waves()
 
     @cached_property
     def _doubled(self) -> tuple[tuple[Doubled, Doubled], tuple[Doubled, Doubled]]:
@@ -108,38 +114,18 @@ class Rotation:
         small = phases.cos_sin_doubled(limbs, self._positions(self.rows, 1))
         return small, phases.cos_sin_doubled(limbs, self._positions(self.anchors, self.rows))
 
-    def _start(self, large: int) -> Ints:
-        return np.array([[large * self.anchors * self.rows]], np.uint64)
-
-    def _fill_columns(self, part: str, first: int, out: Array, dtype: str, column: int, doubts: _Doubts) -> None:
-        """Some waves of all rows; they are few enough for a tile to stay in the cache."""
-        waves = slice(column, min(column + _COLUMNS, len(self.waves.turns)))
-        small, steps = (table[:, waves] for table in self._plain)
-        width = len(part.split(","))
-        target = out[:, column * width : waves.stop * width]
-        amplitude = float(self.waves.factor.hi)
-        unit = _UNIT / 2.0 ** np.ceil(np.log2(amplitude))
-        tile = _Tile(part, small, target.shape[1], unit, dtype)
-        row, known = 0, -1
-        anchors = steps
-        for large, anchor, start, many in self._split(first, first + len(out)):
-            if large != known:
-                base = _complex(*phases.cos_sin(self.waves.limbs[:, None, waves], self._start(large)))
-                anchors, known = steps * (base * (amplitude * unit)), large
-            doubtful = tile.fill(anchors[anchor], start, target[row : row + many])
-            doubts.add(doubtful, row, tile.columns, column * width)
-            row += many
-
     def _fill_float64(self, part: str, first: int, out: Array) -> None:
         """float64 has no wider type to be rounded from: the same products in 106 bits."""
-        small, steps = self._doubled
+        with self._lock:
+            small, steps = self._doubled
         factor = self.waves.factor
         row, known = 0, -1
         anchors = steps
         doubts = _Doubts()
         for large, anchor, start, many in self._split(first, first + len(out)):
             if large != known:
-                base = phases.cos_sin_doubled(self.waves.limbs[:, None, :], self._start(large))
+                position = np.array([[large * self.anchors * self.rows]], np.uint64)
+                base = phases.cos_sin_doubled(self.waves.limbs[:, None, :], position)
                 base = (doubled.multiply(base[0], factor), doubled.multiply(base[1], factor))
                 anchors, known = (_product("cos", base, steps), _product("sin", base, steps)), large
             place = (anchors[0].take(anchor), anchors[1].take(anchor))
@@ -152,59 +138,90 @@ class Rotation:
         doubts.settle(self.waves, first, out, part, "float64")
 
 
+class _Factors:
+    """The small tables from which a part of some waves is made, in units of the test.
+
+    Pairs are complex numbers: cos + i·sin, or, turning the other way, sin + i·cos = i·conj(cos + i·sin).
+    """
+
+    def __init__(self, rotation: Rotation, part: str, columns: slice) -> None:
+        self.part = part
+        self._backwards = part == "sin,cos"
+        self._limbs = np.ascontiguousarray(rotation.waves.limbs[:, None, columns])
+        self._stride = rotation.anchors * rotation.rows
+        amplitude = float(rotation.waves.factor.hi)
+        self.unit = _UNIT / 2.0 ** np.ceil(np.log2(amplitude))
+        self._amplitude = amplitude * self.unit * (1j if self._backwards else 1)
+        small = self._turns(rotation._positions(rotation.rows, 1))
+        self.small = (small,) if "," in part else (small.real.copy(), small.imag.copy())
+        self._steps = self._turns(rotation._positions(rotation.anchors, rotation.rows))
+        self.anchors = lru_cache(maxsize=4)(self._anchors)
+
+    def _turns(self, positions: Ints) -> Complex:
+        columns = self._limbs.shape[-1]
+        out = np.empty((len(positions), columns), np.complex128)
+        rows = max(1, _CHUNK // columns)
+        for row in range(0, len(positions), rows):
+            cosines, sines = phases.cos_sin(self._limbs, positions[row : row + rows])
+            out.real[row : row + rows] = cosines
+            out.imag[row : row + rows] = -sines if self._backwards else sines
+        return out
+
+    def _anchors(self, large: int) -> tuple[Array, ...]:
+        """E((64·large + j)·R) for all j, times the amplitude."""
+        base = self._turns(np.array([[large * self._stride]], np.uint64))
+        anchors = self._steps * (base * self._amplitude)
+        return (anchors,) if "," in self.part else (anchors.real.copy(), anchors.imag.copy())
+
+
 class _Tile:
-    """Some rows of some waves, made in memory that is used again for every tile."""
+    """Some rows of some waves, made in memory that is used again for every tile.
 
-    def __init__(self, part: str, small: Complex, columns: int, unit: float, dtype: str) -> None:
-        self.part, self.columns, self.unit, self.dtype = part, columns, unit, dtype
+    Threads wait for each other whenever Python runs between two NumPy calls; so all that can be prepared is.
+    """
+
+    def __init__(self, factors: _Factors, columns: int, dtype: str) -> None:
+        self.factors, self.columns, self.dtype = factors, columns, dtype
         self.shift = np.uint64(64 - (53 - significand(dtype) - 1))
-        if part in ("cos", "sin"):
-            self.small: tuple[Array, ...] = (
-                np.ascontiguousarray(small.real),
-                np.ascontiguousarray(small.imag),
-            )
-            self.values: Floats = np.empty(small.shape)
-            self.spare: Floats = np.empty(small.shape)
-        else:
-            self.small = (np.conj(small) if part == "sin,cos" else small,)
-            self.pairs: Complex = np.empty(small.shape, np.complex128)
-            self.values = self.pairs.view(np.float64)
+        self.scale = np.float32(1 / factors.unit)
+        self._work = tuple(np.empty_like(table) for table in factors.small)
+        self._whole = self._views(0, len(self._work[0]))
 
-    def fill(self, anchor: Complex, start: int, out: Array) -> Places:
-        """Write the rows start, start + 1, … of the small table turned by the anchor; say which elements are in
-        doubt.
-        """
+    def _views(self, start: int, many: int) -> tuple[tuple[Array, ...], tuple[Array, ...], Floats, Floats, Ints]:
+        """Rows of the small tables, the memory for them, and that memory as floats, without spare columns, as bits."""
+        small = tuple(table[start : start + many] for table in self.factors.small)
+        work = tuple(table[:many] for table in self._work)
+        values = work[0].view(np.float64)
+        return small, work, values, values[:, : self.columns], values.view(np.uint64).reshape(-1)
+
+    def fill(self, large: int, anchor: int, start: int, out: Array) -> Places | None:
+        """Write rows start, start + 1, … of the small table, turned by an anchor; the elements in doubt, if any."""
         many = len(out)
-        rows = slice(start, start + many)
-        if self.part == "cos":
-            self._turn(anchor.real, self.small[0][rows], anchor.imag, self.small[1][rows], np.subtract)
-        elif self.part == "sin":
-            self._turn(anchor.real, self.small[1][rows], anchor.imag, self.small[0][rows], np.add)
-        else:  # sin + i·cos = i·conj(cos + i·sin)
-            turned = 1j * np.conj(anchor) if self.part == "sin,cos" else anchor
-            np.multiply(turned, self.small[0][rows], out=self.pairs[:many])
-        values = self.values[:many]
-        self._round(values, out)
-        np.rint(values, out=values)
-        bits = values.view(np.uint64)
-        np.left_shift(bits, self.shift, out=bits)
-        if bits.min():
-            return np.empty(0, np.intp)
-        return np.flatnonzero(bits[:, : self.columns] == 0)
-
-    def _turn(self, a: Floats, b: Array, c: Floats, d: Array, combine: np.ufunc) -> None:
-        values, spare = self.values[: len(b)], self.spare[: len(b)]
-        np.multiply(np.ascontiguousarray(a), b, out=values)
-        np.multiply(np.ascontiguousarray(c), d, out=spare)
-        combine(values, spare, out=values)
-
-    def _round(self, values: Floats, out: Array) -> None:
-        values = values[:, : out.shape[1]]
+        small, work, values, kept, bits = self._whole if many == len(self._work[0]) else self._views(start, many)
+        self._turn(self.factors.anchors(large), anchor, small, work)
         if self.dtype == "float32":
-            np.copyto(out, values, casting="same_kind")
-            np.multiply(out, np.float32(1 / self.unit), out=out, casting="same_kind")
+            np.copyto(out, kept, "same_kind")
+            np.multiply(out, self.scale, out)
         else:
-            out[...] = round_to(values * (1 / self.unit), self.dtype)
+            out[...] = round_to(kept * float(self.scale), self.dtype)
+        np.rint(values, values)
+        np.left_shift(bits, self.shift, bits)
+        if np.minimum.reduce(bits):
+            return None
+        return np.flatnonzero(bits.reshape(values.shape)[:, : self.columns] == 0)
+
+    def _turn(self, anchors: tuple[Array, ...], anchor: int, small: tuple[Array, ...], work: tuple[Array, ...]) -> None:
+        part = self.factors.part
+        if part == "cos":
+            np.multiply(anchors[0][anchor], small[0], work[0])
+            np.multiply(anchors[1][anchor], small[1], work[1])
+            np.subtract(work[0], work[1], work[0])
+        elif part == "sin":
+            np.multiply(anchors[0][anchor], small[1], work[0])
+            np.multiply(anchors[1][anchor], small[0], work[1])
+            np.add(work[0], work[1], work[0])
+        else:
+            np.multiply(anchors[0][anchor], small[0], work[0])
 
 
 class _Doubts:
@@ -229,12 +246,6 @@ class _Doubts:
         sine = (columns % 2 == (part == "cos,sin")) if pair == 2 else np.full(len(rows), part == "sin")
         positions = rows.astype(np.uint64) + np.uint64(first)
         out[rows, columns] = settle(waves, positions, columns // pair, sine, dtype)
-
-
-def _complex(real: Floats, imaginary: Floats) -> Complex:
-    out = np.empty(real.shape, np.complex128)
-    out.real, out.imag = real, imaginary
-    return out
 
 
 def _product(part: str, a: tuple[Doubled, Doubled], b: tuple[Doubled, Doubled]) -> Doubled:

@@ -84,7 +84,7 @@ def round_fixed(value: int, bits: int, dtype: str) -> float:
     if spare > 0:  # round to odd, as above
         sticky = (abs(value) & ((1 << spare) - 1)) != 0
         odd = (abs(value) >> spare) | sticky
-        double = math.ldexp(math.copysign(odd, value), spare - bits)
+        double = math.ldexp(odd if value > 0 else -odd, spare - bits)
     else:
         double = math.ldexp(value, -bits)
     return float(round_to(np.array([double]), dtype)[0])

@@ -89,6 +89,8 @@ class Scheme(ABC):
         """The scheme of a spec. `Scheme.from_spec` finds the class by the spec's `scheme`."""
         from pecli.engine.registry import scheme_named
 
+        if not isinstance(spec, Mapping):
+            raise ParameterError("spec", repr(spec), "it must be a mapping with scheme and parameters")
         name, parameters = spec.get("scheme"), spec.get("parameters")
         kind = scheme_named(name)
         if not issubclass(kind, cls):

@@ -6,6 +6,7 @@ The values are sines and cosines of algebraic numbers, never halfway between two
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,8 @@ from pecli.engine.rounding import round_doubled, round_fixed, undecided
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Flags, Floats, Ints, Places
+
+_MOST_BITS = 1 << 16
 
 FLOAT64_ERROR = 2.0**-50
 """The relative error of amplitude · `phases.cos_sin`; 2**-51.5 by analysis."""
@@ -47,13 +50,27 @@ def _plain(values: Floats) -> Doubled:
 
 
 def _by_integers(waves: Waves, position: int, column: int, sine: bool, dtype: str) -> float:
-    """The last resort, in integers; the error is the frequency's own, at most half a unit of its last place."""
-    bits = waves.bits
+    """The last resort, in integers of as many bits as it takes."""
+    extra = 0
+    while extra <= _MOST_BITS:
+        finer = waves.more(extra) if extra else waves
+        low, high = (round_fixed(bound, scale, dtype) for bound, scale in _bounds(finer, position, column, sine))
+        if low == high:
+            return low
+        extra = 2 * extra + finer.bits
+    raise ArithmeticError(f"{extra} bits more do not decide how position {position} of wave {column} rounds")
+
+
+def _bounds(waves: Waves, position: int, column: int, sine: bool) -> Iterator[tuple[int, int]]:
+    """Two fixed-point numbers, with their bits, that the value lies between.
+
+    The frequency is off by less than one unit, so the angle by less than 7·position units; near the top of a wave
+    that hardly moves the value.
+    """
+    bits, work = waves.bits, 2 * waves.bits
     turns = position * waves.turns[column] % (1 << bits)
-    value = fixed.cos_sin(turns, bits)[sine] * waves.amplitude
-    error = (position * 7 + 8) * max(1, waves.amplitude)
-    scale = bits + waves.amplitude_bits
-    low, high = (round_fixed(value + way * error, scale, dtype) for way in (-1, 1))
-    if low != high and turns:
-        raise ArithmeticError(f"{bits} bits do not decide how position {position} of wave {column} rounds")
-    return round_fixed(value, scale, dtype)
+    cosine, sine_ = fixed.cos_sin(turns << bits, work)
+    value, steepness = (sine_, cosine) if sine else (cosine, sine_)
+    error = (abs(steepness) * 7 * (position + 1) >> bits) + (8 * (position + 1)) ** 2 if turns else 0
+    for way in (-1, 1):
+        yield (value + way * error) * waves.amplitude, work + waves.amplitude_bits

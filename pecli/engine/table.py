@@ -31,7 +31,7 @@ BLOCK_BYTES = 1 << 23
 def thread_count() -> int:
     """How many threads fill tables: the environment's PECLI_THREADS, else the cores this process may use."""
     wish = os.environ.get("PECLI_THREADS", "")
-    if wish.isdigit() and int(wish) > 0:
+    if wish.isascii() and wish.isdigit() and len(wish) < 9 and int(wish) > 0:
         return min(int(wish), 64)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -103,7 +103,7 @@ class Table:
     def array(self) -> Array:
         """The whole tensor in memory."""
         out = np.empty((self.rows, self.width), numpy_dtype(self.dtype))
-        step = max(1, min(self.block_rows(), -(-self.rows // thread_count())))
+        step = max(1, self.block_rows(), -(-self.rows // (4 * thread_count())))
         starts = range(0, self.rows if self.size else 0, step)
         if self.in_order or thread_count() < 2 or self.nbytes < BLOCK_BYTES // 16:
             for start in starts:

@@ -37,6 +37,7 @@ def best(works: dict[str, Work], turns: int) -> dict[str, float]:
 
 
 def with_numpy(dtype: type[np.floating]) -> np.ndarray:
+    """As one would write it."""
     positions = np.arange(ROWS, dtype=dtype)[:, None]
     angles = positions * (10000.0 ** (-np.arange(0, DIM, 2) / DIM)).astype(dtype)
     table = np.empty((ROWS, DIM), np.float32)
@@ -113,11 +114,24 @@ def start_up(turns: int, folder: Path) -> list[tuple[str, float, str]]:
     small = [command, "sinusoidal", "--seq-len", "512", "--dim", "64", "-o", str(folder / "pe.npy")]
     rows = []
     for works in (
-        {"pecli sinusoidal --seq-len 512 --dim 64 -o pe.npy": run(*small), "import numpy, typer": run(python, "-c", "import numpy, typer")},
+        {
+            "pecli sinusoidal --seq-len 512 --dim 64 -o pe.npy": run(*small),
+            "import numpy, typer": run(python, "-c", "import numpy, typer"),
+        },
         {"pecli --version": run(command, "--version"), "import typer": run(python, "-c", "import typer")},
     ):
         rows += _against_first(best(works, turns * 3))
     return rows
+
+
+MEASURE = """
+import os, subprocess, sys
+child = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, usage = os.wait4(child.pid, 0)
+assert status == 0, status
+print(usage.ru_maxrss / 1024)
+"""
+"""A small process of its own: a child's peak counts that of the process it was forked from."""
 
 
 def peak_memory(folder: Path) -> list[tuple[str, float, str]]:
@@ -127,18 +141,16 @@ def peak_memory(folder: Path) -> list[tuple[str, float, str]]:
     for label, length in (("4 MiB", 1024), ("4 GiB", 1024 * 1024)):
         output = folder / "large.npy"
         words = [command, "sinusoidal", "--seq-len", str(length), "--dim", "1024", "-o", str(output)]
-        child = subprocess.Popen(words, stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(child.pid, 0)
-        assert status == 0, status
-        rows.append((f"peak memory of a {label} table", usage.ru_maxrss / 1024, "MiB"))
+        result = subprocess.run([sys.executable, "-c", MEASURE, *words], check=True, capture_output=True, text=True)
+        rows.append((f"peak memory of a {label} table", float(result.stdout), "MiB"))
         output.unlink()
-    rows.append(("  the difference", rows[1][1] - rows[0][1], "MiB"))
-    return rows
+    return [*rows, ("  the difference", rows[1][1] - rows[0][1], "MiB")]
 
 
 def _against_first(times: dict[str, float]) -> list[tuple[str, float, str]]:
-    first = next(iter(times.values()))
-    return [(name, value * 1000, f"ms  × {first / value:.2f}" if value != first else "ms") for name, value in times.items()]
+    (first, base), *others = times.items()
+    rows = [(first, base * 1000, "ms")]
+    return rows + [(name, value * 1000, f"ms  × {base / value:.2f}") for name, value in others]
 
 
 def main() -> None:

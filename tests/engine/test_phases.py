@@ -1,0 +1,80 @@
+"""Angles without loss, whatever the position."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from flint import arb, ctx
+
+from pecli.engine import phases, settle
+from pecli.engine.doubled import Doubled
+from pecli.engine.frequencies import geometric, waves
+from tests import oracle
+
+POSITIONS = [1, 2, 3, 255, 65535, 10**6, 2**32 - 1, 2**32, 2**32 + 1, 2**39 + 12345, 2**40 - 1]
+BASES = [2.0, 100.0, 10000.0, 500000.0, 1e20, 1e300, 0.5, 1.0]
+
+
+def some_waves(base: float) -> tuple[phases.Waves, np.ndarray, np.ndarray]:
+    wanted = waves(geometric(base, oracle.Fraction(16), 16))
+    column, position = (grid.ravel() for grid in np.meshgrid(np.arange(16), np.array(POSITIONS, np.uint64)))
+    return wanted, column, position
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_cos_sin_in_float64(base):
+    """What the tables are built on (an absolute error), and what the second look relies on (a relative one)."""
+    wanted, column, position = some_waves(base)
+    cosines, sines = phases.cos_sin(wanted.limbs[:, column], position)
+    absolute, relative = _errors(base, column, position, _plain(cosines), _plain(sines))
+    assert absolute <= 0.6 * 2.0**-53
+    assert relative <= settle.FLOAT64_ERROR / 2
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_cos_sin_in_106_bits(base):
+    wanted, column, position = some_waves(base)
+    _, relative = _errors(base, column, position, *phases.cos_sin_doubled(wanted.limbs[:, column], position))
+    assert relative <= phases.PRODUCT_ERROR / 8  # there is a margin
+
+
+def _plain(numbers: np.ndarray) -> Doubled:
+    return Doubled(numbers, np.zeros_like(numbers))
+
+
+def _errors(
+    base: float, column: np.ndarray, position: np.ndarray, cosines: Doubled, sines: Doubled
+) -> tuple[float, float]:
+    """The largest error, and the largest in relation to the value."""
+    before, ctx.prec = ctx.prec, 1500
+    absolute, relative = 0.0, 0.0
+    for k, (i, p) in enumerate(zip(column.tolist(), position.tolist(), strict=True)):
+        sine, cosine = (arb(base) ** (arb(-i) / 16) * p).sin_cos()
+        for found, true in ((sines, sine), (cosines, cosine)):
+            error = abs(arb(float(found.hi[k])) + arb(float(found.lo[k])) - true)
+            absolute, relative = max(absolute, float(error.upper())), max(relative, float((error / abs(true)).upper()))
+    ctx.prec = before
+    return absolute, relative
+
+
+def test_position_zero_is_exact():
+    wanted, column, _ = some_waves(10000.0)
+    cosines, sines = phases.cos_sin(wanted.limbs[:, column], np.zeros(len(column), np.uint64))
+    assert (cosines == 1).all()
+    assert (sines == 0).all()
+    assert not np.signbit(sines).any()
+
+
+def test_waves_keep_enough_bits_for_the_slowest():
+    wanted = waves(geometric(1e300, oracle.Fraction(8), 8))
+    slowest = wanted.turns[-1]
+    assert slowest.bit_length() >= phases.POSITION_BITS + 110
+    assert wanted.bits % 32 == 0
+
+
+def test_limbs_are_the_digits_of_the_turns():
+    wanted = waves(geometric(0.5, oracle.Fraction(3), 3))
+    for column, turn in enumerate(wanted.turns):
+        digits = sum(int(digit) << (32 * place) for place, digit in enumerate(wanted.limbs[:, column]))
+        assert digits == turn % (1 << wanted.bits)
+        assert wanted.approximate[column] == pytest.approx(turn / 2**wanted.bits)

@@ -1,0 +1,146 @@
+"""Schemes as data: specs there and back, checks when made."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from pecli.engine.registry import SCHEMES, scheme_named
+from pecli.engine.rope import Rope
+from pecli.engine.scheme import Scheme
+from pecli.engine.sinusoidal import Sinusoidal
+from pecli.errors import ParameterError
+from tests.engine import strategies
+from tests.engine.strategies import quick
+
+SMALL = {
+    "sinusoidal": {"seq_len": 3, "dim": 4},
+    "rope": {"seq_len": 3, "dim": 4},
+    "alibi": {"heads": 3, "seq_len": 4},
+    "learned-init": {"max_len": 3, "dim": 4},
+}
+
+
+def test_registry_and_names():
+    assert list(SCHEMES) == list(SMALL)
+    assert [scheme_named(name).name for name in SCHEMES] == list(SMALL)
+
+
+@given(strategies.schemes())
+@quick
+def test_a_spec_makes_the_scheme_again(scheme):
+    again = Scheme.from_spec(scheme.spec())
+    assert again == scheme
+    assert type(again) is type(scheme)
+    assert again.spec() == scheme.spec()
+    assert type(scheme).from_spec(scheme.spec()) == scheme
+
+
+@given(strategies.schemes())
+@quick
+def test_a_spec_survives_json(scheme):
+    text = json.dumps(scheme.spec(), sort_keys=True, allow_nan=False)
+    again = Scheme.from_spec(json.loads(text))
+    assert again == scheme
+    assert hash(again) == hash(scheme)
+    assert json.dumps(again.spec(), sort_keys=True) == text
+
+
+@given(strategies.schemes())
+@quick
+def test_equal_schemes_make_equal_bytes(scheme):
+    again = Scheme.from_spec(scheme.spec())
+    assert {name: a.tobytes() for name, a in again.tables().items()} == {
+        name: a.tobytes() for name, a in scheme.tables().items()
+    }
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_spec_names_every_parameter(name):
+    scheme = scheme_named(name)(**SMALL[name])
+    parameters = scheme.spec()["parameters"]
+    assert set(parameters) == {field.name for field in dataclasses.fields(scheme)}
+    assert list(parameters)[-1] == "dtype"
+    for missing in parameters:
+        fewer = {key: value for key, value in parameters.items() if key != missing}
+        with pytest.raises(ParameterError, match=f"^{missing} is missing; a spec of {name} names every parameter"):
+            Scheme.from_spec({"scheme": name, "parameters": fewer})
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_schemes_do_not_change(name):
+    scheme = scheme_named(name)(**SMALL[name])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        scheme.dtype = "float16"
+    other = dataclasses.replace(scheme, dtype="float16")
+    assert (scheme.dtype, other.dtype) == ("float32", "float16")
+    with pytest.raises(ParameterError):
+        dataclasses.replace(scheme, dtype="float8")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_values_are_kept_in_their_proper_types(name):
+    plain = scheme_named(name)(**SMALL[name])
+    numpy = scheme_named(name)(**{key: np.int32(value) for key, value in SMALL[name].items()})
+    assert plain == numpy
+    assert json.dumps(plain.spec()) == json.dumps(numpy.spec())
+    assert Sinusoidal(3, 4, base=100) == Sinusoidal(3, 4, base=100.0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({}, "scheme is None; it must be one of sinusoidal, rope, alibi, learned-init"),
+        ({"scheme": "ropes", "parameters": {}}, "scheme is 'ropes'; it must be one of sinusoidal, rope, alibi"),
+        ({"scheme": 5, "parameters": {}}, "scheme is 5; it must be one of"),
+        ({"scheme": [], "parameters": {}}, "scheme is []; it must be one of"),
+        ({"scheme": {}, "parameters": {}}, "scheme is {}; it must be one of"),
+        ({"scheme": "rope"}, "parameters is None; they must be a mapping"),
+        ({"scheme": "rope", "parameters": [1]}, "parameters is [1]; they must be a mapping"),
+        (
+            {"scheme": "rope", "parameters": {"dims": 4}},
+            "dims is unknown; rope has no such parameter; did you mean 'dim'?",
+        ),
+    ],
+    ids=str,
+)
+def test_specs_that_are_none(spec, message):
+    with pytest.raises(ParameterError) as caught:
+        Scheme.from_spec(spec)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("spec", [None, [], "rope", 5], ids=repr)
+def test_specs_of_the_wrong_shape(spec):
+    """A file may say anything."""
+    with pytest.raises(ParameterError):
+        Scheme.from_spec(spec)
+
+
+@pytest.mark.parametrize("value", [None, [], {}, "x", 1.5, True, -1, 10**30, 1e400], ids=repr)
+@pytest.mark.parametrize("name", SMALL)
+def test_no_value_in_a_spec_breaks_out(name, value):
+    """Whatever stands in a parameter's place, it is taken or refused."""
+    good = scheme_named(name)(**SMALL[name]).spec()["parameters"]
+    for key in good:
+        with suppress(ParameterError):
+            Scheme.from_spec({"scheme": name, "parameters": {**good, key: value}})
+
+
+def test_a_spec_of_another_scheme():
+    with pytest.raises(ParameterError, match="scheme is 'rope'; it must be sinusoidal"):
+        Sinusoidal.from_spec(Rope(3, 4).spec())
+
+
+def test_blocks_by_name():
+    scheme = Rope(10, 4)
+    tables = scheme.tables()
+    assert np.concatenate(list(scheme.blocks("sin", rows=3))).tobytes() == tables["sin"].tobytes()
+    assert np.concatenate(list(scheme.blocks(rows=4))).tobytes() == tables["cos"].tobytes()
+    with pytest.raises(ParameterError, match="name is 'tan'; it must be one of cos, sin, inv_freq"):
+        scheme.blocks("tan")

@@ -1,0 +1,140 @@
+"""Whole or piece by piece, with one thread or many: the same bytes."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pecli.engine import table as table_module
+from pecli.engine.alibi import Alibi
+from pecli.engine.learned import LearnedInit
+from pecli.engine.rope import Rope
+from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.table import Table, table_of, thread_count
+from tests.engine import strategies
+from tests.engine.strategies import quick
+from tests.oracle import DTYPES
+
+LARGE = [
+    Sinusoidal(3000, 130, offset=17),
+    Sinusoidal(1500, 63, style="fairseq", dtype="bfloat16"),
+    Sinusoidal(700, 64, dtype="float64", amplitude=0.3),
+    Rope(2500, 64, layout="halves", dtype="float16"),
+    Alibi(5, 150, form="causal"),
+    LearnedInit(900, 33),
+    LearnedInit(900, 33, rng="torch"),
+]
+
+
+def tables_of(scheme) -> list[Table]:
+    return [*scheme.tensors(), scheme.plain()]
+
+
+@given(strategies.schemes(), st.data())
+@quick
+def test_any_split_gives_the_same_bytes(scheme, data):
+    for table in tables_of(scheme):
+        whole = table.array().tobytes()
+        cuts = sorted(data.draw(st.sets(st.integers(0, table.rows), max_size=5)) | {0, table.rows})
+        parts = [table.read(a, b) for a, b in itertools.pairwise(cuts)]
+        assert b"".join(part.tobytes() for part in parts) == whole
+
+
+@given(strategies.schemes(), st.integers(1, 70), st.sampled_from(["1", "8"]))
+@quick
+def test_any_block_size_and_thread_count_gives_the_same_bytes(monkeypatch, scheme, rows, threads):
+    for table in tables_of(scheme):
+        whole = table.array().tobytes()
+        monkeypatch.setenv("PECLI_THREADS", threads)
+        assert b"".join(block.tobytes() for block in table.blocks(rows)) == whole
+        assert table.array().tobytes() == whole
+
+
+@given(strategies.schemes(), st.data())
+@quick
+def test_any_rows_alone_are_those_of_the_table(scheme, data):
+    """In whatever order they are asked for."""
+    for table in tables_of(scheme):
+        whole = table.array().reshape(table.rows, table.width)
+        for _ in range(3):
+            start = data.draw(st.integers(0, table.rows - 1))
+            stop = data.draw(st.integers(start + 1, table.rows))
+            assert table.read(start, stop).tobytes() == whole[start:stop].tobytes()
+
+
+@pytest.mark.parametrize("scheme", LARGE, ids=lambda scheme: f"{scheme.name}-{scheme.dtype}")
+def test_threads_and_blocks_of_larger_tables(monkeypatch, scheme):
+    monkeypatch.setattr(table_module, "BLOCK_BYTES", 1 << 16)  # so that several threads have something to do
+    table = scheme.tensors()[0]
+    monkeypatch.setenv("PECLI_THREADS", "1")
+    one = table.array().tobytes()
+    monkeypatch.setenv("PECLI_THREADS", "8")
+    assert table.array().tobytes() == one
+    for rows in (None, 1 + table.rows // 37, table.rows, 10 * table.rows):
+        assert b"".join(block.tobytes() for block in table.blocks(rows)) == one
+    assert scheme.tables()[table.name].tobytes() == one
+
+
+@pytest.mark.parametrize("threads", ["1", "8"])
+def test_a_reader_that_stops_early_leaves_nothing_running(monkeypatch, threads):
+    import threading
+
+    monkeypatch.setenv("PECLI_THREADS", threads)
+    before = threading.active_count()
+    blocks = Sinusoidal(2**40, 64).blocks(rows=16)
+    assert next(blocks).shape == (16, 64)
+    blocks.close()
+    assert threading.active_count() == before
+
+
+def test_an_error_while_filling_reaches_the_caller(monkeypatch):
+    monkeypatch.setenv("PECLI_THREADS", "4")
+
+    def fill(start, out):
+        raise ArithmeticError("no")
+
+    table = Table("t", "float32", (10**6, 4), fill)
+    with pytest.raises(ArithmeticError):
+        table.array()
+    with pytest.raises(ArithmeticError):
+        list(table.blocks(rows=1000))
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "width", "size"),
+    [((7,), 7, 1, 7), ((3, 5), 3, 5, 15), ((2, 3, 5), 6, 5, 30), ((4, 1, 9), 4, 9, 36)],
+)
+def test_shapes(shape, rows, width, size):
+    table = Table("t", "float16", shape, lambda start, out: None)
+    assert (table.rows, table.width, table.size, table.nbytes) == (rows, width, size, 2 * size)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 5)])
+def test_an_array_as_a_table(dtype, shape):
+    array = np.arange(np.prod(shape)).reshape(shape).astype(DTYPES[dtype])
+    table = table_of("t", array)
+    assert (table.dtype, table.shape) == (dtype, shape)
+    np.testing.assert_array_equal(table.array(), array)
+    assert b"".join(block.tobytes() for block in table.blocks(2)) == array.tobytes()
+
+
+@pytest.mark.parametrize(("wish", "threads"), [("1", 1), ("8", 8), ("1000", 64)])
+def test_thread_count_is_what_was_wished_for(monkeypatch, wish, threads):
+    monkeypatch.setenv("PECLI_THREADS", wish)
+    assert thread_count() == threads
+
+
+@pytest.mark.parametrize("wish", ["", "0", "-1", "many", "1.5"])
+def test_other_wishes_count_as_none(monkeypatch, wish):
+    monkeypatch.setenv("PECLI_THREADS", wish)
+    assert thread_count() >= 1
+
+
+def test_a_digit_that_is_no_number(monkeypatch):
+    monkeypatch.setenv("PECLI_THREADS", "²")
+    assert thread_count() >= 1
