@@ -78,13 +78,13 @@ def test_products_stay_within_the_bound(monkeypatch, part):
     """Before rounding, no element is off by more than ERROR: the doubt test rests on it."""
     made, first, rows, width = make(40, 4096), 2**39 + 999, 600, 40
     values = []
-    original = rotation._Tile._round
+    original = rotation._Tile._turn
 
-    def keep(self, unrounded, out):
-        values.append(unrounded.copy() / self.unit)
-        original(self, unrounded, out)
+    def keep(self, anchors, anchor, small, work):
+        original(self, anchors, anchor, small, work)
+        values.append(work[0].view(np.float64) / self.factors.unit)
 
-    monkeypatch.setattr(rotation._Tile, "_round", keep)
+    monkeypatch.setattr(rotation._Tile, "_turn", keep)
     columns = width * len(part.split(","))
     fill(made, part, first, rows, columns, "float32")
     found = np.concatenate(values)
