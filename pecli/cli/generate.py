@@ -91,6 +91,7 @@ def _option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Para
         metavar="NAME" if len(choices) > 6 else f"[{'|'.join(choices)}]" if choices else parameter.metavar,
         help=_sentence(parameter.help + (f": {', '.join(choices)}" if len(choices) > 6 else "")) + _note(default),
         show_default=False,
+        rich_help_panel=parameter.panel or None,
         autocompletion=_completer(choices) if choices else None,
     )
     return _keyword(name, Annotated[str | None, info], None)

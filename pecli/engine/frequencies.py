@@ -31,6 +31,10 @@ class Frequencies(NamedTuple):
     more: Callable[[int], Frequencies]
     """The same frequencies with that many bits more."""
 
+    def first(self, count: int) -> Frequencies:
+        """The first few of them."""
+        return Frequencies(self.values[:count], self.bits, lambda extra: self.more(extra).first(count))
+
     def floats(self) -> list[float]:
         """As float64, each rounded once."""
         return [value / (1 << self.bits) for value in self.values]
@@ -43,8 +47,18 @@ def check_base(base: float, largest_exponent: float, scale: float = 1.0) -> None
         raise ParameterError(at_fault[0], f"{at_fault[1]:g}", "frequencies must stay below 2^64 radians a position")
 
 
-def geometric(base: float, denominator: Fraction, count: int, scale: float = 1.0, extra: int = 0) -> Frequencies:
-    """base ** (−i / denominator) for i = 0 … count − 1, precise enough for positions times `scale`."""
+def geometric(
+    base: float,
+    denominator: Fraction,
+    count: int,
+    scale: float = 1.0,
+    extra: int = 0,
+    log_base: Callable[[int], int] | None = None,
+) -> Frequencies:
+    """base ** (−i / denominator) for i = 0 … count − 1, precise enough for positions times `scale`.
+
+    Where the base is no float, `log_base` gives its logarithm to any number of bits, and `base` is about right.
+    """
     from pecli.engine.phases import bits_for
 
     steps = min(float((count - 1) / denominator), 1e6) if count > 1 else 0.0
@@ -52,14 +66,28 @@ def geometric(base: float, denominator: Fraction, count: int, scale: float = 1.0
     bits = bits_for(smallest) + 64 + abs(math.frexp(scale)[1]) + extra
     values = [1 << bits]
     if count > 1:
-        ratio = fixed.power(Fraction(base), -1 / denominator, bits)
+        step = -1 / denominator
+        if log_base is None:
+            ratio = fixed.power(Fraction(base), step, bits)
+        else:
+            exponent = log_base(bits + 32) * step.numerator // step.denominator
+            ratio = fixed.round_shift(fixed.exp(exponent, bits + 32), 32)
         for _ in range(count - 1):
             values.append(values[-1] * ratio >> bits)
-    return Frequencies(tuple(values), bits, lambda extra: geometric(base, denominator, count, scale, extra))
+    return Frequencies(tuple(values), bits, lambda extra: geometric(base, denominator, count, scale, extra, log_base))
 
 
-def waves(frequencies: Frequencies, *, scale: float = 1.0, amplitude: Fraction | float = 1.0, extra: int = 0) -> Waves:
-    """The waves with these frequencies over positions times `scale`."""
+def waves(
+    frequencies: Frequencies,
+    *,
+    scale: float = 1.0,
+    amplitude: Fraction | float | Callable[[int], int] = 1.0,
+    extra: int = 0,
+) -> Waves:
+    """The waves with these frequencies over positions times `scale`.
+
+    An amplitude that is no fraction is given as a function: to so many bits after the point, as an integer.
+    """
     from pecli.engine.phases import Waves, bits_for
 
     smallest = min((value for value in frequencies.values if value), default=1) / (1 << frequencies.bits)
@@ -67,9 +95,10 @@ def waves(frequencies: Frequencies, *, scale: float = 1.0, amplitude: Fraction |
     numerator, denominator = scale.as_integer_ratio()
     turn = 2 * fixed.pi(frequencies.bits) * denominator
     turns = tuple(((value * numerator) << bits) // turn for value in frequencies.values)
-    height = fixed.fixed(Fraction(amplitude), _AMPLITUDE_BITS + extra)
+    places = _AMPLITUDE_BITS + extra
+    height = amplitude(places) if callable(amplitude) else fixed.fixed(Fraction(amplitude), places)
 
     def more(extra: int) -> Waves:
         return waves(frequencies.more(extra), scale=scale, amplitude=amplitude, extra=extra)
 
-    return Waves(turns, bits, height, _AMPLITUDE_BITS + extra, more)
+    return Waves(turns, bits, height, places, more)

@@ -20,13 +20,14 @@ class Parameter:
     """The rule and help of one parameter.
 
     `default` stands for a value that was not given; where a scheme's own field has a default, that one counts.
+    `panel` is the heading under which a command's help lists it.
     """
 
     metavar = ""
     rule = ""
 
-    def __init__(self, *, help: str, default: Any = None, aliases: tuple[str, ...] = ()) -> None:
-        self.help, self.default, self.aliases = help, default, aliases
+    def __init__(self, *, help: str, default: Any = None, aliases: tuple[str, ...] = (), panel: str = "") -> None:
+        self.help, self.default, self.aliases, self.panel = help, default, aliases, panel
 
     def parse(self, name: str, text: str) -> Any:
         """The value that a text stands for."""
@@ -141,3 +142,41 @@ class Flag(Parameter):
         if value is not True and value is not False:
             raise KindError(name, repr(value), self.rule)
         return value
+
+
+class Truth(Parameter):
+    """true or false, where saying neither is a third thing."""
+
+    metavar = "[true|false]"
+    rule = "it must be true or false"
+
+    def parse(self, name: str, text: str) -> bool:
+        if text.lower() not in ("true", "false"):
+            raise ParameterError(name, repr(text), self.rule)
+        return text.lower() == "true"
+
+    def check(self, name: str, value: Any) -> bool:
+        if value is not True and value is not False:
+            raise KindError(name, repr(value), self.rule)
+        return value
+
+
+class Reals(Parameter):
+    """Several finite numbers above zero."""
+
+    metavar = "NUMBER,…"
+    rule = "it must be finite numbers above 0, separated by commas"
+
+    def parse(self, name: str, text: str) -> tuple[float, ...]:
+        try:
+            return self.check(name, [float(part) for part in text.split(",")])
+        except ValueError as problem:
+            if isinstance(problem, ParameterError):
+                raise
+            raise ParameterError(name, repr(text[:40]), self.rule) from None
+
+    def check(self, name: str, value: Any) -> tuple[float, ...]:
+        if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+            raise KindError(name, repr(value)[:60], self.rule)
+        one = Real(help="", above=0)
+        return tuple(one.check(f"{name}[{k}]", each) for k, each in enumerate(value))

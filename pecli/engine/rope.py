@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
-from pecli.engine import frequencies
-from pecli.engine.parameters import Choice, Real, Whole
+from pecli.engine import frequencies, rope_scaling
+from pecli.engine.parameters import Choice, Real, Reals, Truth, Whole
+from pecli.engine.rope_scaling import SCALINGS
 from pecli.engine.scheme import Scheme
 from pecli.errors import ParameterError
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pecli.engine.table import Table
 
 LAST_POSITION = 2**40
+_PANEL = "Scaling"
 
 
 @dataclass(frozen=True)
@@ -48,26 +49,94 @@ class Rope(Scheme):
         ),
     ] = "compact"
 
+    scaling: Annotated[
+        str,
+        Choice(help="how a model reaches beyond the context it was trained on", options=tuple(SCALINGS), panel=_PANEL),
+    ] = "none"
+    factor: Annotated[float | None, Real(help="how many times longer", above=0, panel=_PANEL)] = None
+    original_max_position_embeddings: Annotated[
+        int | None, Whole(help="the length before scaling", aliases=("--original-len",), panel=_PANEL)
+    ] = None
+    max_position_embeddings: Annotated[
+        int | None, Whole(help="the length that the model claims", aliases=("--max-len",), panel=_PANEL)
+    ] = None
+    attention_factor: Annotated[
+        float | None, Real(help="yarn, longrope: multiplies cos and sin", above=0, up_to=1e6, panel=_PANEL)
+    ] = None
+    beta_fast: Annotated[
+        float | None, Real(help="yarn: rotations above which nothing changes (32)", above=0, panel=_PANEL)
+    ] = None
+    beta_slow: Annotated[
+        float | None, Real(help="yarn: rotations below which all is scaled (1)", above=0, panel=_PANEL)
+    ] = None
+    truncate: Annotated[bool | None, Truth(help="yarn: round the limits to whole frequencies (true)", panel=_PANEL)] = (
+        None
+    )
+    mscale: Annotated[float | None, Real(help="yarn: scales the attention factor", panel=_PANEL)] = None
+    mscale_all_dim: Annotated[float | None, Real(help="yarn: divides the attention factor", panel=_PANEL)] = None
+    low_freq_factor: Annotated[
+        float | None, Real(help="llama3: rotations below which all is scaled", above=0, panel=_PANEL)
+    ] = None
+    high_freq_factor: Annotated[
+        float | None, Real(help="llama3: rotations above which nothing changes", above=0, panel=_PANEL)
+    ] = None
+    short_factor: Annotated[
+        tuple[float, ...] | None, Reals(help="longrope: divisors up to the original length", panel=_PANEL)
+    ] = None
+    long_factor: Annotated[tuple[float, ...] | None, Reals(help="longrope: divisors beyond it", panel=_PANEL)] = None
+    length: Annotated[
+        int | None, Whole(help="dynamic, longrope: read at this length; else that of the table", panel=_PANEL)
+    ] = None
+    partial_rotary_factor: Annotated[
+        float | None, Real(help="share of the dim that turns", above=0, up_to=1, panel=_PANEL)
+    ] = None
+
     def _check(self) -> None:
         if self.offset + self.seq_len > LAST_POSITION:
             raise ParameterError("offset", self.offset, "the last position must stay below 2^40")
+        if self.factor is not None and self.factor < 1:
+            raise ParameterError("factor", f"{self.factor:g}", "it must be at least 1: scalings make contexts longer")
+        if self.rotary_dim < 2 or self.rotary_dim % 2:
+            rule = f"it leaves {self.rotary_dim} of {self.dim} channels, and channels turn in pairs"
+            raise ParameterError("partial_rotary_factor", f"{self.partial_rotary_factor:g}", rule)
         frequencies.check_base(self.base, 1.0)
+        rope_scaling.check(self)
+
+    @property
+    def rotary_dim(self) -> int:
+        """How many channels turn; with proportional scaling all do, some of them by no angle."""
+        if self.partial_rotary_factor is None or self.scaling == "proportional":
+            return self.dim
+        return int(self.dim * self.partial_rotary_factor)
+
+    @property
+    def read_at(self) -> int:
+        """The length that dynamic and longrope scaling go by."""
+        return self.offset + self.seq_len if self.length is None else self.length
 
     def frequencies(self) -> frequencies.Frequencies:
-        """The inverse frequencies, exact: the one place for a scaling to act on them."""
-        return frequencies.geometric(self.base, Fraction(self.dim, 2), self.dim // 2)
+        """The inverse frequencies, exact, after scaling."""
+        return rope_scaling.SCALINGS[self.scaling].frequencies(self)
 
-    def attention_factor(self) -> Fraction:
-        """What cos and sin are multiplied by."""
-        return Fraction(1)
+    def attention_factor_value(self) -> float:
+        """What cos and sin are multiplied by, as float64."""
+        return rope_scaling.attention(self)(200) / (1 << 200)
+
+    @property
+    def turning(self) -> int:
+        """How many pairs turn at all; the others, which proportional scaling leaves still, come last."""
+        if self.scaling != "proportional":
+            return self.rotary_dim // 2
+        return rope_scaling.turning(self)
 
     def _waves(self) -> Waves:
-        return frequencies.waves(self.frequencies(), amplitude=self.attention_factor())
+        moving = self.frequencies().first(self.turning)
+        return frequencies.waves(moving, amplitude=rope_scaling.attention(self))
 
     def rotation(self) -> Rotation:
         from pecli.engine.rotation import Rotation
 
-        return Rotation(self._waves, self.dim // 2, self.seq_len)
+        return Rotation(self._waves, self.turning, self.seq_len)
 
     def tensors(self) -> tuple[Table, ...]:
         from pecli.engine.table import Table
@@ -81,7 +150,7 @@ class Rope(Scheme):
         def part(name: str) -> Table:
             return Table(name, self.dtype, shape, lambda start, out: self._fill(rotation, name, start, out))
 
-        return (part("cos"), part("sin"), Table("inv_freq", "float64", (self.dim // 2,), inverse_frequencies))
+        return (part("cos"), part("sin"), Table("inv_freq", "float64", (self.rotary_dim // 2,), inverse_frequencies))
 
     def plain(self) -> Table:
         """cos and sin, one after the other: (2, seq_len, width)."""
@@ -100,14 +169,16 @@ class Rope(Scheme):
 
     @property
     def _width(self) -> int:
-        return self.dim // 2 if self.layout == "compact" else self.dim
+        return self.rotary_dim // 2 if self.layout == "compact" else self.rotary_dim
 
     def _fill(self, rotation: Rotation, part: str, start: int, out: Array) -> None:
-        half = self.dim // 2
+        half = self.rotary_dim // 2
         if self.layout == "interleaved":
             single, double = out[:, 0::2], out[:, 1::2]
         else:
             single, double = out[:, :half], out[:, half:]
-        rotation.fill(part, self.offset + start, single, self.dtype)
+        moving = self.turning
+        rotation.fill(part, self.offset + start, single[:, :moving], self.dtype)
+        single[:, moving:] = 1 if part == "cos" else 0
         if self.layout != "compact":
             double[...] = single
