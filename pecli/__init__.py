@@ -30,6 +30,7 @@ _HOMES = {
     "SinusoidalPosEmbedding": "pecli.layers",
     "Tolerance": "pecli.checks.tolerance",
     "load": "pecli.files.whole",
+    "load_config": "pecli.models.reader",
     "save": "pecli.files.whole",
     "sinusoidal_pos_embedding": "pecli.layers",
     "verify": "pecli.checks.verify",
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         SinusoidalPosEmbedding,
         sinusoidal_pos_embedding,
     )
+    from pecli.models.reader import load_config
 
 __all__ = [
     "Alibi",
@@ -70,6 +72,7 @@ __all__ = [
     "Tolerance",
     "__version__",
     "load",
+    "load_config",
     "save",
     "sinusoidal_pos_embedding",
     "verify",

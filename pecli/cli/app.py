@@ -21,6 +21,8 @@ COMMANDS = {
     "rope": "pecli.cli.generate",
     "alibi": "pecli.cli.generate",
     "learned-init": "pecli.cli.generate",
+    "config": "pecli.cli.config",
+    "models": "pecli.cli.models",
     "inspect": "pecli.cli.inspect",
     "verify": "pecli.cli.verify",
 }

@@ -1,0 +1,82 @@
+"""`pecli config`: which positional encodings a model asks for."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from typing import Annotated, Any
+
+import typer
+import typer.main
+
+from pecli.cli import options
+from pecli.cli.exits import Exit, code_of, complain
+from pecli.errors import PecliError
+
+EXAMPLES = (
+    "pecli config config.json",
+    "pecli config models/*/config.json --json --seq-len 8192",
+    "pecli config old/config.json new/config.json",
+    "pecli config --model gpt-oss-20b --strict",
+)
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+def command(name: str) -> Any:
+    """The command itself, for the group that holds it."""
+    return typer.main.get_command(app)
+
+
+@app.command("config", epilog=options.examples(EXAMPLES))
+def config(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE…", help="config.json, params.json, .gguf, or a folder with one.", show_default=False
+        ),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option("--model", metavar="NAME", help="A preset of pecli models; may be repeated.", show_default=False),
+    ] = None,
+    seq_len: Annotated[
+        str | None,
+        typer.Option(
+            "--seq-len", metavar="INTEGER", help="Read dynamic and longrope at this length; else as before any call."
+        ),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 when there are warnings.")] = False,
+    json: options.Json = False,
+) -> int:
+    """Say which positional encodings models ask for: every value, where it comes from, and what to beware of. With
+    several models, also what differs. Exit code 1: warnings, with --strict; 3: a file cannot be read.
+    """
+    from pecli.engine.parameters import Whole
+    from pecli.errors import ParameterError
+    from pecli.models import presets
+    from pecli.models.reader import load_config
+    from pecli.views import encodings as view
+
+    length = None if seq_len is None else Whole(help="").parse("seq_len", seq_len)
+    if not files and not model:
+        raise ParameterError("FILE", "missing", "name a config.json, or a preset with --model", "see pecli models")
+    code, found = Exit.DONE, []
+    wanted = [(load_config, file) for file in files or []] + [(presets.load, name) for name in model or []]
+    for load, name in wanted:
+        try:
+            result = load(name)
+            data = result.as_json(length) if json else {}
+        except PecliError as problem:
+            complain(problem)
+            code = max(code, code_of(problem))
+            continue
+        if strict and result.warnings:
+            code = max(code, Exit.NO)
+        found.append(result)
+        if json:
+            print(jsonlib.dumps(data, ensure_ascii=False, allow_nan=False))
+        else:
+            view.show(result, length, first=len(found) == 1)
+    if not json and len(found) > 1:
+        view.show_differences(found, length)
+    return code

@@ -1,0 +1,50 @@
+"""`pecli models`: the built-in presets."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from typing import Any
+
+import typer
+import typer.main
+
+from pecli.cli import options
+from pecli.cli.exits import Exit
+
+EXAMPLES = (
+    "pecli models",
+    "pecli models --json | grep yarn",
+    "pecli config --model llama-3.1-8b",
+)
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+def command(name: str) -> Any:
+    """The command itself, for the group that holds it."""
+    return typer.main.get_command(app)
+
+
+@app.command("models", epilog=options.examples(EXAMPLES))
+def models(json: options.Json = False) -> int:
+    """List the model presets: well-known models whose settings are confirmed, and where each was read."""
+    from pecli.models.presets import presets
+    from pecli.views import encodings as view
+
+    loaded = [(preset, preset.load()) for preset in presets().values()]
+    if not json:
+        view.show_presets(loaded)
+        return Exit.DONE
+    for preset, model in loaded:
+        line = {
+            "name": preset.name,
+            "repository": preset.repository,
+            "model_type": model.model_type,
+            "encodings": [
+                {"layer_type": each.layer_type, "scheme": each.scheme, "parameters": each.described()}
+                for each in model.encodings
+            ],
+            "source": preset.source,
+        }
+        print(jsonlib.dumps(line, ensure_ascii=False, allow_nan=False))
+    return Exit.DONE

@@ -1,0 +1,51 @@
+"""What to beware of in rotary settings that are valid all the same."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from pecli.engine.rope_scaling import magnitude, yarn_factor
+from pecli.models.encoding import Encoding
+from pecli.models.heads import Head
+from pecli.models.values import Keys
+
+
+def warn(where: str, encoding: Encoding, head: Head, warnings: list[str]) -> None:
+    """What runtimes treat differently, what does not add up, and what lives outside the table."""
+    given = encoding.parameters
+    if given.get("attention_factor") is not None:
+        warnings.append(
+            f"{where}attention_factor is given: final in transformers, dropped by vLLM, ignored by mlx-lm, "
+            "recomputed by llama.cpp"
+        )
+    if given.get("truncate") is False:
+        warnings.append(f"{where}truncate is false, which ggml and mlx-lm do not know: their limits are rounded")
+    section = encoding.extra.get("mrope_section")
+    if section is not None and sum(section) * 2 != encoding.rotary_dim:
+        warnings.append(f"{where}mrope_section adds up to {sum(section)}, not to half of {encoding.rotary_dim}")
+    if "order" in encoding.extra:
+        warnings.append("frequencies are kept in the order rows, columns, time; a table by position has them in turn")
+    if given["scaling"] == "yarn" and given.get("mscale_all_dim") and head.latent:
+        rope = encoding.rope(1)
+        g = magnitude(yarn_factor(rope), Fraction(given["mscale_all_dim"]))(64) / 2**64
+        warnings.append(
+            f"the softmax scale is multiplied by {g * g:.7g} (= {g:.7g}²) outside the table, for mscale_all_dim; "
+            f"cos and sin are multiplied by {rope.attention_factor_value():.7g}"
+        )
+
+
+def warn_of_still_layers(keys: Keys, warnings: list[str]) -> None:
+    """Layers that the lists in a configuration leave without rotation, or give a base of their own."""
+    rotates = keys.numbers("no_rope_layers") or keys.numbers("no_rope_layer_flags")
+    if rotates is not None:
+        still = [k for k, value in enumerate(rotates.value) if not value]
+        if still:
+            warnings.append(f"{len(still)} of {len(rotates.value)} layers turn nothing: {rotates.source} is 0 there")
+    thetas = keys.numbers("layer_rope_theta")
+    if thetas is not None:
+        still = [k for k, value in enumerate(thetas.value) if not value]
+        if still:
+            warnings.append(f"{len(still)} of {len(thetas.value)} layers turn nothing: {thetas.source} is 0 there")
+        others = sorted({value for value in thetas.value if value})
+        if len(others) > 1:
+            warnings.append(f"layers have bases of their own: {thetas.source} holds {', '.join(map(str, others))}")

@@ -1,0 +1,133 @@
+"""What a model uses: its positional encodings, each value with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pecli.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pecli.engine.rope import Rope
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """One positional encoding of a model.
+
+    `parameters` are those of pecli's scheme, without the length of the table; `extra` is what the model does with it
+    beyond that, such as sections for several axes. `layout` is how a model pairs the channels that it turns.
+    """
+
+    layer_type: str
+    scheme: str
+    parameters: Mapping[str, Any]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    layout: str | None = None
+    head_dim: int | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    part: str = ""
+    """The part of the model it belongs to, such as `vision`; empty for the language model itself."""
+
+    def rope(self, seq_len: int, *, length: int | None = None, **others: Any) -> Rope:
+        """The rotary scheme, for a table of that many rows; `length` is what dynamic and longrope are read at."""
+        from pecli.engine.rope import Rope
+
+        if self.scheme != "rope":
+            name = self.layer_type or "the model"
+            raise ParameterError("layer_type", repr(name), f"its encoding is {self.scheme}, not rope")
+        given = {**self.parameters, **others}
+        if given["scaling"] in ("dynamic", "longrope"):
+            given["length"] = length
+        if "mscales" in self.extra:
+            at = length if length is not None else seq_len + int(others.get("offset", 0))
+            given["attention_factor"] = self.extra["mscales"][at > given["original_max_position_embeddings"]]
+        return Rope(seq_len, **given)
+
+    def _at(self, seq_len: int | None) -> Rope:
+        """The scheme as read at a length; without one, as a model has it before any call."""
+        return self.rope(1, length=seq_len or 1)
+
+    def check(self) -> None:
+        """Raise what is wrong with the values."""
+        if self.scheme == "rope":
+            self._at(None)
+
+    def inverse_frequencies(self, seq_len: int | None = None) -> list[float] | None:
+        """Radians a position, in the order that the model keeps them; None unless it turns channels."""
+        if self.scheme != "rope":
+            return None
+        values = self._at(seq_len).frequencies().floats()
+        order = self.extra.get("order")
+        return values if order is None else [values[k] for k in order]
+
+    def attention_factor(self, seq_len: int | None = None) -> float | None:
+        """What cos and sin are multiplied by; None unless it turns channels."""
+        return self._at(seq_len).attention_factor_value() if self.scheme == "rope" else None
+
+    @property
+    def rotary_dim(self) -> int | None:
+        """How many channels turn together; with several axes, those of one."""
+        return self._at(None).rotary_dim if self.scheme == "rope" else None
+
+    def described(self) -> dict[str, Any]:
+        """Parameters and what goes beyond them, as plain data."""
+        extra = {name: value for name, value in self.extra.items() if name != "order"}
+        both = {**self.parameters, **extra}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in both.items()}
+
+    def as_json(self, seq_len: int | None = None) -> dict[str, Any]:
+        """The encoding as plain data, read at a length."""
+        parameters = self.described()
+        if seq_len is not None and parameters.get("scaling") in ("dynamic", "longrope"):
+            parameters["length"] = seq_len
+        return {
+            "layer_type": self.layer_type,
+            "scheme": self.scheme,
+            "parameters": parameters,
+            "inv_freq": self.inverse_frequencies(seq_len),
+            "attention_factor": self.attention_factor(seq_len),
+            "rotary_dim": self.rotary_dim,
+            "head_dim": self.head_dim,
+            "layout": self.layout,
+            "sources": dict(self.sources),
+        }
+
+
+@dataclass(frozen=True)
+class ModelEncodings:
+    """What a model's configuration asks for."""
+
+    file: str
+    model_type: str | None
+    encodings: tuple[Encoding, ...]
+    warnings: tuple[str, ...] = ()
+
+    def ropes(self) -> tuple[Encoding, ...]:
+        """The rotary encodings of the language model; of the other parts where it has none."""
+        found = tuple(encoding for encoding in self.encodings if encoding.scheme == "rope")
+        return tuple(encoding for encoding in found if not encoding.part) or found
+
+    def one(self, layer_type: str | None = None) -> Encoding:
+        """The encoding of a layer type; without a name, the only rotary one of the language model."""
+        if layer_type is not None:
+            for encoding in self.encodings:
+                if encoding.layer_type == layer_type:
+                    return encoding
+            names = ", ".join(repr(encoding.layer_type) for encoding in self.encodings) or "none at all"
+            raise ParameterError("layer_type", repr(layer_type), f"{self.file} has {names}")
+        ropes = self.ropes() or self.encodings
+        if len(ropes) != 1:
+            names = ", ".join(repr(encoding.layer_type) for encoding in ropes) or "no encodings"
+            raise ParameterError("layer_type", "missing", f"{self.file} has {names}", "name one")
+        return ropes[0]
+
+    def as_json(self, seq_len: int | None = None) -> dict[str, Any]:
+        """The model as plain data, read at a length."""
+        return {
+            "file": self.file,
+            "model_type": self.model_type,
+            "encodings": [encoding.as_json(seq_len) for encoding in self.encodings],
+            "warnings": list(self.warnings),
+        }

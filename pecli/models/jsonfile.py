@@ -1,0 +1,82 @@
+"""A configuration as JSON, read with trust in nothing: bounded, no key twice, only numbers that are numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, NoReturn
+
+from pecli.errors import FileError
+
+LARGEST = 16 << 20
+DEEPEST = 32
+LONGEST_NUMBER = 400
+
+
+class _RefusedError(ValueError):
+    """What is wrong with the text, for the one place that knows the file."""
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise _RefusedError(f"holds {name}, which is not a number in JSON")
+
+
+def _whole(text: str) -> int:
+    if len(text) > LONGEST_NUMBER:
+        raise _RefusedError(f"holds a number of {len(text)} digits")
+    return int(text)
+
+
+def _real(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise _RefusedError(f"holds {text[:40]}, which is larger than any float64")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _RefusedError(f"names {key[:60]!r} twice")
+            seen.add(key)
+    return found
+
+
+def _depth(text: str) -> int:
+    """How deeply brackets nest; those in strings count too, which only ever refuses the absurd."""
+    depth = deepest = 0
+    for character in text:
+        if character in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in "]}":
+            depth -= 1
+    return deepest
+
+
+def parse(path: str, data: bytes) -> dict[str, Any]:
+    """The object that a file's bytes spell."""
+    if len(data) > LARGEST:
+        raise FileError(path, f"is larger than {LARGEST >> 20} MB, too large for a configuration")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise FileError(path, "is not UTF-8 text", "a config.json is wanted") from None
+    if text.count("{") + text.count("[") > DEEPEST and _depth(text) > DEEPEST:
+        raise FileError(path, f"nests more than {DEEPEST} levels deep")
+    try:
+        found = json.loads(
+            text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_real, parse_int=_whole
+        )
+    except _RefusedError as problem:
+        raise FileError(path, str(problem)) from None
+    except json.JSONDecodeError as problem:
+        raise FileError(path, f"is not JSON: {problem.msg} in line {problem.lineno}") from None
+    except (ValueError, RecursionError):
+        raise FileError(path, "is not JSON that can be read") from None
+    if not isinstance(found, dict):
+        raise FileError(path, "is JSON, but not an object", "a config.json is wanted")
+    return found

@@ -1,0 +1,83 @@
+"""Any description of a model → its positional encodings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from pecli.engine.rope import Rope
+from pecli.errors import FileError
+from pecli.models import gguf, jsonfile, params
+from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.parts import read_parts
+from pecli.models.values import Keys
+
+NAMES = ("config.json", "params.json")
+
+
+def load_config(path_or_dict: str | os.PathLike[str] | Mapping[str, Any]) -> ModelEncodings:
+    """The positional encodings that a model's configuration asks for.
+
+    Takes a config.json, a params.json, a .gguf file, a folder with one of the first two, or the object itself.
+
+    >>> config = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 5e5}
+    >>> load_config(config).encodings[0].parameters["base"]
+    500000.0
+    """
+    if isinstance(path_or_dict, Mapping):
+        return read_object(dict(path_or_dict), "config")
+    path = os.fspath(path_or_dict)
+    label = path
+    if os.path.isdir(path):
+        found = [each for each in (os.path.join(path, name) for name in NAMES) if os.path.exists(each)]
+        if not found:
+            raise FileError(path, "is a folder without a config.json", "name a file")
+        path = found[0]
+    data = read_bytes(path)
+    if data[:4] == gguf.MAGIC:
+        return gguf.read(path, label)
+    if len(data) > jsonfile.LARGEST:
+        raise FileError(path, f"is larger than {jsonfile.LARGEST >> 20} MB, too large for a configuration")
+    return read_object(jsonfile.parse(path, data), label)
+
+
+def read_object(config: dict[str, Any], label: str) -> ModelEncodings:
+    """The encodings of a configuration that is read already."""
+    keys = Keys(config, label)
+    warnings: list[str] = []
+    if params.looks_like(keys):
+        return params.read(keys)
+    encodings = read_parts(keys, warnings)
+    name = keys.word("model_type")
+    return ModelEncodings(label, name.value if name else None, tuple(encodings), tuple(dict.fromkeys(warnings)))
+
+
+def read_bytes(path: str) -> bytes:
+    """The start of a file, enough for any configuration that is not too large."""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(4)
+            return start if start == gguf.MAGIC else start + file.read(jsonfile.LARGEST)
+    except (OSError, ValueError) as problem:
+        from pecli.files.trouble import failure
+
+        raise failure(path, problem) from None
+
+
+def scheme_for(encoding: Encoding, *, seq_len: int, length: int | None = None, offset: int = 0, **others: Any) -> Rope:
+    """The rotary scheme of an encoding for tables of `seq_len` rows; others are `dtype` and `layout`.
+
+    Dynamic and longrope scaling are read at `length`, or else where the table ends.
+    """
+    return encoding.rope(seq_len, length=length, offset=offset, **others)
+
+
+def find_model(config: str | os.PathLike[str] | None, model: str | None) -> ModelEncodings:
+    """What `--config FILE` or `--model NAME` names; one of them has to be given."""
+    from pecli.models import presets
+
+    if model is not None:
+        return presets.load(model)
+    assert config is not None
+    return load_config(config)

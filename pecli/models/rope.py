@@ -1,0 +1,267 @@
+"""Rotary encodings of a configuration: settings by layer type, each value with its source.
+
+Three spellings say the same: `rope_theta` and `rope_scaling` at the top (old), `rope_parameters` (new), and
+`rope_parameters` by layer type (nested). A value is looked for in the layer's own settings, then at the top under all
+the names that it goes by, then among what the family implies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pecli.engine.rope_scaling import SCALINGS
+from pecli.errors import FileError, ParameterError
+from pecli.models.cautions import warn, warn_of_still_layers
+from pecli.models.encoding import Encoding
+from pecli.models.families import DEEPSEEK, INTERLEAVED, Family
+from pecli.models.heads import Head, head_of
+from pecli.models.values import Keys, Value, default
+
+KINDS = {
+    "default": "none",
+    "none": "none",
+    "mrope": "none",
+    "axial": "none",
+    "linear": "linear",
+    "ntk": "ntk",
+    "dynamic": "dynamic",
+    "xdrope": "dynamic",
+    "yarn": "yarn",
+    "deepseek_yarn": "yarn",
+    "longrope": "longrope",
+    "su": "longrope",
+    "llama3": "llama3",
+    "proportional": "proportional",
+}
+"""The names of rope types in configurations, and pecli's names for them."""
+
+THETAS = ("rope_theta", "rotary_emb_base", "global_rope_theta", "rotary_embedding_base", "rope_base", "rope_freq_base")
+LOCAL_THETAS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
+PARTIALS = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction", "rope_percent", "rotary_percent")
+EVIDENCE = (
+    *THETAS,
+    *LOCAL_THETAS,
+    *PARTIALS,
+    "rope_parameters",
+    "rope_scaling",
+    "rope_ratio",
+    "rotary_dim",
+    "qk_rope_head_dim",
+)
+"""Keys that only models with rotary encodings have."""
+
+LENGTHS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "max_sequence_length", "n_ctx")
+ORIGINAL = "original_max_position_embeddings"
+MROPE = ("mrope_section", "xdrope_section")
+SETTINGS = {"rope_type", "type", "rope_theta", "factor", "alpha", *PARTIALS, *MROPE, "mrope_interleaved"} | {
+    name for scaling in SCALINGS.values() for name in (*scaling.needs, *scaling.takes)
+}
+"""What settings may hold beside layer types."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer type with its own settings, and its base where that stands elsewhere."""
+
+    name: str
+    own: Keys
+    theta: Value | None = None
+
+
+def rope_encodings(keys: Keys, family: Family, warnings: list[str], *, vision: bool = False) -> list[Encoding]:
+    """All rotary encodings that the keys and the family ask for."""
+    layers = _layers(keys, family, warnings)
+    warn_of_still_layers(keys, warnings)
+    if family.note:
+        warnings.append(family.note)
+    several = len(layers) > 1
+    return [_encoding(keys, layer, family, warnings, vision=vision, several=several) for layer in layers]
+
+
+def _settings(keys: Keys, warnings: list[str]) -> Keys:
+    """The settings: `rope_scaling` where it stands, else `rope_parameters`."""
+    old, new = keys.section("rope_scaling"), keys.section("rope_parameters")
+    if old is not None and new is not None and dict(old.data) != dict(new.data):
+        warnings.append("rope_scaling and rope_parameters both stand and differ; rope_scaling wins")
+    return old or new or Keys({}, keys.path, keys.prefix)
+
+
+def _layers(keys: Keys, family: Family, warnings: list[str]) -> list[Layer]:
+    settings = _settings(keys, warnings)
+    types = set(keys.words("layer_types"))
+    nested = [
+        name
+        for name, value in settings.data.items()
+        if isinstance(value, Mapping) or (value is None and name not in SETTINGS and (name in types or "_att" in name))
+    ]
+    for name in types & settings.data.keys():
+        if settings.data[name] is not None and name not in nested:
+            raise settings.wrong(name, "it must be an object or null")
+    if nested:
+        still = [name for name in nested if not settings.data[name]]
+        if still:
+            warnings.append(f"layers of type {', '.join(still)} have no positional encoding: their settings are null")
+        shared = {name: value for name, value in settings.data.items() if name in SETTINGS}
+        found = []
+        for name in nested:
+            if settings.data[name]:
+                section = settings.section(name)
+                assert section is not None
+                found.append(Layer(name, Keys({**shared, **section.data}, keys.path, section.prefix)))
+        return found
+    local = keys.number(*LOCAL_THETAS) or default(family.local_theta, f"family default ({family.name})")
+    if local is None:
+        return [Layer("", settings)]
+    return [Layer("full_attention", settings), Layer("sliding_attention", Keys({}, keys.path, keys.prefix), local)]
+
+
+def _encoding(
+    keys: Keys, layer: Layer, family: Family, warnings: list[str], *, vision: bool, several: bool
+) -> Encoding:
+    own = layer.own
+    kind, kind_source = _kind(own, family)
+    axes = family.axes or (2 if kind == "axial" or vision else 0)
+    head = head_of(keys, own, family, layer.name, axes=axes, several=several, partials=PARTIALS)
+    theta = _theta(keys, own, layer, family)
+    found: dict[str, Value] = {"dim": head.dim, "base": theta}
+    if head.partial is not None:
+        found["partial_rotary_factor"] = head.partial
+    scaling = KINDS[kind]
+    found["scaling"] = Value(scaling, kind_source)
+    if scaling == "dynamic" and own.number("alpha") is not None and own.data["alpha"]:
+        scaling, found["factor"] = "ntk", own.number("alpha") or Value(1.0, "")
+        found["scaling"] = Value(scaling, f"{kind_source} with alpha")
+    else:
+        found |= _scaling_values(keys, own, scaling, family, layer, warnings)
+    extra = _extra(own, head, axes, family, scaling)
+    layout = _layout(keys, family)
+    sources = {name: value.source for name, value in found.items()}
+    sources |= {"head_dim": head.size.source, "layout": layout.source}
+    encoding = Encoding(
+        layer_type=layer.name,
+        scheme="rope",
+        parameters={name: value.value for name, value in found.items()},
+        sources=sources,
+        layout=layout.value,
+        head_dim=head.size.value,
+        extra=extra,
+    )
+    _check(keys, encoding)
+    warn(own.prefix, encoding, head, warnings)
+    return encoding
+
+
+def _check(keys: Keys, encoding: Encoding) -> None:
+    """Let the engine judge the values; name the key that it finds fault with."""
+    try:
+        encoding.check()
+    except ParameterError as problem:
+        source = encoding.sources.get(problem.name, problem.name)
+        raise ParameterError(f"{keys.path}: {source}", problem.given, problem.rule, problem.advice) from None
+
+
+def _kind(own: Keys, family: Family) -> tuple[str, str]:
+    """The rope type as the configuration spells it, and where from."""
+    found = own.word("rope_type", "type")
+    if found is None:
+        return "default", "default: no scaling is asked for"
+    kind, source = found.value.lower(), found.source
+    if kind == "yarn" and family.yarn_is_longrope:
+        return "longrope", f"{source} (yarn means longrope in {family.name})"
+    if kind not in KINDS:
+        raise FileError(own.path, f"{source} is {found.value[:40]!r}", f"known are {', '.join(KINDS)}")
+    return kind, source
+
+
+def _theta(keys: Keys, own: Keys, layer: Layer, family: Family) -> Value:
+    ratio = keys.number("rope_ratio")
+    within = keys.section("attn_config")
+    found = (
+        layer.theta
+        or own.number("rope_theta")
+        or keys.number(*THETAS)
+        or (within and within.number("rope_theta"))
+        or (Value(10000.0 * ratio.value, f"10000 · {ratio.source}") if ratio else None)
+        or default(family.theta, f"family default ({family.name})")
+        or Value(10000.0, "default")
+    )
+    if found.value <= 0:
+        raise FileError(keys.path, f"{found.source} is {found.value:g}", "a base must be above 0")
+    return found
+
+
+def _scaling_values(
+    keys: Keys, own: Keys, scaling: str, family: Family, layer: Layer, warnings: list[str]
+) -> dict[str, Value]:
+    """The parameters that the scaling uses."""
+    used = (*SCALINGS[scaling].needs, *SCALINGS[scaling].takes)
+    found: dict[str, Value | None] = {}
+    for name in used:
+        if name in ("short_factor", "long_factor"):
+            found[name] = own.numbers(name)
+        elif name == "truncate":
+            found[name] = own.flag(name)
+        elif name == ORIGINAL:
+            found[name] = _original(keys, own, layer, family, warnings)
+        elif name == "max_position_embeddings":
+            found[name] = keys.whole(*LENGTHS)
+        elif name != "length":
+            found[name] = own.number(name)
+    if found.get("factor") is not None and scaling != "dynamic":
+        found.pop("max_position_embeddings", None)
+    if scaling == "none" and own.any("factor", "short_factor", "low_freq_factor", "beta_fast"):
+        warnings.append(f"{own.prefix}rope_type is default, so the scaling values beside it are not used")
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _original(keys: Keys, own: Keys, layer: Layer, family: Family, warnings: list[str]) -> Value | None:
+    """O: at the top it wins over the one in flat settings, as transformers has it."""
+    inner, outer = own.whole(ORIGINAL), keys.whole(ORIGINAL)
+    if inner and outer and inner.value != outer.value:
+        winner = inner if layer.name else outer
+        warnings.append(f"{outer.source} is {outer.value} and {inner.source} is {inner.value}; {winner.source} wins")
+    found = (inner or outer) if layer.name else (outer or inner)
+    if found is None and family.yarn_is_longrope:
+        length = keys.whole(*LENGTHS)
+        found = length and Value(length.value, f"{length.source}, for want of {ORIGINAL}")
+    return found
+
+
+def _extra(own: Keys, head: Head, axes: int, family: Family, scaling: str) -> dict[str, Any]:
+    extra: dict[str, Any] = {}
+    section = own.numbers("mrope_section") or own.numbers("xdrope_section")
+    if section is not None:
+        extra["mrope_section"] = section.value
+        interleaved = own.flag("mrope_interleaved")
+        extra["mrope_interleaved"] = bool(interleaved and interleaved.value)
+    if axes:
+        extra["axes"] = axes
+        if family.whole_axes:
+            extra["axis_frequencies"] = "alternating"
+    short, long = own.number("short_mscale"), own.number("long_mscale")
+    if scaling == "longrope" and short and long and "attention_factor" not in own:
+        extra["mscales"] = [short.value, long.value]
+    if family.order == "ernie":
+        extra["order"] = _ernie_order(extra.get("mrope_section", [22, 22, 20]), head.dim.value // 2)
+    return extra
+
+
+def _ernie_order(section: list[int], count: int) -> list[int]:
+    """Ernie 4.5 VL keeps even frequencies for rows, then odd ones for columns, then those of time."""
+    moving = count - int(section[-1]) if 0 <= section[-1] <= count else count
+    return [*range(0, moving, 2), *range(1, moving, 2), *range(moving, count)]
+
+
+def _layout(keys: Keys, family: Family) -> Value:
+    interleave = keys.flag("rope_interleave") or keys.flag("rotary_emb_interleaved") or keys.flag("rope_interleaved")
+    latent = "qk_rope_head_dim" in keys
+    if interleave is not None:
+        into = (DEEPSEEK if latent else INTERLEAVED) if interleave.value else "halves"
+        return Value(into, interleave.source)
+    if family.name:
+        return Value(family.layout, f"family default ({family.name})")
+    if latent and "kv_lora_rank" in keys:
+        return Value(DEEPSEEK, "as models with qk_rope_head_dim and kv_lora_rank do")
+    return Value("halves", "default")

@@ -1,0 +1,123 @@
+"""Values of a configuration, each with the key it was read from, and checked for its kind."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pecli.errors import FileError
+
+HIGHEST = 2**40
+
+
+@dataclass(frozen=True)
+class Value:
+    """A resolved value, and where it comes from in the user's words."""
+
+    value: Any
+    source: str
+
+
+def default(value: Any, source: str) -> Value | None:
+    """A value that the configuration leaves open; None stays None."""
+    return None if value is None else Value(value, source)
+
+
+class Keys:
+    """The keys of a configuration, or of a part of it. A null counts as absent; a wrong kind is a FileError."""
+
+    def __init__(self, data: Mapping[str, Any], path: str, prefix: str = "") -> None:
+        self.data, self.path, self.prefix = data, path, prefix
+
+    def __contains__(self, name: str) -> bool:
+        return self.data.get(name) is not None
+
+    def any(self, *names: str) -> bool:
+        """Whether one of the keys is there."""
+        return any(name in self for name in names)
+
+    def wrong(self, name: str, rule: str) -> FileError:
+        """The error for a key whose value breaks its rule."""
+        given = repr(self.data.get(name))
+        given = given if len(given) <= 60 else given[:57] + "…"
+        return FileError(self.path, f"{self.prefix}{name} is {given}", rule)
+
+    def _first(self, names: tuple[str, ...]) -> tuple[str, Any] | None:
+        return next(((name, self.data[name]) for name in names if name in self), None)
+
+    def whole(self, *names: str, low: int = 1) -> Value | None:
+        """A whole number: that of the first of the keys that is there."""
+        found = self._first(names)
+        if found is None:
+            return None
+        name, value = found
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= HIGHEST:
+            raise self.wrong(name, f"it must be a whole number from {low} to 2^40")
+        return Value(value, self.prefix + name)
+
+    def number(self, *names: str) -> Value | None:
+        """A finite number: that of the first of the keys that is there."""
+        found = self._first(names)
+        if found is None:
+            return None
+        name, value = found
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not _finite(value):
+            raise self.wrong(name, "it must be a finite number")
+        return Value(float(value), self.prefix + name)
+
+    def numbers(self, name: str) -> Value | None:
+        """A list of finite numbers."""
+        if name not in self:
+            return None
+        value = self.data[name]
+        if not isinstance(value, (list, tuple)) or not all(
+            isinstance(each, (int, float)) and not isinstance(each, bool) and _finite(each) for each in value
+        ):
+            raise self.wrong(name, "it must be a list of finite numbers")
+        return Value([float(each) if isinstance(each, float) else each for each in value], self.prefix + name)
+
+    def flag(self, name: str) -> Value | None:
+        """Yes or no."""
+        if name not in self:
+            return None
+        if not isinstance(self.data[name], bool):
+            raise self.wrong(name, "it must be true or false")
+        return Value(self.data[name], self.prefix + name)
+
+    def word(self, *names: str) -> Value | None:
+        """A text: that of the first of the keys that is there."""
+        found = self._first(names)
+        if found is None:
+            return None
+        if not isinstance(found[1], str):
+            raise self.wrong(found[0], "it must be a text")
+        return Value(found[1], self.prefix + found[0])
+
+    def words(self, name: str) -> list[str]:
+        """A list of texts; empty where the key is absent."""
+        value = self.data.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
+            raise self.wrong(name, "it must be a list of texts")
+        return list(value)
+
+    def section(self, name: str) -> Keys | None:
+        """An object within; an empty one counts as absent."""
+        value = self.data.get(name)
+        if value is None or value == {}:
+            return None
+        if not isinstance(value, Mapping):
+            raise self.wrong(name, "it must be an object")
+        return Keys(value, self.path, f"{self.prefix}{name}.")
+
+
+def _finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False

@@ -1,0 +1,149 @@
+"""What a model uses, for people: one table an encoding, values beside their sources; what differs between models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.presets import Preset
+from pecli.views import screen
+
+SHOWN = 6
+"""Numbers of a long list that are shown."""
+
+
+def show(model: ModelEncodings, seq_len: int | None, *, first: bool = True) -> None:
+    """A line for the model, a table for each encoding, a line for each warning."""
+    if not first:
+        screen.say()
+    count = len(model.encodings)
+    said = "no encodings" if not count else f"{count} encoding{'' if count == 1 else 's'}"
+    _heading(f"{model.file}  {model.model_type or 'no model_type'}  {said}")
+    for encoding in model.encodings:
+        _show_encoding(encoding, seq_len)
+    for warning in model.warnings:
+        _warning(warning)
+
+
+def rows_of(encoding: Encoding, seq_len: int | None) -> list[tuple[str, str, str]]:
+    """Name, value and source of everything that is known."""
+    rows = [(name, cell(value), encoding.sources.get(name, "")) for name, value in encoding.described().items()]
+    if encoding.scheme == "rope":
+        if encoding.head_dim is not None:
+            rows.append(("head_dim", cell(encoding.head_dim), encoding.sources.get("head_dim", "")))
+        at = "" if seq_len is None else f"at length {seq_len}"
+        values = encoding.inverse_frequencies(seq_len) or []
+        rows += [
+            ("rotary_dim", cell(encoding.rotary_dim), "channels that turn together"),
+            ("layout", encoding.layout or "", encoding.sources.get("layout", "")),
+            ("attention_factor", cell(encoding.attention_factor(seq_len)), at or "multiplies cos and sin"),
+            ("inv_freq", _ends(values), at or f"{len(values)} values"),
+        ]
+    names = [row[0] for row in rows]
+    return [row for k, row in enumerate(rows) if row[0] not in names[:k]]
+
+
+def cell(value: Any) -> str:
+    """A value in few words."""
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:.10g}"
+    if isinstance(value, (list, tuple)):
+        return _ends(list(value))
+    return str(value)
+
+
+def _ends(values: Sequence[float]) -> str:
+    shown = [cell(float(f"{value:.6g}")) for value in values]
+    if len(shown) > SHOWN:
+        shown = [*shown[: SHOWN // 2], "…", *shown[-SHOWN // 2 :]]
+    return " ".join(shown)
+
+
+def _heading(text: str) -> None:
+    if screen.is_terminal():
+        from rich.text import Text
+
+        screen.console().print(Text(text, style="bold"), soft_wrap=True)
+    else:
+        screen.say(text)
+
+
+def _warning(text: str) -> None:
+    if screen.is_terminal():
+        from rich.text import Text
+
+        screen.console().print(Text.assemble(("warning", "bold yellow"), f"  {text}"), soft_wrap=True)
+    else:
+        screen.say(f"warning  {text}")
+
+
+def _show_encoding(encoding: Encoding, seq_len: int | None) -> None:
+    where = encoding.layer_type or "all layers"
+    _grid((f"{where}: {encoding.scheme}", "value", "source"), rows_of(encoding, seq_len))
+
+
+def _grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Aligned columns; on a terminal with rich, in a pipe as plain text that nothing cuts."""
+    if screen.is_terminal():
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="dim", show_edge=False)
+        for place, name in enumerate(columns):
+            table.add_column(Text(name), overflow="fold", no_wrap=not place)
+        for row in rows:
+            table.add_row(*(Text(text) for text in row))
+        screen.console().print(table)
+        return
+    widths = [max(len(line[k]) for line in [columns, *rows]) for k in range(len(columns))]
+    for line in [columns, *rows]:
+        screen.say("  " + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+
+
+def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> None:
+    """What is not the same in all models, side by side."""
+    tables = [_flat(model, seq_len) for model in models]
+    names = list(dict.fromkeys(name for table in tables for name in table))
+    rows = []
+    for name in names:
+        values = [table.get(name, "–") for table in tables]
+        if len(set(values)) > 1:
+            rows.append([name, *values])
+    screen.say()
+    if not rows:
+        _heading("no differences")
+        return
+    _heading("differences")
+    _grid(["", *(model.file for model in models)], rows)
+
+
+def _flat(model: ModelEncodings, seq_len: int | None) -> dict[str, str]:
+    found = {}
+    for encoding in model.encodings:
+        prefix = f"{encoding.layer_type}." if encoding.layer_type else ""
+        found[f"{prefix}scheme"] = encoding.scheme
+        for name, value, _ in rows_of(encoding, seq_len):
+            found[prefix + name] = value
+    return found
+
+
+def show_presets(presets: Sequence[tuple[Preset, ModelEncodings]]) -> None:
+    """A line a preset."""
+    rows = []
+    for preset, model in presets:
+        kinds = "; ".join(dict.fromkeys(_brief(encoding) for encoding in model.encodings))
+        rows.append([preset.name, preset.repository, kinds, preset.source])
+    _grid(["name", "repository", "encodings", "source"], rows)
+
+
+def _brief(encoding: Encoding) -> str:
+    given = encoding.parameters
+    if encoding.scheme == "rope":
+        scaling = "" if given["scaling"] == "none" else f" {given['scaling']}"
+        return f"rope {encoding.rotary_dim}, base {given['base']:g}{scaling}"
+    sizes = [given[name] for name in ("max_len", "seq_len", "heads", "dim") if name in given]
+    return f"{encoding.scheme} {' × '.join(map(str, sizes))}"

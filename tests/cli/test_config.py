@@ -1,0 +1,128 @@
+"""`pecli config`: what a model uses, for people and for scripts."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+FIELDS = {
+    "layer_type",
+    "scheme",
+    "parameters",
+    "inv_freq",
+    "attention_factor",
+    "rotary_dim",
+    "head_dim",
+    "layout",
+    "sources",
+}
+LLAMA: dict[str, Any] = {"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8, "rope_theta": 5e5}
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(name: str = "config.json", **changes: Any) -> str:
+        path = tmp_path / name
+        path.write_text(json.dumps({**LLAMA, **changes}))
+        return str(path)
+
+    return write
+
+
+def test_json_has_the_fields_of_the_contract(pecli_cli, config) -> None:
+    outcome = pecli_cli("config", config(), "--json")
+    assert outcome.code == 0
+    assert outcome.err == ""
+    found = outcome.json
+    assert set(found) == {"file", "model_type", "encodings", "warnings"}
+    (encoding,) = found["encodings"]
+    assert set(encoding) == FIELDS
+    assert encoding["layer_type"] == ""
+    assert encoding["scheme"] == "rope"
+    assert len(encoding["inv_freq"]) == 32
+    assert encoding["attention_factor"] == 1.0
+    assert (encoding["rotary_dim"], encoding["head_dim"], encoding["layout"]) == (64, 64, "halves")
+    assert encoding["sources"]["base"] == "rope_theta"
+    assert found["warnings"] == []
+
+
+def test_what_turns_nothing_has_no_frequencies(pecli_cli, config) -> None:
+    (encoding,) = pecli_cli("config", config(model_type="bloom", n_head=8, rope_theta=None), "--json").json["encodings"]
+    assert (encoding["scheme"], encoding["inv_freq"], encoding["attention_factor"]) == ("alibi", None, None)
+
+
+def test_several_files_are_json_lines(pecli_cli, config) -> None:
+    files = [config("a.json"), config("b.json", rope_theta=1e4)]
+    outcome = pecli_cli("config", *files, "--json")
+    assert [json.loads(line)["file"] for line in outcome.out.splitlines()] == files
+
+
+def test_seq_len_reads_dynamic_scaling_there(pecli_cli, config) -> None:
+    path = config(max_position_embeddings=128, rope_scaling={"type": "dynamic", "factor": 4.0})
+    before, at, beyond = (
+        pecli_cli("config", path, "--json", *words).json["encodings"][0]["inv_freq"]
+        for words in ([], ["--seq-len", 128], ["--seq-len", 256])
+    )
+    assert before == at
+    assert beyond[-1] == pytest.approx(at[-1] / 5)  # 4·256/128 − 3
+
+
+def test_strict_makes_warnings_exit_1(pecli_cli, config) -> None:
+    path = config(model_type="wibble")
+    assert pecli_cli("config", path).code == 0
+    assert pecli_cli("config", path, "--strict").code == 1
+    assert pecli_cli("config", config(), "--strict").code == 0
+
+
+def test_the_worst_exit_code_counts_and_the_others_are_shown(pecli_cli, config, tmp_path) -> None:
+    outcome = pecli_cli("config", tmp_path / "none.json", config(), config("b.json", head_dim=15), "--json")
+    assert outcome.code == 3
+    assert len(outcome.out.splitlines()) == 1
+    assert len(outcome.err.splitlines()) == 2
+
+
+def test_a_person_sees_values_beside_their_sources(pecli_cli, config) -> None:
+    path = config(rope_scaling={"rope_type": "linear", "factor": 2.0})
+    outcome = pecli_cli("config", path)
+    lines = [line.split() for line in outcome.out.splitlines()]
+    assert ["base", "500000", "rope_theta"] in lines
+    assert ["factor", "2", "rope_scaling.factor"] in lines
+    assert ["dim", "64", "hidden_size", "//", "num_attention_heads"] in lines
+    assert "\x1b" not in outcome.out
+
+
+def test_two_models_side_by_side_show_what_differs(pecli_cli, config) -> None:
+    outcome = pecli_cli("config", config("a.json"), config("b.json", rope_theta=1e4))
+    _, differences = outcome.out.split("differences\n")
+    assert ["base", "500000", "10000"] in [line.split() for line in differences.splitlines()]
+    assert "head_dim" not in differences
+    assert "no differences" in pecli_cli("config", config("a.json"), config("c.json")).out
+
+
+def test_presets_and_folders(pecli_cli, config, tmp_path) -> None:
+    config()
+    assert pecli_cli("config", tmp_path, "--json").json["model_type"] == "llama"
+    found = pecli_cli("config", "--model", "llama-3.1-8b", "--json").json
+    assert found["encodings"][0]["parameters"]["scaling"] == "llama3"
+    outcome = pecli_cli("config", "--model", "llama-3.1-8", "--json")
+    assert outcome.code == 2
+    assert "did you mean 'llama-3.1-8b'?" in outcome.err
+
+
+@pytest.mark.parametrize("words", [[], ["x.json", "--seq-len", "0"], ["x.json", "--seq-len", "y"]])
+def test_wrong_command_lines(pecli_cli, words) -> None:
+    outcome = pecli_cli("config", *words)
+    assert outcome.code == 2
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_hundred_files_take_less_than_a_second(pecli_cli, config) -> None:
+    scaling = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
+    files = [config(f"{k}.json", head_dim=128, rope_theta=1e4 + k, rope_scaling=scaling) for k in range(100)]
+    pecli_cli("config", files[0], "--json")
+    start = time.perf_counter()
+    assert pecli_cli("config", *files, "--json").code == 0
+    assert time.perf_counter() - start < 1

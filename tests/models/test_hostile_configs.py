@@ -1,0 +1,132 @@
+"""Configurations that lie or break: one line, exit code 3 or 2, never a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+
+import pecli
+
+PLAIN: dict[str, Any] = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 1e4}
+YARN = {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 64}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+LONG = {"type": "longrope", "factor": 2.0, "original_max_position_embeddings": 64, "short_factor": [1] * 8}
+
+TEXTS = {
+    "NaN": '{"rope_theta": NaN}',
+    "Infinity": '{"rope_theta": -Infinity}',
+    "overflow": '{"rope_theta": 1e999}',
+    "twice": '{"head_dim": 64, "head_dim": 128}',
+    "list": "[1, 2]",
+    "number": "3",
+    "empty": "",
+    "cut": '{"a": ',
+    "deep": '{"a":' * 5000 + "1" + "}" * 5000,
+    "deep list": "[" * 100_000,
+    "binary": "\x00\x01\x02",
+    "many digits": '{"rope_theta": ' + "9" * 5000 + "}",
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_that_is_no_configuration(pecli_cli, tmp_path, name: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(TEXTS[name])
+    outcome = pecli_cli("config", path, "--json")
+    assert outcome.code == 3
+    assert outcome.err.count("\n") == 1
+    assert outcome.out == ""
+
+
+def test_bytes_that_are_no_text(pecli_cli, tmp_path) -> None:
+    (tmp_path / "config.json").write_bytes(b"\xff\xfe{}")
+    assert pecli_cli("config", tmp_path).code == 3
+
+
+def test_a_file_beyond_16_mb(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"a": "' + "x" * (17 << 20) + '"}')
+    outcome = pecli_cli("config", path)
+    assert outcome.code == 3
+    assert "16 MB" in outcome.err
+
+
+CHANGES: dict[str, tuple[dict[str, Any], int]] = {
+    "text for a size": ({"hidden_size": "64"}, 3),
+    "yes for a size": ({"hidden_size": True}, 3),
+    "negative size": ({"hidden_size": -64}, 3),
+    "no heads": ({"num_attention_heads": 0}, 3),
+    "more heads than channels": ({"num_attention_heads": 128}, 3),
+    "half a head": ({"num_attention_heads": 2.5}, 3),
+    "negative head_dim": ({"head_dim": -8}, 3),
+    "huge head_dim": ({"head_dim": 10**30}, 3),
+    "odd head_dim": ({"head_dim": 15}, 2),
+    "wide head_dim": ({"head_dim": 1 << 30}, 2),
+    "theta of nothing": ({"rope_theta": 0}, 3),
+    "text for theta": ({"rope_theta": "1e4"}, 3),
+    "a list for scaling": ({"rope_scaling": [1]}, 3),
+    "a text for scaling": ({"rope_scaling": "yarn"}, 3),
+    "unknown type": ({"rope_scaling": {"type": "magic", "factor": 2}}, 3),
+    "a number for type": ({"rope_scaling": {"type": 7}}, 3),
+    "no factor": ({"rope_scaling": {"type": "linear"}}, 2),
+    "factor below 1": ({"rope_scaling": {"type": "linear", "factor": 0.5}}, 2),
+    "text for factor": ({"rope_scaling": {"type": "linear", "factor": "2"}}, 3),
+    "no original length": ({"rope_scaling": {"type": "yarn", "factor": 2.0}}, 2),
+    "text for truncate": ({"rope_scaling": {**YARN, "truncate": "no"}}, 3),
+    "beta order": ({"rope_scaling": {**YARN, "beta_fast": 1, "beta_slow": 32}}, 2),
+    "high below low": ({"rope_scaling": {**LLAMA3, "high_freq_factor": 0.5}}, 2),
+    "high equals low": ({"rope_scaling": {**LLAMA3, "high_freq_factor": 1.0}}, 2),
+    "no low": ({"rope_scaling": {**LLAMA3, "low_freq_factor": None}}, 2),
+    "too few long factors": ({"rope_scaling": {**LONG, "long_factor": [1] * 7}}, 2),
+    "texts for long factors": ({"rope_scaling": {**LONG, "long_factor": ["1"] * 8}}, 3),
+    "partial beyond 1": ({"partial_rotary_factor": 1.5}, 2),
+    "partial of nothing": ({"partial_rotary_factor": 0.01}, 2),
+    "a number for model_type": ({"model_type": 3}, 3),
+    "a text for layer_types": ({"layer_types": "full"}, 3),
+    "a text for a layer": ({"layer_types": ["full_attention"], "rope_parameters": {"full_attention": "x"}}, 3),
+    "a number for text_config's size": ({"text_config": {"hidden_size": "x", "rope_theta": 1e4}}, 3),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("words", [[], ["--json"]], ids=["person", "json"])
+def test_values_that_cannot_be(pecli_cli, tmp_path, name: str, words: list[str]) -> None:
+    change, code = CHANGES[name]
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**PLAIN, **change}))
+    outcome = pecli_cli("config", path, *words)
+    assert outcome.code == code, outcome.err
+    assert outcome.err.count("\n") == 1
+    assert "config.json" in outcome.err
+
+
+def test_a_dict_is_held_to_the_same_rules() -> None:
+    with pytest.raises(pecli.FileError):
+        pecli.load_config({**PLAIN, "hidden_size": "64"})
+    with pytest.raises(pecli.ParameterError):
+        pecli.load_config({**PLAIN, "rope_scaling": {"type": "linear", "factor": 0.5}})
+    with pytest.raises(pecli.FileError):
+        pecli.load_config({**PLAIN, "rope_theta": float("nan")})
+
+
+def test_mutations_never_raise_anything_else(tmp_path) -> None:
+    junk: list[Any] = [None, True, "x", -1, 0, 1.5, 1e308, 10**30, [], [1], {}, {"a": 1}]
+    full = {**PLAIN, "head_dim": 16, "partial_rotary_factor": 0.5, "max_position_embeddings": 128, "layer_types": ["a"]}
+    for name in full:
+        for value in junk:
+            with contextlib.suppress(pecli.PecliError):
+                pecli.load_config({**full, name: value}).as_json()
+    for scaling in (YARN, LLAMA3, {**LONG, "long_factor": [2] * 8}):
+        for name in [*scaling, "attention_factor", "mscale", "mscale_all_dim", "mrope_section", "alpha"]:
+            for value in junk:
+                with contextlib.suppress(pecli.PecliError):
+                    pecli.load_config({**PLAIN, "rope_scaling": {**scaling, name: value}}).as_json()

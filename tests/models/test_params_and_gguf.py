@@ -1,0 +1,131 @@
+"""params.json of Meta's releases, and GGUF headers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pecli
+from pecli.models.presets import load
+
+LLAMA = {"dim": 4096, "n_layers": 32, "n_heads": 32, "n_kv_heads": 8, "rope_theta": 500000.0, "use_scaled_rope": True}
+
+
+def test_params_json_is_llama_3_1_in_meta_s_layout(tmp_path) -> None:
+    (tmp_path / "params.json").write_text(json.dumps(LLAMA))
+    (found,) = pecli.load_config(tmp_path).encodings
+    (published,) = load("llama-3.1-8b").encodings
+    assert found.inverse_frequencies() == published.inverse_frequencies()
+    assert found.layout == "interleaved"
+    assert found.sources["dim"] == "dim // n_heads"
+
+
+def test_params_json_without_scaling() -> None:
+    (found,) = pecli.load_config({"dim": 4096, "n_heads": 32, "n_layers": 32}).encodings
+    assert (found.rotary_dim, found.parameters["base"], found.parameters["scaling"]) == (128, 1e4, "none")
+
+
+def text(word: str) -> bytes:
+    return struct.pack("<Q", len(word)) + word.encode()
+
+
+def value(item: Any) -> bytes:
+    if isinstance(item, str):
+        return struct.pack("<I", 8) + text(item)
+    if isinstance(item, float):
+        return struct.pack("<If", 6, item)
+    if isinstance(item, list):
+        return struct.pack("<IIQ", 9, 8, len(item)) + b"".join(map(text, item))
+    return struct.pack("<II", 4, item)
+
+
+def gguf(path: Path, values: dict[str, Any], tensors: dict[str, list[float]] | None = None, version: int = 3) -> Path:
+    tensors = tensors or {}
+    data = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(values))
+    data += b"".join(text(name) + value(item) for name, item in values.items())
+    offset = 0
+    for name, numbers in tensors.items():
+        data += text(name) + struct.pack("<IQIQ", 1, len(numbers), 0, offset)
+        offset += -(-4 * len(numbers) // 32) * 32
+    data += b"\0" * (-len(data) % 32)
+    for numbers in tensors.values():
+        data += struct.pack(f"<{len(numbers)}f", *numbers)
+        data += b"\0" * (-len(data) % 32)
+    path.write_bytes(data)
+    return path
+
+
+QWEN = {
+    "general.architecture": "qwen2",
+    "tokenizer.ggml.tokens": ["a", "bc", ""],
+    "qwen2.context_length": 131072,
+    "qwen2.embedding_length": 3584,
+    "qwen2.attention.head_count": 28,
+    "qwen2.rope.freq_base": 1000000.0,
+    "qwen2.rope.scaling.type": "yarn",
+    "qwen2.rope.scaling.factor": 4.0,
+    "qwen2.rope.scaling.original_context_length": 32768,
+}
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_gguf_equals_the_config_it_was_made_from(tmp_path, version: int) -> None:
+    model = pecli.load_config(gguf(tmp_path / "m.gguf", QWEN, version=version))
+    config = {
+        "model_type": "qwen2",
+        "hidden_size": 3584,
+        "num_attention_heads": 28,
+        "rope_theta": 1000000.0,
+        "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768},
+    }
+    (found,), (same,) = model.encodings, pecli.load_config(config).encodings
+    assert model.model_type == "qwen2"
+    assert found.inverse_frequencies() == same.inverse_frequencies()
+    assert found.attention_factor() == same.attention_factor()
+    assert found.layout == "halves"
+    assert found.sources["base"] == "qwen2.rope.freq_base"
+    assert found.sources["dim"] == "qwen2.embedding_length // qwen2.attention.head_count"
+
+
+def test_gguf_frequencies_are_divided_by_the_tensor(tmp_path) -> None:
+    values = {
+        "general.architecture": "llama",
+        "llama.context_length": 131072,
+        "llama.rope.dimension_count": 8,
+        "llama.rope.freq_base": 500000.0,
+    }
+    path = gguf(tmp_path / "m.gguf", values, {"output.weight": [0.0] * 3, "rope_freqs.weight": [1.0, 1.0, 4.0, 8.0]})
+    (found,) = pecli.load_config(path).encodings
+    plain = [500000.0 ** (-i / 4) for i in range(4)]
+    assert found.inverse_frequencies() == pytest.approx([plain[0], plain[1], plain[2] / 4, plain[3] / 8], rel=1e-14)
+    assert found.attention_factor() == 1.0
+    assert found.layout == "interleaved"
+
+
+def test_gguf_alibi_and_learned(tmp_path) -> None:
+    values = {"general.architecture": "bloom", "bloom.attention.head_count": 16, "bloom.attention.max_alibi_bias": 8.0}
+    (found,) = pecli.load_config(gguf(tmp_path / "b.gguf", values)).encodings
+    assert (found.scheme, found.parameters["heads"], found.parameters["max_bias"]) == ("alibi", 16, 8.0)
+    values = {"general.architecture": "gpt2", "gpt2.context_length": 1024, "gpt2.embedding_length": 768}
+    (found,) = pecli.load_config(gguf(tmp_path / "g.gguf", values)).encodings
+    assert (found.scheme, found.parameters["max_len"], found.parameters["dim"]) == ("learned", 1024, 768)
+
+
+def test_hostile_gguf(tmp_path, pecli_cli) -> None:
+    whole = gguf(tmp_path / "m.gguf", QWEN).read_bytes()
+    path = tmp_path / "h.gguf"
+    lies = [whole[:4], whole[:20], whole[:60], whole[:-200], whole[:4] + b"\x09" + whole[5:]]
+    lies += [whole[:at] + b"\xff" * 8 + whole[at + 8 :] for at in range(8, len(whole) - 40, 5)]
+    for lie in lies:
+        path.write_bytes(lie)
+        with contextlib.suppress(pecli.PecliError):
+            pecli.load_config(path).as_json()
+    path.write_bytes(whole[:60])
+    outcome = pecli_cli("config", path)
+    assert outcome.code == 3
+    assert outcome.err.count("\n") == 1
