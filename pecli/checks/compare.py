@@ -11,6 +11,7 @@ import numpy as np
 
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.engine.dtypes import KINDS
+from pecli.engine.rounding import differ, widened
 from pecli.engine.table import Table
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Comparison:
     mismatched: int | None = 0
     max_abs_error: float | None = 0.0
     max_ulp_error: int | None = 0
+    worst_ulp: int = 0  #: of the element at worst_index
     worst_index: tuple[int, ...] | None = None
     expected: float | None = None
     found: float | None = None
@@ -61,7 +63,9 @@ def compare(expected: Table, found: Table, tolerance: Tolerance = EXACT) -> Comp
     if found.shape != expected.shape:
         return _unlike(result, f"its shape is {_shape(found.shape)} where {_shape(expected.shape)} is expected")
     if found.dtype != expected.dtype:
-        return _unlike(result, f"its dtype is {found.dtype} where {expected.dtype} is expected")
+        return _unlike(
+            result, f"its dtype is {found.dtype} where {expected.dtype} is expected; choose another dtype to compare"
+        )
     row = 0
     for ours, theirs in _pairs(expected, found):
         _compare_block(result, ours, theirs, row, tolerance)
@@ -85,19 +89,20 @@ def _pairs(expected: Table, found: Table) -> Iterator[tuple[Array, Array]]:
 
 
 def _compare_block(result: Comparison, ours: Array, theirs: Array, row: int, tolerance: Tolerance) -> None:
-    unsigned = f"u{ours.dtype.itemsize}"
-    if np.array_equal(ours.view(unsigned), theirs.view(unsigned)) or ours.dtype.name not in KINDS:
-        if ours.dtype.name not in KINDS:
-            result.mismatched = (result.mismatched or 0) + int(np.count_nonzero(ours != theirs))
+    if ours.dtype.name not in KINDS:  # integers, complex numbers: equal or not
+        result.mismatched = (result.mismatched or 0) + int(np.count_nonzero(ours != theirs))
         return
-    expected, found = ours.astype(np.float64), theirs.astype(np.float64)
+    alike = ~differ(ours, theirs)
+    if alike.all():
+        return
+    expected, found = widened(ours), widened(theirs)
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.abs(expected - found)
-        error[expected == found] = 0
+        error[alike | (expected == found)] = 0
         error[np.isnan(error)] = np.inf
         near = error <= tolerance.atol + tolerance.rtol * np.abs(expected)
     ulps = ulps_apart(ours, theirs)
-    passes = (near & np.isfinite(error)) | ((ulps <= np.uint64(tolerance.max_ulp)) & ~np.isnan(found))
+    passes = alike | (near & np.isfinite(error)) | ((ulps <= np.uint64(tolerance.max_ulp)) & ~np.isnan(found))
     result.mismatched = (result.mismatched or 0) + int(np.count_nonzero(~passes))
     worst = int(error.argmax())
     peak = float(error.flat[worst])
@@ -106,6 +111,7 @@ def _compare_block(result: Comparison, ours: Array, theirs: Array, row: int, tol
         place = worst + row * ours.shape[1]
         result.worst_index = tuple(int(k) for k in np.unravel_index(place, result.shape))
         result.expected, result.found = float(expected.flat[worst]), float(found.flat[worst])
+        result.worst_ulp = int(ulps.flat[worst])
     result.max_ulp_error = max(result.max_ulp_error or 0, int(ulps.max()))
 
 

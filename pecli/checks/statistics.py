@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.engine.table import Table
-from pecli.files.pour import raw_bytes
+from pecli.engine.rounding import widened
+from pecli.engine.table import Table, raw_bytes
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
@@ -28,12 +28,17 @@ class Statistics:
     def add(self, block: Array) -> None:
         """Take the next rows into account."""
         self._hash.update(raw_bytes(block))
-        values = block.astype(np.float64)
-        if values.size:
-            self.min = min(self.min, float(values.min()))
-            self.max = max(self.max, float(values.max()))
-            with np.errstate(invalid="ignore"):
-                self._sums.append(math.fsum(values.sum(axis=1).tolist()) if np.isfinite(values).all() else math.nan)
+        if not block.size:
+            return
+        if block.dtype.kind == "c":  # complex numbers have no order
+            self.min = self.max = math.nan
+            self._sums.append(math.nan)
+            return
+        values = widened(block)
+        with np.errstate(invalid="ignore"):
+            self.min = float(np.minimum(self.min, values.min()))  # which keeps NaN
+            self.max = float(np.maximum(self.max, values.max()))
+            self._sums.append(math.fsum(values.sum(axis=1).tolist()) if np.isfinite(values).all() else math.nan)
 
     @property
     def mean(self) -> float:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from pecli.errors import ParameterError
+from pecli.engine.parameters import Real, Whole
+
+MAX_ULP = Whole(help="units of the last place", low=0, high=2**63)
+ERROR = Real(help="an error", at_least=0)
 
 
 @dataclass(frozen=True)
@@ -17,10 +19,9 @@ class Tolerance:
     rtol: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("max_ulp", "atol", "rtol"):
-            value = getattr(self, name)
-            if not value >= 0 or math.isinf(value):
-                raise ParameterError(name, value, "it must be a finite number of at least 0")
+        object.__setattr__(self, "max_ulp", MAX_ULP.check("max_ulp", self.max_ulp))
+        for name in ("atol", "rtol"):
+            object.__setattr__(self, name, ERROR.check(name, getattr(self, name)))
 
 
 EXACT = Tolerance()

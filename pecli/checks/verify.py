@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from pecli.checks.compare import Comparison, as_json, compare
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.engine.scheme import Scheme
-from pecli.engine.table import Table
-from pecli.errors import FileError, ParameterError
+from pecli.engine.table import Table, raw_bytes
+from pecli.errors import FileError, KindError, ParameterError
 from pecli.files import LoadedFile, open_tensors
-from pecli.files.pour import raw_bytes
+from pecli.files.provenance import carried_spec
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
@@ -42,53 +42,65 @@ class Verification:
         }
 
 
-def verify(path: str, scheme: Scheme | None = None, tolerance: Tolerance = EXACT) -> Verification:
+def verify(path: str | os.PathLike[str], scheme: Scheme | None = None, tolerance: Tolerance = EXACT) -> Verification:
     """Compare a file with a scheme's tables; without a scheme, with the spec it carries."""
+    path = os.fspath(path)
+    if not isinstance(tolerance, Tolerance):
+        raise KindError("tolerance", repr(tolerance), "it must be a Tolerance", "such as Tolerance(atol=1e-6)")
     with open_tensors(path) as file:
         file.check()
         if scheme is None:
             return _verify_spec(path, file, tolerance)
-        pairs = _match(scheme, file.tables)
-        found = tuple(compare(expected, table, tolerance) for expected, table in pairs)
-    if not pairs:
-        names = ", ".join(table.name for table in scheme.tensors())
-        return Verification(path, scheme.name, (), (f"none of its tensors is one of {names}",))
-    return Verification(path, scheme.name, found, _problems(found))
+        found: tuple[Comparison, ...]
+        if len(file.tables) == 1:
+            found = (_compare_alone(scheme, file.tables[0], tolerance),)
+        else:
+            pairs = _match(scheme, file.tables)
+            found = tuple(compare(expected, table, tolerance) for expected, table in pairs)
+        missing = [] if len(file.tables) == 1 else _missing(scheme, found, file.tables)
+    return Verification(path, scheme.name, found, (*missing, *_problems(found)))
+
+
+def _names_a_tensor(path: str, file: LoadedFile) -> bool:
+    """Whether one tensor of the file was asked for, by FILE:NAME."""
+    return path not in (file.path, "-")
 
 
 def _match(scheme: Scheme, tables: Sequence[Table]) -> list[tuple[Table, Table]]:
-    """Which tensor of the file is which of the scheme: by name, or, if it is alone, by being alone."""
+    """Which tensors of the file are which of the scheme, by name."""
     by_name = {table.name: table for table in tables}
-    pairs = [(expected, by_name[expected.name]) for expected in scheme.tensors() if expected.name in by_name]
-    if pairs or len(tables) != 1:
-        return pairs
-    return [(scheme.plain(), tables[0])]
+    return [(expected, by_name[expected.name]) for expected in scheme.tensors() if expected.name in by_name]
+
+
+def _compare_alone(scheme: Scheme, table: Table, tolerance: Tolerance) -> Comparison:
+    """A single tensor: the one of its name, or else the one of its shape that it is closest to."""
+    plain, tensors = scheme.plain(), scheme.tensors()
+    likely = [each for each in tensors if each.name == table.name]
+    likely = likely or [
+        each for each in (plain, *tensors[plain.name == tensors[0].name :]) if each.shape == table.shape
+    ]
+    results = [compare(each, table, tolerance) for each in likely or [plain]]
+    return min(results, key=lambda result: (not result.passed, bool(result.problem), result.max_abs_error or 0.0))
+
+
+def _missing(scheme: Scheme, found: Sequence[Comparison], tables: Sequence[Table]) -> list[str]:
+    """Tensors that the file should hold; what follows from the others may be absent, unless it is all there is."""
+    there = {result.name for result in found}
+    missing = [
+        table.name for table in scheme.tensors() if table.name not in there and table.name not in scheme.byproducts
+    ]
+    if not missing:
+        return []
+    names = ", ".join(table.name for table in tables[:8]) + (" …" if len(tables) > 8 else "")
+    return [f"{name}: the tensor is missing; the file has {names}, and FILE:NAME checks one alone" for name in missing]
 
 
 def _problems(found: Sequence[Comparison]) -> tuple[str, ...]:
     return tuple(f"{tensor.name}: {tensor.problem}" for tensor in found if tensor.problem)
 
 
-def carried_spec(file: LoadedFile) -> dict[str, Any] | None:
-    """The spec in a file's metadata, if there is one: scheme, parameters, version and sha256."""
-    text = file.metadata.get("pecli")
-    if text is None:
-        return None
-    try:
-        spec = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        raise FileError(file.path, "its pecli metadata is not JSON") from None
-    if not isinstance(spec, dict):
-        raise FileError(file.path, "its pecli metadata is not a JSON object")
-    return spec
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(name)
-
-
 def _verify_spec(path: str, file: LoadedFile, tolerance: Tolerance) -> Verification:
-    spec = carried_spec(file)
+    spec = carried_spec(file.path, file.metadata)
     if spec is None:
         advice = "name the scheme: pecli sinusoidal … --verify FILE"
         raise FileError(path, "carries no pecli spec", advice)
@@ -104,9 +116,11 @@ def _verify_spec(path: str, file: LoadedFile, tolerance: Tolerance) -> Verificat
             problems.append(f"{table.name}: {scheme.name} has no such tensor")
         else:
             found.append(compare(expected.pop(table.name), hashes.of(table), tolerance))
-    problems += [f"{name}: the tensor is missing" for name in expected]
+    whole = not _names_a_tensor(path, file)
+    if whole:
+        problems += [f"{name}: the tensor is missing" for name in expected]
     problems += _problems(found)
-    if not problems and spec.get("sha256") != hashes.hexdigest():
+    if whole and not problems and spec.get("sha256") != hashes.hexdigest():
         problems.append("the stored sha256 is not that of the data: the file was changed after it was written")
     return Verification(path, scheme.name, tuple(found), tuple(problems))
 

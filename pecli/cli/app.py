@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -96,6 +97,8 @@ def run(arguments: Sequence[str]) -> int:
         return int(leave.exit_code)
     except (ReaderGoneError, BrokenPipeError):
         return Exit.PIPE
+    except SystemExit as leave:  # 1 is how rich and Typer leave when the reader of a pipe went away
+        return Exit.PIPE if leave.code == 1 and "_PECLI_COMPLETE" not in os.environ else int(leave.code or 0)
     except OSError as problem:
         complain(FileError(problem.filename or "standard output", problem.strerror or str(problem)))
         return Exit.FILE
@@ -109,8 +112,10 @@ def _usage(problem: Any) -> str:
     text = problem.format_message().strip().rstrip(".")
     text = text[:1].lower() + text[1:]
     path = getattr(getattr(problem, "ctx", None), "command_path", None) or "pecli"
-    possible = list(getattr(problem, "possibilities", None) or [])
     wrong = getattr(problem, "option_name", None)
-    if wrong and possible:
-        return f"no such option: {wrong}; did you mean {possible[0]}?"
+    if wrong and hasattr(problem, "possibilities"):
+        known = [name for parameter in problem.ctx.command.params for name in parameter.opts]
+        begun = [name for name in known if name.startswith(wrong)]
+        advice = nearest(wrong, begun or known, str) or (f"did you mean {begun[0]}?" if begun else "")
+        return f"no such option: {wrong}; {advice or f'see {path} --help'}"
     return f"{text}; see {path} --help"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Annotated, Any
@@ -82,8 +84,9 @@ def _option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Para
     """A parameter as an option. Values come as text, so that the parameter's own rule speaks when they are wrong."""
     default = _default(name, parameter, kind)
     if isinstance(parameter, Flag):
-        info = typer.Option(f"--{name.replace('_', '-')}", help=_sentence(parameter.help))
-        return _keyword(name, Annotated[bool, info], False)
+        both = f"--{name.replace('_', '-')}/--no-{name.replace('_', '-')}"
+        info = typer.Option(both, help=_sentence(parameter.help), show_default=False)
+        return _keyword(name, Annotated[bool | None, info], None)
     choices = parameter.options if isinstance(parameter, Choice) else ()
     info = typer.Option(
         f"--{name.replace('_', '-')}",
@@ -128,11 +131,8 @@ def _scheme(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
     given: dict[str, Any] = {}
     for name, parameter in _all_parameters(kind).items():
         value = values[name]
-        if isinstance(parameter, Flag):
-            if value:
-                given[name] = True
-        elif value is not None:
-            given[name] = parameter.parse(name, value)
+        if value is not None:
+            given[name] = value if isinstance(parameter, Flag) else parameter.parse(name, value)
         elif _default(name, parameter, kind) is MISSING:
             raise ParameterError(name, "missing", parameter.rule)
     return kind(**given)
@@ -161,21 +161,21 @@ def _act(scheme: Scheme, values: Mapping[str, Any]) -> int:
 
 def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str, Any]) -> int:
     from pecli.checks.verify import verify
-    from pecli.views import report
+    from pecli.views import report, screen
 
     result = verify(file, scheme, tolerance)
     if values["json"]:
-        _print_json(result.as_json())
+        screen.say_json(result.as_json())
     elif not values["quiet"]:
         report.show(result)
     return Exit.DONE if result.passed else Exit.NO
 
 
 def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> int:
-    import sys
-
     from pecli.cli.watch import Watch
     from pecli.files import whole
+    from pecli.files.output import is_stream
+    from pecli.views import screen
 
     if path == "-" and values["json"]:
         raise ParameterError("json", "given with -o -", "standard output holds either the table or JSON")
@@ -185,24 +185,17 @@ def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> int:
     with watch:
         whole.save_scheme(path, scheme, on_block=watch.see)
     if values["json"]:
-        _print_json({**scheme.spec(), "tensors": watch.tensors(), "output": path})
-    elif not values["quiet"] and path != "-":
-        from pecli.views import screen
-
-        tables = ", ".join(f"{table.name} {screen.shape(table.shape)}" for table in watch.tables)
-        screen.say(f"{path}: {tables}, {scheme.dtype}, {screen.size(sum(table.nbytes for table in watch.tables))}")
+        screen.say_json({**scheme.spec(), "tensors": watch.tensors(), "output": path})
+    elif not values["quiet"] and not is_stream(path):
+        tables = ", ".join(f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in watch.tables)
+        screen.say(f"{path}: {tables}, {screen.size(os.path.getsize(path))}")
     return Exit.DONE
 
 
 def _describe(scheme: Scheme, values: Mapping[str, Any]) -> int:
     from pecli.cli.watch import Watch
+    from pecli.views import screen
 
     watch = Watch(scheme, [], values)
-    _print_json({**scheme.spec(), "tensors": watch.tensors(), "output": None})
+    screen.say_json({**scheme.spec(), "tensors": watch.tensors(), "output": None})
     return Exit.DONE
-
-
-def _print_json(value: Any) -> None:
-    import json
-
-    print(json.dumps(value, ensure_ascii=False, allow_nan=False))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from typing import Annotated, Any
 
 import typer
@@ -40,7 +39,7 @@ def inspect(
     """
     from pecli.checks.statistics import Statistics
     from pecli.files import open_tensors
-    from pecli.views import contents
+    from pecli.views import contents, screen
 
     with open_tensors(file) as loaded:
         found = contents.describe(loaded, file)
@@ -52,7 +51,7 @@ def inspect(
                     gathered.add(block)
                 entry.update(gathered.as_json())
     if json:
-        print(jsonlib.dumps(found, ensure_ascii=False, allow_nan=False))
+        screen.say_json(found)
     else:
         contents.show(found)
     return Exit.DONE

@@ -38,15 +38,12 @@ Rtol = Annotated[
 
 def tolerance(max_ulp: str | None, atol: str | None, rtol: str | None) -> Tolerance:
     """The tolerance that the three options ask for."""
-    from pecli.checks.tolerance import Tolerance
-    from pecli.engine.parameters import Real, Whole
+    from pecli.checks.tolerance import ERROR, MAX_ULP, Tolerance
 
     given: dict[str, Any] = {}
-    if max_ulp is not None:
-        given["max_ulp"] = Whole(help="", low=0, high=2**63).parse("max_ulp", max_ulp)
-    for name, text in (("atol", atol), ("rtol", rtol)):
+    for name, text, parameter in (("max_ulp", max_ulp, MAX_ULP), ("atol", atol, ERROR), ("rtol", rtol, ERROR)):
         if text is not None:
-            given[name] = Real(help="").parse(name, text)
+            given[name] = parameter.parse(name, text)
     return Tolerance(**given)
 
 

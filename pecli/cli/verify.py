@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from typing import Annotated, Any
 
 import typer
@@ -39,7 +38,7 @@ def verify(
     be read.
     """
     from pecli.checks.verify import verify as check
-    from pecli.views import report
+    from pecli.views import report, screen
 
     tolerance = options.tolerance(max_ulp, atol, rtol)
     code = Exit.DONE
@@ -49,10 +48,12 @@ def verify(
         except PecliError as problem:
             complain(problem)
             code = max(code, code_of(problem))
+            if json:
+                screen.say_json({"file": file, "passed": False, "tensors": [], "diagnosis": [str(problem)]})
             continue
         code = max(code, Exit.DONE if result.passed else Exit.NO)
         if json:
-            print(jsonlib.dumps(result.as_json(), ensure_ascii=False, allow_nan=False))
+            screen.say_json(result.as_json())
         elif not quiet:
             report.show(result)
     return code

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pecli.engine.table import Table
 
 _BITS = 512
+_SLICE = 1 << 14
+"""Distances dealt with at once, so that intermediate arrays stay in the cache."""
 _RELATIVE_ERROR = 2.0**-100
 """Of a slope times a distance in 106 bits, with a margin."""
 
@@ -43,6 +45,8 @@ class Alibi(Scheme):
         "pecli alibi --heads 8 --slopes | while read m; do echo slope $m; done",
     )
 
+    byproducts = frozenset({"slopes"})
+
     heads: Annotated[int, Whole(help="attention heads", high=65536)]
     seq_len: Annotated[int | None, Whole(help="keys and queries; slopes alone without it", high=2**24)] = None
     rule: Annotated[
@@ -51,7 +55,7 @@ class Alibi(Scheme):
             help="how slopes are chosen; naive is wrong for heads that are no power of two", options=("paper", "naive")
         ),
     ] = "paper"
-    max_bias: Annotated[float, Real(help="the last slope is 2 to minus this", above=0, up_to=256)] = 8.0
+    max_bias: Annotated[float, Real(help="slopes run down to 2 to minus this", above=1e-30, up_to=256)] = 8.0
     form: Annotated[
         str,
         Choice(
@@ -106,8 +110,8 @@ class Alibi(Scheme):
         def vector(head: int) -> Array:
             if self.form.startswith("key"):
                 first = 0 if self.form == "key" else 1 - seq_len
-                return _multiples(slopes[head], np.arange(first, first + seq_len, dtype=np.float64), self.dtype)
-            past = _multiples(slopes[head], np.arange(1 - seq_len, 1, dtype=np.float64), self.dtype)
+                return _multiples(slopes[head], first, seq_len, self.dtype)
+            past = _multiples(slopes[head], 1 - seq_len, seq_len, self.dtype)
             future = past[-2::-1] if self.form == "symmetric" else np.full(seq_len - 1, -np.inf).astype(past.dtype)
             return np.concatenate([past, future])
 
@@ -124,8 +128,20 @@ class Alibi(Scheme):
         return fill
 
 
-def _multiples(slope: Slope, distances: Floats, dtype: str) -> Array:
-    """slope · distance for whole distances, each rounded once."""
+def _multiples(slope: Slope, first: int, count: int, dtype: str) -> Array:
+    """slope · distance for the distances first, first + 1, …, each rounded once."""
+    import numpy as np
+
+    from pecli.engine.dtypes import numpy_dtype
+
+    out = np.empty(count, numpy_dtype(dtype))
+    for start in range(0, count, _SLICE):
+        distances = np.arange(first + start, first + min(start + _SLICE, count), dtype=np.float64)
+        out[start : start + _SLICE] = _few_multiples(slope, distances, dtype)
+    return out
+
+
+def _few_multiples(slope: Slope, distances: Floats, dtype: str) -> Array:
     import numpy as np
 
     from pecli.engine import doubled

@@ -63,7 +63,8 @@ def geometric(
 
     steps = min(float((count - 1) / denominator), 1e6) if count > 1 else 0.0
     smallest = 2.0 ** max(-1074.0, -steps * math.log2(base)) if base > 1 else 1.0
-    bits = bits_for(smallest) + 64 + abs(math.frexp(scale)[1]) + extra
+    growth = max(0, int(-steps * math.log2(base))) + count.bit_length()  # what the steps add to an error
+    bits = bits_for(smallest) + 64 + growth + abs(math.frexp(scale)[1]) + extra
     values = [1 << bits]
     if count > 1:
         step = -1 / denominator

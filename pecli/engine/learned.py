@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Singles
     from pecli.engine.table import Table
 
+_SLICE = 1 << 14
 _CHUNK = 1 << 16
 """Elements that torch's stream is drawn in; a multiple of 16."""
 
@@ -78,6 +79,12 @@ class LearnedInit(Scheme):
         return math.sqrt(6 / (self.max_len + self.dim)) if self.init == "xavier-uniform" else self.std * math.sqrt(3)
 
     def _fill(self, start: int, out: Array) -> None:
+        rows = max(1, _SLICE // self.dim)
+        for row in range(0, len(out), rows):
+            self._fill_few(start + row, out[row : row + rows])
+
+    def _fill_few(self, start: int, out: Array) -> None:
+        """Few enough elements for the intermediate arrays to stay in the cache."""
         from pecli.engine import randomness
         from pecli.engine.rounding import round_to
 

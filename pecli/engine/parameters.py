@@ -60,12 +60,12 @@ class Whole(Parameter):
             raise ParameterError(name, repr(text), self.rule) from None
 
     def check(self, name: str, value: Any) -> int:
+        if type(value).__name__ in _TRUTHS:
+            raise KindError(name, repr(value), self.rule)
         try:
             number = operator.index(value)
         except TypeError:
             raise KindError(name, repr(value), self.rule) from None
-        if type(value).__name__ in _TRUTHS:
-            raise KindError(name, repr(value), self.rule)
         if not self.low <= number <= self.high or (self.even and number % 2):
             given = number if abs(number) < 10**40 else f"a number of {number.bit_length():,} bits"
             raise ParameterError(name, given, self.rule)
@@ -85,10 +85,14 @@ class Real(Parameter):
 
     metavar = "NUMBER"
 
-    def __init__(self, *, above: float | None = None, up_to: float = math.inf, **common: Any) -> None:
+    def __init__(
+        self, *, above: float | None = None, at_least: float = -math.inf, up_to: float = math.inf, **common: Any
+    ) -> None:
         super().__init__(**common)
-        self.above, self.up_to = above, up_to
+        self.above, self.at_least, self.up_to = above, at_least, up_to
         limits = [] if above is None else [f"above {above:g}"]
+        if at_least > -math.inf:
+            limits.append(f"of at least {at_least:g}")
         if up_to < math.inf:
             limits.append(f"up to {up_to:g}")
         self.rule = " ".join(["it must be a finite number", ", ".join(limits)]).rstrip()
@@ -111,7 +115,7 @@ class Real(Parameter):
         except (TypeError, ValueError):
             raise KindError(name, repr(value), self.rule) from None
         above = self.above is None or number > self.above
-        if not math.isfinite(number) or not above or number > self.up_to:
+        if not math.isfinite(number) or not above or not self.at_least <= number <= self.up_to:
             raise ParameterError(name, f"{number:g}", self.rule)
         return number
 

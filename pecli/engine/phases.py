@@ -58,11 +58,6 @@ class Waves:
         return np.ascontiguousarray(digits.T).astype(np.uint64)
 
     @cached_property
-    def approximate(self) -> Floats:
-        """The frequencies in turns, as float64."""
-        return np.array([turn / (1 << self.bits) for turn in self.turns])
-
-    @cached_property
     def factor(self) -> Doubled:
         """The amplitude."""
         return doubled.constant(self.amplitude, self.amplitude_bits)
@@ -150,11 +145,12 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
     """
     digits = _multiply(limbs[_SPARE_DIGITS:], positions)
     sector, beyond = _sector(digits[-1])
-    rest = np.zeros_like(beyond)
-    for digit in digits[:-1]:
-        rest = (rest + digit) * 2.0**-32
+    scale = 1.0
+    for digit in reversed(digits[:-1]):  # from the top: where beyond is −1 and the rest almost 1, nothing may be lost
+        scale *= 2.0**-32
+        beyond = beyond + digit * scale
     cosines, sines = _sectors()
-    x = (beyond + rest) * (2.0**-32 * float(_turn().hi))
+    x = beyond * (2.0**-32 * float(_turn().hi))
     z = x * x
     sine = x + x * z * (-1 / 6 + z * (1 / 120 - z * (1 / 5040)))
     versine = z * (-1 / 2 + z * (1 / 24 - z * (1 / 720 - z * (1 / 40320))))  # cos x − 1

@@ -37,6 +37,8 @@ class Rope(Scheme):
         "pecli rope --seq-len 4096 --dim 128 --verify dump.npy --atol 1e-6",
     )
 
+    byproducts = frozenset({"inv_freq"})
+
     seq_len: Annotated[int, Whole(help="rows of the tables", high=LAST_POSITION)]
     dim: Annotated[int, Whole(help="channels that turn, in pairs", low=2, high=65536, even=True)]
     base: Annotated[float, Real(help="theta, the base of the frequencies", above=0, aliases=("--theta",))] = 10000.0

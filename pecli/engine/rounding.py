@@ -43,6 +43,12 @@ def _bfloat16_bits(values: Floats) -> NDArray[np.uint16]:
     return np.where(np.isnan(values), quiet, rounded)
 
 
+def widened(block: Array) -> Floats:
+    """Any numbers as float64, signalling NaNs included, about which NumPy would warn."""
+    with np.errstate(invalid="ignore"):
+        return block.astype(np.float64)
+
+
 def round_doubled(values: Doubled, dtype: str) -> Array:
     """Values of 106 bits in the named dtype, each rounded once."""
     hi, lo = np.broadcast_arrays(np.asarray(values.hi), np.asarray(values.lo))

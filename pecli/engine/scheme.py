@@ -36,6 +36,8 @@ class Scheme(ABC):
     examples: ClassVar[tuple[str, ...]]
     presets: ClassVar[Mapping[str, Parameter]] = {}
     """Words that stand for several parameters at once; they leave no trace in the spec."""
+    byproducts: ClassVar[frozenset[str]] = frozenset()
+    """Tensors that follow from the others; a file from elsewhere may lack them."""
 
     dtype: Annotated[str, Choice(help="type of the numbers", options=tuple(KINDS))] = field(
         default="float32", kw_only=True

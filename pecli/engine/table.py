@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -112,8 +113,11 @@ class Table:
             from concurrent.futures import ThreadPoolExecutor
 
             with ThreadPoolExecutor(thread_count()) as pool:
-                for done in [pool.submit(self.fill, start, out[start : start + step]) for start in starts]:
-                    done.result()
+                try:
+                    for done in [pool.submit(self.fill, start, out[start : start + step]) for start in starts]:
+                        done.result()
+                finally:  # an interrupt does not wait for what is still in the queue
+                    pool.shutdown(wait=True, cancel_futures=True)
         return out.reshape(self.shape)
 
 
@@ -126,3 +130,10 @@ def table_of(name: str, array: Array) -> Table:
         out[...] = rows[start : start + len(out)]
 
     return replace(table, fill=fill)
+
+
+def raw_bytes(block: Array) -> memoryview:
+    """A block's elements as they lie in a file: little-endian, in C order, not copied if they are so already."""
+    if sys.byteorder == "big":
+        block = block.byteswap()
+    return np.ascontiguousarray(block).reshape(-1).view(np.uint8).data

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from binascii import crc32
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
     scheme = str((spec or {}).get("scheme", "table"))
     names = {table.name: _identifier(f"{scheme}_{table.name}") for table in tables}
     _check(tables, names)
-    guard = f"PECLI_{_identifier(scheme).upper()}_H"
+    guard = f"PECLI_{_identifier(scheme).upper()}_{crc32(compact(spec or {}).encode()):08X}_H"  # one for each table
     beginning = f"{_comment(spec)}#ifndef {guard}\n#define {guard}\n\n#include <math.h>\n#include <stdint.h>\n"
     ordered = sorted(tables, key=lambda table: table.name)
 

@@ -76,6 +76,10 @@ class Output:
             os.close(self._descriptor)
 
 
+WORTH_ASKING = 1 << 24
+"""Bytes below which nobody asks the disk whether they fit."""
+
+
 @contextmanager
 def open_output(path: str) -> Iterator[Output]:
     """Open `path` for writing; what it held before stays whole unless the block ends without an exception."""
@@ -98,6 +102,17 @@ def is_stream(path: str) -> bool:
     except (OSError, ValueError):
         return False
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def check_room(path: str, size: int) -> None:
+    """Refuse what cannot fit on the disk before any of it is written; text takes more room than `size`, never less."""
+    if size < WORTH_ASKING or is_stream(path) or not hasattr(os, "statvfs"):
+        return
+    with suppress(OSError, ValueError):
+        disk = os.statvfs(os.path.dirname(os.path.realpath(path)))
+        room = disk.f_bavail * disk.f_frsize
+        if room < size:
+            raise FileError(path, f"takes {size:,} bytes, and the disk has {room:,}", "free some space or write less")
 
 
 def _open_descriptor(path: str) -> int | None:

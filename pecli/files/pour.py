@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from pecli.engine.table import Table
+from pecli.engine.table import Table, raw_bytes
 from pecli.files.output import Output
 
 if TYPE_CHECKING:
@@ -24,13 +21,6 @@ Write = Callable[[Output, OnBlock | None], None]
 
 WORTH_A_THREAD = 1 << 18
 """Tables of fewer bytes are hashed sooner than threads wake up."""
-
-
-def raw_bytes(block: Array) -> memoryview:
-    """The block's elements as they lie in a file: little-endian, in C order, not copied if they are so already."""
-    if sys.byteorder == "big":
-        block = block.byteswap()
-    return np.ascontiguousarray(block).reshape(-1).view(np.uint8).data
 
 
 def pour(table: Table, sinks: Sequence[Sink], on_block: OnBlock | None = None) -> None:

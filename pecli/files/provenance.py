@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pecli.engine.dtypes import numpy_dtype
 from pecli.engine.table import Table
+from pecli.errors import FileError
 from pecli.files.pour import Spec
 
 KEY = "pecli"
@@ -28,3 +30,23 @@ def compact(value: object) -> str:
 def file_order(tables: Sequence[Table]) -> list[Table]:
     """Large elements first, so that tensors packed tightly are all aligned; names decide among equals."""
     return sorted(tables, key=lambda table: (-numpy_dtype(table.dtype).itemsize, table.name))
+
+
+def carried_spec(path: str, metadata: Mapping[str, str]) -> dict[str, Any] | None:
+    """The spec in a file's metadata, if there is one: scheme, parameters, version and sha256."""
+    import json
+
+    text = metadata.get(KEY)
+    if text is None:
+        return None
+    try:
+        spec = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        raise FileError(path, "its pecli metadata is not JSON") from None
+    if not isinstance(spec, dict):
+        raise FileError(path, "its pecli metadata is not a JSON object")
+    return spec
+
+
+def _refuse(literal: str) -> Any:
+    raise ValueError(literal)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
-from pecli.files.output import is_stream, open_output
+from pecli.files.output import check_room, is_stream, open_output
 from pecli.files.pour import OnBlock, Spec, Write
 
 FORMATS = ("npy", "npz", "safetensors", "csv", "json", "h")
@@ -47,6 +47,7 @@ def save_tables(
         tables = [plain or _only(path, kind, tables)]
     _check_names(tables)
     write = _prepare(kind, tables, spec)
+    check_room(path, sum(table.nbytes for table in tables))
     with open_output(path) as output:
         write(output, on_block)
 

@@ -32,7 +32,8 @@ class SyncAhead:
 
         self.settle()
         self._pool = self._pool or ThreadPoolExecutor(1)
-        self._running, self._waiting = self._pool.submit(os.fdatasync, self._descriptor), 0
+        sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
+        self._running, self._waiting = self._pool.submit(sync, self._descriptor), 0
 
     def settle(self) -> None:
         """Wait for the thread; an error that it met is raised here, the system would not report it to the last sync."""

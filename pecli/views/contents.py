@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+from pecli.errors import FileError
 from pecli.files import LoadedFile
+from pecli.files.provenance import KEY, carried_spec
 from pecli.views import screen
 
 
@@ -15,18 +16,14 @@ def describe(file: LoadedFile, name: str) -> dict[str, Any]:
         {"name": table.name, "dtype": table.dtype, "shape": list(table.shape), "bytes": table.nbytes}
         for table in file.tables
     ]
-    metadata = {key: _unpacked(text) if key == "pecli" else text for key, text in file.metadata.items()}
-    return {"file": name, "format": file.format, "tensors": tensors, "metadata": metadata}
-
-
-def _unpacked(text: str) -> Any:
-    """A JSON text as data, or as it is where it is none."""
+    metadata: dict[str, Any] = dict(file.metadata)
     try:
-        value = json.loads(text)
-        json.dumps(value, allow_nan=False)
-    except (ValueError, RecursionError):
-        return text
-    return value
+        spec = carried_spec(file.path, file.metadata)
+    except FileError:
+        spec = None  # shown as the text it is
+    if spec is not None:
+        metadata[KEY] = spec
+    return {"file": name, "format": file.format, "tensors": tensors, "metadata": metadata}
 
 
 def show(found: dict[str, Any]) -> None:
@@ -61,7 +58,7 @@ def _line(value: Any) -> str:
 def _show_grid(columns: list[str], rows: list[list[str]]) -> None:
     """Aligned columns; nothing is cut but hashes, and those on a terminal only."""
     if "sha256" in columns and screen.is_terminal():
-        rows = [[*row[:-1], f"{row[-1][:12]}…"] for row in rows]
+        rows = [[*row[:-1], f"{row[-1][:8]}…"] for row in rows]
     widths = [max(len(line[k]) for line in [columns, *rows]) for k in range(len(columns))]
     for line in [columns, *rows]:
         screen.say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())

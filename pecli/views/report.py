@@ -13,7 +13,8 @@ def show(result: Verification) -> None:
         from rich.text import Text
 
         verdict = Text("passed", style="bold green") if result.passed else Text("FAILED", style="bold red")
-        screen.console().print(Text.assemble(verdict, f"  {result.file}  ", (result.scheme, "dim")), soft_wrap=True)
+        file = screen.printable(result.file)
+        screen.console().print(Text.assemble(verdict, f"  {file}  ", (result.scheme, "dim")), soft_wrap=True)
     else:
         screen.say(f"{'passed' if result.passed else 'FAILED'}  {result.file}  {result.scheme}")
     for tensor in result.tensors:
@@ -30,8 +31,12 @@ def describe(tensor: Comparison) -> str:
         return f"{head}  {tensor.problem}"
     if tensor.worst_index is None and not tensor.mismatched:
         return f"{head}  every element is exact"
-    worst = f"max error {tensor.max_abs_error:.3g} ({tensor.max_ulp_error:,} ulp)"
-    if tensor.worst_index is not None:
-        place = ", ".join(map(str, tensor.worst_index))
-        worst += f" at [{place}]: expected {tensor.expected:.9g}, found {tensor.found:.9g}"
-    return f"{head}  {tensor.mismatched:,} of {tensor.size:,} out of tolerance  {worst}"
+    line = f"{head}  {tensor.mismatched:,} of {tensor.size:,} out of tolerance"
+    if tensor.worst_index is None:
+        return line
+    place = ", ".join(map(str, tensor.worst_index))
+    line += f"  max error {tensor.max_abs_error:.3g} ({tensor.worst_ulp:,} ulp) at [{place}]:"
+    line += f" expected {tensor.expected!r}, found {tensor.found!r}"
+    return (
+        line if tensor.worst_ulp == tensor.max_ulp_error else f"{line}  (elsewhere up to {tensor.max_ulp_error:,} ulp)"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,10 +35,27 @@ def grid(columns: Sequence[tuple[str, Literal["left", "right"]]]) -> Table:
     return table
 
 
-def say(text: str = "") -> None:
-    """A line on standard output, in characters that it can show."""
+def printable(text: str) -> str:
+    """A text from a file with everything escaped that a terminal would act on, and what standard output cannot show.
+
+    >>> printable("a\x1b[2J")
+    'a\\\\x1b[2J'
+    """
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    print(text.encode(encoding, "replace").decode(encoding))
+    return shown.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def say(text: str = "") -> None:
+    """A line on standard output."""
+    print(printable(text))
+
+
+def say_json(value: Any) -> None:
+    """A line of JSON on standard output, in ASCII, which passes everywhere."""
+    import json
+
+    print(json.dumps(value, allow_nan=False))
 
 
 def size(count: int) -> str:

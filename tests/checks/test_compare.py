@@ -111,3 +111,9 @@ def test_the_two_zeros_are_equal() -> None:
 def test_integers_are_compared_too() -> None:
     assert compared(np.arange(5), np.arange(5)).passed
     assert compared(np.arange(5), np.array([0, 1, 2, 4, 4])).mismatched == 1
+
+
+def test_equal_bits_pass_whatever_stands_beside_them() -> None:
+    nan = np.nan
+    assert compared(np.array([nan, 1.0]), np.array([nan, 1.5])).mismatched == 1
+    assert compared(np.array([1 + 2j, 3]), np.array([1 + 2j, 4])).mismatched == 1

@@ -8,6 +8,8 @@ import math
 import numpy as np
 import pytest
 
+import pecli
+
 SMALL = {
     "sinusoidal": ["--seq-len", "6", "--dim", "4"],
     "rope": ["--seq-len", "6", "--dim", "4"],
@@ -254,3 +256,39 @@ def test_infinities_are_no_json_literals(pecli_cli, tmp_path) -> None:
     assert "Infinity" not in described.out
     pecli_cli(*words, "-o", tmp_path / "t.safetensors")
     assert pecli_cli("verify", tmp_path / "t.safetensors").code == 0
+
+
+def test_a_single_tensor_is_told_by_its_shape(pecli_cli, tmp_path) -> None:
+    tables = pecli.Rope(6, 4).tables()
+    for name in ("cos", "sin", "inv_freq"):
+        np.save(tmp_path / "t.npy", tables[name])
+        outcome = pecli_cli("rope", *SMALL["rope"], "--verify", tmp_path / "t.npy", "--json")
+        assert outcome.code == 0
+        assert outcome.json["tensors"][0]["name"] == name
+
+
+def test_a_file_without_an_essential_tensor_fails(pecli_cli, tmp_path) -> None:
+    tables = pecli.Rope(6, 4).tables()
+    np.savez(tmp_path / "t.npz", cos=tables["cos"], inv_freq=tables["inv_freq"])
+    outcome = pecli_cli("rope", *SMALL["rope"], "--verify", tmp_path / "t.npz", "--json")
+    assert outcome.code == 1
+    assert outcome.json["diagnosis"][0].startswith("sin: the tensor is missing")
+    np.savez(tmp_path / "t.npz", cos=tables["cos"], sin=tables["sin"])
+    assert pecli_cli("rope", *SMALL["rope"], "--verify", tmp_path / "t.npz").code == 0
+
+
+def test_a_flag_can_be_taken_back_from_a_style(pecli_cli) -> None:
+    words = ["sinusoidal", *SMALL["sinusoidal"], "--style", "dit", "--json"]
+    assert pecli_cli(*words).json["parameters"]["cos_first"] is True
+    assert pecli_cli(*words, "--no-cos-first").json["parameters"]["cos_first"] is False
+
+
+def test_the_ulps_shown_are_those_of_the_element_shown(pecli_cli, tmp_path) -> None:
+    table = pecli.Sinusoidal(6, 4).tables()["pe"]
+    table[0, 0], table[2, 1] = 1e-30, table[2, 1] + np.float32(0.25)
+    np.save(tmp_path / "t.npy", table)
+    outcome = pecli_cli("sinusoidal", *SMALL["sinusoidal"], "--verify", tmp_path / "t.npy")
+    expected, found = np.float32(math.cos(2)), np.float32(math.cos(2)) + np.float32(0.25)
+    apart = abs(int(expected.view(np.int32)) - int(found.view(np.int32)))
+    assert f"max error 0.25 ({apart:,} ulp) at [2, 1]" in outcome.out
+    assert "elsewhere up to" in outcome.out

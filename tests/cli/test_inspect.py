@@ -71,3 +71,22 @@ def test_what_cannot_be_read_is_one_line(pecli_cli, tmp_path, monkeypatch, words
     outcome = pecli_cli("inspect", *words)
     assert outcome.code == 3
     assert outcome.err.count("\n") == 1
+
+
+def test_names_from_a_file_cannot_act_on_the_terminal(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "t.safetensors"
+    save_file({"a\x1b[2J\nforged": np.zeros(2, np.float32)}, path, {"note": "\x1b]0;title\x07"})
+    outcome = pecli_cli("inspect", path)
+    assert "\x1b" not in outcome.out
+    assert "\x07" not in outcome.out
+    assert not any(line.startswith("forged") for line in outcome.out.splitlines())
+
+
+def test_complex_numbers_and_nan_have_no_order(pecli_cli, tmp_path) -> None:
+    np.save(tmp_path / "c.npy", np.array([1 + 2j, 3]))
+    np.save(tmp_path / "n.npy", np.array([[1.0, np.nan], [2.0, 3.0]]))
+    for name in ("c.npy", "n.npy"):
+        outcome = pecli_cli("inspect", tmp_path / name, "--stats", "--json")
+        assert outcome.code == 0
+        assert outcome.err == ""
+        assert outcome.json["tensors"][0]["max"] is None

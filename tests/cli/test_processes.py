@@ -191,16 +191,17 @@ def test_an_ascii_locale_gets_its_answer(process) -> None:
     assert learned.stderr.startswith(b"pecli: error: ")
 
 
-def test_memory_stays_flat_however_long_the_table() -> None:
+@pytest.mark.parametrize("scheme", ["sinusoidal --seq-len", "rope --seq-len", "learned-init --max-len"])
+def test_memory_stays_flat_however_long_the_table(scheme) -> None:
     def peak(rows: int) -> int:
-        words = [*COMMAND, "sinusoidal", "--seq-len", str(rows), "--dim", "1024", "-o", "/dev/null"]
+        words = [*COMMAND, *scheme.split(), str(rows), "--dim", "1024", "-o", "/dev/null"]
         child = subprocess.Popen(words, stdout=subprocess.DEVNULL)
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         assert child.returncode == 0
         return usage.ru_maxrss // 1024
 
-    assert peak(262_144) - peak(1024) < 150
+    assert peak(131_072) - peak(1024) < 150
 
 
 def test_completion_is_offered(process) -> None:
@@ -210,3 +211,41 @@ def test_completion_is_offered(process) -> None:
     assert b"sinusoidal" in process(env=environment).stdout
     environment |= {"COMP_WORDS": "pecli sinusoidal --style wh", "COMP_CWORD": "3"}
     assert b"whisper" in process(env=environment).stdout
+
+
+@pytest.mark.parametrize("words", [["--help"], ["rope", "--help"], ["--version"], SMALL])
+def test_a_pipe_that_nobody_reads_is_141_for_help_too(words) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    child = subprocess.run([*COMMAND, *words], stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    os.close(writer)
+    assert child.returncode == 141
+    assert child.stderr == b""
+
+
+@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_lead_nowhere(tmp_path, redirection) -> None:
+    command = f"{sys.executable} -m pecli {' '.join(SMALL)} -o t.npy {redirection}"
+    assert subprocess.run(["sh", "-c", command], cwd=tmp_path, timeout=60).returncode == 0
+    assert np.load(tmp_path / "t.npy").shape == (64, 16)
+
+
+def test_dev_stdout_holds_the_table_alone(process) -> None:
+    result = process(*SMALL, "-o", "/dev/stdout")
+    assert np.load(io.BytesIO(result.stdout)).shape == (64, 16)
+    assert len(result.stdout) == 128 + 64 * 16 * 4
+
+
+def test_help_in_an_ascii_terminal(process) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    for words in (["sinusoidal", "--help"], ["rope", "--help"], SMALL):
+        result = process(*words, env=environment)
+        assert result.returncode == 0
+        assert result.stderr == b""
+
+
+def test_what_cannot_fit_is_refused_before_it_is_begun(process, tmp_path) -> None:
+    result = process("sinusoidal", "--seq-len", 2**40, "--dim", 65536, "-o", "t.npy")
+    assert result.returncode == 3
+    assert b"the disk has" in result.stderr
+    assert list(tmp_path.iterdir()) == []

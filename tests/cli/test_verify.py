@@ -143,3 +143,17 @@ def test_several_files_give_json_lines_and_the_worst_code(pecli_cli, tmp_path) -
     assert missing.code == 3
     assert missing.out == ""
     assert missing.err.count("\n") == 1
+
+
+def test_one_tensor_can_be_verified_alone(pecli_cli, tmp_path) -> None:
+    pecli.save(tmp_path / "t.safetensors", pecli.Rope(4, 4))
+    outcome = pecli_cli("verify", f"{tmp_path / 't.safetensors'}:cos", "--json")
+    assert outcome.code == 0
+    assert [tensor["name"] for tensor in outcome.json["tensors"]] == ["cos"]
+
+
+def test_python_takes_paths_and_refuses_bare_numbers(tmp_path) -> None:
+    pecli.save(tmp_path / "t.npz", pecli.Rope(4, 4))
+    assert pecli.verify(tmp_path / "t.npz").passed
+    with pytest.raises(TypeError, match="Tolerance"):
+        pecli.verify(tmp_path / "t.npz", tolerance=1e-3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from flint import arb, ctx
@@ -77,4 +79,16 @@ def test_limbs_are_the_digits_of_the_turns():
     for column, turn in enumerate(wanted.turns):
         digits = sum(int(digit) << (32 * place) for place, digit in enumerate(wanted.limbs[:, column]))
         assert digits == turn % (1 << wanted.bits)
-        assert wanted.approximate[column] == pytest.approx(turn / 2**wanted.bits)
+
+
+def test_angles_just_below_a_sector_keep_their_digits():
+    """p·θ a hair below a whole number of turns: the highest digit says −1, all others together almost 1."""
+    from pecli.engine.sinusoidal import Sinusoidal
+
+    checked = 0
+    for position in range(1_373_000, 1_373_400):
+        scale = 2 * math.pi / position
+        found = Sinusoidal(1, 1, scale=scale, offset=position).tables()["pe"].view(np.uint32)
+        wanted = oracle.sinusoidal_bits(np.array([position]), np.array([0]), dim=1, scale=scale)
+        checked += int(found[0, 0] == wanted[0])
+    assert checked == 400
