@@ -17,9 +17,10 @@ MAY_IMPORT = {
     "engine": {"errors"},
     "layers": {"engine", "errors"},
     "files": {"engine", "errors"},
+    "models": {"files", "engine", "errors"},
     "checks": {"files", "engine", "errors"},
-    "views": {"checks", "files", "engine", "errors"},
-    "cli": {"views", "checks", "files", "layers", "engine", "errors"},
+    "views": {"checks", "models", "files", "engine", "errors"},
+    "cli": {"views", "checks", "models", "files", "layers", "engine", "errors"},
     "__main__": {"cli"},
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from typing import Annotated, Any
 
 import typer
@@ -56,6 +55,7 @@ def config(
     from pecli.models import presets
     from pecli.models.reader import load_config
     from pecli.views import encodings as view
+    from pecli.views import screen
 
     length = None if seq_len is None else Whole(help="").parse("seq_len", seq_len)
     if not files and not model:
@@ -74,7 +74,7 @@ def config(
             code = max(code, Exit.NO)
         found.append(result)
         if json:
-            print(jsonlib.dumps(data, ensure_ascii=False, allow_nan=False))
+            screen.say_json(data)
         else:
             view.show(result, length, first=len(found) == 1)
     if not json and len(found) > 1:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.main
 
-from pecli.cli import options
+from pecli.cli import from_model, options
 from pecli.cli.exits import Exit
 from pecli.engine.parameters import Choice, Flag, Parameter
 from pecli.engine.registry import scheme_named
@@ -51,10 +51,12 @@ def command(name: str) -> Any:
         scheme = _scheme(kind, values)
         return _act(scheme, values)
 
+    models = from_model.OPTIONS if name == "rope" else ()
     own = [_option(label, parameter, kind) for label, parameter in _all_parameters(kind).items()]
     shared = [
         _keyword(label, annotation, default)
         for label, annotation, default in (
+            *models,
             ("output", Output, None),
             ("verify", Verify, None),
             ("max_ulp", options.MaxUlp, None),
@@ -128,6 +130,9 @@ def _completer(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 def _scheme(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
     """The scheme that the options ask for; only what was given is passed on, so that a style can fill in the rest."""
+    modelled = from_model.scheme_of(values, _all_parameters(kind))
+    if modelled is not None:
+        return modelled
     given: dict[str, Any] = {}
     for name, parameter in _all_parameters(kind).items():
         value = values[name]

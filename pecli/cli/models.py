@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 from typing import Any
 
 import typer
@@ -30,6 +29,7 @@ def models(json: options.Json = False) -> int:
     """List the model presets: well-known models whose settings are confirmed, and where each was read."""
     from pecli.models.presets import presets
     from pecli.views import encodings as view
+    from pecli.views import screen
 
     loaded = [(preset, preset.load()) for preset in presets().values()]
     if not json:
@@ -46,5 +46,5 @@ def models(json: options.Json = False) -> int:
             ],
             "source": preset.source,
         }
-        print(jsonlib.dumps(line, ensure_ascii=False, allow_nan=False))
+        screen.say_json(line)
     return Exit.DONE

@@ -45,8 +45,6 @@ class Alibi(Scheme):
         "pecli alibi --heads 8 --slopes | while read m; do echo slope $m; done",
     )
 
-    byproducts = frozenset({"slopes"})
-
     heads: Annotated[int, Whole(help="attention heads", high=65536)]
     seq_len: Annotated[int | None, Whole(help="keys and queries; slopes alone without it", high=2**24)] = None
     rule: Annotated[
@@ -64,6 +62,10 @@ class Alibi(Scheme):
         ),
     ] = "symmetric"
     slopes: Annotated[bool, Flag(help="the slopes alone")] = False
+
+    @property
+    def byproducts(self) -> frozenset[str]:
+        return frozenset() if self.slopes or self.seq_len is None else frozenset({"slopes"})
 
     @cached_property
     def _slopes(self) -> list[Slope]:

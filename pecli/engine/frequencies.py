@@ -98,8 +98,9 @@ def waves(
     turns = tuple(((value * numerator) << bits) // turn for value in frequencies.values)
     places = _AMPLITUDE_BITS + extra
     height = amplitude(places) if callable(amplitude) else fixed.fixed(Fraction(amplitude), places)
+    error = 4 if callable(amplitude) else int(Fraction(height, 1 << places) != amplitude)
 
     def more(extra: int) -> Waves:
         return waves(frequencies.more(extra), scale=scale, amplitude=amplitude, extra=extra)
 
-    return Waves(turns, bits, height, places, more)
+    return Waves(turns, bits, height, places, error, more)

@@ -165,22 +165,19 @@ class Truth(Parameter):
         return value
 
 
-class Reals(Parameter):
-    """Several finite numbers above zero."""
+class Several(Parameter):
+    """Several values that follow one rule."""
 
-    metavar = "NUMBER,…"
-    rule = "it must be finite numbers above 0, separated by commas"
+    def __init__(self, *, each: Parameter, **common: Any) -> None:
+        super().__init__(**common)
+        self.each = each
+        self.metavar = f"{each.metavar},…"
+        self.rule = f"each of them, separated by commas, {each.rule.removeprefix('it ')}"
 
-    def parse(self, name: str, text: str) -> tuple[float, ...]:
-        try:
-            return self.check(name, [float(part) for part in text.split(",")])
-        except ValueError as problem:
-            if isinstance(problem, ParameterError):
-                raise
-            raise ParameterError(name, repr(text[:40]), self.rule) from None
+    def parse(self, name: str, text: str) -> tuple[Any, ...]:
+        return tuple(self.each.parse(f"{name}[{k}]", part) for k, part in enumerate(text.split(",")))
 
-    def check(self, name: str, value: Any) -> tuple[float, ...]:
+    def check(self, name: str, value: Any) -> tuple[Any, ...]:
         if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
             raise KindError(name, repr(value)[:60], self.rule)
-        one = Real(help="", above=0)
-        return tuple(one.check(f"{name}[{k}]", each) for k, each in enumerate(value))
+        return tuple(self.each.check(f"{name}[{k}]", each) for k, each in enumerate(value))

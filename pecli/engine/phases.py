@@ -42,10 +42,16 @@ class Waves:
     """
 
     def __init__(
-        self, turns: tuple[int, ...], bits: int, amplitude: int, amplitude_bits: int, more: Callable[[int], Waves]
+        self,
+        turns: tuple[int, ...],
+        bits: int,
+        amplitude: int,
+        amplitude_bits: int,
+        amplitude_error: int,
+        more: Callable[[int], Waves],
     ) -> None:
         self.turns, self.bits = turns, bits
-        self.amplitude, self.amplitude_bits = amplitude, amplitude_bits
+        self.amplitude, self.amplitude_bits, self.amplitude_error = amplitude, amplitude_bits, amplitude_error
         self.more = more  #: the same waves with that many bits more
 
     @cached_property

@@ -15,11 +15,14 @@ SCHEMES = {
 }
 """Where each scheme lives; a command imports only its own."""
 
+_BUNDLE = {"layers": ("pecli.engine.bundle", "Bundle")}
+
 
 def scheme_named(name: object) -> type[Scheme]:
     """The class of that name."""
-    if not isinstance(name, str) or name not in SCHEMES:
+    known = SCHEMES | _BUNDLE
+    if not isinstance(name, str) or name not in known:
         raise ParameterError("scheme", repr(name), f"it must be one of {', '.join(SCHEMES)}")
-    module, attribute = SCHEMES[name]
+    module, attribute = known[name]
     found: type[Scheme] = getattr(import_module(module), attribute)
     return found

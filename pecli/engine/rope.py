@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from pecli.engine import frequencies, rope_scaling
-from pecli.engine.parameters import Choice, Real, Reals, Truth, Whole
+from pecli.engine.parameters import Choice, Real, Several, Truth, Whole
 from pecli.engine.rope_scaling import SCALINGS
 from pecli.engine.scheme import Scheme
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from pecli.engine.arrays import Array
     from pecli.engine.phases import Waves
     from pecli.engine.rotation import Rotation
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 LAST_POSITION = 2**40
 _PANEL = "Scaling"
+_DIVISOR = Real(help="a divisor", above=0)
+_SECTION = Whole(help="frequencies of an axis", low=0, high=32768)
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,9 @@ class Rope(Scheme):
     examples = (
         "pecli rope --seq-len 4096 --dim 128 -o rope.safetensors",
         "pecli rope --seq-len 8192 --dim 128 --theta 500000 --layout halves -o llama.npz",
-        "pecli rope --seq-len 4096 --dim 128 --verify dump.npy --atol 1e-6",
+        "pecli rope --model llama-3.1-8b --seq-len 131072 -o rope.safetensors",
+        "pecli rope --config config.json --seq-len 4096 --verify dump.npy --atol 1e-6",
     )
-
-    byproducts = frozenset({"inv_freq"})
 
     seq_len: Annotated[int, Whole(help="rows of the tables", high=LAST_POSITION)]
     dim: Annotated[int, Whole(help="channels that turn, in pairs", low=2, high=65536, even=True)]
@@ -83,14 +86,24 @@ class Rope(Scheme):
         float | None, Real(help="llama3: rotations above which nothing changes", above=0, panel=_PANEL)
     ] = None
     short_factor: Annotated[
-        tuple[float, ...] | None, Reals(help="longrope: divisors up to the original length", panel=_PANEL)
+        tuple[float, ...] | None,
+        Several(help="longrope: divisors up to the original length", each=_DIVISOR, panel=_PANEL),
     ] = None
-    long_factor: Annotated[tuple[float, ...] | None, Reals(help="longrope: divisors beyond it", panel=_PANEL)] = None
+    long_factor: Annotated[
+        tuple[float, ...] | None, Several(help="longrope: divisors beyond it", each=_DIVISOR, panel=_PANEL)
+    ] = None
     length: Annotated[
         int | None, Whole(help="dynamic, longrope: read at this length; else that of the table", panel=_PANEL)
     ] = None
     partial_rotary_factor: Annotated[
         float | None, Real(help="share of the dim that turns", above=0, up_to=1, panel=_PANEL)
+    ] = None
+    mrope_section: Annotated[
+        tuple[int, ...] | None,
+        Several(help="how many frequencies follow each axis of positions (M-RoPE)", each=_SECTION, panel=_PANEL),
+    ] = None
+    mrope_interleaved: Annotated[
+        bool | None, Truth(help="axes take turns (Qwen3-VL), not one after the other", panel=_PANEL)
     ] = None
 
     def _check(self) -> None:
@@ -103,6 +116,53 @@ class Rope(Scheme):
             raise ParameterError("partial_rotary_factor", f"{self.partial_rotary_factor:g}", rule)
         frequencies.check_base(self.base, 1.0)
         rope_scaling.check(self)
+        self._check_axes()
+
+    def _check_axes(self) -> None:
+        if self.mrope_section is None:
+            if self.mrope_interleaved is not None:
+                raise ParameterError("mrope_interleaved", self.mrope_interleaved, "it belongs to mrope_section")
+        elif sum(self.mrope_section) != self.rotary_dim // 2:
+            given = ",".join(map(str, self.mrope_section))
+            raise ParameterError("mrope_section", given, f"the sections must add up to {self.rotary_dim // 2}, d/2")
+
+    @property
+    def axes(self) -> list[int]:
+        """Which axis of positions each frequency follows; all the first, unless there are sections."""
+        half, section = self.rotary_dim // 2, self.mrope_section or (self.rotary_dim // 2,)
+        if self.mrope_interleaved:
+            count = len(section)
+            return [i % count if i < section[i % count] * count else 0 for i in range(half)]
+        return [axis for axis, count in enumerate(section) for _ in range(count)]
+
+    def at(self, position_ids: ArrayLike) -> dict[str, Array]:
+        """cos and sin, a column a frequency, of the given positions: (L,), or (axes, L) where there are sections."""
+        import numpy as np
+
+        from pecli.engine.settle import settle
+
+        ids = np.atleast_2d(np.asarray(position_ids))
+        count = len(self.mrope_section or (1,))
+        if ids.dtype.kind not in "iu" or ids.ndim != 2 or len(ids) not in (1, count):
+            rule = f"they must be integers of shape (L,) or ({count}, L)"
+            raise ParameterError("position_ids", f"of shape {ids.shape} and dtype {ids.dtype}", rule)
+        if ids.size and not 0 <= ids.min() <= ids.max() < LAST_POSITION:
+            raise ParameterError("position_ids", f"{ids.min()} … {ids.max()}", "positions are from 0 to below 2^40")
+        length, moving = ids.shape[1], self.turning
+        columns = np.tile(np.arange(moving), length)
+        axes = np.array(self.axes)[:moving] if len(ids) > 1 else np.zeros(moving, np.intp)
+        positions = ids.T[:, axes].astype(np.uint64).reshape(-1)
+        waves, found = self._waves(), {}
+        for name in ("cos", "sin"):
+            sine = np.full(len(positions), name == "sin")
+            table = settle(waves, positions, columns, sine, self.dtype).reshape(length, moving)
+            still = np.full((length, self.rotary_dim // 2 - moving), 1 - (name == "sin")).astype(table.dtype)
+            found[name] = np.concatenate([table, still], axis=1)
+        return found
+
+    @property
+    def byproducts(self) -> frozenset[str]:
+        return frozenset({"inv_freq", "axis"})
 
     @property
     def rotary_dim(self) -> int:
@@ -149,10 +209,16 @@ class Rope(Scheme):
         def inverse_frequencies(start: int, out: Array) -> None:
             out[:, 0] = self.frequencies().floats()[start : start + len(out)]
 
+        def axis(start: int, out: Array) -> None:
+            out[:, 0] = self.axes[start : start + len(out)]
+
         def part(name: str) -> Table:
             return Table(name, self.dtype, shape, lambda start, out: self._fill(rotation, name, start, out))
 
-        return (part("cos"), part("sin"), Table("inv_freq", "float64", (self.rotary_dim // 2,), inverse_frequencies))
+        tables = [part("cos"), part("sin"), Table("inv_freq", "float64", (self.rotary_dim // 2,), inverse_frequencies)]
+        if self.mrope_section is not None:
+            tables.append(Table("axis", "int32", (self.rotary_dim // 2,), axis))
+        return tuple(tables)
 
     def plain(self) -> Table:
         """cos and sin, one after the other: (2, seq_len, width)."""

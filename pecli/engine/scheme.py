@@ -36,8 +36,6 @@ class Scheme(ABC):
     examples: ClassVar[tuple[str, ...]]
     presets: ClassVar[Mapping[str, Parameter]] = {}
     """Words that stand for several parameters at once; they leave no trace in the spec."""
-    byproducts: ClassVar[frozenset[str]] = frozenset()
-    """Tensors that follow from the others; a file from elsewhere may lack them."""
 
     dtype: Annotated[str, Choice(help="type of the numbers", options=tuple(KINDS))] = field(
         default="float32", kw_only=True
@@ -108,6 +106,11 @@ class Scheme(ABC):
             if key not in parameters:
                 raise ParameterError(key, "missing", f"a spec of {name} names every parameter")
         return kind(**parameters)
+
+    @property
+    def byproducts(self) -> frozenset[str]:
+        """Tensors that follow from the others; a file from elsewhere may lack them."""
+        return frozenset()
 
     @abstractmethod
     def tensors(self) -> tuple[Table, ...]:

@@ -73,4 +73,5 @@ def _bounds(waves: Waves, position: int, column: int, sine: bool) -> Iterator[tu
     value, steepness = (sine_, cosine) if sine else (cosine, sine_)
     error = (abs(steepness) * 7 * (position + 1) >> bits) + (8 * (position + 1)) ** 2 if turns else 0
     for way in (-1, 1):
-        yield (value + way * error) * waves.amplitude, work + waves.amplitude_bits
+        bound = (value + way * error) * waves.amplitude + way * (abs(value) + error) * waves.amplitude_error
+        yield bound, work + waves.amplitude_bits

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.errors import ParameterError
@@ -43,7 +43,11 @@ class Encoding:
         if "mscales" in self.extra:
             at = length if length is not None else seq_len + int(others.get("offset", 0))
             given["attention_factor"] = self.extra["mscales"][at > given["original_max_position_embeddings"]]
-        return Rope(seq_len, **given)
+        rope = Rope(seq_len, **given)
+        section = tuple(int(count) for count in self.extra.get("mrope_section", ()))
+        if not section or sum(section) != rope.rotary_dim // 2:  # which a warning speaks of
+            return rope
+        return replace(rope, mrope_section=section, mrope_interleaved=self.extra.get("mrope_interleaved") or None)
 
     def _at(self, seq_len: int | None) -> Rope:
         """The scheme as read at a length; without one, as a model has it before any call."""

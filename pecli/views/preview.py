@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pecli.engine.bundle import Bundle
 from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.views import screen
@@ -60,6 +61,13 @@ def _label(table: Table, row: int, first: int) -> str:
 
 def show(scheme: Scheme) -> None:
     """The scheme's parameters and the corners of its tensors."""
+    if isinstance(scheme, Bundle):
+        for number, (name, part) in enumerate(scheme.parts):
+            if number:
+                screen.say()
+            screen.say(name)
+            show(part)
+        return
     first = int(getattr(scheme, "offset", 0))
     corners = [corner(table, first if len(table.shape) == 2 else 0) for table in scheme.tensors()]
     given = {name: value for name, value in scheme.spec()["parameters"].items() if value is not None}

@@ -203,3 +203,50 @@ def test_what_does_not_fit_is_refused(options, name, message) -> None:
 def test_specs_with_lists_come_back() -> None:
     made = rope("longrope, long")
     assert Rope.from_spec(made.spec()) == made
+
+
+def test_sections_give_each_frequency_its_axis() -> None:
+    """Qwen2-VL has its axes one after the other, Qwen3-VL in turns: T H W T H W … T T."""
+    chunked = Rope(4, 128, 1e6, mrope_section=(16, 24, 24))
+    assert chunked.axes == [0] * 16 + [1] * 24 + [2] * 24
+    assert chunked.tables()["axis"].tolist() == chunked.axes
+    turns = Rope(4, 128, 5e6, mrope_section=(24, 20, 20), mrope_interleaved=True)
+    assert turns.axes == [0, 1, 2] * 20 + [0] * 4
+
+
+@pytest.mark.parametrize("interleaved", [None, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_rows_at_positions_of_several_axes(dtype: str, interleaved: bool | None) -> None:
+    options = {"mrope_section": (12, 10, 10), "mrope_interleaved": interleaved, "dtype": dtype}
+    made = Rope(50, 64, **options)
+    ids = np.array([[0, 7, 7, 31], [0, 3, 49, 2], [5, 5, 5, 48]])
+    found, tables = made.at(ids), made.tables()
+    for name in ("cos", "sin"):
+        for row in range(4):
+            wanted = [tables[name][ids[axis, row], column] for column, axis in enumerate(made.axes)]
+            assert found[name][row].tolist() == wanted
+
+
+def test_rows_at_plain_positions() -> None:
+    made = Rope(40, 32, scaling="proportional", partial_rotary_factor=0.5)
+    found, tables = made.at([3, 39, 0]), made.tables()
+    for name in ("cos", "sin"):
+        assert np.array_equal(found[name], tables[name][[3, 39, 0]])
+
+
+@pytest.mark.parametrize(
+    ("options", "ids", "name"),
+    [
+        ({"mrope_section": (1, 2)}, [0], "mrope_section"),
+        ({"mrope_interleaved": True}, [0], "mrope_interleaved"),
+        ({}, [0.5], "position_ids"),
+        ({}, [-1], "position_ids"),
+        ({}, [2**40], "position_ids"),
+        ({}, [[1], [2]], "position_ids"),
+        ({"mrope_section": (8, 4, 4)}, [[1], [2]], "position_ids"),
+    ],
+)
+def test_axes_that_do_not_fit_are_refused(options, ids, name) -> None:
+    with pytest.raises(ParameterError) as caught:
+        Rope(4, 32, **options).at(ids)
+    assert caught.value.name == name

@@ -1,0 +1,80 @@
+"""`--config FILE` and `--model NAME`: a scheme as a model uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pecli.engine.parameters import Parameter
+from pecli.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pecli.engine.scheme import Scheme
+    from pecli.models.encoding import Encoding
+
+_PANEL = "From a model"
+
+Config = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Take everything but the length from a config.json, params.json or .gguf.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="The same from a preset of pecli models.", rich_help_panel=_PANEL),
+]
+LayerType = Annotated[
+    str | None,
+    typer.Option(
+        "--layer-type",
+        metavar="NAME",
+        help="The layers of this kind alone, where a model has several.",
+        rich_help_panel=_PANEL,
+    ),
+]
+OPTIONS = (("config", Config, None), ("model", Model, None), ("layer_type", LayerType, None))
+
+_BESIDE = ("seq_len", "offset", "layout", "length", "dtype")
+"""What the command line still decides."""
+
+
+def scheme_of(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> Scheme | None:
+    """The scheme that the options name a model for; None where they name none."""
+    config, model, layer_type = (values.get(name) for name in ("config", "model", "layer_type"))
+    if config is None and model is None:
+        if layer_type is not None:
+            raise ParameterError("layer_type", repr(layer_type), "layers belong to a model", "add --config or --model")
+        return None
+    if config is not None and model is not None:
+        raise ParameterError("model", repr(model), "the model is named by --config or --model, not both")
+    given = {}
+    for name, parameter in parameters.items():
+        if values[name] is not None and name not in _BESIDE:
+            raise ParameterError(name, values[name], "it comes from the model", "leave it out")
+        if values[name] is not None:
+            given[name] = parameter.parse(name, values[name])
+    if "seq_len" not in given:
+        raise ParameterError("seq_len", "missing", parameters["seq_len"].rule)
+    return _of_layers(config, model, layer_type, given)
+
+
+def _of_layers(config: str | None, model: str | None, layer_type: str | None, given: dict[str, Any]) -> Scheme:
+    from pecli.engine.bundle import Bundle
+    from pecli.models.reader import find_model, scheme_for
+
+    found = find_model(config, model)
+    encodings: tuple[Encoding, ...] = (found.one(layer_type),) if layer_type is not None else found.ropes()
+    if not encodings:
+        kinds = ", ".join(sorted({encoding.scheme for encoding in found.encodings})) or "none"
+        raise ParameterError("config" if config else "model", found.file, f"it has no rotary encoding (found: {kinds})")
+    schemes = {encoding.layer_type: scheme_for(encoding, **given) for encoding in encodings}
+    if len(schemes) == 1:
+        (scheme,) = schemes.values()
+        return scheme
+    return Bundle(tuple(schemes.items()), dtype=given.get("dtype", "float32"))

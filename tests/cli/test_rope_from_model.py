@@ -1,0 +1,108 @@
+"""`pecli rope --config` and `--model`: tables as a model uses them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import pecli
+
+LLAMA = {
+    "model_type": "llama", "hidden_size": 256, "num_attention_heads": 4, "rope_theta": 500000.0,
+    "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                     "original_max_position_embeddings": 8192},
+}  # fmt: skip
+GEMMA = {
+    "model_type": "gemma3_text", "hidden_size": 256, "num_attention_heads": 4, "head_dim": 64, "rope_theta": 1e6,
+    "rope_local_base_freq": 10000.0, "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+}  # fmt: skip
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(value) -> str:
+        path = tmp_path / "config.json"
+        path.write_text(json.dumps(value))
+        return str(path)
+
+    return write
+
+
+def test_a_config_gives_the_scaled_tables(pecli_cli, config, tmp_path) -> None:
+    path = tmp_path / "t.safetensors"
+    assert pecli_cli("rope", "--config", config(LLAMA), "--seq-len", 40, "--offset", 9000, "-o", path).code == 0
+    options = {key: value for key, value in LLAMA["rope_scaling"].items() if key != "rope_type"}
+    expected = pecli.Rope(40, 64, 500000.0, 9000, scaling="llama3", **options).tables()
+    found = load_file(path)
+    for name in ("cos", "sin", "inv_freq"):
+        assert np.array_equal(found[name], expected[name])
+    assert pecli_cli("verify", path).code == 0
+    assert pecli_cli("rope", "--config", config(LLAMA), "--seq-len", 40, "--offset", 9000, "--verify", path).code == 0
+
+
+def test_several_kinds_of_layers_are_all_written(pecli_cli, config, tmp_path) -> None:
+    path = tmp_path / "t.safetensors"
+    assert pecli_cli("rope", "--config", config(GEMMA), "--seq-len", 8, "-o", path).code == 0
+    found = load_file(path)
+    assert np.array_equal(found["sliding_attention.cos"], pecli.Rope(8, 64).tables()["cos"])
+    full = pecli.Rope(8, 64, 1e6, scaling="linear", factor=8.0)
+    assert np.array_equal(found["full_attention.sin"], full.tables()["sin"])
+    assert pecli_cli("verify", path).code == 0
+
+
+def test_one_kind_can_be_picked(pecli_cli, config, tmp_path) -> None:
+    words = ["rope", "--config", config(GEMMA), "--seq-len", 8]
+    assert pecli_cli(*words, "--layer-type", "sliding_attention", "-o", tmp_path / "t.npy").code == 0
+    assert np.array_equal(np.load(tmp_path / "t.npy")[0], pecli.Rope(8, 64).tables()["cos"])
+    wrong = pecli_cli(*words, "--layer-type", "global")
+    assert wrong.code == 2
+    assert "sliding_attention" in wrong.err
+    single = pecli_cli(*words, "-o", tmp_path / "t.npy")
+    assert single.code == 2
+    assert "--layer-type is missing" in single.err
+
+
+def test_a_preset_is_taken_by_name(pecli_cli) -> None:
+    outcome = pecli_cli("rope", "--model", "llama-3.1-8b", "--seq-len", 16, "--json")
+    assert outcome.code == 0
+    parameters = outcome.json["parameters"]
+    assert (parameters["dim"], parameters["base"], parameters["scaling"]) == (128, 500000.0, "llama3")
+    wrong = pecli_cli("rope", "--model", "llama-3.1-8c", "--seq-len", 16)
+    assert wrong.code == 2
+    assert "llama-3.1-8b" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--dim", "4"], "--dim is 4; it comes from the model"),
+        (["--model", "gpt2"], "not both"),
+        ([], "--seq-len is missing"),
+    ],
+)
+def test_what_contradicts_the_model_is_refused(pecli_cli, config, words, message) -> None:
+    length = [] if not words else ["--seq-len", "4"]
+    outcome = pecli_cli("rope", "--config", config(LLAMA), *length, *words)
+    assert outcome.code == 2
+    assert message in outcome.err
+
+
+def test_a_model_without_rotation_says_so(pecli_cli) -> None:
+    outcome = pecli_cli("rope", "--model", "gpt2", "--seq-len", 4)
+    assert outcome.code == 2
+    assert "no rotary encoding (found: learned" in outcome.err
+
+
+def test_layers_belong_to_a_model(pecli_cli) -> None:
+    outcome = pecli_cli("rope", "--seq-len", 4, "--dim", 4, "--layer-type", "full_attention")
+    assert outcome.code == 2
+    assert "add --config or --model" in outcome.err
+
+
+def test_a_preview_shows_every_kind(pecli_cli, config) -> None:
+    outcome = pecli_cli("rope", "--config", config(GEMMA), "--seq-len", 4)
+    assert "full_attention\nrope " in outcome.out
+    assert "sliding_attention\nrope " in outcome.out
