@@ -1,4 +1,4 @@
-"""The way in. Signals are dealt with before anything slow is imported, so that Ctrl-C is never a traceback."""
+"""The way in. Signals are dealt with before anything slow is imported, so that Ctrl-C is hardly ever a traceback."""
 
 from __future__ import annotations
 

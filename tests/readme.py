@@ -30,7 +30,7 @@ def row(name: str, parameter: Parameter, kind: type[Scheme]) -> str:
     if isinstance(parameter, Choice):
         values = ", ".join(parameter.options)
     else:
-        values = "" if isinstance(parameter, Flag) else parameter.rule.removeprefix("it must be ")
+        values = "" if type(parameter) is Flag else parameter.rule.removeprefix("it must be ")
     if default is MISSING:
         shown = "required"
     else:

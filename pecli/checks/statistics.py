@@ -35,14 +35,14 @@ class Statistics:
             self._sums.append(math.nan)
             return
         values = widened(block)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             self.min = float(np.minimum(self.min, values.min()))  # which keeps NaN
             self.max = float(np.maximum(self.max, values.max()))
-            self._sums.append(math.fsum(values.sum(axis=1).tolist()) if np.isfinite(values).all() else math.nan)
+            self._sums.append(_sum(values.sum(axis=1).tolist()))
 
     @property
     def mean(self) -> float:
-        return math.fsum(self._sums) / self.table.size if self.table.size else math.nan
+        return _sum(self._sums) / self.table.size if self.table.size else math.nan
 
     def as_json(self) -> dict[str, Any]:
         def finite(value: float) -> float | None:
@@ -56,3 +56,11 @@ class Statistics:
             "mean": finite(self.mean),
             "sha256": self._hash.hexdigest(),
         }
+
+
+def _sum(values: list[float]) -> float:
+    """Exactly rounded; not a number where a sum has no finite value."""
+    try:
+        return math.fsum(values)
+    except (OverflowError, ValueError):
+        return math.nan

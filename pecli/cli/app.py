@@ -103,7 +103,12 @@ def run(arguments: Sequence[str]) -> int:
         complain(FileError(problem.filename or "standard output", problem.strerror or str(problem)))
         return Exit.FILE
     except MemoryError:
-        complain("this does not fit into memory; write it to a file with -o, which needs little")
+        complain("there is not enough memory; make the table smaller, or write it to a file with -o, block by block")
+        return Exit.FILE
+    except RuntimeError as problem:
+        if "thread" not in str(problem):
+            raise
+        complain("the system starts no more threads; set PECLI_THREADS=1")
         return Exit.FILE
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import enum
 import sys
+from contextlib import suppress
 
 from pecli.errors import FileError, ParameterError, PecliError
+from pecli.views.screen import printable
 
 
 class Exit(enum.IntEnum):
@@ -22,9 +24,8 @@ class Exit(enum.IntEnum):
 def complain(problem: PecliError | str) -> None:
     """One line on standard error."""
     text = problem.describe(option(problem.name)) if isinstance(problem, ParameterError) else str(problem)
-    line = f"pecli: error: {' '.join(text.split())}"
-    encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
-    print(line.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
+    with suppress(OSError):  # a full disk behind standard error does not change the exit code
+        print(printable(f"pecli: error: {' '.join(text.split(chr(10)))}", sys.stderr), file=sys.stderr, flush=True)
 
 
 def option(name: str) -> str:

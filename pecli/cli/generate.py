@@ -85,7 +85,7 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 def _option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Parameter:
     """A parameter as an option. Values come as text, so that the parameter's own rule speaks when they are wrong."""
     default = _default(name, parameter, kind)
-    if isinstance(parameter, Flag):
+    if type(parameter) is Flag:
         both = f"--{name.replace('_', '-')}/--no-{name.replace('_', '-')}"
         info = typer.Option(both, help=_sentence(parameter.help), show_default=False)
         return _keyword(name, Annotated[bool | None, info], None)
@@ -137,7 +137,7 @@ def _scheme(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
     for name, parameter in _all_parameters(kind).items():
         value = values[name]
         if value is not None:
-            given[name] = value if isinstance(parameter, Flag) else parameter.parse(name, value)
+            given[name] = value if type(parameter) is Flag else parameter.parse(name, value)
         elif _default(name, parameter, kind) is MISSING:
             raise ParameterError(name, "missing", parameter.rule)
     return kind(**given)

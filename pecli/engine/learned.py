@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pecli.engine.parameters import Choice, Real, Whole
+from pecli.engine.positions import LAST_POSITION
 from pecli.engine.scheme import Scheme
-from pecli.engine.sinusoidal import LAST_POSITION, Sinusoidal
+from pecli.engine.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+from abc import ABC, abstractmethod
 from typing import Any
 
 from pecli.engine.spelling import nearest
@@ -16,7 +17,7 @@ _TRUTHS = ("bool", "bool_")
 """The names of Python's and NumPy's types of yes and no, which would pass for numbers."""
 
 
-class Parameter:
+class Parameter(ABC):
     """The rule and help of one parameter.
 
     `default` stands for a value that was not given; where a scheme's own field has a default, that one counts.
@@ -31,11 +32,11 @@ class Parameter:
 
     def parse(self, name: str, text: str) -> Any:
         """The value that a text stands for."""
-        raise NotImplementedError(type(self).__name__)
+        return self.check(name, text)
 
+    @abstractmethod
     def check(self, name: str, value: Any) -> Any:
         """The value itself, in its proper type; ParameterError where it breaks the rule."""
-        raise NotImplementedError(type(self).__name__)
 
 
 class Whole(Parameter):
@@ -116,8 +117,14 @@ class Real(Parameter):
             raise KindError(name, repr(value), self.rule) from None
         above = self.above is None or number > self.above
         if not math.isfinite(number) or not above or not self.at_least <= number <= self.up_to:
-            raise ParameterError(name, f"{number:g}", self.rule)
+            raise ParameterError(name, shown(number), self.rule)
         return number
+
+
+def shown(number: float) -> str:
+    """A number in few digits, unless that would make another of it."""
+    short = f"{number:g}"
+    return short if float(short) == number or math.isnan(number) else repr(number)
 
 
 class Choice(Parameter):
@@ -127,9 +134,6 @@ class Choice(Parameter):
         super().__init__(**common)
         self.options = options
         self.rule = f"it must be one of {', '.join(options)}"
-
-    def parse(self, name: str, text: str) -> str:
-        return self.check(name, text)
 
     def check(self, name: str, value: Any) -> str:
         if not isinstance(value, str) or value not in self.options:
@@ -148,21 +152,15 @@ class Flag(Parameter):
         return value
 
 
-class Truth(Parameter):
+class Truth(Flag):
     """true or false, where saying neither is a third thing."""
 
     metavar = "[true|false]"
-    rule = "it must be true or false"
 
     def parse(self, name: str, text: str) -> bool:
         if text.lower() not in ("true", "false"):
             raise ParameterError(name, repr(text), self.rule)
         return text.lower() == "true"
-
-    def check(self, name: str, value: Any) -> bool:
-        if value is not True and value is not False:
-            raise KindError(name, repr(value), self.rule)
-        return value
 
 
 class Several(Parameter):

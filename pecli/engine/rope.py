@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pecli.engine import frequencies, rope_scaling
 from pecli.engine.parameters import Choice, Real, Several, Truth, Whole
+from pecli.engine.positions import LAST_POSITION, check_last
 from pecli.engine.rope_scaling import SCALINGS
 from pecli.engine.scheme import Scheme
 from pecli.errors import ParameterError
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from pecli.engine.rotation import Rotation
     from pecli.engine.table import Table
 
-LAST_POSITION = 2**40
 _PANEL = "Scaling"
 _DIVISOR = Real(help="a divisor", above=0)
 _SECTION = Whole(help="frequencies of an axis", low=0, high=32768)
@@ -45,7 +45,7 @@ class Rope(Scheme):
     seq_len: Annotated[int, Whole(help="rows of the tables", high=LAST_POSITION)]
     dim: Annotated[int, Whole(help="channels that turn, in pairs", low=2, high=65536, even=True)]
     base: Annotated[float, Real(help="theta, the base of the frequencies", above=0, aliases=("--theta",))] = 10000.0
-    offset: Annotated[int, Whole(help="position of the first row", low=0, high=LAST_POSITION)] = 0
+    offset: Annotated[int, Whole(help="position of the first row", low=0, high=LAST_POSITION - 1)] = 0
     layout: Annotated[
         str,
         Choice(
@@ -107,8 +107,7 @@ class Rope(Scheme):
     ] = None
 
     def _check(self) -> None:
-        if self.offset + self.seq_len > LAST_POSITION:
-            raise ParameterError("offset", self.offset, "the last position must stay below 2^40")
+        check_last(self.offset, self.seq_len)
         if self.factor is not None and self.factor < 1:
             raise ParameterError("factor", f"{self.factor:g}", "it must be at least 1: scalings make contexts longer")
         if self.rotary_dim < 2 or self.rotary_dim % 2:

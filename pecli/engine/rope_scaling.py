@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from pecli.engine import fixed, frequencies
+from pecli.engine import fixed, frequencies, yarn
 from pecli.engine.frequencies import Frequencies
+from pecli.engine.rope_frequencies import Amplitude, changed, divided, given, plain
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.engine.rope import Rope
-
-Amplitude = Callable[[int], int]
-"""A real number: to that many bits after the point, as an integer over 2**bits."""
 
 
 @dataclass(frozen=True)
@@ -33,30 +31,9 @@ class Scaling:
     check: Callable[[Rope], None] | None = None
 
 
-def plain(rope: Rope) -> Frequencies:
-    """b^(−2i/d), untouched."""
-    return frequencies.geometric(rope.base, Fraction(rope.rotary_dim, 2), rope.rotary_dim // 2)
-
-
-def _changed(before: Frequencies, change: Callable[[Sequence[int], int], Sequence[int]]) -> Frequencies:
-    """The frequencies after a change to their integers over 2**bits."""
-    values = tuple(change(before.values, before.bits))
-    return Frequencies(values, before.bits, lambda extra: _changed(before.more(extra), change))
-
-
-def _given(value: float | None) -> Fraction:
-    """A parameter that `Rope` has seen to be there."""
-    assert value is not None
-    return Fraction(value)
-
-
-def _divided(values: Sequence[int], by: Sequence[Fraction]) -> list[int]:
-    return [value * f.denominator // f.numerator for value, f in zip(values, by, strict=True)]
-
-
 def _linear(rope: Rope) -> Frequencies:
     """Position interpolation (Chen et al., 2023): all positions divided by f."""
-    return _changed(plain(rope), lambda values, bits: _divided(values, [_given(rope.factor)] * len(values)))
+    return changed(plain(rope), lambda values, bits: divided(values, [given(rope.factor)] * len(values)))
 
 
 def _stretched(rope: Rope, by: Fraction) -> Frequencies:
@@ -73,12 +50,12 @@ def _stretched(rope: Rope, by: Fraction) -> Frequencies:
 
 
 def _ntk(rope: Rope) -> Frequencies:
-    return _stretched(rope, _given(rope.factor))
+    return _stretched(rope, given(rope.factor))
 
 
 def _dynamic(rope: Rope) -> Frequencies:
     """NTK with a stretch that grows with the length, once that exceeds M."""
-    longest, factor = _given(rope.max_position_embeddings), _given(rope.factor)
+    longest, factor = given(rope.max_position_embeddings), given(rope.factor)
     length = max(Fraction(rope.read_at), longest)
     return _stretched(rope, factor * length / longest - (factor - 1))
 
@@ -88,92 +65,16 @@ def _check_pairs(rope: Rope) -> None:
         raise ParameterError("dim", rope.dim, f"{rope.scaling} scaling divides by d − 2, so d must be at least 4")
 
 
-def yarn_limits(rope: Rope, bits: int) -> tuple[int, int]:
-    """The frequencies between which YaRN blends: indices, over 2**bits."""
-    log_base = fixed.log(Fraction(rope.base), bits)
-    length = _given(rope.original_max_position_embeddings)
-    circle = fixed.log(Fraction(2 * fixed.pi(bits), 1 << bits), bits)
-
-    def index(rotations: Fraction) -> int:
-        return (rope.rotary_dim * (fixed.log(length / rotations, bits) - circle) << bits) // (2 * log_base)
-
-    low, high = index(Fraction(rope.beta_fast or 32.0)), index(Fraction(rope.beta_slow or 1.0))
-    one = 1 << bits
-    if rope.truncate is not False:
-        low, high = low // one * one, -(-high // one) * one
-    low, high = max(low, 0), min(high, (rope.rotary_dim - 1) * one)
-    return low, high + (fixed.fixed(Fraction(1, 1000), bits) if low == high else 0)
-
-
-def _yarn(rope: Rope) -> Frequencies:
-    """YaRN (Peng et al., 2023): high frequencies stay, low ones are interpolated, those between are blended."""
-    factor = yarn_factor(rope)
-
-    def blend(values: Sequence[int], bits: int) -> list[int]:
-        low, high = yarn_limits(rope, bits)
-        one, blended = 1 << bits, []
-        for k, value in enumerate(values):
-            ramp = min(max(((k * one - low) << bits) // (high - low), 0), one)
-            scaled = value * factor.denominator // factor.numerator
-            blended.append((scaled * ramp + value * (one - ramp)) >> bits)
-        return blended
-
-    return _changed(plain(rope), blend)
-
-
-def yarn_factor(rope: Rope) -> Fraction:
-    """f, or M/O where it is not given."""
-    if rope.factor is not None:
-        return Fraction(rope.factor)
-    return _given(rope.max_position_embeddings) / _given(rope.original_max_position_embeddings)
-
-
-def magnitude(factor: Fraction, scale: Fraction = Fraction(1)) -> Amplitude:
-    """YaRN's g(f, m) = 0.1·m·ln f + 1, and 1 where f ≤ 1."""
-
-    def value(bits: int) -> int:
-        if factor <= 1:
-            return 1 << bits
-        part = scale / 10
-        return (fixed.log(factor, bits + 16) * part.numerator // part.denominator >> 16) + (1 << bits)
-
-    return value
-
-
-def _yarn_attention(rope: Rope) -> Amplitude:
-    factor = yarn_factor(rope)
-    if not (rope.mscale and rope.mscale_all_dim):
-        return magnitude(factor)
-    if rope.mscale == rope.mscale_all_dim:
-        return lambda bits: 1 << bits
-    above, below = magnitude(factor, Fraction(rope.mscale)), magnitude(factor, Fraction(rope.mscale_all_dim))
-    return lambda bits: (above(bits + 16) << bits) // below(bits + 16)
-
-
-def _check_yarn(rope: Rope) -> None:
-    if rope.factor is None and rope.max_position_embeddings is None:
-        rule = "yarn scaling needs it, or max_position_embeddings to divide by the original length"
-        raise ParameterError("factor", "missing", rule)
-    if yarn_factor(rope) < 1:
-        raise ParameterError("max_position_embeddings", rope.max_position_embeddings, "it is below the original length")
-    if (rope.beta_fast or 32.0) <= (rope.beta_slow or 1.0):
-        raise ParameterError(
-            "beta_fast", rope.beta_fast or 32.0, f"it must be above beta_slow, {rope.beta_slow or 1.0:g}"
-        )
-    if rope.base <= 1:
-        raise ParameterError("base", rope.base, "yarn scaling divides by ln b, so b must be above 1")
-
-
 def _longrope(rope: Rope) -> Frequencies:
     """LongRoPE (Ding et al., 2024): a divisor for every frequency, of two kinds; at exactly O still the short one."""
-    long = rope.read_at > _given(rope.original_max_position_embeddings)
+    long = rope.read_at > given(rope.original_max_position_embeddings)
     divisors = (rope.long_factor if long else rope.short_factor) or ()
-    return _changed(plain(rope), lambda values, bits: _divided(values, [Fraction(each) for each in divisors]))
+    return changed(plain(rope), lambda values, bits: divided(values, [Fraction(each) for each in divisors]))
 
 
 def _longrope_attention(rope: Rope) -> Amplitude:
     """sqrt(1 + ln f / ln O)."""
-    factor, length = yarn_factor(rope), _given(rope.original_max_position_embeddings)
+    factor, length = yarn.factor(rope), given(rope.original_max_position_embeddings)
     if factor <= 1:
         return lambda bits: 1 << bits
 
@@ -202,8 +103,8 @@ def _check_longrope(rope: Rope) -> None:
 
 def _llama3(rope: Rope) -> Frequencies:
     """Llama 3.1: by wavelength, long ones are interpolated, short ones stay, those between are blended."""
-    factor, length = _given(rope.factor), _given(rope.original_max_position_embeddings)
-    low, high = _given(rope.low_freq_factor), _given(rope.high_freq_factor)
+    factor, length = given(rope.factor), given(rope.original_max_position_embeddings)
+    low, high = given(rope.low_freq_factor), given(rope.high_freq_factor)
 
     def blend(values: Sequence[int], bits: int) -> list[int]:
         one, turn, blended = 1 << bits, 2 * fixed.pi(bits), []
@@ -215,11 +116,11 @@ def _llama3(rope: Rope) -> Frequencies:
             blended.append((scaled * (one - weight) + value * weight) >> bits)
         return blended
 
-    return _changed(plain(rope), blend)
+    return changed(plain(rope), blend)
 
 
 def _check_llama3(rope: Rope) -> None:
-    if _given(rope.high_freq_factor) <= _given(rope.low_freq_factor):
+    if given(rope.high_freq_factor) <= given(rope.low_freq_factor):
         rule = f"it must be above low_freq_factor, {rope.low_freq_factor:g}"
         raise ParameterError("high_freq_factor", rope.high_freq_factor, rule)
 
@@ -229,9 +130,9 @@ def _proportional(rope: Rope) -> Frequencies:
     factor, moving = Fraction(rope.factor or 1.0), turning(rope)
 
     def stop(values: Sequence[int], bits: int) -> list[int]:
-        return _divided(values[:moving], [factor] * moving) + [0] * (len(values) - moving)
+        return divided(values[:moving], [factor] * moving) + [0] * (len(values) - moving)
 
-    return _changed(plain(rope), stop)
+    return changed(plain(rope), stop)
 
 
 def turning(rope: Rope) -> int:
@@ -262,7 +163,7 @@ SCALINGS: dict[str, Scaling] = {
     "dynamic": Scaling(
         needs=("factor", "max_position_embeddings"), takes=("length",), frequencies=_dynamic, check=_check_pairs
     ),
-    "yarn": Scaling(("original_max_position_embeddings",), _YARN, _yarn, _yarn_attention, _check_yarn),
+    "yarn": Scaling(("original_max_position_embeddings",), _YARN, yarn.frequencies, yarn.attention, yarn.check),
     "longrope": Scaling(
         needs=("original_max_position_embeddings", "short_factor", "long_factor"),
         takes=("factor", "max_position_embeddings", "attention_factor", "length"),

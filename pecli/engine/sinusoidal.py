@@ -12,7 +12,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pecli.engine import frequencies
-from pecli.engine.parameters import Choice, Flag, Parameter, Real, Whole
+from pecli.engine.parameters import Choice, Flag, Parameter, Real, Whole, shown
+from pecli.engine.positions import LAST_POSITION, check_last
 from pecli.engine.scheme import Scheme, unset
 from pecli.errors import ParameterError
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Array
     from pecli.engine.table import Table
 
-LAST_POSITION = 2**40
 
 _HALVES: Mapping[str, Any] = {"layout": "halves"}
 _TENSOR2TENSOR = {**_HALVES, "freq_shift": 1.0}
@@ -81,7 +81,7 @@ class Sinusoidal(Scheme):
     ] = unset()
     cos_first: Annotated[bool, Flag(help="cos before sin", default=False)] = unset()
     freq_shift: Annotated[float, Real(help="taken from D/2 in the exponent", default=0.0)] = unset()
-    offset: Annotated[int, Whole(help="position of the first row", default=0, low=0, high=LAST_POSITION)] = unset()
+    offset: Annotated[int, Whole(help="position of the first row", default=0, low=0, high=LAST_POSITION - 1)] = unset()
     scale: Annotated[float, Real(help="multiplies the positions", default=1.0, above=0)] = unset()
     amplitude: Annotated[float, Real(help="multiplies the values", default=1.0, above=1e-30, up_to=1e30)] = unset()
     padding_idx: Annotated[int | None, Whole(help="the row of this position is zeros", low=0, high=LAST_POSITION)] = (
@@ -101,11 +101,10 @@ class Sinusoidal(Scheme):
         self._settle(preset)
 
     def _check(self) -> None:
-        if self.offset + self.seq_len > LAST_POSITION:
-            raise ParameterError("offset", self.offset, "the last position must stay below 2^40")
+        check_last(self.offset, self.seq_len)
         if self._waves > 1 and self._denominator < Fraction(1, 2):
             rule = f"it must leave at least 0.5 of D/2 = {float(self._half):g}"
-            raise ParameterError("freq_shift", f"{self.freq_shift:g}", rule)
+            raise ParameterError("freq_shift", shown(self.freq_shift), rule)
         largest = float((self._waves - 1) / self._denominator) if self._waves > 1 else 0.0
         frequencies.check_base(self.base, largest, self.scale)
 

@@ -55,7 +55,21 @@ class Source(ABC):
         """Let go of the file; reading ends here."""
 
 
-class FileSource(Source):
+class _OpenSource(Source):
+    """A source behind a descriptor."""
+
+    _descriptor = -1
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class FileSource(_OpenSource):
     """A regular file."""
 
     def __init__(self, path: str, descriptor: int, size: int) -> None:
@@ -75,16 +89,8 @@ class FileSource(Source):
             raise failure(self.path, error) from None
         return done
 
-    def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
 
-    def __del__(self) -> None:
-        self.close()
-
-
-class PipeSource(Source):
+class PipeSource(_OpenSource):
     """A pipe or a terminal: read as far as was ever asked for, and no further."""
 
     size = None
@@ -111,14 +117,6 @@ class PipeSource(Source):
         with memoryview(self._kept) as kept:
             out[:there] = kept[offset : offset + there]
         return there
-
-    def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
-
-    def __del__(self) -> None:
-        self.close()
 
 
 class KeptSource(Source):

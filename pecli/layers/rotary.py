@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pecli.engine.parameters import Flag, Whole
-from pecli.engine.rope import LAST_POSITION, Rope
+from pecli.engine.positions import LAST_POSITION
+from pecli.engine.rope import Rope
 from pecli.errors import KindError, ParameterError
 from pecli.layers.inputs import arithmetic, floating, gradient, shape_error
 from pecli.layers.rows import Positions, Turns

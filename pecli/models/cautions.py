@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from pecli.engine.rope_scaling import magnitude, yarn_factor
+from pecli.engine import yarn
 from pecli.models.encoding import Encoding
 from pecli.models.heads import Head
 from pecli.models.values import Keys
@@ -27,7 +27,7 @@ def warn(where: str, encoding: Encoding, head: Head, warnings: list[str]) -> Non
         warnings.append("frequencies are kept in the order rows, columns, time; a table by position has them in turn")
     if given["scaling"] == "yarn" and given.get("mscale_all_dim") and head.latent:
         rope = encoding.rope(1)
-        g = magnitude(yarn_factor(rope), Fraction(given["mscale_all_dim"]))(64) / 2**64
+        g = yarn.magnitude(yarn.factor(rope), Fraction(given["mscale_all_dim"]))(64) / 2**64
         warnings.append(
             f"the softmax scale is multiplied by {g * g:.7g} (= {g:.7g}²) outside the table, for mscale_all_dim; "
             f"cos and sin are multiplied by {rope.attention_factor_value():.7g}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,14 +35,14 @@ def grid(columns: Sequence[tuple[str, Literal["left", "right"]]]) -> Table:
     return table
 
 
-def printable(text: str) -> str:
-    """A text from a file with everything escaped that a terminal would act on, and what standard output cannot show.
+def printable(text: str, stream: TextIO | None = None) -> str:
+    """A text with everything escaped that a terminal would act on, or that a stream (standard output) cannot show.
 
     >>> printable("a\x1b[2J")
     'a\\\\x1b[2J'
     """
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    encoding = getattr(stream or sys.stdout, "encoding", None) or "utf-8"
     return shown.encode(encoding, "backslashreplace").decode(encoding)
 
 

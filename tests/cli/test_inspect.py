@@ -90,3 +90,12 @@ def test_complex_numbers_and_nan_have_no_order(pecli_cli, tmp_path) -> None:
         assert outcome.code == 0
         assert outcome.err == ""
         assert outcome.json["tensors"][0]["max"] is None
+
+
+def test_sums_beyond_float64_are_no_number(pecli_cli, tmp_path) -> None:
+    np.save(tmp_path / "t.npy", np.full((4, 4), 1.7e308))
+    outcome = pecli_cli("inspect", tmp_path / "t.npy", "--stats", "--json")
+    assert outcome.code == 0
+    assert outcome.err == ""
+    assert outcome.json["tensors"][0]["mean"] is None
+    assert outcome.json["tensors"][0]["max"] == 1.7e308

@@ -282,7 +282,7 @@ WRONG = [
     ({"seq_len": -1}, "seq_len", "-1", f"{WHOLE} 1 to 2^40"),
     ({"seq_len": 2**63}, "seq_len", "9223372036854775808", f"{WHOLE} 1 to 2^40"),
     ({"seq_len": 2**40, "offset": 1}, "offset", "1", "the last position must stay below 2^40"),
-    ({"offset": 2**40}, "offset", "1099511627776", "the last position must stay below 2^40"),
+    ({"offset": 2**40}, "offset", "1099511627776", f"{WHOLE} 0 to 2^40 − 1"),
     ({"offset": -1}, "offset", "-1", f"{WHOLE} 0 to 2^40"),
     ({"dim": 0}, "dim", "0", f"{WHOLE} 1 to 65,536"),
     ({"dim": -8}, "dim", "-8", f"{WHOLE} 1 to 65,536"),
