@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.main
 
-from pecli.cli import from_model, options
+from pecli.cli import options
 from pecli.cli.exits import Exit
 from pecli.engine.parameters import Choice, Flag, Parameter
 from pecli.engine.registry import scheme_named
@@ -51,7 +51,7 @@ def command(name: str) -> Any:
         scheme = _scheme(kind, values)
         return _act(scheme, values)
 
-    models = from_model.OPTIONS if name == "rope" else ()
+    models = _model_options(name)
     own = [_option(label, parameter, kind) for label, parameter in _all_parameters(kind).items()]
     shared = [
         _keyword(label, annotation, default)
@@ -72,6 +72,15 @@ def command(name: str) -> Any:
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command(name, help=kind.summary, epilog=options.examples(kind.examples))(run)
     return typer.main.get_command(app)
+
+
+def _model_options(name: str) -> tuple[tuple[str, Any, Any], ...]:
+    """Options that name a model, for the scheme that models configure."""
+    if name != "rope":
+        return ()
+    from pecli.cli import from_model
+
+    return from_model.OPTIONS
 
 
 def _all_parameters(kind: type[Scheme]) -> dict[str, Parameter]:
@@ -130,9 +139,12 @@ def _completer(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 def _scheme(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
     """The scheme that the options ask for; only what was given is passed on, so that a style can fill in the rest."""
-    modelled = from_model.scheme_of(values, _all_parameters(kind))
-    if modelled is not None:
-        return modelled
+    if "config" in values:
+        from pecli.cli import from_model
+
+        modelled = from_model.scheme_of(values, _all_parameters(kind))
+        if modelled is not None:
+            return modelled
     given: dict[str, Any] = {}
     for name, parameter in _all_parameters(kind).items():
         value = values[name]
