@@ -110,8 +110,8 @@ class Rope(Scheme):
         check_last(self.offset, self.seq_len)
         if self.factor is not None and self.factor < 1:
             raise ParameterError("factor", f"{self.factor:g}", "it must be at least 1: scalings make contexts longer")
-        if self.rotary_dim < 2 or self.rotary_dim % 2:
-            rule = f"it leaves {self.rotary_dim} of {self.dim} channels, and channels turn in pairs"
+        if self.exponent_dim < 2:
+            rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels turn in pairs"
             raise ParameterError("partial_rotary_factor", f"{self.partial_rotary_factor:g}", rule)
         frequencies.check_base(self.base, 1.0)
         rope_scaling.check(self)
@@ -164,11 +164,16 @@ class Rope(Scheme):
         return frozenset({"inv_freq", "axis"})
 
     @property
-    def rotary_dim(self) -> int:
-        """How many channels turn; with proportional scaling all do, some of them by no angle."""
+    def exponent_dim(self) -> int:
+        """d in the formulas: the channels that turn. A partial factor may leave an odd number of them."""
         if self.partial_rotary_factor is None or self.scaling == "proportional":
             return self.dim
         return int(self.dim * self.partial_rotary_factor)
+
+    @property
+    def rotary_dim(self) -> int:
+        """How many channels turn, in whole pairs; with proportional scaling all do, some of them by no angle."""
+        return self.exponent_dim + self.exponent_dim % 2
 
     @property
     def read_at(self) -> int:

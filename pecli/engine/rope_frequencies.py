@@ -18,7 +18,7 @@ Amplitude = Callable[[int], int]
 
 def plain(rope: Rope) -> Frequencies:
     """b^(−2i/d), untouched."""
-    return frequencies.geometric(rope.base, Fraction(rope.rotary_dim, 2), rope.rotary_dim // 2)
+    return frequencies.geometric(rope.base, Fraction(rope.exponent_dim, 2), rope.rotary_dim // 2)
 
 
 def changed(before: Frequencies, change: Callable[[Sequence[int], int], Sequence[int]]) -> Frequencies:

@@ -38,14 +38,14 @@ def _linear(rope: Rope) -> Frequencies:
 
 def _stretched(rope: Rope, by: Fraction) -> Frequencies:
     """Base b · by^(d/(d−2)), which leaves the highest frequency alone and divides the lowest by `by`."""
-    power = Fraction(rope.rotary_dim, rope.rotary_dim - 2)
+    power = Fraction(rope.exponent_dim, rope.exponent_dim - 2)
 
     def log_base(bits: int) -> int:
         stretch = fixed.log(by, bits + 8) * power.numerator // power.denominator
         return fixed.round_shift(fixed.log(Fraction(rope.base), bits + 8) + stretch, 8)
 
     return frequencies.geometric(
-        rope.base * float(by) ** float(power), Fraction(rope.rotary_dim, 2), rope.rotary_dim // 2, log_base=log_base
+        rope.base * float(by) ** float(power), Fraction(rope.exponent_dim, 2), rope.rotary_dim // 2, log_base=log_base
     )
 
 
@@ -61,8 +61,8 @@ def _dynamic(rope: Rope) -> Frequencies:
 
 
 def _check_pairs(rope: Rope) -> None:
-    if rope.rotary_dim < 4:
-        raise ParameterError("dim", rope.dim, f"{rope.scaling} scaling divides by d − 2, so d must be at least 4")
+    if rope.exponent_dim < 3:
+        raise ParameterError("dim", rope.dim, f"{rope.scaling} scaling divides by d − 2, so d must be at least 3")
 
 
 def _longrope(rope: Rope) -> Frequencies:

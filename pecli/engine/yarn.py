@@ -22,13 +22,13 @@ def limits(rope: Rope, bits: int) -> tuple[int, int]:
     circle = fixed.log(Fraction(2 * fixed.pi(bits), 1 << bits), bits)
 
     def index(rotations: Fraction) -> int:
-        return (rope.rotary_dim * (fixed.log(length / rotations, bits) - circle) << bits) // (2 * log_base)
+        return (rope.exponent_dim * (fixed.log(length / rotations, bits) - circle) << bits) // (2 * log_base)
 
     low, high = index(Fraction(rope.beta_fast or 32.0)), index(Fraction(rope.beta_slow or 1.0))
     one = 1 << bits
     if rope.truncate is not False:
         low, high = low // one * one, -(-high // one) * one
-    low, high = max(low, 0), min(high, (rope.rotary_dim - 1) * one)
+    low, high = max(low, 0), min(high, (rope.exponent_dim - 1) * one)
     return low, high + (fixed.fixed(Fraction(1, 1000), bits) if low == high else 0)
 
 

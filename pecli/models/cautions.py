@@ -24,7 +24,7 @@ def warn(where: str, encoding: Encoding, head: Head, warnings: list[str]) -> Non
     if section is not None and sum(section) * 2 != encoding.rotary_dim:
         warnings.append(f"{where}mrope_section adds up to {sum(section)}, not to half of {encoding.rotary_dim}")
     if "order" in encoding.extra:
-        warnings.append("frequencies are kept in the order rows, columns, time; a table by position has them in turn")
+        warnings.append("frequencies are kept axis by axis: rows, columns, the rest; a table has them in turn")
     if given["scaling"] == "yarn" and given.get("mscale_all_dim") and head.latent:
         rope = encoding.rope(1)
         g = yarn.magnitude(yarn.factor(rope), Fraction(given["mscale_all_dim"]))(64) / 2**64

@@ -39,6 +39,12 @@ class Family:
     wide_partial: bool = False
     """A partial factor above 1 is meant: the frequencies span several heads."""
     order: str | None = None
+    """How the model keeps its frequencies: `axes` for rows, then columns; `ernie` for those and then time."""
+    scales_full_layers: bool = False
+    """Settings without layer types scale the full layers; the sliding ones keep the base as it is."""
+    ignores_rotary_dim: bool = False
+    beside_text: str = ""
+    """What turns by the keys at the top, beside a language model in `text_config`."""
     note: str | None = None
     """A warning about what the keys do not say."""
 
@@ -50,32 +56,48 @@ def _f(**values: object) -> Family:
 _AXIAL = _f(axes=2)
 _GEMMA = _f(head_dim=256)
 _NOPE_FULL = "full attention layers of this family turn nothing; only the sliding ones do"
+_ROTARY_DIM = "rotary_dim is not used by this family, only partial_rotary_factor is"
+_TIME = "the keys at the top turn features of sound by window and by second, not by position"
 
 FAMILIES: dict[str, Family] = {
     "apertus": _f(theta=1.2e7),
     "axk1": _f(layout=DEEPSEEK),
+    "axk2": _f(layout=DEEPSEEK),
+    "bailing_hybrid": _f(theta=6e6, layout=DEEPSEEK),
     "bamba": _f(partial=0.5),
+    "bitnet": _f(theta=5e5),
     **dict.fromkeys(
-        ("blt", "blt_local_encoder", "blt_local_decoder", "blt_global_transformer", "blt_patcher"),
+        ("blt", "blt_local_encoder", "blt_local_decoder", "blt_global_transformer"),
         _f(theta=5e5, layout=INTERLEAVED),
     ),
+    "blt_patcher": _f(layout=INTERLEAVED),
     "chatglm": _f(partial=0.5, layout=INTERLEAVED),
     "codegen": _f(layout=INTERLEAVED),
     "cohere": _f(theta=5e5, layout=INTERLEAVED),
     "cohere2": _f(layout=INTERLEAVED, note=_NOPE_FULL),
+    "cosmos3_edge": _f(theta=1e8),
     "csm": _f(theta=5e5),
+    "csm_depth_decoder_model": _f(theta=5e5),
+    "cwm": _f(theta=1e6),
     "dbrx": _f(theta=1e4),
     "deepseek_v2": _f(layout=INTERLEAVED),
     "deepseek_v3": _f(layout=DEEPSEEK),
     "deepseek_v32": _f(layout=DEEPSEEK),
-    "deepseek_v4": _f(layout=INTERLEAVED, note="this family turns the last channels of a head, not the first"),
+    "deepseek_v4": _f(
+        partial=0.125, layout=INTERLEAVED, note="this family turns the last channels of a head, not the first"
+    ),
     "dinov3_vit": _f(theta=100.0, axes=2),
-    "efficientloftr": _f(wide_partial=True, layout=INTERLEAVED),
+    "edgetam_video": _f(axes=2, layout=INTERLEAVED),
+    "efficientloftr": _f(partial=4.0, wide_partial=True, layout=INTERLEAVED),
+    "emu3": _f(theta=1e6),
     "eomt_dinov3": _f(theta=100.0, axes=2),
     "ernie4_5": _f(theta=5e5, layout=INTERLEAVED),
+    "ernie4_5_moe": _f(theta=5e5, layout=INTERLEAVED),
     "ernie4_5_vl_moe": _f(theta=5e5, layout=INTERLEAVED, order="ernie"),
-    "exaone4": _f(theta=1e6, note="with a sliding window, " + _NOPE_FULL),
-    "fuyu": _f(partial=0.5),
+    "evolla": _f(theta=5e5),
+    "exaone4": _f(note="with a sliding window, " + _NOPE_FULL),
+    "flex_olmo": _f(theta=5e5),
+    "fuyu": _f(partial=0.5, theta=25000.0),
     "gemma": _GEMMA,
     "gemma2": _GEMMA,
     "gemma3": _f(theta=1e6, local_theta=1e4, head_dim=256, heads=8),
@@ -85,7 +107,7 @@ FAMILIES: dict[str, Family] = {
     "glm4": _f(partial=0.5, layout=INTERLEAVED),
     "glm4_moe": _f(partial=0.5),
     "glm4_moe_lite": _f(layout=DEEPSEEK),
-    "glm4v": _f(partial=0.5, layout=INTERLEAVED),
+    "glm4v": _f(layout=INTERLEAVED),
     "glm4v_moe": _f(partial=0.5),
     "glm_moe_dsa": _f(layout=DEEPSEEK),
     "glm_ocr": _f(layout=INTERLEAVED),
@@ -93,31 +115,49 @@ FAMILIES: dict[str, Family] = {
     "gpt_neox_japanese": _f(partial=1.0),
     "gpt_oss": _f(theta=150000.0),
     "gptj": _f(layout=INTERLEAVED),
+    "glmasr_encoder": _f(partial=0.5),
     "granitemoehybrid": _f(note="this family turns nothing unless position_embedding_type is rope"),
+    "gte": _f(theta=160000.0),
     "helium": _f(theta=1e5, layout=INTERLEAVED),
+    "higgs_audio_v2": _f(theta=5e5),
+    "hy_v3": _f(theta=11158840.0),
+    "jina_embeddings_v3": _f(theta=2e4),
     "kimi_k2": _f(layout=DEEPSEEK),
     "lfm2": _f(theta=1e6),
+    "lfm2_moe": _f(theta=1e6),
     "llama": _f(hidden=4096, heads=32),
     "llama4": _f(theta=5e5, layout=INTERLEAVED),
     "llama4_vision_model": _f(layout=INTERLEAVED, axes=2),
     "longcat_flash": _f(theta=1e7, layout=DEEPSEEK),
+    "minimax": _f(theta=1e6),
+    "minimax_m2": _f(theta=5e6),
+    "minimax_m3": _f(theta=5e6, ignores_rotary_dim=True, note=_ROTARY_DIM),
     "minimax_m3_vl_vision": _f(axes=3),
+    "ministral3": _f(theta=1e6),
     "mistral": _f(hidden=4096, heads=32),
     "mistral4": _f(layout=DEEPSEEK),
+    "mistral_large4": _f(layout=DEEPSEEK),
     "mixtral": _f(theta=1e6, hidden=4096, heads=32),
     "mllama": _f(theta=5e5, hidden=4096, heads=32),
     "modernbert": _f(theta=160000.0, local_theta=1e4),
     "modernbert_decoder": _f(theta=160000.0, local_theta=1e4),
     "moonshine": _f(partial=0.9, layout=INTERLEAVED),
     "moonshine_streaming": _f(partial=0.8, layout=INTERLEAVED),
+    "muse_glimmer_assistant": _f(theta=5e5),
+    "muse_spark": _f(theta=5e5),
+    "musicflamingo": _f(theta=1200.0, partial=0.2, layout=INTERLEAVED, beside_text="audio", note=_TIME),
     "nemotron": _f(partial=0.5),
     "nomic_bert": _f(theta=1000.0),
+    "olmo3": _f(theta=5e5, scales_full_layers=True),
+    "openai_privacy_filter": _f(theta=150000.0, layout=INTERLEAVED),
+    "paddleocr_vl": _f(theta=5e5),
+    **dict.fromkeys(("pe_audio_encoder", "pe_video_encoder", "pe_audio_video_encoder"), _f(theta=2e4)),
     "persimmon": _f(partial=0.5),
     "phi": _f(partial=0.5),
     "phi3": _f(yarn_is_longrope=True),
     "phi4_multimodal": _f(yarn_is_longrope=True),
     "phimoe": _f(theta=1e6, yarn_is_longrope=True),
-    "pixtral": _f(axes=2, whole_axes=True),
+    "pixtral": _f(axes=2, whole_axes=True, order="axes"),
     "qwen2_vl": _f(theta=1e6),
     "qwen2_5_vl": _f(theta=1e6),
     "qwen2_5_omni": _f(theta=1e6),
@@ -127,23 +167,32 @@ FAMILIES: dict[str, Family] = {
     "qwen3_omni_moe": _f(theta=1e6),
     "recurrent_gemma": _f(partial=0.5),
     "roformer": _f(layout=INTERLEAVED),
+    "sam2_video": _f(axes=2, layout=INTERLEAVED),
+    "sam3_tracker_video": _f(axes=2, layout=INTERLEAVED),
+    "sam3_vit_model": _f(axes=2, layout=INTERLEAVED),
+    "sapiens2": _f(theta=100.0, axes=2),
     "smollm3": _f(theta=2e6),
     "solar_open": _f(theta=1e6),
     "stablelm": _f(partial=0.25),
+    "t5gemma2": _f(theta=1e6, local_theta=1e4, head_dim=256),
+    "t5gemma2_decoder": _f(theta=1e6, local_theta=1e4, head_dim=256),
     "vjepa2": _f(axes=3),
     "zamba2": _f(note="this family turns nothing unless use_mem_rope is true"),
     **dict.fromkeys(
         (
+            "cohere_compass_vision",
             "deepseek_ocr_vision",
             "ernie4_5_vl_moe_vision",
+            "exaone4_5_vision",
             "glm4v_vision",
             "glm4v_moe_vision",
             "glm5_next_vision",
-            "glm_image_vision",
             "glm_ocr_vision",
             "kimi_k25_vision",
             "mlcd_vision_model",
             "mlcd",
+            "muse_glimmer_vision",
+            "muse_spark_vision",
             "paddleocr_vl_vision",
             "qwen2_vl_vision",
             "qwen2_5_vl_vision",
@@ -155,6 +204,7 @@ FAMILIES: dict[str, Family] = {
             "qwen3_omni_moe_vision_encoder",
             "qwen3_vl_vision",
             "qwen3_vl_moe_vision",
+            "qwen4_exp_vision",
             "step3p5_vision",
             "video_llama_3_vision",
         ),
@@ -163,16 +213,27 @@ FAMILIES: dict[str, Family] = {
 }
 
 _ORDINARY = """
-    afmoe arcee aria baichuan beam bitnet chameleon colqwen2 cwm deepseek_vl dia diffllama doge dots1 emu3
-    ernie4_5_moe esm eurobert evolla exaone exaone_moe falcon falcon_h1 flex_olmo flint fuyu_text gemma4 gemma4_text
-    glm4_moe_text glmasr granite granite_swa granitemoe granitemoe_swa granitemoeshared hunyuan_v1_dense
-    hunyuan_v1_moe idefics idefics2 idefics3 internlm internlm2 internlm3 jais2 jetmoe jina_embeddings_v3 kosmos2_5
-    kyutai_speech_to_text laguna lfm2_moe lfm2_vl llava llava_next mimi mimo_v2 mimo_v2_flash minicpm minicpm3 minimax
-    minimax_m2 ministral ministral3 mistral3 moshi muse_glimmer muse_glimmer_text nanochat olmo olmo2 olmo3 olmoe orion
-    ovis2 paligemma phi4 pocket_tts qwen qwen2 qwen2_audio qwen2_moe qwen3 qwen3_moe seed_oss smolvlm starcoder2
-    t5_gemma_module t5gemma t5gemma2 timesfm2_5 vaultgemma voxtral xverse yi youtu zaya
+    afmoe arcee aria baichuan beam chameleon colqwen2 deepseek_ocr2 deepseek_ocr2_encoder deepseek_vl dia dia_decoder
+    dia_encoder diffllama diffusion_gemma doge dots1 embedding_gemma2 esm esmc eurobert exaone exaone_moe falcon
+    falcon_h1 flint fuyu_text gemma4 gemma4_unified glm4_moe_text glm_image glmasr gradium_phonon_tts granite
+    granite4_vision granite_swa granitemoe granitemoe_swa granitemoeshared hrm_text hunyuan_v1_dense hunyuan_v1_moe
+    hunyuan_vl hy_v4 hyperclovax idefics idefics2 idefics3 internlm internlm2 internlm3 jais2 jetmoe kolibri1
+    kosmos2_5 kyutai_speech_to_text laguna lasr_encoder lfm2_vl llava llava_next mellum mimi mimi_decoder mimi_encoder
+    mimo_v2 mimo_v2_flash minicpm minicpm3 ministral mistral3 molmo2 moshi muse_glimmer muse_glimmer_text nanochat
+    nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_word_timestamp nemotron3_diarization_audio neomme neucodec
+    olmo olmo2 olmo_hybrid olmoe orion ovis2 paligemma phi4 pocket_tts pocket_tts_audio_tokenizer
+    pocket_tts_audio_tokenizer_decoder pocket_tts_audio_tokenizer_encoder qwen qwen2 qwen2_5_omni_dit qwen2_audio
+    qwen2_moe qwen3 qwen3_moe qwen3_omni_moe_talker_code_predictor qwen4_exp seed_oss smolvlm starcoder2 step3p5
+    t5_gemma_module t5gemma timesfm2_5 ultrabert unlimited_ocr vaultgemma voxtral voxtral_realtime
+    voxtral_realtime_encoder xcodec2 xverse yi youtu zaya
 """
 ORDINARY = frozenset(_ORDINARY.split())
+_WITHOUT = """
+    apertus beam cwm diffusion_gemma embedding_gemma2 gemma4 gemma4_unified gpt_oss higgs_audio_v2 laguna mellum
+    mimo_v2_flash ministral3 mistral4 mistral_large4 neomme openai_privacy_filter ultrabert zaya
+"""
+WITHOUT_SETTINGS = frozenset(_WITHOUT.split())
+"""Families whose classes scale, or tell layer types apart, where a configuration has no settings at all."""
 
 
 def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:

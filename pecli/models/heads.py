@@ -10,7 +10,8 @@ from pecli.models.families import Family
 from pecli.models.values import Keys, Value, default
 
 SIZES = ("head_dim", "attention_head_dim", "kv_channels", "attn_head_dim", "d_head", "head_size")
-WIDTHS = ("hidden_size", "n_embd", "d_model", "dim", "hidden_dim", "encoder_embed_dim", "model_dim")
+_MEMORY = "memory_attention_hidden_size"
+WIDTHS = ("hidden_size", "n_embd", "d_model", "dim", "hidden_dim", "encoder_embed_dim", "model_dim", _MEMORY)
 HEADS = (
     "num_attention_heads",
     "n_head",
@@ -20,6 +21,7 @@ HEADS = (
     "decoder_attention_heads",
     "encoder_num_attention_heads",
     "encoder_attention_heads",
+    "memory_attention_num_attention_heads",
 )
 
 
@@ -54,6 +56,14 @@ def head_size(keys: Keys, family: Family, layer: str = "", *, several: bool = Fa
     if width is None or heads is None:
         missing = "head_dim" if width is None else "number of attention heads"
         raise FileError(keys.path, f"{keys.prefix or 'it'} has no {missing}".replace(". ", " "), "it is needed")
+    return _quotient(keys, width, heads)
+
+
+def _quotient(keys: Keys, width: Value, heads: Value) -> Value:
+    """The width shared among heads; that of a memory attention is divided before."""
+    rate = keys.whole("memory_attention_downsample_rate") if width.source.endswith(_MEMORY) else None
+    if rate is not None and rate.value > 1:
+        width = Value(width.value // rate.value, f"{width.source} // {rate.source}")
     size = width.value // heads.value
     source = f"{width.source} // {heads.source}"
     if size < 1:
@@ -87,7 +97,7 @@ def head_of(
         return Head(size, _axis(size, axes, family))
     given = own.number("partial_rotary_factor") or keys.number(*partials)
     direct = keys.whole("rotary_dim", low=0)
-    if direct is not None and direct.value and "partial_rotary_factor" not in own:
+    if direct is not None and direct.value and "partial_rotary_factor" not in own and not family.ignores_rotary_dim:
         return Head(size, direct)
     partial = given or default(family.partial, f"family default ({family.name})")
     if partial is None or partial.value == 1:

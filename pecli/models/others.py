@@ -61,15 +61,22 @@ class Patches:
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         dim = _needed(keys, width_of(keys), "width (hidden_size)")
-        (height, width), image = self._pair(keys, "image_size")
-        (tall, wide), patch = self._pair(keys, "patch_size")
-        rows = (height // tall) * (width // wide) + self.more
-        text = f"({image} // {patch})²" + (f" + {self.more}" if self.more else "")
-        found = {"max_len": Value(rows, text), "dim": dim}
+        patches = self._patches(keys)
+        text = patches.source + (f" + {self.more}" if self.more else "")
+        found = {"max_len": Value(patches.value + self.more, text), "dim": dim}
         std = keys.number("initializer_range")
         if std is not None:
             found["std"] = std
         return [_made("", "learned", found)]
+
+    def _patches(self, keys: Keys) -> Value:
+        """How many patches; counted outright where images have sizes of their own."""
+        counted = keys.whole("num_patches")
+        if counted is not None and "image_size" not in keys:
+            return counted
+        (height, width), image = self._pair(keys, "image_size")
+        (tall, wide), patch = self._pair(keys, "patch_size")
+        return Value((height // tall) * (width // wide), f"({image} // {patch})²")
 
     @staticmethod
     def _pair(keys: Keys, name: str) -> tuple[tuple[int, int], str]:
@@ -183,7 +190,7 @@ _NAMES: dict[Kind, str] = {
 FAMILIES: dict[str, Kind] = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 NOTHING = Nothing()
 _STILL = """
-    jamba mamba mamba2 falcon_mamba rwkv xlstm nemotron_h zamba vits resnet convnext convnextv2 regnet bit
+    jamba kimi_linear mamba mamba2 falcon_mamba rwkv xlstm nemotron_h zamba vits resnet convnext convnextv2 regnet bit
     mobilenet_v1 mobilenet_v2 efficientnet poolformer timm_backbone encodec dac
 """
 STILL = frozenset(_STILL.split())
@@ -205,7 +212,8 @@ def kind_of(keys: Keys, model_type: str | None) -> Kind | None:
         return _mpt(keys, within)
     if (flag is not None and flag.value) or word == "alibi":
         return Biased("key" if name == "falcon" else "symmetric")
-    if word in ("nope", "none", "relative"):
+    nope = keys.flag("mla_use_nope")
+    if word in ("nope", "none", "relative") or (nope is not None and nope.value):
         return NOTHING
     if name in FAMILIES:
         return FAMILIES[name]
@@ -214,6 +222,12 @@ def kind_of(keys: Keys, model_type: str | None) -> Kind | None:
     if word in ("absolute", "learned", "learned_absolute") and keys.any(*ROWS):
         return Learned()
     return None
+
+
+def says_relative(keys: Keys) -> bool:
+    """Whether it asks for relative positions outright, whatever bases stand beside."""
+    said = keys.word("position_embedding_type", "position_embeddings_type")
+    return said is not None and said.value.lower().startswith("relative")
 
 
 def _mpt(keys: Keys, within: Keys | None) -> Kind | None:
@@ -226,10 +240,11 @@ def _mpt(keys: Keys, within: Keys | None) -> Kind | None:
     return Biased("key-last")
 
 
-def reason(model_type: str | None) -> str:
-    """Why nothing was found, as far as the family tells."""
+def reason(keys: Keys, model_type: str | None) -> str:
+    """Why nothing was found, as far as the family and the keys tell."""
     name = (model_type or "").lower().replace("-", "_")
-    if name in RELATIVE:
+    if name in RELATIVE or says_relative(keys):
+        name = name or "it"
         return f"{name} has relative positions of its own kind, which are none of rope, alibi, learned or sinusoidal"
     return "no positional encoding was found: no key names one"
 

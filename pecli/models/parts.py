@@ -9,7 +9,8 @@ from pecli.models import others
 from pecli.models.encoding import Encoding
 from pecli.models.families import Family, family_of
 from pecli.models.heads import HEADS, SIZES, WIDTHS
-from pecli.models.rope import EVIDENCE, rope_encodings
+from pecli.models.layer_types import EVIDENCE, THETAS
+from pecli.models.rope import rope_encodings
 from pecli.models.values import Keys
 
 TEXTS = ("text_config", "llm_config", "language_config", "language_model_config", "text_model_config", "lm_config")
@@ -35,7 +36,7 @@ def read_parts(keys: Keys, warnings: list[str]) -> list[Encoding]:
     top = Part(keys, "", name.value if name else None, True, _is_vision("", name.value if name else None))
     found = _read(top, warnings, DEEPEST)
     if not found:
-        warnings.append(others.reason(top.model_type))
+        warnings.append(others.reason(keys, top.model_type))
     return found
 
 
@@ -44,20 +45,29 @@ def _read(part: Part, warnings: list[str], depth: int) -> list[Encoding]:
     texts = [each for each in inner if each.is_text]
     read = [*texts[:1], *(each for each in inner if not each.is_text)]
     found: list[Encoding] = []
-    if not texts and not _only_holds(part, inner):
+    beside = _beside_text(part) if texts else ""
+    if beside:
+        found += [replace(encoding, part=beside) for encoding in _own(part, warnings)]
+    elif not texts and not _only_holds(part, inner):
         found += _own(part, warnings)
     for each in read:
         notes: list[str] = []
-        label = "" if each.is_text else each.label
+        label = "" if each.is_text and not beside else each.label
         inside = _read(each, notes, depth - 1)
         for encoding in inside:
             name = ".".join(word for word in (label, encoding.layer_type) if word)
-            inner_part = ".".join(word for word in (label, encoding.part) if word)
+            inner_part = encoding.part if each.is_text else ".".join(word for word in (label, encoding.part) if word)
             found.append(replace(encoding, layer_type=name, part=inner_part))
         if not inside and each.keys.any(*HEADS):
-            notes.append(others.reason(each.model_type))
+            notes.append(others.reason(each.keys, each.model_type))
         warnings.extend(f"{each.label}: {note}" for note in notes)
     return found
+
+
+def _beside_text(part: Part) -> str:
+    """What of a model turns by the keys at the top while a language model stands in a part; empty for most."""
+    family = family_of(part.model_type)
+    return family.beside_text if family else ""
 
 
 def _only_holds(part: Part, inner: list[Part]) -> bool:
@@ -94,7 +104,9 @@ def _inherited(parent: str | None, label: str, is_text: bool, vision: bool) -> s
 
 
 def _is_vision(label: str, model_type: str | None) -> bool:
-    return any(word in label or word in (model_type or "") for word in ("vision", "visual"))
+    """Whether names say that it reads images; `granite4_vision_text` is the language model of one that does."""
+    name = "" if (model_type or "").endswith(("_text", "_text_model")) else model_type or ""
+    return any(word in label or word in name for word in ("vision", "visual"))
 
 
 def _own(part: Part, warnings: list[str]) -> list[Encoding]:
@@ -102,7 +114,10 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
     keys = part.keys
     kind = others.kind_of(keys, part.model_type)
     family = family_of(part.model_type, vision=part.vision)
-    turns = keys.any(*EVIDENCE) or _says_rotary(keys)
+    turns = (keys.any(*EVIDENCE) or _says_rotary(keys)) and not others.says_relative(keys)
+    if keys.data.get("qk_rope_head_dim") == 0 and not keys.any("rope_parameters", "rope_scaling", *THETAS):
+        warnings.append(f"{keys.prefix}qk_rope_head_dim is 0: nothing turns")
+        return []
     if isinstance(kind, others.Biased) or (kind is not None and not turns) or kind is others.NOTHING:
         _warn_of_unknown(part, family is not None or others.is_known(part.model_type), warnings)
         return kind.encodings(keys)

@@ -7,8 +7,6 @@ the names that it goes by, then among what the family implies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pecli.engine.rope_scaling import SCALINGS
@@ -17,6 +15,7 @@ from pecli.models.cautions import warn, warn_of_still_layers
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, INTERLEAVED, Family
 from pecli.models.heads import Head, head_of
+from pecli.models.layer_types import PARTIALS, THETAS, Layer, layers_of
 from pecli.models.values import Keys, Value, default
 
 KINDS = {
@@ -37,84 +36,18 @@ KINDS = {
 }
 """The names of rope types in configurations, and pecli's names for them."""
 
-THETAS = ("rope_theta", "rotary_emb_base", "global_rope_theta", "rotary_embedding_base", "rope_base", "rope_freq_base")
-LOCAL_THETAS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
-PARTIALS = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction", "rope_percent", "rotary_percent")
-EVIDENCE = (
-    *THETAS,
-    *LOCAL_THETAS,
-    *PARTIALS,
-    "rope_parameters",
-    "rope_scaling",
-    "rope_ratio",
-    "rotary_dim",
-    "qk_rope_head_dim",
-)
-"""Keys that only models with rotary encodings have."""
-
 LENGTHS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "max_sequence_length", "n_ctx")
 ORIGINAL = "original_max_position_embeddings"
-MROPE = ("mrope_section", "xdrope_section")
-SETTINGS = {"rope_type", "type", "rope_theta", "factor", "alpha", *PARTIALS, *MROPE, "mrope_interleaved"} | {
-    name for scaling in SCALINGS.values() for name in (*scaling.needs, *scaling.takes)
-}
-"""What settings may hold beside layer types."""
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A layer type with its own settings, and its base where that stands elsewhere."""
-
-    name: str
-    own: Keys
-    theta: Value | None = None
 
 
 def rope_encodings(keys: Keys, family: Family, warnings: list[str], *, vision: bool = False) -> list[Encoding]:
     """All rotary encodings that the keys and the family ask for."""
-    layers = _layers(keys, family, warnings)
+    layers = layers_of(keys, family, warnings)
     warn_of_still_layers(keys, warnings)
     if family.note:
         warnings.append(family.note)
     several = len(layers) > 1
     return [_encoding(keys, layer, family, warnings, vision=vision, several=several) for layer in layers]
-
-
-def _settings(keys: Keys, warnings: list[str]) -> Keys:
-    """The settings: `rope_scaling` where it stands, else `rope_parameters`."""
-    old, new = keys.section("rope_scaling"), keys.section("rope_parameters")
-    if old is not None and new is not None and dict(old.data) != dict(new.data):
-        warnings.append("rope_scaling and rope_parameters both stand and differ; rope_scaling wins")
-    return old or new or Keys({}, keys.path, keys.prefix)
-
-
-def _layers(keys: Keys, family: Family, warnings: list[str]) -> list[Layer]:
-    settings = _settings(keys, warnings)
-    types = set(keys.words("layer_types"))
-    nested = [
-        name
-        for name, value in settings.data.items()
-        if isinstance(value, Mapping) or (value is None and name not in SETTINGS and (name in types or "_att" in name))
-    ]
-    for name in types & settings.data.keys():
-        if settings.data[name] is not None and name not in nested:
-            raise settings.wrong(name, "it must be an object or null")
-    if nested:
-        still = [name for name in nested if not settings.data[name]]
-        if still:
-            warnings.append(f"layers of type {', '.join(still)} have no positional encoding: their settings are null")
-        shared = {name: value for name, value in settings.data.items() if name in SETTINGS}
-        found = []
-        for name in nested:
-            if settings.data[name]:
-                section = settings.section(name)
-                assert section is not None
-                found.append(Layer(name, Keys({**shared, **section.data}, keys.path, section.prefix)))
-        return found
-    local = keys.number(*LOCAL_THETAS) or default(family.local_theta, f"family default ({family.name})")
-    if local is None:
-        return [Layer("", settings)]
-    return [Layer("full_attention", settings), Layer("sliding_attention", Keys({}, keys.path, keys.prefix), local)]
 
 
 def _encoding(
@@ -223,10 +156,12 @@ def _original(keys: Keys, own: Keys, layer: Layer, family: Family, warnings: lis
         winner = inner if layer.name else outer
         warnings.append(f"{outer.source} is {outer.value} and {inner.source} is {inner.value}; {winner.source} wins")
     found = (inner or outer) if layer.name else (outer or inner)
-    if found is None and family.yarn_is_longrope:
-        length = keys.whole(*LENGTHS)
-        found = length and Value(length.value, f"{length.source}, for want of {ORIGINAL}")
-    return found
+    length = keys.whole(*LENGTHS)
+    if found is not None or length is None:
+        return found
+    if not family.yarn_is_longrope:  # which is documented to leave it out
+        warnings.append(f"{own.prefix}{ORIGINAL} is missing: {length.source} stands in for it, as in transformers")
+    return Value(length.value, f"{length.source}, for want of {ORIGINAL}")
 
 
 def _extra(own: Keys, head: Head, axes: int, family: Family, scaling: str) -> dict[str, Any]:
@@ -243,14 +178,14 @@ def _extra(own: Keys, head: Head, axes: int, family: Family, scaling: str) -> di
     short, long = own.number("short_mscale"), own.number("long_mscale")
     if scaling == "longrope" and short and long and "attention_factor" not in own:
         extra["mscales"] = [short.value, long.value]
-    if family.order == "ernie":
-        extra["order"] = _ernie_order(extra.get("mrope_section", [22, 22, 20]), head.dim.value // 2)
+    if family.order:
+        extra["order"] = _order(family.order, extra.get("mrope_section", [22, 22, 20]), head.dim.value // 2)
     return extra
 
 
-def _ernie_order(section: list[int], count: int) -> list[int]:
-    """Ernie 4.5 VL keeps even frequencies for rows, then odd ones for columns, then those of time."""
-    moving = count - int(section[-1]) if 0 <= section[-1] <= count else count
+def _order(name: str, section: list[int], count: int) -> list[int]:
+    """Even frequencies for rows, then odd ones for columns; then those of time, which only Ernie 4.5 VL has."""
+    moving = count - int(section[-1]) if name == "ernie" and 0 <= section[-1] <= count else count
     return [*range(0, moving, 2), *range(1, moving, 2), *range(moving, count)]
 
 

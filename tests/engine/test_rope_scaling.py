@@ -250,3 +250,11 @@ def test_axes_that_do_not_fit_are_refused(options, ids, name) -> None:
     with pytest.raises(ParameterError) as caught:
         Rope(4, 32, **options).at(ids)
     assert caught.value.name == name
+
+
+def test_a_partial_factor_may_leave_an_odd_dim() -> None:
+    """GLM-4.5: 21 of 42 channels; transformers takes every other exponent below 21 and turns 22 channels."""
+    made = Rope(4, 42, partial_rotary_factor=0.5)
+    assert made.rotary_dim == 22
+    assert made.frequencies().floats() == [float(arb(10000) ** (arb(-2 * i) / 21)) for i in range(11)]
+    assert made.tables()["cos"].shape == (4, 11)

@@ -1,0 +1,125 @@
+"""Which layer types turn, and where the settings of each stand.
+
+Settings may be flat, for all layers, or hold an object by layer type. Flat ones still mean two tables where a model
+keeps another base beside them, or where its family scales only some of its layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pecli.engine.rope_scaling import SCALINGS
+from pecli.models.families import WITHOUT_SETTINGS, Family
+from pecli.models.values import Keys, Value, default
+
+THETAS = (
+    "rope_theta",
+    "rotary_emb_base",
+    "global_rope_theta",
+    "rotary_embedding_base",
+    "rope_base",
+    "rope_freq_base",
+    "memory_attention_rope_theta",
+)
+LOCAL_THETAS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
+PARTIALS = ("partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction", "rope_percent", "rotary_percent")
+EVIDENCE = (
+    *THETAS,
+    *LOCAL_THETAS,
+    *PARTIALS,
+    "rope_parameters",
+    "rope_scaling",
+    "rope_ratio",
+    "rotary_dim",
+    "qk_rope_head_dim",
+)
+"""Keys that only models with rotary encodings have."""
+
+MROPE = ("mrope_section", "xdrope_section")
+SETTINGS = {"rope_type", "type", "rope_theta", "factor", "alpha", *PARTIALS, *MROPE, "mrope_interleaved"} | {
+    name for scaling in SCALINGS.values() for name in (*scaling.needs, *scaling.takes)
+}
+"""What settings may hold beside layer types."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer type with its own settings, and its base where that stands elsewhere."""
+
+    name: str
+    own: Keys
+    theta: Value | None = None
+
+
+def layers_of(keys: Keys, family: Family, warnings: list[str]) -> list[Layer]:
+    """The layer types that turn; one without a name where all layers share their settings."""
+    settings = _settings(keys, warnings)
+    if not settings.data and family.name in WITHOUT_SETTINGS and not keys.any(*LOCAL_THETAS):
+        warnings.append(f"rope_parameters is missing: {family.name} has defaults of its own, not read here")
+    nested = _nested(keys, settings, warnings)
+    return _flat(keys, settings, family) if nested is None else nested
+
+
+def _settings(keys: Keys, warnings: list[str]) -> Keys:
+    """The settings: `rope_scaling` where it stands, else `rope_parameters`."""
+    old, new = keys.section("rope_scaling"), keys.section("rope_parameters")
+    if old is not None and new is not None and dict(old.data) != dict(new.data):
+        warnings.append("rope_scaling and rope_parameters both stand and differ; rope_scaling wins")
+    return old or new or Keys({}, keys.path, keys.prefix)
+
+
+def _nested(keys: Keys, settings: Keys, warnings: list[str]) -> list[Layer] | None:
+    """The layers of settings by layer type; None where the settings are flat."""
+    types = set(keys.words("layer_types"))
+    nested = [
+        name
+        for name, value in settings.data.items()
+        if isinstance(value, Mapping) or (value is None and name not in SETTINGS and (name in types or "_att" in name))
+    ]
+    for name in types & settings.data.keys():
+        if settings.data[name] is not None and name not in nested:
+            raise settings.wrong(name, "it must be an object or null")
+    if not nested:
+        return None
+    nested = _of_layers(nested, types, warnings)
+    still = [name for name in nested if not settings.data[name]]
+    if still:
+        warnings.append(f"layers of type {', '.join(still)} have no positional encoding: their settings are null")
+    shared = {name: value for name, value in settings.data.items() if name in SETTINGS}
+    found = []
+    for name in nested:
+        section = settings.section(name)
+        if section is not None:
+            found.append(Layer(name, Keys({**shared, **section.data}, keys.path, section.prefix)))
+    return found
+
+
+def _of_layers(nested: list[str], types: set[str], warnings: list[str]) -> list[str]:
+    """The names that a layer has; all of them where they are not names of layer types at all, as in DeepSeek-V4."""
+    used = [name for name in nested if name in types]
+    if not used or len(used) == len(nested):
+        return nested
+    unused = ", ".join(name for name in nested if name not in types)
+    warnings.append(f"settings of {unused} are not used: layer_types names no such layer")
+    return used
+
+
+def _flat(keys: Keys, settings: Keys, family: Family) -> list[Layer]:
+    """The layers of settings that name no layer types."""
+    bare = Keys({}, keys.path, keys.prefix)
+    local = keys.number(*LOCAL_THETAS) or default(family.local_theta, f"family default ({family.name})")
+    if local is not None or family.scales_full_layers:
+        return [Layer("full_attention", settings), Layer("sliding_attention", bare, local)]
+    compressed = keys.number("compress_rope_theta")
+    if compressed is not None:
+        return [Layer("main", bare), Layer("compress", _compressed(settings), compressed)]
+    return [Layer("", settings)]
+
+
+def _compressed(settings: Keys) -> Keys:
+    """Settings of compressed layers: their base stands beside, and their cos and sin are not magnified."""
+    own = {name: value for name, value in settings.data.items() if name != "rope_theta"}
+    if "yarn" in (own.get("rope_type"), own.get("type")):
+        own.setdefault("attention_factor", 1.0)
+    return Keys(own, settings.path, settings.prefix)
