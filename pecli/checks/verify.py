@@ -51,14 +51,13 @@ def verify(path: str | os.PathLike[str], scheme: Scheme | None = None, tolerance
         file.check()
         if scheme is None:
             return _verify_spec(path, file, tolerance)
-        found: tuple[Comparison, ...]
-        if len(file.tables) == 1:
-            found = (_compare_alone(scheme, file.tables[0], tolerance),)
-        else:
-            pairs = _match(scheme, file.tables)
-            found = tuple(compare(expected, table, tolerance) for expected, table in pairs)
-        missing = [] if len(file.tables) == 1 else _missing(scheme, found, file.tables)
-    return Verification(path, scheme.name, found, (*missing, *_problems(found)))
+        pairs = _match(scheme, file.tables)
+        if len(file.tables) == 1 and (not pairs or _names_a_tensor(path, file)):
+            alone = _compare_alone(scheme, file.tables[0], tolerance)
+            return Verification(path, scheme.name, (alone,), _problems((alone,)))
+        found = tuple(compare(expected, table, tolerance) for expected, table in pairs)
+        problems = (*_missing(scheme, found, file.tables), *_problems(found))
+    return Verification(path, scheme.name, found, problems)
 
 
 def _names_a_tensor(path: str, file: LoadedFile) -> bool:
@@ -74,12 +73,12 @@ def _match(scheme: Scheme, tables: Sequence[Table]) -> list[tuple[Table, Table]]
 
 def _compare_alone(scheme: Scheme, table: Table, tolerance: Tolerance) -> Comparison:
     """A single tensor: the one of its name, or else the one of its shape that it is closest to."""
-    plain, tensors = scheme.plain(), scheme.tensors()
-    likely = [each for each in tensors if each.name == table.name]
-    likely = likely or [
-        each for each in (plain, *tensors[plain.name == tensors[0].name :]) if each.shape == table.shape
-    ]
-    results = [compare(each, table, tolerance) for each in likely or [plain]]
+    likely = [each for each in scheme.tensors() if each.name == table.name]
+    if not likely:
+        plain = scheme.plain()
+        others = [each for each in scheme.tensors() if each.name != plain.name]
+        likely = [each for each in (plain, *others) if each.shape == table.shape] or [plain]
+    results = [compare(each, table, tolerance) for each in likely]
     return min(results, key=lambda result: (not result.passed, bool(result.problem), result.max_abs_error or 0.0))
 
 

@@ -273,6 +273,9 @@ def test_a_file_without_an_essential_tensor_fails(pecli_cli, tmp_path) -> None:
     outcome = pecli_cli("rope", *SMALL["rope"], "--verify", tmp_path / "t.npz", "--json")
     assert outcome.code == 1
     assert outcome.json["diagnosis"][0].startswith("sin: the tensor is missing")
+    np.savez(tmp_path / "t.npz", inv_freq=tables["inv_freq"])
+    assert pecli_cli("rope", *SMALL["rope"], "--verify", tmp_path / "t.npz").code == 1
+    assert pecli_cli("rope", *SMALL["rope"], "--verify", f"{tmp_path / 't.npz'}:inv_freq").code == 0
     np.savez(tmp_path / "t.npz", cos=tables["cos"], sin=tables["sin"])
     assert pecli_cli("rope", *SMALL["rope"], "--verify", tmp_path / "t.npz").code == 0
 
