@@ -59,6 +59,4 @@ def _show_grid(columns: list[str], rows: list[list[str]]) -> None:
     """Aligned columns; nothing is cut but hashes, and those on a terminal only."""
     if "sha256" in columns and screen.is_terminal():
         rows = [[*row[:-1], f"{row[-1][:8]}…"] for row in rows]
-    widths = [max(len(line[k]) for line in [columns, *rows]) for k in range(len(columns))]
-    for line in [columns, *rows]:
-        screen.say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    screen.say_columns(columns, rows)

@@ -66,7 +66,7 @@ def _heading(text: str) -> None:
     if screen.is_terminal():
         from rich.text import Text
 
-        screen.console().print(Text(text, style="bold"), soft_wrap=True)
+        screen.console().print(Text(screen.printable(text), style="bold"), soft_wrap=True)
     else:
         screen.say(text)
 
@@ -75,7 +75,8 @@ def _warning(text: str) -> None:
     if screen.is_terminal():
         from rich.text import Text
 
-        screen.console().print(Text.assemble(("warning", "bold yellow"), f"  {text}"), soft_wrap=True)
+        message = screen.printable(text)
+        screen.console().print(Text.assemble(("warning", "bold yellow"), f"  {message}"), soft_wrap=True)
     else:
         screen.say(f"warning  {text}")
 
@@ -94,14 +95,12 @@ def _grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="dim", show_edge=False)
         for place, name in enumerate(columns):
-            table.add_column(Text(name), overflow="fold", no_wrap=not place)
+            table.add_column(Text(screen.printable(name)), overflow="fold", no_wrap=not place)
         for row in rows:
-            table.add_row(*(Text(text) for text in row))
+            table.add_row(*(Text(screen.printable(text)) for text in row))
         screen.console().print(table)
         return
-    widths = [max(len(line[k]) for line in [columns, *rows]) for k in range(len(columns))]
-    for line in [columns, *rows]:
-        screen.say("  " + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+    screen.say_columns(columns, rows, indent="  ")
 
 
 def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> None:
@@ -132,12 +131,17 @@ def _flat(model: ModelEncodings, seq_len: int | None) -> dict[str, str]:
 
 
 def show_presets(presets: Sequence[tuple[Preset, ModelEncodings]]) -> None:
-    """A line a preset."""
+    """A line a preset; where its values were read takes more room than a terminal has."""
     rows = []
     for preset, model in presets:
         kinds = "; ".join(dict.fromkeys(_brief(encoding) for encoding in model.encodings))
-        rows.append([preset.name, preset.repository, kinds, preset.source])
-    _grid(["name", "repository", "encodings", "source"], rows)
+        rows.append([preset.name, kinds, preset.repository, preset.source])
+    columns = ["name", "encodings", "repository", "source"]
+    if not screen.is_terminal():
+        _grid(columns, rows)
+        return
+    _grid(columns[:2], [row[:2] for row in rows])
+    screen.say("repositories and sources: pecli models | less -S")
 
 
 def _brief(encoding: Encoding) -> str:

@@ -51,6 +51,13 @@ def say(text: str = "") -> None:
     print(printable(text))
 
 
+def say_columns(columns: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "") -> None:
+    """Aligned columns of text, nothing cut."""
+    widths = [max(len(line[k]) for line in [columns, *rows]) for k in range(len(columns))]
+    for line in [columns, *rows]:
+        say(indent + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+
+
 def say_json(value: Any) -> None:
     """A line of JSON on standard output, in ASCII, which passes everywhere."""
     import json

@@ -126,3 +126,11 @@ def test_a_hundred_files_take_less_than_a_second(pecli_cli, config) -> None:
     start = time.perf_counter()
     assert pecli_cli("config", *files, "--json").code == 0
     assert time.perf_counter() - start < 1
+
+
+def test_words_from_a_config_cannot_act_on_the_terminal(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "a\\u001b[2Jb", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 1e4}')
+    outcome = pecli_cli("config", path)
+    assert outcome.code == 0
+    assert "\x1b" not in outcome.out

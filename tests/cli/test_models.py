@@ -18,7 +18,7 @@ def test_a_line_a_preset_with_its_source(pecli_cli) -> None:
 def test_a_person_sees_a_table(pecli_cli) -> None:
     outcome = pecli_cli("models")
     assert outcome.code == 0
-    assert any(
-        line.split()[:2] == ["llama-3.1-8b", "meta-llama/Llama-3.1-8B-Instruct"] for line in outcome.out.splitlines()
-    )
+    (line,) = (line.split() for line in outcome.out.splitlines() if line.split()[0] == "llama-3.1-8b")
+    assert line[1:7] == ["rope", "128,", "base", "500000", "llama3", "meta-llama/Llama-3.1-8B-Instruct"]
+    assert line[7:], "where it was read"
     assert "…" not in outcome.out
