@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "layers": {"engine", "errors"},
     "files": {"engine", "errors"},
     "models": {"files", "engine", "errors"},
-    "checks": {"files", "engine", "errors"},
+    "checks": {"models", "files", "engine", "errors"},
     "views": {"checks", "models", "files", "engine", "errors"},
     "cli": {"views", "checks", "models", "files", "layers", "engine", "errors"},
     "__main__": {"cli"},
