@@ -4,138 +4,134 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
 
-from pecli.checks.compare import Comparison, as_json, compare
+from pecli.checks.carried import verify_spec
+from pecli.checks.compare import Comparison, compare
+from pecli.checks.matching import role_of
+from pecli.checks.reshape import COMPLEX, views
 from pecli.checks.tolerance import EXACT, Tolerance
+from pecli.checks.verification import Verification, problems_of
+from pecli.engine.bundle import Bundle
+from pecli.engine.dtypes import KINDS
 from pecli.engine.scheme import Scheme
-from pecli.engine.table import Table, raw_bytes
-from pecli.errors import FileError, KindError, ParameterError
+from pecli.engine.table import Table
+from pecli.errors import KindError
 from pecli.files import LoadedFile, open_tensors
-from pecli.files.provenance import carried_spec
 
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
+__all__ = ["Verification", "verify"]
 
-
-@dataclass(frozen=True)
-class Verification:
-    """The answer, tensor by tensor, and in words what is wrong."""
-
-    file: str
-    scheme: str
-    tensors: tuple[Comparison, ...]
-    diagnosis: tuple[str, ...] = ()
-
-    @property
-    def passed(self) -> bool:
-        return not self.diagnosis and all(tensor.passed for tensor in self.tensors)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "file": self.file,
-            "scheme": self.scheme,
-            "passed": self.passed,
-            "tensors": [as_json(tensor) for tensor in self.tensors],
-            "diagnosis": list(self.diagnosis),
-        }
+_ROLES = {"pe": "rows", "weight": "rows", "cos_sin": "both"}
+"""What the names of other programs say that a scheme's tensors hold, where that is not their own name."""
 
 
-def verify(path: str | os.PathLike[str], scheme: Scheme | None = None, tolerance: Tolerance = EXACT) -> Verification:
-    """Compare a file with a scheme's tables; without a scheme, with the spec it carries."""
+def verify(
+    path: str | os.PathLike[str],
+    scheme: Scheme | None = None,
+    tolerance: Tolerance = EXACT,
+    *,
+    any_dtype: bool = False,
+) -> Verification:
+    """Compare a file with a scheme's tables; without a scheme, with the spec it carries.
+
+    With `any_dtype` the tables are made in the file's dtype; else one that differs is a finding.
+    """
     path = os.fspath(path)
     if not isinstance(tolerance, Tolerance):
         raise KindError("tolerance", repr(tolerance), "it must be a Tolerance", "such as Tolerance(atol=1e-6)")
     with open_tensors(path) as file:
         file.check()
+        named = path not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
         if scheme is None:
-            return _verify_spec(path, file, tolerance)
-        pairs = _match(scheme, file.tables)
-        if len(file.tables) == 1 and (not pairs or _names_a_tensor(path, file)):
-            alone = _compare_alone(scheme, file.tables[0], tolerance)
-            return Verification(path, scheme.name, (alone,), _problems((alone,)))
-        found = tuple(compare(expected, table, tolerance) for expected, table in pairs)
-        problems = (*_missing(scheme, found, file.tables), *_problems(found))
-    return Verification(path, scheme.name, found, problems)
+            return verify_spec(path, file, tolerance, whole=not named)
+        return _Held(scheme, any_dtype, tolerance).verified(path, file, named)
 
 
-def _names_a_tensor(path: str, file: LoadedFile) -> bool:
-    """Whether one tensor of the file was asked for, by FILE:NAME."""
-    return path not in (file.path, "-")
+class _Held:
+    """A scheme that files are held against."""
+
+    def __init__(self, scheme: Scheme, any_dtype: bool, tolerance: Tolerance) -> None:
+        self.scheme, self.any_dtype, self.tolerance = scheme, any_dtype, tolerance
+
+    def verified(self, path: str, file: LoadedFile, named: bool) -> Verification:
+        pairs = self._matched(file.tables)
+        if len(file.tables) == 1 and (not pairs or named):
+            results = [self._alone(file.tables[0])]
+            return Verification(path, self.scheme.name, tuple(results), problems_of(results))
+        results = [self._compared(name, table, table.name if table.name != name else "") for name, table in pairs]
+        problems = (*self._missing([name for name, _ in pairs], file.tables), *problems_of(results))
+        return Verification(path, self.scheme.name, tuple(results), problems)
+
+    def _matched(self, tables: Sequence[Table]) -> list[tuple[str, Table]]:
+        """Which tensors of the file are which of the scheme: by the very name, or by what their names mean."""
+        names = [table.name for table in self.scheme.tensors()]
+        there = {table.name: table for table in tables}
+        found = [(name, there[name]) for name in names if name in there]
+        missing = [name for name in names if name not in there]
+        meant = [
+            (name, table) for table in tables if table.name not in names for name in missing if _means(table, name)
+        ]
+        if isinstance(self.scheme, Bundle):
+            return found + meant
+        both = [("cos_sin", table) for table in tables if role_of(table.name) == "both"] if "cos" in missing else []
+        return found + meant + both
+
+    def _tables(self, like: Table) -> dict[str, Table]:
+        """The scheme's tables by name, with the one that stands for them all; in the dtype of another if it may be."""
+        dtype = COMPLEX.get(like.dtype, like.dtype)
+        scheme = in_dtype(self.scheme, dtype) if self.any_dtype and dtype in KINDS else self.scheme
+        tables = {table.name: table for table in scheme.tensors()}
+        if not isinstance(scheme, Bundle):
+            plain = scheme.plain()
+            tables = {plain.name: plain, **tables}
+        return {name: _converted(table, like) for name, table in tables.items()}
+
+    def _compared(self, name: str, table: Table, label: str = "") -> Comparison:
+        expected = self._tables(table)[name]
+        return compare(replace(expected, name=label or name), _fitting(table, expected), self.tolerance)
+
+    def _alone(self, table: Table) -> Comparison:
+        """A single tensor: the one of its name, or else the one of its shape that it is closest to."""
+        tables = self._tables(table)
+        likely = [name for name in tables if name == table.name] or [name for name in tables if _means(table, name)]
+        if not likely:
+            plain = next(iter(tables)) if not isinstance(self.scheme, Bundle) else self.scheme.plain().name
+            likely = [name for name in tables if _fitting(table, tables[name]).shape == tables[name].shape] or [plain]
+        results = [self._compared(name, table) for name in likely]
+        return min(results, key=lambda result: (not result.passed, bool(result.problem), result.max_abs_error or 0.0))
+
+    def _missing(self, found: Sequence[str], tables: Sequence[Table]) -> list[str]:
+        """Tensors that the file should hold; what follows from the others may be absent, unless it is all there is."""
+        there = {*found, *(("cos", "sin") if "cos_sin" in found else ())} | self.scheme.byproducts
+        missing = [table.name for table in self.scheme.tensors() if table.name not in there]
+        names = ", ".join(table.name for table in tables[:8]) + (" …" if len(tables) > 8 else "")
+        advice = f"the file has {names}, and FILE:NAME checks one alone"
+        return [f"{name}: the tensor is missing; {advice}" for name in missing]
 
 
-def _match(scheme: Scheme, tables: Sequence[Table]) -> list[tuple[Table, Table]]:
-    """Which tensors of the file are which of the scheme, by name."""
-    by_name = {table.name: table for table in tables}
-    return [(expected, by_name[expected.name]) for expected in scheme.tensors() if expected.name in by_name]
+def in_dtype(scheme: Scheme, dtype: str) -> Scheme:
+    """The same scheme with tables of another dtype."""
+    if isinstance(scheme, Bundle):
+        return replace(scheme, parts=tuple((name, in_dtype(part, dtype)) for name, part in scheme.parts), dtype=dtype)
+    return scheme if scheme.dtype == dtype else replace(scheme, dtype=dtype)
 
 
-def _compare_alone(scheme: Scheme, table: Table, tolerance: Tolerance) -> Comparison:
-    """A single tensor: the one of its name, or else the one of its shape that it is closest to."""
-    likely = [each for each in scheme.tensors() if each.name == table.name]
-    if not likely:
-        plain = scheme.plain()
-        others = [each for each in scheme.tensors() if each.name != plain.name]
-        likely = [each for each in (plain, *others) if each.shape == table.shape] or [plain]
-    results = [compare(each, table, tolerance) for each in likely]
-    return min(results, key=lambda result: (not result.passed, bool(result.problem), result.max_abs_error or 0.0))
+def _means(table: Table, name: str) -> bool:
+    """Whether the name of a file's tensor means what a scheme calls so; of a bundle, also whose part it is."""
+    part, _, tensor = name.rpartition(".")
+    return role_of(table.name) == _ROLES.get(tensor, tensor) and part in table.name
 
 
-def _missing(scheme: Scheme, found: Sequence[Comparison], tables: Sequence[Table]) -> list[str]:
-    """Tensors that the file should hold; what follows from the others may be absent, unless it is all there is."""
-    there = {result.name for result in found}
-    missing = [
-        table.name for table in scheme.tensors() if table.name not in there and table.name not in scheme.byproducts
-    ]
-    if not missing:
-        return []
-    names = ", ".join(table.name for table in tables[:8]) + (" …" if len(tables) > 8 else "")
-    return [f"{name}: the tensor is missing; the file has {names}, and FILE:NAME checks one alone" for name in missing]
+def _fitting(table: Table, expected: Table) -> Table:
+    """The table without axes of length 1, where that gives it the expected shape."""
+    return next((view for view in views(table) if view.shape == expected.shape), table)
 
 
-def _problems(found: Sequence[Comparison]) -> tuple[str, ...]:
-    return tuple(f"{tensor.name}: {tensor.problem}" for tensor in found if tensor.problem)
+def _converted(expected: Table, like: Table) -> Table:
+    """inv_freq in the dtype that the file has it in: elsewhere it is hardly ever float64."""
+    tail = expected.name.rpartition(".")[2]
+    if tail != "inv_freq" or like.dtype == expected.dtype or like.dtype not in KINDS:
+        return expected
+    from pecli.checks.reshape import rounded
 
-
-def _verify_spec(path: str, file: LoadedFile, tolerance: Tolerance) -> Verification:
-    spec = carried_spec(file.path, file.metadata)
-    if spec is None:
-        advice = "name the scheme: pecli sinusoidal … --verify FILE"
-        raise FileError(path, "carries no pecli spec", advice)
-    try:
-        scheme: Scheme = Scheme.from_spec(spec)
-    except ParameterError as problem:
-        raise FileError(path, f"carries a spec that makes no table ({problem})") from None
-    expected = {table.name: table for table in scheme.tensors()}
-    hashes = _Hashed()
-    found, problems = [], []
-    for table in file.tables:
-        if table.name not in expected:
-            problems.append(f"{table.name}: {scheme.name} has no such tensor")
-        else:
-            found.append(compare(expected.pop(table.name), hashes.of(table), tolerance))
-    whole = not _names_a_tensor(path, file)
-    if whole:
-        problems += [f"{name}: the tensor is missing" for name in expected]
-    problems += _problems(found)
-    if whole and not problems and spec.get("sha256") != hashes.hexdigest():
-        problems.append("the stored sha256 is not that of the data: the file was changed after it was written")
-    return Verification(path, scheme.name, tuple(found), tuple(problems))
-
-
-class _Hashed:
-    """Hashes tables as they are read, block after block."""
-
-    def __init__(self) -> None:
-        from hashlib import sha256
-
-        self._hash = sha256()
-        self.hexdigest = self._hash.hexdigest
-
-    def of(self, table: Table) -> Table:
-        def fill(start: int, out: Array) -> None:
-            table.fill(start, out)
-            self._hash.update(raw_bytes(out))
-
-        return replace(table, fill=fill, in_order=True)
+    return rounded(expected, like.dtype)

@@ -180,7 +180,7 @@ def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str,
     from pecli.checks.verify import verify
     from pecli.views import report, screen
 
-    result = verify(file, scheme, tolerance)
+    result = verify(file, scheme, tolerance, any_dtype=values["dtype"] is None)
     if values["json"]:
         screen.say_json(result.as_json())
     elif not values["quiet"]:

@@ -12,7 +12,9 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from threading import local
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,8 +31,25 @@ BLOCK_BYTES = 1 << 23
 """How much of a table is made at once: large enough to keep threads busy, small enough to hold several."""
 
 
+_share = local()
+
+
+@contextmanager
+def share_of_threads(count: int) -> Iterator[None]:
+    """Tables that this thread makes inside the block are filled by that many threads: others are at work, too."""
+    before = getattr(_share, "count", None)
+    _share.count = count
+    try:
+        yield
+    finally:
+        _share.count = before
+
+
 def thread_count() -> int:
-    """How many threads fill tables: the environment's PECLI_THREADS, else the cores this process may use."""
+    """How many threads fill tables: this thread's share, the environment's PECLI_THREADS, or the cores there are."""
+    share: int | None = getattr(_share, "count", None)
+    if share is not None:
+        return share
     wish = os.environ.get("PECLI_THREADS", "")
     if wish.isascii() and wish.isdigit() and len(wish) < 9 and int(wish) > 0:
         return min(int(wish), 64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pecli.checks.compare import Comparison
-from pecli.checks.verify import Verification
+from pecli.checks.verification import Verification, problems_of
 from pecli.views import screen
 
 
@@ -18,10 +18,20 @@ def show(result: Verification) -> None:
     else:
         screen.say(f"{'passed' if result.passed else 'FAILED'}  {result.file}  {result.scheme}")
     for tensor in result.tensors:
-        screen.say(f"  {describe(tensor)}")
-    for line in result.diagnosis:
-        if not any(tensor.problem and line.startswith(f"{tensor.name}: ") for tensor in result.tensors):
+        screen.say(f"  {_described(tensor, result.readings.get(tensor.name, ''))}")
+    said = problems_of(result.tensors)
+    for line in result.sentences:
+        if line not in said:
             screen.say(f"  {line}")
+
+
+def _described(tensor: Comparison, reading: str) -> str:
+    """A tensor's errors, and how it was read."""
+    head = f"{tensor.name}  {screen.shape(tensor.shape)}"
+    if tensor.passed and tensor.max_abs_error is None:  # values that nothing can be held against
+        return f"{head}  {reading}"
+    rest = describe(tensor).removeprefix(head)
+    return f"{head}, {reading}{rest}" if reading else head + rest
 
 
 def describe(tensor: Comparison) -> str:

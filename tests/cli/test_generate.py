@@ -120,7 +120,8 @@ def test_verify_finds_shapes_and_dtypes_that_differ(pecli_cli, tmp_path) -> None
     np.save(tmp_path / "t.npy", np.zeros((6, 5), np.float32))
     shape = pecli_cli("sinusoidal", *SMALL["sinusoidal"], "--verify", tmp_path / "t.npy", "--json")
     np.save(tmp_path / "t.npy", np.zeros((6, 4), np.float64))
-    dtype = pecli_cli("sinusoidal", *SMALL["sinusoidal"], "--verify", tmp_path / "t.npy", "--json")
+    words = [*SMALL["sinusoidal"], "--dtype", "float32", "--verify", tmp_path / "t.npy", "--json"]
+    dtype = pecli_cli("sinusoidal", *words)
     assert shape.code == dtype.code == 1
     assert "(6, 5)" in shape.json["diagnosis"][0]
     assert "float64" in dtype.json["diagnosis"][0]

@@ -1,0 +1,71 @@
+"""Which tensor of a file is which: by its name, as checkpoints and dumps spell them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+ROLES: Mapping[str, tuple[str, ...]] = {
+    "both": (
+        "cos_sin", "cos_sin_cache", "cos_sin_cached", "cos_sin_table", "freqs_cis", "freq_cis", "freqs_complex",
+        "rope_cache", "rotary_cache", "rotary_table",
+    ),
+    "rows": (
+        "sin_cos", "sincos", "wpe", "pe", "embed_positions", "position_embeddings", "position_embedding",
+        "positional_embeddings", "positional_embedding", "pos_embedding", "pos_embeddings", "pos_embed", "pos_emb",
+        "position_emb", "positions_embed", "positional_encoding", "positional_encodings", "position_encoding",
+        "pos_encoding", "pos_enc",
+    ),
+    "inv_freq": ("inv_freq", "inv_freqs", "inverse_frequencies"),
+    "cos": ("cos", "cosine", "cosines", "cos_cached", "cos_cache", "cos_table", "cos_emb", "cos_freqs"),
+    "sin": ("sin", "sine", "sines", "sin_cached", "sin_cache", "sin_table", "sin_emb", "sin_freqs"),
+    "slopes": ("slopes", "alibi_slopes", "slope"),
+    "bias": ("alibi", "alibi_bias", "attn_bias"),
+}  # fmt: skip
+"""What tensors are called, by what they hold; a longer name may end in one of these, as in `rope_cos`."""
+
+ANYTHING = "anything"
+"""The role of a tensor whose name says that it belongs to the encoding, and not what it is."""
+
+SCHEMES: Mapping[str, frozenset[str]] = {
+    "both": frozenset({"rope"}),
+    "cos": frozenset({"rope"}),
+    "sin": frozenset({"rope"}),
+    "inv_freq": frozenset({"rope"}),
+    "rows": frozenset({"rope", "sinusoidal", "learned"}),
+    "slopes": frozenset({"alibi"}),
+    "bias": frozenset({"alibi"}),
+    ANYTHING: frozenset({"rope"}),
+}
+"""The schemes that have a tensor of that role."""
+
+_ROLE = {word: role for role, words in ROLES.items() for word in words}
+_WHOLE = {"bias": "bias", "weight": "rows", "weights": "rows"}
+"""Words too common in checkpoints to tell anything, unless they are the whole name."""
+_HOLDERS = re.compile(r"(^|_)(rotary|rope)(_|$)")
+
+
+def role_of(name: str) -> str | None:
+    """What a tensor of that name holds; None where the name does not tell.
+
+    >>> role_of("model.layers.7.self_attn.rotary_emb.cos_cached")
+    'cos'
+    >>> role_of("transformer.wpe.weight")
+    'rows'
+    """
+    if name in _WHOLE:
+        return _WHOLE[name]
+    parts = [part.strip("_").lower() for part in re.split(r"[./]", name)]
+    while len(parts) > 1 and parts[-1] in ("weight", "weights"):
+        parts.pop()
+    words = parts[-1].split("_")
+    for start in range(len(words)):  # the longest ending that is a word: cos_sin before sin
+        role = _ROLE.get("_".join(words[start:]))
+        if role is not None:
+            return role
+    return ANYTHING if any(_HOLDERS.search(part) for part in parts[:-1]) else None
+
+
+def layer_named(name: str, layer_types: Iterable[str]) -> str | None:
+    """The layer type that a tensor's name speaks of, the longest where one contains another."""
+    return max((each for each in layer_types if each and each in name), key=len, default=None)

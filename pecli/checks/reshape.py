@@ -1,0 +1,68 @@
+"""A stored table seen with other axes, or complex numbers seen as pairs, without reading it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pecli.engine.table import Table
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Array
+
+COMPLEX = {"complex64": "float32", "complex128": "float64"}
+"""Complex dtypes, and those of their parts."""
+
+
+def reshaped(table: Table, shape: tuple[int, ...]) -> Table:
+    """The same elements in the same order, with axes that multiply to as many."""
+    if shape == table.shape:
+        return table
+    seen = replace(table, shape=shape)
+    if seen.width == table.width:
+        return seen
+
+    def fill(start: int, out: Array) -> None:
+        begin, end = start * seen.width, start * seen.width + out.size
+        first = begin // table.width
+        rows = table.read(first, -(-end // table.width)).reshape(-1)
+        out[...] = rows[begin - first * table.width :][: out.size].reshape(out.shape)
+
+    return replace(seen, fill=fill)
+
+
+def as_pairs(table: Table) -> Table:
+    """Complex numbers as (…, 2): the real part, then the imaginary one."""
+    seen = replace(table, dtype=COMPLEX[table.dtype], shape=(*table.shape, 2))
+
+    def fill(start: int, out: Array) -> None:  # a row of the new table is one number of the old
+        width = table.width
+        first = start // width
+        rows = table.read(first, -(-(start + len(out)) // width)).reshape(-1)
+        numbers = np.ascontiguousarray(rows[start - first * width :][: len(out)])
+        out[...] = numbers.view(out.dtype).reshape(out.shape)
+
+    return replace(seen, fill=fill)
+
+
+def views(table: Table) -> Iterator[Table]:
+    """The table, and the table with fewer axes of length 1, as batch and head axes often are."""
+    shapes = [table.shape]
+    while shapes[-1][:1] == (1,) and len(shapes[-1]) > 1:
+        shapes.append(shapes[-1][1:])
+    shapes.append(tuple(length for length in table.shape if length != 1) or (1,))
+    for shape in dict.fromkeys(shapes):
+        yield reshaped(table, shape)
+
+
+def rounded(table: Table, dtype: str) -> Table:
+    """A float64 table in another dtype."""
+    from pecli.engine.rounding import round_to
+
+    def fill(start: int, out: Array) -> None:
+        out[...] = round_to(table.read(start, start + len(out)).astype(np.float64), dtype)
+
+    return replace(table, dtype=dtype, fill=fill)

@@ -1,0 +1,46 @@
+"""What holding a file against something found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pecli.checks.compare import Comparison, as_json
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The answer, tensor by tensor; what makes it fail beside their values; and why the values may differ."""
+
+    file: str
+    scheme: str
+    tensors: tuple[Comparison, ...]
+    problems: tuple[str, ...] = ()
+    diagnosis: tuple[str, ...] = ()
+    readings: Mapping[str, str] = field(default_factory=dict)
+    """By tensor, how it was read where that was to be found out: as which layout, of which layers."""
+
+    @property
+    def passed(self) -> bool:
+        return not self.problems and all(tensor.passed for tensor in self.tensors)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Everything that is wrong, in words."""
+        return (*self.problems, *self.diagnosis)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "file": self.file,
+            "scheme": self.scheme,
+            "passed": self.passed,
+            "tensors": [as_json(tensor) for tensor in self.tensors],
+            "diagnosis": list(self.sentences),
+            "readings": dict(self.readings),
+        }
+
+
+def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:
+    """What keeps tensors from being compared at all."""
+    return tuple(f"{tensor.name}: {tensor.problem}" for tensor in tensors if tensor.problem)
