@@ -24,8 +24,8 @@ _WORDS = {
     "pairs": "pairs of {0} and {1}",
     "complex": "complex numbers",
 }
-ORDERS = {"both": (("cos", "sin"),), "rows": (("cos", "sin"), ("sin", "cos")), None: (("cos", "sin"), ("sin", "cos"))}
-"""Which function may come first, by what a name says; `rows` of a rotary model are GPT-J's, sines first."""
+ORDERS = {"both": (("cos", "sin"),), None: (("cos", "sin"), ("sin", "cos"))}
+"""Which function may come first, by what a name says: where it says nothing, either, as GPT-J has sines first."""
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class _Search:
             used.append(reading)
             tensors.append(_compared(name, reading, tolerance))
             known = name == reading.name or role_of(name) not in (None, ANYTHING)
-            text = ("" if known else reading.name, reading.words, self._layers(table, reading))
+            text = ("" if known else reading.name, self._layers(table, reading), reading.words)
             if any(text):
                 words[name] = ", ".join(filter(None, text))
         schemes = {reading.encoding.scheme for reading in used} or {each.scheme for each in self.encodings}
@@ -110,9 +110,9 @@ class _Search:
         return layer_named(table.name.replace("visual", "vision"), [each.layer_type for each in self.encodings])
 
     def _layers(self, table: Table, reading: Reading) -> str:
-        if not self._several:
+        if not self._several or not reading.encoding.layer_type:
             return ""
-        layers = f"{reading.encoding.layer_type or 'other'} layers"
+        layers = f"{reading.encoding.layer_type} layers"
         return layers if self._named(table) else f"{layers}, which it fits best"
 
     def _shapes(self, table: Table) -> str:

@@ -36,15 +36,19 @@ Rtol = Annotated[
 ]
 
 
+def tolerances(max_ulp: str | None, atol: str | None, rtol: str | None) -> dict[str, Any]:
+    """What the three options give, of those that were given."""
+    from pecli.checks.tolerance import ERROR, MAX_ULP
+
+    texts = (("max_ulp", max_ulp, MAX_ULP), ("atol", atol, ERROR), ("rtol", rtol, ERROR))
+    return {name: parameter.parse(name, text) for name, text, parameter in texts if text is not None}
+
+
 def tolerance(max_ulp: str | None, atol: str | None, rtol: str | None) -> Tolerance:
     """The tolerance that the three options ask for."""
-    from pecli.checks.tolerance import ERROR, MAX_ULP, Tolerance
+    from pecli.checks.tolerance import Tolerance
 
-    given: dict[str, Any] = {}
-    for name, text, parameter in (("max_ulp", max_ulp, MAX_ULP), ("atol", atol, ERROR), ("rtol", rtol, ERROR)):
-        if text is not None:
-            given[name] = parameter.parse(name, text)
-    return Tolerance(**given)
+    return Tolerance(**tolerances(max_ulp, atol, rtol))
 
 
 def examples(lines: tuple[str, ...]) -> str:

@@ -1,21 +1,78 @@
-"""`pecli verify`: files that carry their spec, held against it."""
+"""`pecli verify`: files held against their own spec, a model, or what a manifest says of them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.main
 
 from pecli.cli import options
 from pecli.cli.exits import Exit, code_of, complain
-from pecli.errors import PecliError
+from pecli.errors import ParameterError, PecliError
+
+if TYPE_CHECKING:
+    from pecli.checks.checklist import Check, Outcome
 
 EXAMPLES = (
     "pecli verify rope.safetensors",
     "pecli verify tables/*.safetensors --json",
-    "pecli verify pe.npz --max-ulp 1 || echo differs",
+    "pecli verify model.safetensors --config config.json --max-ulp 2",
+    "pecli verify dump.npz:cos_cached --model llama-3.1-8b --atol 1e-6",
+    "pecli verify pecli.toml --junit report.xml",
+    "",
+    "A manifest, whose paths start from its folder:",
+    "",
+    r"\[defaults]                # optional: max_ulp, atol, rtol",
+    "atol = 1e-6",
+    r"[\[check]]",
+    'file = "dumps/cos.npy"    # or FILE:NAME; name = "…" is optional',
+    'model = "llama-3.1-8b"    # or config = "config.json"',
+    "offset = 0                # optional, as are length, layer_type, atol …",
+    r"[\[check]]",
+    'file = "dumps/pe.npy"',
+    'scheme = "sinusoidal"     # with its parameters as keys',
+    "seq_len = 512",
+    "dim = 64",
+    r"[\[check]]                 # neither: the file carries its spec",
+    'file = "rope.safetensors"',
 )
+_PANEL = "Against a model"
+
+Config = Annotated[
+    str | None,
+    typer.Option("--config", metavar="FILE", help="A config.json, params.json or .gguf.", rich_help_panel=_PANEL),
+]
+Model = Annotated[
+    str | None, typer.Option("--model", metavar="NAME", help="A preset of pecli models.", rich_help_panel=_PANEL)
+]
+LayerType = Annotated[
+    str | None,
+    typer.Option(
+        "--layer-type",
+        metavar="NAME",
+        help="Layers of this kind; else those that a tensor's name speaks of, or that it fits best.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Offset = Annotated[
+    str | None,
+    typer.Option("--offset", metavar="INTEGER", help="Position of the first row.", rich_help_panel=_PANEL),
+]
+Length = Annotated[
+    str | None,
+    typer.Option(
+        "--length",
+        metavar="INTEGER",
+        help="Read dynamic and longrope at this length; else where the table ends.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Junit = Annotated[
+    str | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report.", rich_help_panel=options.OUTPUT)
+]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -27,33 +84,123 @@ def command(name: str) -> Any:
 
 @app.command("verify", epilog=options.examples(EXAMPLES))
 def verify(
-    files: Annotated[list[str], typer.Argument(metavar="FILE…", help=".safetensors or .npz files that pecli wrote.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE…", help=".npy, .npz or .safetensors files (or FILE:NAME), and .toml manifests."),
+    ],
+    config: Config = None,
+    model: Model = None,
+    layer_type: LayerType = None,
+    offset: Offset = None,
+    length: Length = None,
     max_ulp: options.MaxUlp = None,
     atol: options.Atol = None,
     rtol: options.Rtol = None,
+    junit: Junit = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
+    no_progress: options.NoProgress = False,
 ) -> int:
-    """Check that files hold exactly what their own spec says. Exit code 0: they do; 1: one does not; 3: one cannot
-    be read.
+    """Check that files hold what they should: what their own spec says, what a model's configuration asks for, or what
+    a manifest says of each. Exit code 0: they do; 1: one does not; 2: a manifest is wrong; 3: a file cannot be read.
     """
-    from pecli.checks.verify import verify as check
+    from pecli.checks.checklist import run_all
+    from pecli.checks.manifest import is_manifest
+    from pecli.views import annotations, checklist
+
+    places = {"config": config, "model": model, "layer_type": layer_type, "offset": offset, "length": length}
+    tolerances = options.tolerances(max_ulp, atol, rtol)
+    checks = _checks(files, {name: value for name, value in places.items() if value is not None}, tolerances)
+    as_table = any(map(is_manifest, files)) and not json
+    outcomes = []
+    for outcome in _watched(run_all(checks), len(checks), quiet or no_progress):
+        outcomes.append(outcome)
+        if not isinstance(outcome.result, PecliError):
+            _show_file(outcome, json, quiet or as_table)
+            continue
+        complain(outcome.result)
+        _show_file(outcome, json, True)
+    if as_table and not quiet:
+        checklist.show(outcomes)
+    if annotations.wanted() and not json:
+        annotations.annotate(outcomes)
+    if junit is not None:
+        from pecli.views import junit as report
+
+        report.write(junit, outcomes)
+    return max(map(_code, outcomes))
+
+
+def _show_file(outcome: Outcome, json: bool, quiet: bool) -> None:
+    from pecli.checks.verification import Verification
     from pecli.views import report, screen
 
-    tolerance = options.tolerance(max_ulp, atol, rtol)
-    code = Exit.DONE
+    if json:
+        screen.say_json(outcome.as_json())
+    elif not quiet and isinstance(outcome.result, Verification):
+        report.show(outcome.result)
+
+
+def _code(outcome: Outcome) -> Exit:
+    if isinstance(outcome.result, PecliError):
+        return code_of(outcome.result)
+    return Exit.DONE if outcome.passed else Exit.NO
+
+
+def _watched(outcomes: Iterator[Outcome], total: int, quiet: bool) -> Iterable[Outcome]:
+    """The outcomes, with a bar on a terminal while there are more to come."""
+    if quiet or total < 2 or not sys.stderr.isatty():
+        yield from outcomes
+        return
+    from pecli.views.progress import Progress
+
+    progress = Progress("verify", total, bytes=False)
+    try:
+        for outcome in outcomes:
+            progress.advance(1)
+            yield outcome
+    finally:
+        progress.close()
+
+
+def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any]) -> list[Check]:
+    """What the command line asks for; all of it is looked at before anything runs."""
+    from functools import partial
+
+    from pecli.checks.checklist import Check
+    from pecli.checks.manifest import is_manifest, read_manifest
+    from pecli.checks.tolerance import Tolerance
+
+    if places and all(map(is_manifest, files)):
+        name, value = next(iter(places.items()))
+        raise ParameterError(name, repr(value), "a manifest says itself what its files should be", "leave it out")
+    run = partial(_against(places), tolerance=Tolerance(**tolerances))
+    found: list[Check] = []
     for file in files:
-        try:
-            result = check(file, None, tolerance)
-        except PecliError as problem:
-            complain(problem)
-            code = max(code, code_of(problem))
-            if json:
-                screen.say_json({"file": file, "passed": False, "tensors": [], "diagnosis": [str(problem)]})
-            continue
-        code = max(code, Exit.DONE if result.passed else Exit.NO)
-        if json:
-            screen.say_json(result.as_json())
-        elif not quiet:
-            report.show(result)
-    return code
+        found += read_manifest(file, tolerances) if is_manifest(file) else [Check(file, partial(run, file))]
+    return found
+
+
+def _against(places: Mapping[str, str]) -> Any:
+    """What holds a file against what the options name: a model, or the spec that it carries."""
+    from functools import partial
+
+    from pecli.checks.manifest import PLACES
+    from pecli.checks.modelled import verify_model
+    from pecli.checks.verify import verify as verify_carried
+    from pecli.models.reader import find_model
+
+    config, model = places.get("config"), places.get("model")
+    if config is None and model is None:
+        for name, value in places.items():
+            raise ParameterError(name, repr(value), "it belongs to a model", "add --config or --model")
+        return verify_carried
+    if config is not None and model is not None:
+        raise ParameterError("model", repr(model), "the model is named by --config or --model, not both")
+    given = {name: rule.parse(name, places[name]) for name, rule in PLACES.items() if name in places}
+    found = find_model(config, model)
+    layer_type = places.get("layer_type")
+    if layer_type is not None:
+        found.one(layer_type)
+    known: dict[str, Any] = {"model": found, "layer_type": layer_type, **given}
+    return partial(verify_model, **known)

@@ -10,15 +10,15 @@ _PATIENCE = 1.0
 
 
 class Progress:
-    """Counts bytes; draws a bar once that is worth it."""
+    """Counts bytes, or other things; draws a bar once that is worth it."""
 
-    def __init__(self, label: str, total: int) -> None:
-        self._label, self._total, self._done = label, total, 0
+    def __init__(self, label: str, total: int, *, bytes: bool = True) -> None:
+        self._label, self._total, self._done, self._bytes = label, total, 0, bytes
         self._start = time.monotonic()
         self._bar: Any = None
 
     def advance(self, count: int) -> None:
-        """That many bytes more are done."""
+        """That many more are done."""
         self._done += count
         if self._bar is None and time.monotonic() - self._start > _PATIENCE:
             self._open()
@@ -27,10 +27,18 @@ class Progress:
 
     def _open(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            MofNCompleteColumn,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
         from rich.progress import Progress as Bar
 
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(True), TransferSpeedColumn())
+        counts = (DownloadColumn(True), TransferSpeedColumn()) if self._bytes else (MofNCompleteColumn(),)
+        columns = (TextColumn("{task.description}"), BarColumn(), *counts)
         self._bar = Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
         self._bar.start()
         self._task = self._bar.add_task(self._label, total=self._total)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pecli.checks.compare import Comparison
 from pecli.checks.verification import Verification, problems_of
+from pecli.errors import PecliError
 from pecli.views import screen
 
 
@@ -23,6 +24,15 @@ def show(result: Verification) -> None:
     for line in result.sentences:
         if line not in said:
             screen.say(f"  {line}")
+
+
+def failures(result: Verification | PecliError) -> list[str]:
+    """What is wrong, a line each: tensors that did not pass, then all that concerns them together."""
+    if not isinstance(result, Verification):
+        return [str(result)]
+    said = problems_of(result.tensors)
+    tensors = [_described(each, result.readings.get(each.name, "")) for each in result.tensors if not each.passed]
+    return [*tensors, *(line for line in result.sentences if line not in said)]
 
 
 def _described(tensor: Comparison, reading: str) -> str:

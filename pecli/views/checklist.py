@@ -1,0 +1,71 @@
+"""Outcomes of many checks as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pecli.checks.checklist import Outcome
+from pecli.checks.verification import Verification
+from pecli.errors import FileError
+from pecli.views import screen
+from pecli.views.report import failures
+
+_HEADS = ("status", "check", "worst error")
+_STYLES = {"passed": "green", "FAILED": "bold red", "error": "bold red"}
+
+
+def show(outcomes: Sequence[Outcome]) -> None:
+    """A line a check, what is wrong below it, and the count at the end."""
+    rows = [(_status(outcome), screen.printable(outcome.check.label), _worst(outcome)) for outcome in outcomes]
+    widths = [max(len(row[k]) for row in [_HEADS, *rows]) for k in range(len(_HEADS))]
+    _say_row(_HEADS, widths, "dim")
+    for outcome, row in zip(outcomes, rows, strict=True):
+        _say_row(row, widths, _STYLES[row[0]])
+        if isinstance(outcome.result, Verification) and not outcome.passed:
+            for line in failures(outcome.result):
+                screen.say(f"{' ' * widths[0]}  {line}")
+    screen.say(_count(rows))
+
+
+def _say_row(row: Sequence[str], widths: Sequence[int], style: str) -> None:
+    cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
+    if not screen.is_terminal():
+        screen.say("  ".join(cells).rstrip())
+        return
+    from rich.text import Text
+
+    whole = style if row is _HEADS else ""
+    rest = "  " + "  ".join(cells[1:]).rstrip()
+    screen.console().print(Text.assemble((cells[0], style), (rest, whole)), soft_wrap=True)
+
+
+def _status(outcome: Outcome) -> str:
+    if not isinstance(outcome.result, Verification):
+        return "error"
+    return "passed" if outcome.passed else "FAILED"
+
+
+def _worst(outcome: Outcome) -> str:
+    """The largest error of all tensors; the problem where there is none."""
+    result = outcome.result
+    if not isinstance(result, Verification):
+        problem = result.problem if isinstance(result, FileError) else str(result)
+        return screen.printable(" ".join(problem.split()))
+    known = [tensor for tensor in result.tensors if tensor.max_abs_error is not None]
+    if not known:
+        return "the shape is right" if result.passed else "not comparable"
+    worst = max(known, key=lambda tensor: tensor.max_abs_error or 0.0)
+    if not worst.max_abs_error:
+        return "0"
+    return f"{worst.max_abs_error:.3g} ({worst.worst_ulp:,} ulp)"
+
+
+def _count(rows: Sequence[Sequence[str]]) -> str:
+    found = [row[0] for row in rows]
+    counts = {
+        "passed": found.count("passed"),
+        "failed": found.count("FAILED"),
+        "could not be made": found.count("error"),
+    }
+    parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f"{len(rows)} check{'s' * (len(rows) != 1)}: {parts}"
