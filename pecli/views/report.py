@@ -46,17 +46,30 @@ def _described(tensor: Comparison, reading: str) -> str:
 
 def describe(tensor: Comparison) -> str:
     """A tensor's errors in one line."""
-    head = f"{tensor.name}  {screen.shape(tensor.shape)}"
+    parts = [tensor.name, screen.shape(tensor.shape)]
     if tensor.problem:
-        return f"{head}  {tensor.problem}"
+        parts.append(tensor.problem)
+    if tensor.mismatched is None:
+        return "  ".join(parts)
     if tensor.worst_index is None and not tensor.mismatched:
-        return f"{head}  every element is exact"
-    line = f"{head}  {tensor.mismatched:,} of {tensor.size:,} out of tolerance"
-    if tensor.worst_index is None:
-        return line
-    place = ", ".join(map(str, tensor.worst_index))
-    line += f"  max error {tensor.max_abs_error:.3g} ({tensor.worst_ulp:,} ulp) at [{place}]:"
-    line += f" expected {tensor.expected!r}, found {tensor.found!r}"
-    return (
-        line if tensor.worst_ulp == tensor.max_ulp_error else f"{line}  (elsewhere up to {tensor.max_ulp_error:,} ulp)"
-    )
+        parts.append("every element is equal" if tensor.problem else "every element is exact")
+        return "  ".join(parts)
+    parts.append(f"{tensor.mismatched:,} of {tensor.size:,} out of tolerance")
+    if tensor.first_index not in (None, tensor.worst_index):
+        parts[-1] += f", the first at {_place(tensor.first_index)}"
+    if tensor.worst_index is not None:
+        units = "" if tensor.worst_ulp is None else f" ({tensor.worst_ulp:,} ulp)"
+        parts.append(
+            f"max error {tensor.max_abs_error:.3g}{units} at {_place(tensor.worst_index)}:"
+            f" expected {tensor.expected!r}, found {tensor.found!r}"
+        )
+        if tensor.max_ulp_error is not None and tensor.worst_ulp != tensor.max_ulp_error:
+            parts.append(f"(elsewhere up to {tensor.max_ulp_error:,} ulp)")
+    for count, side in ((tensor.strange_expected, "expected"), (tensor.strange_found, "found")):
+        if count:
+            parts.append(f"{count:,} {side} not finite")
+    return "  ".join(parts)
+
+
+def _place(index: tuple[int, ...] | None) -> str:
+    return f"[{', '.join(map(str, index or ()))}]"
