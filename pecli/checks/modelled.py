@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from pecli.checks.compare import Comparison, compare
 from pecli.checks.matching import ANYTHING, SCHEMES, layer_named, role_of
@@ -21,6 +22,8 @@ FEW = 16
 """Tensors of a file that are looked at when no name tells anything."""
 LIKENESS = 0.1
 """How near, on the whole, a tensor has to be that only its content speaks for."""
+
+_UNKNOWN: dict[str, Any] = {"max_abs_error": None, "max_rel_error": None, "max_ulp_error": None}
 
 
 def verify_model(
@@ -136,14 +139,14 @@ def _label(table: Table, reading: Reading | None) -> str:
 
 def _compared(name: str, reading: Reading, tolerance: Tolerance) -> Comparison:
     if reading.scheme is None:
-        return Comparison(name, reading.found.shape, reading.found.size, max_abs_error=None, max_ulp_error=None)
+        return Comparison(name, reading.found.shape, reading.found.size, **_UNKNOWN)
     return compare(replace(reading.expected, name=name), reading.found, tolerance)
 
 
 def _unfit(name: str, table: Table, shapes: str) -> Comparison:
     shape = ", ".join(map(str, table.shape))
     problem = f"its shape is ({shape}) where {shapes} is expected"
-    return Comparison(name, table.shape, table.size, None, None, None, problem=problem)
+    return Comparison(name, table.shape, table.size, mismatched=None, problem=problem, **_UNKNOWN)
 
 
 def _shapes_of(encoding: Encoding) -> str:

@@ -57,7 +57,8 @@ def _worst(outcome: Outcome) -> str:
     worst = max(known, key=lambda tensor: tensor.max_abs_error or 0.0)
     if not worst.max_abs_error:
         return "0"
-    return f"{worst.max_abs_error:.3g} ({worst.worst_ulp:,} ulp)"
+    units = "" if worst.worst_ulp is None else f" ({worst.worst_ulp:,} ulp)"
+    return f"{worst.max_abs_error:.3g}{units}"
 
 
 def _count(rows: Sequence[Sequence[str]]) -> str:
