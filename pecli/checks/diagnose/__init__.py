@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from pecli.checks.diagnose.causes import Explanation, together
 from pecli.checks.tolerance import Tolerance

@@ -23,6 +23,11 @@ class Cause:
     cost: float = LISTED
 
 
+def cost_of(causes: Iterable[Cause]) -> float:
+    """What causes cost together."""
+    return sum(cause.cost for cause in causes)
+
+
 @dataclass(frozen=True)
 class Explanation:
     """Causes that together make the table that was found, up to the residual."""
@@ -32,7 +37,7 @@ class Explanation:
 
     @property
     def cost(self) -> float:
-        return sum(cause.cost for cause in self.causes)
+        return cost_of(self.causes)
 
     def words(self) -> str:
         return " and ".join(cause.words for cause in self.causes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.checks.diagnose import precision
-from pecli.checks.diagnose.angles import Option, options
+from pecli.checks.diagnose.angles import Fitted, Option, options
 from pecli.checks.diagnose.causes import Cause, Explanation, best
 from pecli.engine.rope import Rope
 from pecli.engine.rounding import round_to, widened
@@ -43,7 +43,7 @@ def _allowed(frequencies: Floats, dtype: str) -> Floats:
 def _candidates(rope: Rope, values: Floats, dtype: str, worst: float) -> list[Explanation]:
     narrow = precision.grain(round_to(values, "float64"))
     found = []
-    for option in options(rope, len(values), _bases(rope, values)):
+    for option in options(rope, len(values), Fitted(_bases(rope, values))):
         if option.frequencies is None:
             continue
         for causes, frequencies in _told(option):

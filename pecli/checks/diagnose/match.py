@@ -11,6 +11,7 @@ import numpy as np
 from pecli.checks.diagnose import amplitude
 from pecli.checks.diagnose.angles import Option
 from pecli.checks.diagnose.causes import Cause
+from pecli.checks.diagnose.padding import Padding
 from pecli.checks.diagnose.precision import (
     EXACTLY,
     INFORMATIVE,
@@ -68,7 +69,8 @@ class Matcher:
 
     def __init__(self, scheme: Rope | Sinusoidal, reading: Reading) -> None:
         self.scheme, self.reading = scheme, reading
-        rows = self._waving()
+        self.padding = Padding(scheme, reading)
+        rows = self.padding.others
         columns = few(reading.columns, _COLUMNS)
         self._whole = self._grid(rows, columns)
         self._screen = self._grid(rows[few(len(rows), _SCREEN)], columns[few(len(columns), _SCREEN)])
@@ -78,15 +80,10 @@ class Matcher:
         if places(stored) < places(narrow):
             self.dtypes.append((stored, (cast(stored),)))
 
-    def _waving(self) -> Places:
-        """Rows that are no padding."""
-        padding = getattr(self.scheme, "padding_idx", None)
-        here = self.reading.rows + self.scheme.offset
-        return np.flatnonzero(here != padding) if padding is not None else np.arange(len(here))
-
     def _grid(self, rows: Places, columns: Places) -> _Grid:
         parts = tuple(part[np.ix_(rows, columns)] for part in self.reading.parts)
-        return _Grid(self.reading.rows[rows] + float(self.scheme.offset), columns, parts)
+        positions = (self.reading.rows[rows] + self.scheme.offset).astype(np.float64)
+        return _Grid(positions, columns, parts)
 
     def residual(self, option: Option) -> float:
         """How far the table is from these waves as they are."""
@@ -108,14 +105,15 @@ class Matcher:
             found = self._accepted(model, value, signs)
             if found is not None:
                 rounded, residual, tight = found
-                turned = _negated(self.reading.functions, signs)
-                yield Match((*causes, *turned, *rounded), residual, tight, not causes and not turned)
+                causes = (*causes, *_negated(self.reading.functions, signs), *self.padding.causes(shift))
+                yield Match((*causes, *rounded), residual, tight, not causes)
                 return
 
     def _model(self, grid: _Grid, frequencies: Floats, shift: int, rounding: Rounding) -> _Model:
         chosen = frequencies[grid.columns]
         angles, open_ = rounding.angles(grid.rows + shift, chosen)
-        waves = tuple(np.cos(angles) if name == "cos" else np.sin(angles) for name in self.reading.functions)
+        with np.errstate(invalid="ignore"):  # float16 has infinite phases
+            waves = tuple(np.cos(angles) if name == "cos" else np.sin(angles) for name in self.reading.functions)
         exact = drift(angles, chosen, 51)
         phases = exact if rounding.phases else drift(angles, chosen, 24)
         return _Model(waves, exact, phases, open_)

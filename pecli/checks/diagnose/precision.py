@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.checks.diagnose.causes import Cause
+from pecli.checks.diagnose.causes import Cause, cost_of
 from pecli.engine.dtypes import KINDS
 from pecli.engine.rounding import round_to
 
@@ -30,7 +30,7 @@ class Rounding:
 
     @property
     def cost(self) -> float:
-        return sum(cause.cost for cause in self.causes)
+        return cost_of(self.causes)
 
     def angles(self, positions: Floats, frequencies: Floats) -> tuple[Floats, Flags | None]:
         """The angles, and where it is open which way the narrow dtype rounds."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.checks.diagnose.causes import Cause
+from pecli.checks.diagnose.causes import Cause, cost_of
 from pecli.checks.diagnose.sample import Sample
 from pecli.checks.forms import Form, forms
 from pecli.engine.rope import Rope
@@ -42,11 +42,11 @@ class Reading:
 
     @property
     def columns(self) -> int:
-        return self.parts[0].shape[1]
+        return int(self.parts[0].shape[1])
 
     @property
     def cost(self) -> float:
-        return sum(cause.cost for cause in self.causes)
+        return cost_of(self.causes)
 
 
 def expected(scheme: Scheme, name: str) -> Layout | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pecli.checks.diagnose import fit, precision
 from pecli.checks.diagnose.angles import Option, options
-from pecli.checks.diagnose.causes import FITTED, Cause, Explanation, best
+from pecli.checks.diagnose.causes import FITTED, Cause, Explanation, best, cost_of
 from pecli.checks.diagnose.match import Match, Matcher
 from pecli.checks.diagnose.precision import EXACTLY, ROUNDINGS, Rounding
 from pecli.checks.diagnose.readings import Layout, Reading, expected, readings
@@ -33,7 +33,7 @@ class Shift:
 
     @property
     def cost(self) -> float:
-        return sum(cause.cost for cause in self.causes)
+        return cost_of(self.causes)
 
 
 def explain_waves(scheme: Rope | Sinusoidal, name: str, table: Table) -> list[Explanation]:
@@ -118,7 +118,7 @@ class Search:
         if key not in self._options:
             if isinstance(scheme, Sinusoidal) and layout in ("halves", "interleaved"):
                 scheme = replace(scheme, layout=layout)
-            self._options[key] = options(scheme, reading.columns, fit.bases(scheme, reading))
+            self._options[key] = options(scheme, reading.columns, fit.fitted(scheme, reading))
         return self._options[key]
 
     def _at(self, reading: Reading, matcher: Matcher, cost: float) -> Iterator[Explanation]:
