@@ -13,7 +13,6 @@ from pecli.engine.singles import power, round_single, rounded, waves_of
 from tests.oracle import bits, rational
 from tests.oracle import rounded as true_bits
 
-
 f32 = np.float32
 
 
