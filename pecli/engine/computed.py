@@ -60,12 +60,11 @@ class Computed:
         step = max(1, _CHUNK // max(1, self._course.count))
         for start in range(0, len(out), step):
             angles = self.angles(positions[start : start + step])
-            for k, single in enumerate(parts):
-                target = out[start : start + step, k :: len(parts)]
-                values = waves_of(angles[:, : target.shape[1]], sine=single == "sin")
+            for k, values in enumerate(waves_of(angles, parts)):
                 if self._amplitude != 1:
                     values *= self._amplitude
-                target[...] = as_dtype(values, dtype)
+                target = out[start : start + step, k :: len(parts)]
+                target[...] = as_dtype(values[:, : target.shape[1]], dtype)
 
     def at(self, part: str, positions: Places, axes: Places, dtype: str) -> Array:
         """The cos or sin of a few positions; see `Rotation.at`."""

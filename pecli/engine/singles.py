@@ -7,6 +7,7 @@ multiplications that IEEE 754 fixes; where that leaves the rounding in doubt, ex
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from pecli.engine.rounding import round_fixed, round_to
 from pecli.engine.settle import settle
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Flags, Floats, Singles
+    from pecli.engine.arrays import Floats, Singles
 
 _PER_RADIAN = SECTORS / (2 * math.pi)
 _LARGE = 2.0**22
@@ -39,55 +40,66 @@ _LOWEST, _HIGHEST = -172, 105
 """Exponents of float32 numbers, as 24-bit integers times a power of two; phases stay below 2**104."""
 
 
-def waves_of(angles: Singles, *, sine: bool) -> Singles:
-    """The sine or the cosine of angles that are not negative."""
-    large = bool(angles.max(initial=0) >= _LARGE)
-    near = np.where(angles < _LARGE, angles, np.float32(0)) if large else angles
-    value, error = _approximate(near.astype(np.float64), sine)
-    found = (value - error).astype(np.float32)
-    open_ = found != (value + error).astype(np.float32)
-    if large:
-        open_ |= angles >= _LARGE
-    if open_.any():
-        found[open_] = _settled(angles, open_, sine)
-    return found
+def waves_of(angles: Singles, parts: Sequence[str]) -> list[Singles]:
+    """The cosines ("cos") or sines ("sin") of angles that are not negative, as many as there are parts."""
+    large = angles >= _LARGE if angles.max(initial=0) >= _LARGE else None
+    small = angles if large is None else np.where(large, np.float32(0), angles)
+    turned = _Turned(small.astype(np.float64))
+    waves = []
+    for part in parts:
+        value, error = turned.wave(part)
+        found = (value - error).astype(np.float32)
+        open_ = found != (value + error).astype(np.float32)
+        if large is not None:
+            open_ |= large
+        if open_.any():
+            found[open_] = _settled(angles[open_], part)
+        waves.append(found)
+    return waves
 
 
-def _approximate(x: Floats, sine: bool) -> tuple[Floats, Floats]:
-    """The values in float64, and bounds on their errors; `x` is used up."""
-    count = np.rint(x * _PER_RADIAN)
-    sector = count.astype(np.intp)
-    sector &= SECTORS - 1
-    x -= count * _STEP_HIGH
-    x -= count * _STEP_LOW
-    z = x * x
-    versine = z * (1 / 24)
-    versine -= 1 / 2
-    versine *= z
-    z *= (z * (1 / 120)) - 1 / 6
-    z *= x
-    x += z  # sin x
-    cosines, sines = phases.sectors()
-    value, slope = (sines.hi, cosines.hi) if sine else (cosines.hi, -sines.hi)
-    value = value.take(sector)
-    versine *= value
-    x *= slope.take(sector)
-    x += versine
-    value += x
-    error = np.abs(value)
-    error *= _ERROR
-    count *= _STEP_ERROR
-    error += count
-    return value, error
+class _Turned:
+    """Angles as the nearest sector and what is left of them, in float64."""
+
+    def __init__(self, x: Floats) -> None:
+        count = np.rint(x * _PER_RADIAN)
+        self._sector = count.astype(np.intp)
+        self._sector &= SECTORS - 1
+        x -= count * _STEP_HIGH
+        x -= count * _STEP_LOW
+        z = x * x
+        self._versine = z * (1 / 24)
+        self._versine -= 1 / 2
+        self._versine *= z
+        z *= z * (1 / 120) - 1 / 6
+        z *= x
+        x += z
+        self._sine = x
+        count *= _STEP_ERROR
+        self._error = count
+
+    def wave(self, part: str) -> tuple[Floats, Floats]:
+        """The values, and bounds on their errors."""
+        cosines, sines = phases.sectors()
+        table, slopes = (sines.hi, cosines.hi) if part == "sin" else (cosines.hi, -sines.hi)
+        value = table.take(self._sector)
+        step = slopes.take(self._sector)
+        step *= self._sine
+        step += value * self._versine
+        value += step
+        error = np.abs(value, out=step)
+        error *= _ERROR
+        error += self._error
+        return value, error
 
 
-def _settled(angles: Singles, places: Flags, sine: bool) -> Singles:
+def _settled(angles: Singles, part: str) -> Singles:
     """The same for a few, or for large ones: whole numbers are positions, powers of two their frequencies."""
-    parts, exponents = np.frexp(angles[places].astype(np.float64))
-    whole = (parts * 2.0**24).astype(np.uint64)
+    fractions, exponents = np.frexp(angles.astype(np.float64))
+    whole = (fractions * 2.0**24).astype(np.uint64)
     columns = (exponents - (24 + _LOWEST)).astype(np.intp)
-    found: Singles = settle(_powers_of_two(), whole, columns, np.full(len(whole), sine), "float32").astype(np.float32)
-    return found
+    sine = np.full(len(whole), part == "sin")
+    return settle(_powers_of_two(), whole, columns, sine, "float32").astype(np.float32)
 
 
 @cache
