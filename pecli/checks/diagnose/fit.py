@@ -1,0 +1,93 @@
+"""The base that a table was made with, from the table itself.
+
+Any wave obeys x(p+1) + x(p−1) = 2·cos f · x(p), whatever its phase and amplitude: neighbouring rows give the
+frequency of every column, and each of those a base.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pecli.checks.diagnose.angles import Fitted
+from pecli.checks.diagnose.readings import Reading
+from pecli.engine.rope import Rope
+from pecli.engine.sinusoidal import Sinusoidal
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Flags, Floats
+
+_ROUND = tuple(m * 10.0**k for k in range(1, 10) for m in (1.0, 1.2, 1.5, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0))
+"""Bases that people choose."""
+
+
+def measured(reading: Reading) -> Floats | None:
+    """The frequency of each column in radians per row, from 0 to π; None where there are too few rows."""
+    run = int(np.argmax(np.append(np.diff(reading.rows) != 1, True))) + 1
+    if run < 3:
+        return None
+    above, below = np.zeros(reading.columns), np.zeros(reading.columns)
+    for part in reading.parts:
+        x = part[:run]
+        above += (x[1:-1] * (x[2:] + x[:-2])).sum(axis=0)
+        below += (x[1:-1] ** 2).sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.asarray(np.arccos(np.clip(above / (2 * below), -1, 1)))
+
+
+def fitted(scheme: Rope | Sinusoidal, reading: Reading) -> Fitted:
+    """Bases, and factors of the positions, that come close to the measured frequencies; rounder ones first."""
+    found = measured(reading)
+    if found is None:
+        return Fitted()
+    index, exponent = np.arange(len(found)), _exponent(scheme) * np.arange(len(found))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        logs = np.log(found / _scaled(scheme, len(found)))
+        clear = np.isfinite(logs) & (found > 0.02) & (found < 3.1)
+        sharp: Floats = np.where(clear, found * np.sin(found), 0.0)
+        base = _mean(-logs / exponent, np.square(exponent * sharp), clear & (index > 0))
+        stretch = _mean(logs + exponent * np.log(scheme.base), np.square(sharp), clear)
+    return Fitted(_bases(base), _stretches(stretch))
+
+
+def _mean(values: Floats, weights: Floats, where: Flags) -> float | None:
+    total = float(weights[where].sum())
+    return float((values[where] * weights[where]).sum()) / total if total > 0 else None
+
+
+def _bases(log: float | None) -> tuple[float, ...]:
+    if log is None or not 0 < log < 60:
+        return ()
+    about = float(np.exp(log))
+    known = [each for each in _ROUND if abs(each / about - 1) < 0.2]
+    return tuple(dict.fromkeys([*_rounder(about), *known]))
+
+
+def _stretches(log: float | None) -> tuple[float, ...]:
+    if log is None or not 1e-3 < abs(log) < 20:
+        return ()
+    by = float(np.exp(log))
+    return tuple(dict.fromkeys(_rounder(by) if by > 1 else [1 / each for each in _rounder(1 / by)]))
+
+
+def _rounder(value: float) -> list[float]:
+    """The value to one digit, two, and so on."""
+    return [float(f"{value:.{digits}e}") for digits in range(6)]
+
+
+def _exponent(scheme: Rope | Sinusoidal) -> float:
+    """The exponent of the base falls by this from column to column."""
+    if isinstance(scheme, Rope):
+        return 2 / scheme.exponent_dim
+    half = scheme.dim // 2 if scheme.layout == "halves" else scheme.dim / 2
+    return 1 / ((half - scheme.freq_shift) or 1.0)
+
+
+def _scaled(scheme: Rope | Sinusoidal, columns: int) -> Floats:
+    """What scaling multiplies the frequencies by."""
+    if isinstance(scheme, Sinusoidal):
+        return np.full(columns, scheme.scale)
+    own = np.array(scheme.frequencies().floats())
+    ratio = own * scheme.base ** (np.arange(len(own)) * _exponent(scheme))
+    return np.concatenate([ratio, np.ones(columns)])[:columns]

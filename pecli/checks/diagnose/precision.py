@@ -1,0 +1,123 @@
+"""How far off a right table may be: what its dtype loses, what float32 phases lose, and coarser roundings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pecli.checks.diagnose.causes import Cause, cost_of
+from pecli.engine.dtypes import KINDS
+from pecli.engine.rounding import round_to
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Array, Flags, Floats
+
+INFORMATIVE = 0.05
+"""Where more than this part of the amplitude is allowed, an element says nothing."""
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Which steps of position · frequency are rounded to a narrow dtype."""
+
+    causes: tuple[Cause, ...] = ()
+    dtype: str = ""
+    frequencies: bool = False
+    positions: bool = False
+    phases: bool = False
+
+    @property
+    def cost(self) -> float:
+        return cost_of(self.causes)
+
+    def angles(self, positions: Floats, frequencies: Floats) -> tuple[Floats, Flags | None]:
+        """The angles, and where it is open which way the narrow dtype rounds."""
+        if self.positions:
+            positions = rounded(positions, self.dtype)
+        if self.frequencies:
+            frequencies = rounded(frequencies, self.dtype)
+        angles = np.multiply.outer(positions, frequencies)
+        if not self.phases:
+            return angles, None
+        low, high = rounded(angles * (1 - 2.0**-20), self.dtype), rounded(angles * (1 + 2.0**-20), self.dtype)
+        return rounded(angles, self.dtype), low != high
+
+
+def _roundings(dtype: str, collide: int) -> tuple[Rounding, ...]:
+    phases = (Cause(f"the phases are computed in {dtype}"),)
+    return (
+        Rounding(phases, dtype, phases=True),
+        Rounding(phases, dtype, frequencies=True, positions=True, phases=True),
+        Rounding(phases, dtype, frequencies=True, phases=True),
+        Rounding((Cause(f"inv_freq is rounded to {dtype}"),), dtype, frequencies=True),
+        Rounding((Cause(f"positions are rounded to {dtype} (they collide from {collide} on)"),), dtype, positions=True),
+    )
+
+
+EXACTLY = Rounding()
+ROUNDINGS = (EXACTLY, *_roundings("bfloat16", 257), *_roundings("float16", 2049))
+"""From nothing to what half-precision models do to their angles."""
+
+
+def rounded(values: Floats, dtype: str) -> Floats:
+    """The nearest values of a narrow dtype."""
+    return round_to(values, dtype).astype(np.float64)
+
+
+def grain(array: Array) -> str:
+    """The narrowest dtype that holds every value."""
+    parts = [array.real, array.imag] if array.dtype.kind == "c" else [array]
+    name = str(array.dtype.name)
+    for dtype in ("bfloat16", "float16", "float32"):
+        if KINDS.get(name, 53) > KINDS[dtype]:
+            with np.errstate(invalid="ignore", over="ignore"):
+                wide = [part.astype(np.float64) for part in parts]
+                if all(np.array_equal(rounded(part, dtype), part) for part in wide):
+                    return dtype
+    return name
+
+
+def places(dtype: str) -> int:
+    """Bits of precision of a dtype; of complex numbers, that of their parts."""
+    return {"complex64": 24, "complex128": 53}.get(dtype) or KINDS.get(dtype, 24)
+
+
+def cast(dtype: str) -> Cause:
+    """The table was made right and then rounded once more."""
+    return Cause(f"the table was cast to {dtype}")
+
+
+def stored(dtype: str, wanted: str) -> tuple[Cause, ...]:
+    """What the dtype of the file says by itself, and at no cost."""
+    if places(dtype) == places(wanted):
+        return ()
+    if places(dtype) < places(wanted):
+        return (replace(cast(dtype), cost=0.0),)
+    return (Cause(f"the dtype is {dtype} (the spec says {wanted})", 0.0),)
+
+
+def float32_phases(residual: float) -> Cause:
+    """Angles of float32 drift away from the exact ones as positions grow."""
+    enough = float(f"{2 * residual:.0e}")
+    return Cause(
+        "the phases are computed in float32, as Hugging Face does (the error grows with the position; "
+        f"allow --atol {enough:g}, or verify with --recipe float32)"
+    )
+
+
+def rounding_error(values: Floats, dtype: str) -> Floats:
+    """What one rounding of right values to the dtype may change, and what two or three of float32 may."""
+    bits = places(dtype)
+    least = {"float16": 2.0**-25}.get(dtype, 0.0)
+    return np.asarray(1.01 * 2.0**-bits * np.abs(values) + 4 * 2.0 ** -max(bits, 24) + least)
+
+
+def drift(angles: Floats, frequencies: Floats, bits: int) -> Floats:
+    """What phases of so many bits may be off by: the frequency's error, which a power or an exponential makes larger
+    the smaller it is, grows with the position.
+    """
+    with np.errstate(divide="ignore"):
+        logs = np.abs(np.log(np.where(frequencies > 0, frequencies, 1.0)))
+    return np.asarray(np.abs(angles) * ((3 + logs) * 2.0**-bits))

@@ -1,0 +1,163 @@
+"""Rotary frequencies with another base, another exponent or another scaling than asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pecli.checks.diagnose.angles import Option, bases
+from pecli.checks.diagnose.causes import Cause, cost_of
+from pecli.engine.rope import Rope
+from pecli.engine.rope_scaling import PARAMETERS
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Floats, Places
+
+Frequencies = Callable[[Rope], "Floats"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A mistake: from the way to frequencies, another way."""
+
+    causes: tuple[Cause, ...] = ()
+    apply: Callable[[Frequencies], Frequencies] = lambda frequencies: frequencies
+    attention: bool = True
+    """Whether the attention factor is still there."""
+
+
+def rope_options(rope: Rope, columns: int, fitted: tuple[float, ...]) -> Iterator[Option]:
+    """Base, exponent and scaling, each with what may be wrong about it."""
+    factor = rope.attention_factor_value()
+    changes = list(product(_exponents(rope, columns), _scalings(rope)))
+    for causes, base in bases(rope.base, fitted):
+        based = replace(rope, base=base)
+        for exponent, scaling in changes:
+            if cost_of(causes) <= 1 or not exponent.causes:  # a fitted base takes the usual exponent for granted
+                amplitude = factor if scaling.attention else 1.0
+                every = (*causes, *exponent.causes, *scaling.causes)
+                yield Option(every, _composed(based, exponent, scaling, columns), amplitude)
+
+
+def _composed(rope: Rope, exponent: Change, scaling: Change, columns: int) -> Callable[[], Floats]:
+    def compute() -> Floats:
+        found = scaling.apply(exponent.apply(_floats))(rope)
+        return np.concatenate([found[:columns], np.zeros(max(0, columns - len(found)))])
+
+    return compute
+
+
+def _floats(rope: Rope) -> Floats:
+    return np.array(rope.frequencies().floats())
+
+
+def _simple(rope: Rope) -> bool:
+    """Whether a formula holds for any number of columns."""
+    return rope.scaling in ("none", "linear", "proportional")
+
+
+def _exponents(rope: Rope, columns: int) -> Iterator[Change]:
+    d, own = rope.exponent_dim, rope.rotary_dim // 2
+    yield Change()
+    if rope.dim != d:
+        words = f"the exponent is over the head dim, {rope.dim}, instead of the {d} channels that turn"
+        yield Change((Cause(words),), _over(rope.dim))
+    if rope.turning < own:
+        words = f"the exponent is over the {2 * rope.turning} channels that turn instead of the head dim, {d}"
+        yield Change((Cause(words),), _over(2 * rope.turning))
+    for dim in (2 * d, 4 * d, d // 2, d // 4):
+        if dim >= 2 and dim not in (rope.dim, 2 * rope.turning) and (dim > d or _simple(rope)):
+            yield Change((Cause(f"the exponent is over {dim} instead of {d}"),), _over(dim))
+    if d > 2 and _simple(rope):
+        yield Change((Cause("the exponent divides by d/2 − 1 instead of d/2"),), _over(d - 2))
+    if columns != own:
+        words = f"dim is {2 * columns} (the spec says {rope.rotary_dim})"
+        yield Change((Cause(words),), _over(2 * columns))
+    elif own % 2 == 0:
+        yield from _misread(own)
+
+
+def _misread(columns: int) -> Iterator[Change]:
+    """Doubled tables that were cut in half the wrong way."""
+    each, end = np.arange(columns), "(columns are there twice, others are missing)"
+    yield Change((Cause(f"an interleaved table was read as halves {end}"),), _picked(each // 2))
+    yield Change((Cause(f"a table of halves was read as interleaved {end}"),), _picked(2 * each % columns))
+
+
+def _picked(columns: Places) -> Callable[[Frequencies], Frequencies]:
+    return lambda frequencies: lambda rope: frequencies(rope)[columns]
+
+
+def _over(dim: int) -> Callable[[Frequencies], Frequencies]:
+    """Frequencies of the same channels with another d in the exponent."""
+
+    def found(frequencies: Frequencies, rope: Rope) -> Floats:
+        if _simple(rope):
+            index = np.arange(max(rope.rotary_dim, dim) // 2)
+            moving = rope.turning if rope.scaling == "proportional" else len(index)
+            return np.where(index < moving, rope.base ** (-2 * index / dim) / (rope.factor or 1.0), 0.0)
+        changes: dict[str, object] = {"dim": dim, "partial_rotary_factor": None}
+        changes |= {"mrope_section": None, "mrope_interleaved": None}
+        for name in ("short_factor", "long_factor"):
+            if (given := getattr(rope, name)) is not None:
+                changes[name] = (*given, *(1.0,) * (dim // 2))[: dim // 2]
+        return frequencies(replace(rope, **changes))  # type: ignore[arg-type]
+
+    return lambda frequencies: lambda rope: found(frequencies, rope)
+
+
+def unscaled(rope: Rope) -> Rope:
+    """The same without scaling."""
+    partial = None if rope.scaling == "proportional" else rope.partial_rotary_factor
+    changes = {**dict.fromkeys(PARAMETERS), "scaling": "none", "partial_rotary_factor": partial}
+    return replace(rope, **changes)  # type: ignore[arg-type]
+
+
+def _scalings(rope: Rope) -> Iterator[Change]:
+    yield Change()
+    kind = rope.scaling
+    if kind == "none":
+        return
+    yield Change((Cause(f"the {kind} scaling is ignored"),), _of(unscaled), attention=False)
+    yield Change((Cause(f"the {kind} scaling is applied twice"),), _twice)
+    if kind == "yarn":
+        truncated = rope.truncate is not False
+        words = "truncate is false (the spec says true)" if truncated else "truncate=false is ignored"
+        yield Change((Cause(words),), _of(lambda rope: replace(rope, truncate=not truncated)))
+    if kind == "longrope":
+        yield _other_factors(rope)
+    for simple in ("linear", "ntk"):
+        if simple != kind and rope.factor is not None:
+            yield Change((Cause(f"the scaling is {simple} (the spec says {kind})"),), _of(_as(simple)), attention=False)
+
+
+def _of(change: Callable[[Rope], Rope]) -> Callable[[Frequencies], Frequencies]:
+    return lambda frequencies: lambda rope: frequencies(change(rope))
+
+
+def _as(kind: str) -> Callable[[Rope], Rope]:
+    return lambda rope: replace(unscaled(rope), scaling=kind, factor=rope.factor)
+
+
+def _twice(frequencies: Frequencies) -> Frequencies:
+    """What scaling did to each frequency, done again; to a base that was stretched, stretching it again."""
+
+    def found(rope: Rope) -> Floats:
+        once, plain = frequencies(rope), frequencies(unscaled(rope))
+        return np.asarray(once * once / np.where(plain > 0, plain, 1.0))
+
+    return found
+
+
+def _other_factors(rope: Rope) -> Change:
+    """Long factors where short ones belong, or the other way round."""
+    original = rope.original_max_position_embeddings or 0
+    long = rope.read_at > original
+    place = "above" if long else "at exactly" if rope.read_at == original else "below"
+    words = f"the {'short' if long else 'long'} factors are used at length {rope.read_at}, {place} the original "
+    length = original if long else original + 1
+    return Change((Cause(f"{words}{original}"),), _of(lambda rope: replace(rope, length=length)))

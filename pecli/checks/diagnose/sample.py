@@ -1,0 +1,99 @@
+"""A few rows of a table, read forwards and once: enough to tell which mistake made it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pecli.engine.table import Table
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Array, Places
+
+_SMALL = 1 << 16
+"""Tables of no more elements are read whole."""
+
+FIRST = 16
+"""So many rows from the beginning are always there."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of a table with the positions along one axis: (rows, …), or (2, rows, …) where two arrays are stacked."""
+
+    array: Array
+    rows: Places
+    length: int
+    """How many rows there are in all."""
+    transposed: bool
+
+
+def picks(length: int, also: Iterable[int] = ()) -> Places:
+    """Which rows are looked at: the first, around the powers of two, some between, the last, and those asked for."""
+    rows = {*range(min(length, FIRST)), *range(max(0, length - 3), length)}
+    rows |= {(length * k) // 13 for k in range(13)}
+    for power in range(4, max(5, length.bit_length())):
+        rows |= {2**power, 2**power + 1}
+    rows |= {row + step for row in also for step in (-1, 0, 1)}
+    return np.array(sorted(row for row in rows if 0 <= row < length), np.intp)
+
+
+def samples(table: Table, length: int, also: Iterable[int] = ()) -> Iterator[Sample]:
+    """The table seen with its positions along each axis they may lie on; only those of the right length, if any."""
+    shape = [size for size in table.shape if size != 1]
+    while len(shape) < min(2, len(table.shape)):
+        shape.append(1) if table.shape[-1] == 1 else shape.insert(0, 1)
+    if not table.size or len(shape) not in (2, 3):
+        return
+    axes = [(0, False), (1, True)]
+    if len(shape) == 3:
+        axes = [(1, False), (2, True)] if shape[0] == 2 else [(0, False), (1, True)] if shape[2] == 2 else []
+    right = [each for each in axes if shape[each[0]] == length] or axes
+    for axis, transposed in right:
+        rows = picks(shape[axis], also)
+        array = _taken(table, tuple(shape), axis, rows)
+        if transposed:
+            array = np.swapaxes(array, axis - 1, axis)
+        yield Sample(array, rows, shape[axis], transposed)
+
+
+def _taken(table: Table, shape: tuple[int, ...], axis: int, rows: Places) -> Array:
+    """Only these indices along an axis of the table, which is seen in another shape."""
+    if table.size <= _SMALL:
+        return np.asarray(np.take(table.array().reshape(shape), rows, axis))
+    if axis == len(shape) - 1:
+        blocks = [block[:, rows] for block in table.blocks()]
+        return np.concatenate(blocks).reshape(*shape[:-1], len(rows))
+    inside, outside = math.prod(shape[axis + 1 : -1]), math.prod(shape[:axis])
+    blocks = []
+    for outer in range(outside):
+        for start, stop in _runs(rows):
+            first = outer * shape[axis]
+            blocks.append(_rows(table, (first + start) * inside, (first + stop) * inside))
+    return np.concatenate(blocks).reshape(*shape[:axis], len(rows), *shape[axis + 1 :])
+
+
+def _rows(table: Table, start: int, stop: int) -> Array:
+    """Rows of the table's own, whose width may be that of a shape with axes of length 1 at its end."""
+    if table.width == 1 and len(table.shape) > 1:
+        width = next(size for size in reversed(table.shape) if size != 1)
+        return table.read(start * width, stop * width)
+    return table.read(start, stop)
+
+
+def _runs(rows: Places) -> Iterator[tuple[int, int]]:
+    """Consecutive rows together."""
+    for run in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1):
+        yield int(run[0]), int(run[-1]) + 1
+
+
+def few(count: int, most: int) -> Places:
+    """At most so many columns: the first, the last, and some between."""
+    if count <= most:
+        return np.arange(count)
+    between = np.linspace(most // 4, count - 1, most - most // 4).astype(np.intp)
+    return np.union1d(np.arange(most // 4), between)

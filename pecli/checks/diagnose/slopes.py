@@ -1,0 +1,52 @@
+"""ALiBi slopes by each rule that somebody follows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pecli.checks.diagnose.causes import FITTED, Cause
+from pecli.engine.alibi import Alibi
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Floats
+
+Slopes = tuple[tuple[Cause, ...], "Floats"]
+
+
+def slopes(scheme: Alibi, measured: Floats) -> Iterator[Slopes]:
+    """The slopes of all heads: the scheme's, those of known mistakes, and those that the measured ones suggest."""
+    own, n, most = _values(scheme), scheme.heads, scheme.max_bias
+    other = "naive" if scheme.rule == "paper" else "paper"
+    naive = Cause(f"the slopes are {other}" + (", 2^(−max_bias·h/n) for any n" if other == "naive" else ""))
+    yield (), own
+    yield (naive,), _values(replace(scheme, rule=other))
+    yield (Cause("the heads are in reverse order"),), own[::-1]
+    yield (Cause("the heads are sorted by slope"),), np.sort(own)[::-1]
+    yield (Cause("the slopes start one head early, at 1"),), 2.0 ** (-most * np.arange(n) / n)
+    yield (Cause("the slopes start one head late"),), 2.0 ** (-most * (np.arange(n) + 2) / n)
+    yield (Cause("the heads are one further, the last one first"),), np.roll(own, 1)
+    yield (Cause("the slopes are 1/slope"),), 1 / own
+    first = float(measured[0])
+    if 0 < first < 1:
+        for rule, heads in (("paper", 1 << (n.bit_length() - 1)), ("naive", n)):
+            fitted = float(f"{-math.log2(first) * heads:.4g}")
+            if fitted != most and 0 < fitted <= 256:
+                causes = (Cause(f"max_bias is {fitted:g} (the spec says {most:g})", FITTED),)
+                yield (
+                    (causes if rule == scheme.rule else (*causes, naive)),
+                    _values(replace(scheme, rule=rule, max_bias=fitted)),
+                )
+    ratio = first / float(own[0])
+    if ratio > 0 and not math.isclose(ratio, 1, rel_tol=1e-3):
+        known = math.isclose(ratio, math.log2(math.e), rel_tol=1e-3)
+        value, words = (math.log2(math.e), "log2(e)") if known else (ratio, f"{ratio:.5g}")
+        yield (Cause(f"it is scaled by {words}", FITTED),), value * own
+
+
+def _values(scheme: Alibi) -> Floats:
+    return np.asarray(replace(scheme, slopes=True, dtype="float64").tables()["slopes"].astype(np.float64))

@@ -1,0 +1,143 @@
+"""Tables of cosines and sines: readings, frequencies, positions, roundings and amplitudes tried against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+
+from pecli.checks.diagnose import fit, precision
+from pecli.checks.diagnose.angles import Option, options
+from pecli.checks.diagnose.causes import FITTED, Cause, Explanation, best, cost_of
+from pecli.checks.diagnose.match import Match, Matcher
+from pecli.checks.diagnose.precision import EXACTLY, ROUNDINGS, Rounding
+from pecli.checks.diagnose.readings import Layout, Reading, expected, readings
+from pecli.checks.diagnose.sample import samples
+from pecli.engine.rope import Rope
+from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.table import Table
+
+_LEVELS = (0.0, 1.0, 1.5, 2.0, 2.5, 3.0)
+_MUCH = 4.0
+"""An explanation is better than none by this factor at least."""
+
+
+@dataclass(frozen=True)
+class Shift:
+    """Positions that start elsewhere."""
+
+    causes: tuple[Cause, ...]
+    by: int
+
+    @property
+    def cost(self) -> float:
+        return cost_of(self.causes)
+
+
+def explain_waves(scheme: Rope | Sinusoidal, name: str, table: Table) -> list[Explanation]:
+    """The explanations of one tensor, equally good ones together; none where it is right or nothing explains it."""
+    layout = expected(scheme, name)
+    if layout is None:
+        return []
+    original = getattr(scheme, "original_max_position_embeddings", None) or 0
+    every: list[Reading] = []
+    for sample in samples(table, scheme.seq_len, (original - scheme.offset,)):
+        every += readings(sample, layout, scheme.seq_len)
+    every = [each for each in every if each.columns == layout.columns] or every
+    every = [each for each in every if all(np.isfinite(part).all() for part in each.parts)]
+    return Search(scheme, layout, every).run()
+
+
+def shifts(scheme: Rope | Sinusoidal) -> list[Shift]:
+    """The positions that rows may have been given."""
+    first, padding = scheme.offset, getattr(scheme, "padding_idx", None)
+    listed = {0, -2, -1, 1, 2, -first}
+    if padding is not None:
+        listed |= {padding + 1, -padding - 1, padding, -padding}
+    found = []
+    for by in sorted({*listed, *range(-16, 17)}, key=abs):
+        words = f"positions start at {first + by} (the spec says {first})"
+        if padding is not None and by == padding + 1:
+            words = f"positions start at {first + by}, padding_idx + 1 later than the spec says ({first})"
+        elif padding is not None and by == -padding - 1:
+            words = f"positions start at {first + by}, without the padding_idx + 1 (the spec says {first})"
+        cause = Cause(words, 1.0 if by in listed else FITTED)
+        found.append(Shift((cause,) if by else (), by))
+    return found
+
+
+class Search:
+    """All combinations of causes, the cheap ones first, until one level has explanations."""
+
+    def __init__(self, scheme: Rope | Sinusoidal, layout: Layout, every: Sequence[Reading]) -> None:
+        self.scheme, self.layout, self.readings = scheme, layout, every
+        self._matchers = [Matcher(scheme, reading) for reading in every]
+        self._options: dict[tuple[str, int], list[Option]] = {}
+        self._unexplained = np.inf
+
+    def run(self) -> list[Explanation]:
+        """The best explanations; none where the table is right."""
+        right = self._right()
+        if right is not None:
+            return right
+        found: list[Explanation] = []
+        for level in _LEVELS:
+            for reading, matcher in zip(self.readings, self._matchers, strict=True):
+                found += self._at(reading, matcher, level - reading.cost)
+            cheap = [each for each in found if each.cost <= level]
+            if cheap:
+                return best(cheap)
+        return []
+
+    def _right(self) -> list[Explanation] | None:
+        """What to say of a table whose layout and angles are those of the scheme; None if they are not."""
+        for reading, matcher in zip(self.readings, self._matchers, strict=True):
+            if reading.cost or reading.columns != self.layout.columns:
+                continue
+            own = self.options(reading)[0]
+            matches = list(matcher.matches(own, 0, EXACTLY))
+            right = next((each for each in matches if each.rounded_only), None)
+            if right is not None:
+                return self._precise(reading, right)
+            self._unexplained = min(self._unexplained, matcher.residual(own))
+        return None
+
+    def _precise(self, reading: Reading, right: Match) -> list[Explanation]:
+        """A right table may still have been rounded, or have phases of float32."""
+        causes = (*reading.causes, *right.causes, *precision.stored(reading.dtype, self.scheme.dtype))
+        if not right.tight:
+            causes = (*causes, precision.float32_phases(right.residual))
+        return [Explanation(causes, right.residual)] if causes else []
+
+    def options(self, reading: Reading) -> list[Option]:
+        """Frequencies to try; an odd sinusoidal dim has others in another layout."""
+        scheme, layout = self.scheme, reading.form.arrangement
+        key = (layout if isinstance(scheme, Sinusoidal) else "", reading.columns)
+        if key not in self._options:
+            if isinstance(scheme, Sinusoidal) and layout in ("halves", "interleaved"):
+                scheme = replace(scheme, layout=layout)
+            self._options[key] = options(scheme, reading.columns, fit.fitted(scheme, reading))
+        return self._options[key]
+
+    def _at(self, reading: Reading, matcher: Matcher, cost: float) -> Iterator[Explanation]:
+        """Explanations from combinations that cost so much beside the reading."""
+        if cost < 0:
+            return
+        moves = [
+            (shift, rounding, shift.cost + rounding.cost) for shift, rounding in product(shifts(self.scheme), ROUNDINGS)
+        ]
+        for option in self.options(reading):
+            for shift, rounding, extra in moves:
+                if option.cost + extra == cost:
+                    yield from self._matched(reading, matcher, option, shift, rounding)
+
+    def _matched(
+        self, reading: Reading, matcher: Matcher, option: Option, shift: Shift, rounding: Rounding
+    ) -> Iterator[Explanation]:
+        for each in matcher.matches(option, shift.by, rounding):
+            if _MUCH * each.residual <= self._unexplained:
+                causes = (*option.causes, *shift.causes, *reading.causes, *rounding.causes, *each.causes)
+                stored = precision.stored(reading.dtype, self.scheme.dtype)
+                yield Explanation((*causes, *stored), each.residual)
