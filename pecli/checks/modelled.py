@@ -11,7 +11,8 @@ from pecli.checks.compare import Comparison, compare
 from pecli.checks.matching import ANYTHING, SCHEMES, layer_named, role_of
 from pecli.checks.readings import Place, Reading, readings
 from pecli.checks.tolerance import EXACT, Tolerance
-from pecli.checks.verification import Verification, problems_of
+from pecli.checks.verification import Verification, explained, problems_of
+from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile, open_tensors
@@ -58,20 +59,39 @@ class _Search:
         self._several = len({encoding.layer_type for encoding in encodings}) > 1
 
     def verified(self, tolerance: Tolerance) -> Verification:
-        tensors, used, words = [], [], {}
-        for table, reading in self._found():
+        tensors, words, suspects = [], {}, []
+        found = self._found()
+        for table, reading in found:
             name = _label(table, reading)
             if reading is None:
                 tensors.append(_unfit(name, table, self._shapes(table)))
-                continue
-            used.append(reading)
-            tensors.append(_compared(name, reading, tolerance))
-            known = name == reading.name or role_of(name) not in (None, ANYTHING)
-            text = ("" if known else reading.name, self._layers(table, reading), reading.words)
-            if any(text):
-                words[name] = ", ".join(filter(None, text))
-        schemes = {reading.encoding.scheme for reading in used} or {each.scheme for each in self.encodings}
-        return Verification(self.path, ", ".join(sorted(schemes)), tuple(tensors), problems_of(tensors), (), words)
+            else:
+                tensors.append(_compared(name, reading, tolerance))
+                words[name] = self._words(table, name, reading)
+            if not tensors[-1].passed:
+                suspects += self._suspect(table, reading)
+        schemes = {each.encoding.scheme for _, each in found if each} or {each.scheme for each in self.encodings}
+        readings = {name: text for name, text in words.items() if text}
+        reasons = explained(suspects, tolerance)
+        scheme = ", ".join(sorted(schemes))
+        return Verification(self.path, scheme, tuple(tensors), problems_of(tensors), reasons, readings)
+
+    def _words(self, table: Table, name: str, reading: Reading) -> str:
+        known = name == reading.name or role_of(name) not in (None, ANYTHING)
+        parts = ("" if known else reading.name, self._layers(table, reading), reading.words)
+        return ", ".join(filter(None, parts))
+
+    def _suspect(self, table: Table, reading: Reading | None) -> list[tuple[Scheme, str, Table]]:
+        """A tensor that did not pass, with the scheme that it fails; where none fits, with the likeliest."""
+        if reading is not None:
+            return [(reading.scheme, reading.name, table)] if reading.scheme is not None else []
+        ropes = [each for each in self._likely(table) if each.scheme == "rope"]
+        if not ropes or not table.size:
+            return []
+        role = role_of(table.name)
+        place = {"length": self.place.length, "offset": self.place.offset or 0}
+        rope = ropes[0].rope(max(table.shape, default=1), **place)
+        return [(rope, role if role in ("cos", "sin", "inv_freq") else "cos_sin", table)]
 
     def _found(self) -> list[tuple[Table, Reading | None]]:
         """The tensors to check: the only one, or those whose names say so, or those that look like it."""
@@ -105,9 +125,11 @@ class _Search:
 
     def _best(self, table: Table, role: str | None) -> Reading | None:
         """The reading that comes nearest, of the layer type that the name speaks of if it does."""
-        likely = [each for each in self.encodings if each.layer_type == self._named(table)] or self.encodings
-        found = [reading for each in likely for reading in readings(each, table, role, self.place)]
+        found = [reading for each in self._likely(table) for reading in readings(each, table, role, self.place)]
         return found[0] if len(found) == 1 else min(found, key=Reading.distance, default=None)
+
+    def _likely(self, table: Table) -> Sequence[Encoding]:
+        return [each for each in self.encodings if each.layer_type == self._named(table)] or self.encodings
 
     def _named(self, table: Table) -> str | None:
         return layer_named(table.name.replace("visual", "vision"), [each.layer_type for each in self.encodings])
@@ -119,8 +141,7 @@ class _Search:
         return layers if self._named(table) else f"{layers}, which it fits best"
 
     def _shapes(self, table: Table) -> str:
-        likely = [each for each in self.encodings if each.layer_type == self._named(table)] or self.encodings
-        return " or ".join(dict.fromkeys(_shapes_of(each) for each in likely))
+        return " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(table)))
 
 
 def _is_float(table: Table) -> bool:

@@ -11,7 +11,7 @@ from pecli.checks.compare import Comparison, compare
 from pecli.checks.matching import role_of
 from pecli.checks.reshape import COMPLEX, views
 from pecli.checks.tolerance import EXACT, Tolerance
-from pecli.checks.verification import Verification, problems_of
+from pecli.checks.verification import Verification, explained, problems_of
 from pecli.engine.bundle import Bundle
 from pecli.engine.dtypes import KINDS
 from pecli.engine.scheme import Scheme
@@ -54,13 +54,18 @@ class _Held:
         self.scheme, self.any_dtype, self.tolerance = scheme, any_dtype, tolerance
 
     def verified(self, path: str, file: LoadedFile, named: bool) -> Verification:
-        pairs = self._matched(file.tables)
+        pairs, missing = self._matched(file.tables), []
         if len(file.tables) == 1 and (not pairs or named):
-            results = [self._alone(file.tables[0])]
-            return Verification(path, self.scheme.name, tuple(results), problems_of(results))
-        results = [self._compared(name, table, table.name if table.name != name else "") for name, table in pairs]
-        problems = (*self._missing([name for name, _ in pairs], file.tables), *problems_of(results))
-        return Verification(path, self.scheme.name, tuple(results), problems)
+            table = file.tables[0]
+            name = self._nearest(table)
+            pairs, results = [(name, table)], [self._compared(name, table)]
+        else:
+            results = [self._compared(name, table, label=table.name) for name, table in pairs]
+            missing = self._missing([name for name, _ in pairs], file.tables)
+        failed = [pair for pair, result in zip(pairs, results, strict=True) if not result.passed]
+        suspects = ((self._like(table), name, table) for name, table in failed)
+        reasons = explained(suspects, self.tolerance)
+        return Verification(path, self.scheme.name, tuple(results), (*missing, *problems_of(results)), reasons)
 
     def _matched(self, tables: Sequence[Table]) -> list[tuple[str, Table]]:
         """Which tensors of the file are which of the scheme: by the very name, or by what their names mean."""
@@ -76,10 +81,14 @@ class _Held:
         both = [("cos_sin", table) for table in tables if role_of(table.name) == "both"] if "cos" in missing else []
         return found + meant + both
 
+    def _like(self, table: Table) -> Scheme:
+        """The scheme; in the dtype of a table if it may be."""
+        dtype = COMPLEX.get(table.dtype, table.dtype)
+        return in_dtype(self.scheme, dtype) if self.any_dtype and dtype in KINDS else self.scheme
+
     def _tables(self, like: Table) -> dict[str, Table]:
-        """The scheme's tables by name, with the one that stands for them all; in the dtype of another if it may be."""
-        dtype = COMPLEX.get(like.dtype, like.dtype)
-        scheme = in_dtype(self.scheme, dtype) if self.any_dtype and dtype in KINDS else self.scheme
+        """The scheme's tables by name, the one that stands for them all first."""
+        scheme = self._like(like)
         tables = {table.name: table for table in scheme.tensors()}
         if not isinstance(scheme, Bundle):
             plain = scheme.plain()
@@ -90,15 +99,17 @@ class _Held:
         expected = self._tables(table)[name]
         return compare(replace(expected, name=label or name), _fitting(table, expected), self.tolerance)
 
-    def _alone(self, table: Table) -> Comparison:
-        """A single tensor: the one of its name, or else the one of its shape that it is closest to."""
+    def _nearest(self, table: Table) -> str:
+        """What a single tensor is: the one of its name, or else the one of its shape that it is closest to."""
         tables = self._tables(table)
         likely = [name for name in tables if name == table.name] or [name for name in tables if _means(table, name)]
         if not likely:
             plain = next(iter(tables)) if not isinstance(self.scheme, Bundle) else self.scheme.plain().name
             likely = [name for name in tables if _fitting(table, tables[name]).shape == tables[name].shape] or [plain]
-        results = [self._compared(name, table) for name in likely]
-        return min(results, key=lambda result: (not result.passed, bool(result.problem), result.max_abs_error or 0.0))
+        if len(likely) == 1:
+            return likely[0]
+        results = {name: self._compared(name, table) for name in likely}
+        return min(results, key=lambda name: (not results[name].passed, results[name].max_abs_error or 0.0))
 
     def _missing(self, found: Sequence[str], tables: Sequence[Table]) -> list[str]:
         """Tensors that the file should hold; what follows from the others may be absent, unless it is all there is."""

@@ -214,7 +214,7 @@ def test_shapes_that_no_table_has(tmp_path, array) -> None:
     result = verify_model(tmp_path / "dump.npy", pecli.load_config(LLAMA))
     assert not result.passed
     assert "(positions, 8) or (positions, 16)" in result.problems[0]
-    assert json.loads(json.dumps(result.as_json(), allow_nan=False))["diagnosis"] == list(result.problems)
+    assert json.loads(json.dumps(result.as_json(), allow_nan=False))["diagnosis"][0] == result.problems[0]
 
 
 @pytest.mark.parametrize("array", [np.zeros((5, 8), np.int32), np.full((5, 8), np.nan, np.float32)])
