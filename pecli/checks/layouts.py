@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.checks.forms import DOUBLINGS, Form
+from pecli.checks.reshape import reshaped
 from pecli.engine.table import Table
 
 if TYPE_CHECKING:
@@ -104,3 +105,30 @@ def _one_after_the_other(parts: list[Table], shape: tuple[int, ...]) -> Table:
                 part.fill(first - k * length, out[first - start : last - start])
 
     return replace(parts[0], shape=shape, fill=fill)
+
+
+def taken_apart(table: Table, layout: Layout) -> dict[str, Table]:
+    """The functions of a table in that layout, each a table of its own: a row a position."""
+    positions = positions_in(table.shape, layout)
+    if len(layout.functions) == 1:
+        return {layout.functions[0]: table}
+    if layout.form.arrangement == "stacked":
+        rows = reshaped(table, (2 * positions, table.shape[-1]))
+        starts = zip(layout.functions, (0, positions), strict=True)
+        return {name: _cut(name, rows, range(start, start + positions), slice(None)) for name, start in starts}
+    rows = reshaped(table, (positions, table.size // positions))
+    half = rows.width // 2
+    in_turn = slice(0, None, 2), slice(1, None, 2)
+    columns = (slice(0, half), slice(half, None)) if layout.form.arrangement == "halves" else in_turn
+    parts = zip(layout.functions, columns, strict=True)
+    return {name: _cut(name, rows, range(positions), part) for name, part in parts}
+
+
+def _cut(name: str, table: Table, rows: range, columns: slice) -> Table:
+    """Some rows and columns of a table."""
+    width = len(range(*columns.indices(table.width)))
+
+    def fill(start: int, out: Array) -> None:
+        out[...] = table.read(rows.start + start, rows.start + start + len(out))[:, columns]
+
+    return Table(name, table.dtype, (len(rows), width), fill, table.in_order)

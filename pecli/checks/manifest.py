@@ -6,7 +6,7 @@ atol = 1e-6
 [[check]]
 name = "llama cos"        # optional
 file = "dumps/cos.npy"    # from the manifest's folder; FILE:NAME works
-model = "llama-3.1-8b"    # or config = "config.json", with layer_type, offset, length
+model = "llama-3.1-8b"    # or config = "config.json", with layer_type, offset, length, recipe
                           # or scheme = "rope" with its parameters as keys
                           # or nothing: the spec that the file carries
 """
@@ -24,8 +24,9 @@ from pecli.checks.modelled import verify_model
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verification import Verification
 from pecli.checks.verify import verify
-from pecli.engine.parameters import Whole
+from pecli.engine.parameters import Parameter, Whole
 from pecli.engine.positions import LAST_POSITION
+from pecli.engine.recipes import RECIPE
 from pecli.engine.registry import SCHEMES, scheme_named
 from pecli.engine.scheme import Scheme
 from pecli.engine.spelling import nearest
@@ -36,11 +37,12 @@ from pecli.models.reader import find_model
 TOLERANCES = ("max_ulp", "atol", "rtol")
 _COMMON = ("name", "file", *TOLERANCES)
 _TARGETS = ("model", "config", "scheme")
-PLACES = {
+PLACES: Mapping[str, Parameter] = {
     "offset": Whole(help="position of the first row", low=0, high=LAST_POSITION - 1),
     "length": Whole(help="the length that dynamic scalings are read at", high=LAST_POSITION),
+    "recipe": RECIPE,
 }
-"""Where the tables of a model are read."""
+"""Where the tables of a model are read, and how they were computed."""
 LARGEST = 16 << 20
 
 

@@ -35,6 +35,7 @@ def verify_model(
     layer_type: str | None = None,
     offset: int | None = None,
     length: int | None = None,
+    recipe: str = "exact",
 ) -> Verification:
     """Compare the tensors of a file that belong to a model's encodings with what they should be.
 
@@ -47,7 +48,7 @@ def verify_model(
         raise ParameterError("model", repr(model.file), "it has no positional encoding to check", "see pecli config")
     with open_tensors(path) as file:
         file.check()
-        search = _Search(path, file, encodings, Place(offset, length))
+        search = _Search(path, file, encodings, Place(offset, length, recipe))
         return search.verified(tolerance)
 
 
@@ -84,13 +85,14 @@ class _Search:
     def _suspect(self, table: Table, reading: Reading | None) -> list[tuple[Scheme, str, Table]]:
         """A tensor that did not pass, with the scheme that it fails; where none fits, with the likeliest."""
         if reading is not None:
-            return [(reading.scheme, reading.name, table)] if reading.scheme is not None else []
+            scheme = reading.scheme
+            return [] if scheme is None else [(scheme, name, part) for name, part in reading.parts().items()]
         ropes = [each for each in self._likely(table) if each.scheme == "rope"]
         if not ropes or not table.size:
             return []
         role = role_of(table.name)
-        place = {"length": self.place.length, "offset": self.place.offset or 0}
-        rope = ropes[0].rope(max(table.shape, default=1), **place)
+        common = {"offset": self.place.offset or 0, "recipe": self.place.recipe}
+        rope = ropes[0].rope(max(table.shape, default=1), length=self.place.length, **common)
         return [(rope, role if role in ("cos", "sin", "inv_freq") else "cos_sin", table)]
 
     def _found(self) -> list[tuple[Table, Reading | None]]:

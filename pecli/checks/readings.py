@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.layouts import laid_out, layouts, positions_in
+from pecli.checks.layouts import Layout, laid_out, layouts, positions_in, taken_apart
 from pecli.checks.matching import ANYTHING
-from pecli.checks.reshape import COMPLEX, as_pairs, reshaped, views
+from pecli.checks.reshape import COMPLEX, as_pairs, reshaped, rounded, views
 from pecli.engine.dtypes import KINDS
 from pecli.engine.rounding import widened
 from pecli.engine.scheme import Scheme
@@ -32,10 +32,13 @@ WORST = 2.0
 
 @dataclass(frozen=True)
 class Place:
-    """Where a table is read: the position of its first row, and the length that dynamic scalings go by."""
+    """Where a table is read, and how it was computed: the position of its first row, the length that dynamic scalings
+    go by, the recipe.
+    """
 
     offset: int | None = None
     length: int | None = None
+    recipe: str = "exact"
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,11 @@ class Reading:
     """None where the values are learned, so that only the shape can be right or wrong."""
     name: str
     """The scheme's name for such a tensor."""
+    layout: Layout | None = None
+
+    def parts(self) -> dict[str, Table]:
+        """What was found, by the names of the scheme's tensors."""
+        return {self.name: self.found} if self.layout is None else taken_apart(self.found, self.layout)
 
     def distance(self) -> float:
         """How far off it is on the whole, going by a few positions."""
@@ -108,27 +116,36 @@ def _rope(encoding: Encoding, view: Table, role: str | None, place: Place) -> It
     for layout in layouts(found.shape, half, role, pairs_are_complex=complex_numbers):
         count = positions_in(found.shape, layout)
         if count not in ropes:
-            ropes[count] = encoding.rope(count, length=place.length, offset=place.offset or 0, dtype=_dtype(found))
+            common = {"offset": place.offset or 0, "recipe": place.recipe, "dtype": _dtype(found)}
+            ropes[count] = encoding.rope(count, length=place.length, **common)
         rope = ropes[count]
         expected = laid_out(rope, layout, found.shape)
         name = layout.functions[0] if len(layout.functions) == 1 else "cos_sin"
         scheme = replace(rope, layout=layout.form.doubled or "compact")
-        yield Reading(found, expected, encoding, layout.words(), scheme, name)
+        yield Reading(found, expected, encoding, layout.words(), scheme, name, layout)
 
 
 def _inverse_frequencies(encoding: Encoding, view: Table, place: Place) -> Reading:
     from pecli.engine.rounding import round_fixed
 
-    rope = encoding.rope(1, length=place.length or 1)
-    values, bits, _ = rope.frequencies()
-    order, dtype = encoding.extra.get("order") or range(len(values)), _dtype(view)
+    rope = encoding.rope(1, length=place.length or 1, recipe=place.recipe)
+    order, dtype = encoding.extra.get("order"), _dtype(view)
+
+    def numbers() -> list[float]:
+        if place.recipe != "exact":
+            (table,) = (each for each in rope.tensors() if each.name == "inv_freq")
+            return [float(value) for value in rounded(table, dtype).array()]
+        values, bits, _ = rope.frequencies()
+        return [round_fixed(value, bits, dtype) for value in values]
 
     def fill(start: int, out: Array) -> None:
-        out[:, 0] = [round_fixed(values[k], bits, dtype) for k in order[start : start + len(out)]]
+        values = numbers()
+        kept = values if order is None else [values[k] for k in order]
+        out[:, 0] = kept[start : start + len(out)]
 
     flat = reshaped(view, (view.size,))
     expected = Table("inv_freq", dtype, flat.shape, fill)
-    words = "axis by axis" if "order" in encoding.extra else ""
+    words = "" if order is None else "axis by axis"
     return Reading(flat, expected, encoding, words, rope, "inv_freq")
 
 
@@ -154,7 +171,7 @@ def _alibi(encoding: Encoding, view: Table, role: str | None, place: Place) -> I
 def _sinusoidal(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:
     from pecli.engine.sinusoidal import Sinusoidal
 
-    given = {**encoding.parameters, "dtype": _dtype(view)}
+    given = {**encoding.parameters, "recipe": place.recipe, "dtype": _dtype(view)}
     if role not in ("rows", None) or len(view.shape) != 2 or view.shape[1] != given["dim"]:
         return
     stated = given.pop("offset", 0)

@@ -30,7 +30,7 @@ EXAMPLES = (
     r"[\[check]]",
     'file = "dumps/cos.npy"    # or FILE:NAME; name = "…" is optional',
     'model = "llama-3.1-8b"    # or config = "config.json"',
-    "offset = 0                # optional, as are length, layer_type, atol …",
+    "offset = 0                # optional, as are length, layer_type, recipe",
     r"[\[check]]",
     'file = "dumps/pe.npy"',
     'scheme = "sinusoidal"     # with its parameters as keys',
@@ -70,6 +70,15 @@ Length = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+Recipe = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        metavar="NAME",
+        help="How the tables were computed, such as float32; see pecli audit. (default: exact)",
+        rich_help_panel=_PANEL,
+    ),
+]
 Junit = Annotated[
     str | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report.", rich_help_panel=options.OUTPUT)
 ]
@@ -93,6 +102,7 @@ def verify(
     layer_type: LayerType = None,
     offset: Offset = None,
     length: Length = None,
+    recipe: Recipe = None,
     max_ulp: options.MaxUlp = None,
     atol: options.Atol = None,
     rtol: options.Rtol = None,
@@ -108,7 +118,8 @@ def verify(
     from pecli.checks.manifest import is_manifest
     from pecli.views import annotations, checklist
 
-    places = {"config": config, "model": model, "layer_type": layer_type, "offset": offset, "length": length}
+    places = {"config": config, "model": model, "layer_type": layer_type}
+    places |= {"offset": offset, "length": length, "recipe": recipe}
     tolerances = options.tolerances(max_ulp, atol, rtol)
     checks = _checks(files, {name: value for name, value in places.items() if value is not None}, tolerances)
     as_table = any(map(is_manifest, files)) and not json

@@ -307,3 +307,22 @@ def test_a_table_that_takes_several_blocks(tmp_path, monkeypatch) -> None:
         assert tensor.mismatched == 1
         place = np.unravel_index(wrong.size - 3, np.squeeze(wrong).shape)
         assert tensor.worst_index[: len(place)] == tuple(map(int, place))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_wrong_is_said_and_the_layout_is_not(tmp_path, form) -> None:
+    array, *_ = FORMS[form]
+    np.save(tmp_path / "dump.npy", array)
+    result = verify_model(tmp_path / "dump.npy", pecli.load_config(LLAMA), NEAR, offset=1)
+    assert not result.passed
+    assert any("positions start at 0" in sentence for sentence in result.diagnosis)
+    assert not any("layout" in sentence or "swapped" in sentence for sentence in result.diagnosis)
+
+
+def test_a_recipe_is_part_of_what_is_expected(tmp_path) -> None:
+    inv_freq = (1 / np.float32(5e5) ** (np.arange(0, DIM, 2).astype(np.float32) / np.float32(DIM))).astype(np.float32)
+    angles = np.arange(5000, 5000 + LENGTH, dtype=np.float32)[:, None] * inv_freq
+    np.save(tmp_path / "cos.npy", np.cos(angles.astype(np.float64)).astype(np.float32))
+    model = pecli.load_config(LLAMA)
+    assert not verify_model(tmp_path / "cos.npy", model, NEAR, offset=5000).passed
+    assert verify_model(tmp_path / "cos.npy", model, NEAR, offset=5000, recipe="float32").passed
