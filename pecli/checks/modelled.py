@@ -24,6 +24,7 @@ FEW = 16
 LIKENESS = 0.1
 """How near, on the whole, a tensor has to be that only its content speaks for."""
 
+_PARTS = ("vision", "audio")
 _UNKNOWN: dict[str, Any] = {"max_abs_error": None, "max_rel_error": None, "max_ulp_error": None}
 
 
@@ -104,7 +105,7 @@ class _Search:
         kinds = {encoding.scheme for encoding in self.encodings}
         for table in tables:
             role = role_of(table.name)
-            if role is None or not SCHEMES[role] & kinds or not _is_float(table):
+            if role is None or not SCHEMES[role] & kinds or not _is_float(table) or self._is_foreign(table):
                 continue
             best = self._best(table, role)
             if best is not None or _must_fit(role, kinds):
@@ -118,6 +119,11 @@ class _Search:
             problem = f"has no tensor that is known to be of {kind} ({len(tables):,} tensors: {names})"
             raise FileError(self.path, problem, "name one: FILE:NAME")
         return found
+
+    def _is_foreign(self, table: Table) -> bool:
+        """Whether it belongs to a part of the model, such as one that sees, of which the encodings know nothing."""
+        name = _plain(table.name)
+        return any(part in name and not any(part in each.layer_type for each in self.encodings) for part in _PARTS)
 
     def _role(self, table: Table) -> str | None:
         """What the name of the tensor says, or else that of the file, unless the shape says otherwise."""
@@ -134,7 +140,7 @@ class _Search:
         return [each for each in self.encodings if each.layer_type == self._named(table)] or self.encodings
 
     def _named(self, table: Table) -> str | None:
-        return layer_named(table.name.replace("visual", "vision"), [each.layer_type for each in self.encodings])
+        return layer_named(_plain(table.name), [each.layer_type for each in self.encodings])
 
     def _layers(self, table: Table, reading: Reading) -> str:
         if not self._several or not reading.encoding.layer_type:
@@ -144,6 +150,11 @@ class _Search:
 
     def _shapes(self, table: Table) -> str:
         return " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(table)))
+
+
+def _plain(name: str) -> str:
+    """A tensor's name, with the part that sees under one word."""
+    return name.replace("visual", "vision")
 
 
 def _is_float(table: Table) -> bool:

@@ -154,6 +154,14 @@ def test_layer_types_by_name_and_by_fit(tmp_path) -> None:
         verify_model(path, pecli.load_config(GEMMA), NEAR, layer_type="other")
 
 
+def test_tables_of_parts_that_the_configuration_does_not_know_are_left_alone(tmp_path) -> None:
+    tensors = {"visual.rotary_pos_emb.inv_freq": COS[3], "model.rotary_emb.cos_cached": COS}
+    save_file(tensors, tmp_path / "v.safetensors")
+    result = verify_model(tmp_path / "v.safetensors", pecli.load_config(LLAMA), NEAR)
+    assert result.passed
+    assert [tensor.name for tensor in result.tensors] == ["model.rotary_emb.cos_cached"]
+
+
 def sparse_checkpoint(path, tensors: dict[str, np.ndarray], others: int) -> None:
     """A .safetensors file whose other tensors are holes of a megabyte, which take no room on the disk."""
     header, place, hole = {}, 0, 1 << 20
