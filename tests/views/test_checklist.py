@@ -23,8 +23,6 @@ OFF = Verification(
 SHAPE = Verification("c", "learned", (Comparison("wpe", (2, 2), 4, max_abs_error=None, max_ulp_error=None),))
 _NOT_COMPARED = Comparison("x", (3,), 3, mismatched=None, max_abs_error=None, problem="its shape")
 UNLIKE = Verification("d", "rope", (_NOT_COMPARED,))
-    "d", "rope", (Comparison("x", (3,), 3, mismatched=None, max_abs_error=None, problem="its shape"),)
-)
 RESULTS = [EXACT, OFF, SHAPE, UNLIKE, FileError("e", "does not exist"), ParameterError("offset", 3, "too far")]
 OUTCOMES = [Outcome(Check("f", lambda: EXACT, f"check {k}", "m"), each, 0.0) for k, each in enumerate(RESULTS)]
 EXPECTED = """\
