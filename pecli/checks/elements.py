@@ -103,13 +103,13 @@ class Ruler:
         self._equal_last = most == 0
         if most == 0:
             return
-        if not self._nothing_new(ours, int(most)):
+        if not self._nothing_new(ours, theirs, int(most)):
             most = self._values(ours, theirs, start, int(most))
         self.tally.ulp = max(self.tally.ulp, int(most))
         if most > self._tolerance.max_ulp:
             self._count(ours, theirs, start)
 
-    def _nothing_new(self, ours: Array, most: int) -> bool:
+    def _nothing_new(self, ours: Array, theirs: Array, most: int) -> bool:
         """Whether elements that are so many units off at most cannot have a larger error than one seen before."""
         if most >= self._bits.close:
             return False
@@ -118,10 +118,15 @@ class Ruler:
         top = int(np.maximum.reduce(size)) + most
         if top >= self._bits.infinity or most * self._bits.spacing(top) > self.tally.error:
             return False
-        if int(np.minimum.reduce(size)) < self._bits.normal:
-            return False
+        least = int(np.minimum.reduce(size))
         np.bitwise_and(size, self._bits.fraction, out=size)
-        return self._bits.largest_ratio(most, int(np.minimum.reduce(size))) <= self.tally.relative
+        ratio = self._bits.largest_ratio(most, int(np.minimum.reduce(size)))
+        if least < self._bits.normal:  # there a NaN of the other sign may seem close
+            ratio = max(ratio, most / max(least, 1))
+            np.bitwise_and(theirs.view(size.dtype), self._bits.magnitude, out=size)
+            if int(np.maximum.reduce(size)) >= self._bits.infinity:
+                return False
+        return ratio <= self.tally.relative
 
     def _values(self, ours: Array, theirs: Array, start: int, most: int) -> int:
         """Note the largest errors; how many units close elements are off at most."""

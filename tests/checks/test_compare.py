@@ -178,6 +178,7 @@ SPECIAL = [
     math.inf,
     -math.inf,
     math.nan,
+    -math.nan,
     1e-320,
     1e-40,
     6e-8,
