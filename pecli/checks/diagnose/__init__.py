@@ -43,10 +43,12 @@ def _part(part: str, found: Mapping[str, Table]) -> dict[str, Table]:
 
 def _tensor(scheme: Scheme, name: str, table: Table, tolerance: Tolerance) -> tuple[list[Explanation], str]:
     """Explanations of one tensor, or a plain sentence about it."""
-    from pecli.checks.diagnose.plainly import plain_words
+    from pecli.checks.diagnose.plainly import passes, plain_words
 
+    if not table.size or passes(scheme, name, table, tolerance):
+        return [], ""
     words = plain_words(scheme, name, table)
-    if words or not table.size:
+    if words:
         return [], words
     if isinstance(scheme, LearnedInit) and scheme.init == "sinusoidal" and name == "weight":
         scheme, name = Sinusoidal(scheme.max_len, scheme.dim, dtype=scheme.dtype), "pe"
@@ -57,7 +59,7 @@ def _tensor(scheme: Scheme, name: str, table: Table, tolerance: Tolerance) -> tu
     if isinstance(scheme, (Rope, Sinusoidal)):
         from pecli.checks.diagnose.waves import explain_waves
 
-        return explain_waves(scheme, name, table), ""
+        return explain_waves(scheme, name, table)
     if isinstance(scheme, Alibi):
         from pecli.checks.diagnose.alibi import explain_alibi
 

@@ -22,6 +22,10 @@ _ROUND = tuple(m * 10.0**k for k in range(1, 10) for m in (1.0, 1.2, 1.5, 1.6, 2
 """Bases that people choose."""
 
 
+_WAVY = 0.02
+"""How far a measured wave may be off, over the first rows."""
+
+
 def measured(reading: Reading) -> Floats | None:
     """The frequency of each column in radians per row, from 0 to π; None where there are too few rows."""
     run = int(np.argmax(np.append(np.diff(reading.rows) != 1, True))) + 1
@@ -34,6 +38,22 @@ def measured(reading: Reading) -> Floats | None:
         below += (x[1:-1] ** 2).sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.asarray(np.arccos(np.clip(above / (2 * below), -1, 1)))
+
+
+def garbage(scheme: Rope, reading: Reading) -> str:
+    """What to say of waves whose frequencies follow no rule; nothing where the first one is right, or no wave."""
+    found, own = measured(reading), scheme.frequencies().floats()[0]
+    run = int(np.argmax(np.append(np.diff(reading.rows) != 1, True))) + 1
+    if found is None or run < 8 or not np.isfinite(found).all() or abs(found[0] - own) < 0.01 * own:
+        return ""
+    if (np.diff(found) <= 0).all():  # frequencies of some rule, if not of a known one
+        return ""
+    angles = np.outer(reading.rows[:run] + scheme.offset, found)
+    for name, part in zip(reading.functions, reading.parts, strict=True):
+        wave = np.cos(angles) if name == "cos" else np.sin(angles)
+        if np.abs(np.abs(part[:run]) - np.abs(wave)).max() > _WAVY:  # beyond π a sine turns the other way
+            return ""
+    return f"inv_freq was never initialised: waves of no order, the first of {found[0]:.4g} where {own:.4g} is expected"
 
 
 def fitted(scheme: Rope | Sinusoidal, reading: Reading) -> Fitted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,7 @@ from pecli.checks.diagnose import precision
 from pecli.checks.diagnose.angles import Fitted, Option, options
 from pecli.checks.diagnose.causes import Cause, Explanation, best
 from pecli.engine.rope import Rope
-from pecli.engine.rounding import round_to, widened
+from pecli.engine.rounding import widened
 from pecli.engine.table import Table
 
 if TYPE_CHECKING:
@@ -41,18 +42,26 @@ def _allowed(frequencies: Floats, dtype: str) -> Floats:
 
 
 def _candidates(rope: Rope, values: Floats, dtype: str, worst: float) -> list[Explanation]:
-    narrow = precision.grain(round_to(values, "float64"))
+    narrow = precision.grain(values)
     found = []
     for option in options(rope, len(values), Fitted(_bases(rope, values))):
         if option.frequencies is None:
             continue
         for causes, frequencies in _told(option):
-            for stored, cast in ((dtype, ()), (narrow, (Cause(f"inv_freq is rounded to {narrow}"),))):
-                error = np.abs(values - frequencies)
-                if (error <= _allowed(frequencies, stored)).all() and _MUCH * error.max() <= worst:
+            for rounded, cast in _rounded(frequencies, narrow):
+                error = np.abs(values - rounded).min(axis=0)
+                if (error <= _allowed(np.abs(frequencies), dtype)).all() and _MUCH * error.max() <= worst:
                     found.append(Explanation((*causes, *cast), float(error.max())))
                     break
     return found
+
+
+def _rounded(frequencies: Floats, narrow: str) -> Iterator[tuple[Floats, tuple[Cause, ...]]]:
+    """As they are, and as a narrow dtype rounds them, whichever way float32 made it fall."""
+    yield frequencies[None], ()
+    if narrow in ("bfloat16", "float16"):
+        each = [precision.rounded(frequencies * (1 + by), narrow) for by in (-(2.0**-20), 0.0, 2.0**-20)]
+        yield np.stack(each), (Cause(f"inv_freq is rounded to {narrow}"),)
 
 
 def _told(option: Option) -> list[tuple[tuple[Cause, ...], Floats]]:

@@ -13,9 +13,7 @@ from pecli.checks.diagnose.angles import Option
 from pecli.checks.diagnose.causes import Cause
 from pecli.checks.diagnose.padding import Padding
 from pecli.checks.diagnose.precision import (
-    EXACTLY,
     INFORMATIVE,
-    Rounding,
     cast,
     drift,
     grain,
@@ -23,6 +21,7 @@ from pecli.checks.diagnose.precision import (
     rounding_error,
 )
 from pecli.checks.diagnose.readings import Reading
+from pecli.checks.diagnose.roundings import Rounding
 from pecli.checks.diagnose.sample import few
 from pecli.engine.rope import Rope
 from pecli.engine.sinusoidal import Sinusoidal
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Flags, Floats, Places
 
 _COLUMNS = 64
+_EVEN = 1e-6
+"""Elements that drift less than this weigh about the same."""
 _SCREEN = 12
 """Rows and columns that a combination must fit before all of the sample is looked at."""
 
@@ -67,14 +68,14 @@ class _Model(NamedTuple):
 class Matcher:
     """Holds one reading of a table against waves."""
 
-    def __init__(self, scheme: Rope | Sinusoidal, reading: Reading) -> None:
+    def __init__(self, scheme: Rope | Sinusoidal, reading: Reading, table_dtype: str = "") -> None:
         self.scheme, self.reading = scheme, reading
         self.padding = Padding(scheme, reading)
         rows = self.padding.others
         columns = few(reading.columns, _COLUMNS)
         self._whole = self._grid(rows, columns)
         self._screen = self._grid(rows[few(len(rows), _SCREEN)], columns[few(len(columns), _SCREEN)])
-        narrow = min(reading.dtype, scheme.dtype, key=places)
+        narrow = min(reading.dtype, scheme.dtype, table_dtype or scheme.dtype, key=places)
         self.dtypes: list[tuple[str, tuple[Cause, ...]]] = [(narrow, ())]
         stored = grain(np.stack(reading.parts).astype(reading.dtype)) if reading.parts else narrow
         if places(stored) < places(narrow):
@@ -85,11 +86,11 @@ class Matcher:
         positions = (self.reading.rows[rows] + self.scheme.offset).astype(np.float64)
         return _Grid(positions, columns, parts)
 
-    def residual(self, option: Option) -> float:
+    def residual(self, option: Option, rounding: Rounding) -> float:
         """How far the table is from these waves as they are."""
-        if option.frequencies is None:
+        if option.frequencies is None or any(self.padding.causes(0)):
             return np.inf
-        model = self._model(self._whole, option.frequencies, 0, EXACTLY)
+        model = self._model(self._whole, option.frequencies, 0, rounding)
         return float(max(_errors(self._whole.parts, model, option.amplitude, (1,) * len(model.waves)).max(), 0.0))
 
     def matches(self, option: Option, shift: int, rounding: Rounding) -> Iterator[Match]:
@@ -111,7 +112,7 @@ class Matcher:
 
     def _model(self, grid: _Grid, frequencies: Floats, shift: int, rounding: Rounding) -> _Model:
         chosen = frequencies[grid.columns]
-        angles, open_ = rounding.angles(grid.rows + shift, chosen)
+        angles, open_ = rounding.angles(grid.rows + shift, frequencies, grid.columns)
         with np.errstate(invalid="ignore"):  # float16 has infinite phases
             waves = tuple(np.cos(angles) if name == "cos" else np.sin(angles) for name in self.reading.functions)
         exact = drift(angles, chosen, 51)
@@ -149,12 +150,14 @@ def _errors(parts: tuple[Floats, ...], model: _Model, height: float, signs: tupl
 
 def _fitted(parts: tuple[Floats, ...], model: _Model) -> tuple[float, tuple[int, ...]]:
     """The amplitude, by least squares where the waves can be told, and the sign of each part."""
-    clear = model.float32 < INFORMATIVE
-    if not clear.any():
-        clear = model.exact < INFORMATIVE
-    products = [float((part * wave)[clear].sum()) for part, wave in zip(parts, model.waves, strict=True)]
-    squares = sum(float((wave * wave)[clear].sum()) for wave in model.waves)
-    return (sum(map(abs, products)) / squares if squares > 1e-12 else 0.0), tuple(-1 if x < 0 else 1 for x in products)
+    drift = model.float32 if (model.float32 < INFORMATIVE).any() else model.exact
+    weights = np.where(drift < INFORMATIVE, (drift + _EVEN) ** -2.0, 0.0)
+    if model.open is not None:
+        weights[model.open] = 0
+    products = [float((weights * part * wave).sum()) for part, wave in zip(parts, model.waves, strict=True)]
+    squares = sum(float((weights * wave * wave).sum()) for wave in model.waves)
+    height = sum(map(abs, products)) / squares if squares > 1e-12 * weights.sum() else 0.0
+    return height, tuple(-1 if x < 0 else 1 for x in products)
 
 
 def _negated(functions: tuple[str, ...], signs: tuple[int, ...]) -> tuple[Cause, ...]:

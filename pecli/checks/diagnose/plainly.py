@@ -6,18 +6,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.checks.compare import compare
+from pecli.checks.diagnose.sample import picks, rows_of
+from pecli.checks.tolerance import Tolerance
 from pecli.engine.alibi import Alibi
 from pecli.engine.learned import LearnedInit
 from pecli.engine.rope import Rope
 from pecli.engine.rounding import widened
 from pecli.engine.scheme import Scheme
-from pecli.engine.table import Table
+from pecli.engine.table import Table, table_of
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Flags
 
 _MOST = 1 << 24
 """Elements that are looked at one by one; of a larger table, its first ones."""
+
+
+def passes(scheme: Scheme, name: str, table: Table, tolerance: Tolerance) -> bool:
+    """Whether all rows that are looked at are right."""
+    own = next((each for each in (*scheme.tensors(), scheme.plain()) if each.name == name), None)
+    if own is None or own.shape != table.shape or own.dtype != table.dtype:
+        return False
+    ours, theirs = (table_of(name, rows_of(each, picks(table.rows))) for each in (own, table))
+    return compare(ours, theirs, tolerance).passed
 
 
 def plain_words(scheme: Scheme, name: str, table: Table) -> str:

@@ -2,63 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.checks.diagnose.causes import Cause, cost_of
+from pecli.checks.diagnose.causes import Cause
 from pecli.engine.dtypes import KINDS
 from pecli.engine.rounding import round_to
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Flags, Floats
+    from pecli.engine.arrays import Array, Floats
 
 INFORMATIVE = 0.05
 """Where more than this part of the amplitude is allowed, an element says nothing."""
-
-
-@dataclass(frozen=True)
-class Rounding:
-    """Which steps of position · frequency are rounded to a narrow dtype."""
-
-    causes: tuple[Cause, ...] = ()
-    dtype: str = ""
-    frequencies: bool = False
-    positions: bool = False
-    phases: bool = False
-
-    @property
-    def cost(self) -> float:
-        return cost_of(self.causes)
-
-    def angles(self, positions: Floats, frequencies: Floats) -> tuple[Floats, Flags | None]:
-        """The angles, and where it is open which way the narrow dtype rounds."""
-        if self.positions:
-            positions = rounded(positions, self.dtype)
-        if self.frequencies:
-            frequencies = rounded(frequencies, self.dtype)
-        angles = np.multiply.outer(positions, frequencies)
-        if not self.phases:
-            return angles, None
-        low, high = rounded(angles * (1 - 2.0**-20), self.dtype), rounded(angles * (1 + 2.0**-20), self.dtype)
-        return rounded(angles, self.dtype), low != high
-
-
-def _roundings(dtype: str, collide: int) -> tuple[Rounding, ...]:
-    phases = (Cause(f"the phases are computed in {dtype}"),)
-    return (
-        Rounding(phases, dtype, phases=True),
-        Rounding(phases, dtype, frequencies=True, positions=True, phases=True),
-        Rounding(phases, dtype, frequencies=True, phases=True),
-        Rounding((Cause(f"inv_freq is rounded to {dtype}"),), dtype, frequencies=True),
-        Rounding((Cause(f"positions are rounded to {dtype} (they collide from {collide} on)"),), dtype, positions=True),
-    )
-
-
-EXACTLY = Rounding()
-ROUNDINGS = (EXACTLY, *_roundings("bfloat16", 257), *_roundings("float16", 2049))
-"""From nothing to what half-precision models do to their angles."""
 
 
 def rounded(values: Floats, dtype: str) -> Floats:

@@ -91,6 +91,11 @@ def _runs(rows: Places) -> Iterator[tuple[int, int]]:
         yield int(run[0]), int(run[-1]) + 1
 
 
+def rows_of(table: Table, rows: Places) -> Array:
+    """Some rows of a table, which are counted as it counts them."""
+    return np.concatenate([table.read(start, stop) for start, stop in _runs(rows)])
+
+
 def few(count: int, most: int) -> Places:
     """At most so many columns: the first, the last, and some between."""
     if count <= most:

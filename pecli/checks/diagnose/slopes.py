@@ -49,4 +49,6 @@ def slopes(scheme: Alibi, measured: Floats) -> Iterator[Slopes]:
 
 
 def _values(scheme: Alibi) -> Floats:
-    return np.asarray(replace(scheme, slopes=True, dtype="float64").tables()["slopes"].astype(np.float64))
+    return np.asarray(
+        replace(scheme, slopes=True, dtype="float64", recipe="exact").tables()["slopes"].astype(np.float64)
+    )

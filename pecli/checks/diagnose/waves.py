@@ -12,8 +12,8 @@ from pecli.checks.diagnose import fit, precision
 from pecli.checks.diagnose.angles import Option, options
 from pecli.checks.diagnose.causes import FITTED, Cause, Explanation, best, cost_of
 from pecli.checks.diagnose.match import Match, Matcher
-from pecli.checks.diagnose.precision import EXACTLY, ROUNDINGS, Rounding
 from pecli.checks.diagnose.readings import Layout, Reading, expected, readings
+from pecli.checks.diagnose.roundings import RECURRENCE, Rounding, roundings
 from pecli.checks.diagnose.sample import samples
 from pecli.engine.rope import Rope
 from pecli.engine.sinusoidal import Sinusoidal
@@ -36,18 +36,23 @@ class Shift:
         return cost_of(self.causes)
 
 
-def explain_waves(scheme: Rope | Sinusoidal, name: str, table: Table) -> list[Explanation]:
-    """The explanations of one tensor, equally good ones together; none where it is right or nothing explains it."""
+def explain_waves(scheme: Rope | Sinusoidal, name: str, table: Table) -> tuple[list[Explanation], str]:
+    """The explanations of one tensor, equally good ones together, or a sentence about waves of no rule."""
     layout = expected(scheme, name)
     if layout is None:
-        return []
+        return [], ""
     original = getattr(scheme, "original_max_position_embeddings", None) or 0
     every: list[Reading] = []
     for sample in samples(table, scheme.seq_len, (original - scheme.offset,)):
         every += readings(sample, layout, scheme.seq_len)
     every = [each for each in every if each.columns == layout.columns] or every
     every = [each for each in every if all(np.isfinite(part).all() for part in each.parts)]
-    return Search(scheme, layout, every).run()
+    search = Search(scheme, layout, every)
+    found = search.run()
+    if found or search.right or not isinstance(scheme, Rope):
+        return found, ""
+    words = next((each for each in (fit.garbage(scheme, reading) for reading in every if not reading.cost) if each), "")
+    return [], words and f"{name}: {words}"
 
 
 def shifts(scheme: Rope | Sinusoidal) -> list[Shift]:
@@ -72,10 +77,14 @@ class Search:
     """All combinations of causes, the cheap ones first, until one level has explanations."""
 
     def __init__(self, scheme: Rope | Sinusoidal, layout: Layout, every: Sequence[Reading]) -> None:
-        self.scheme, self.layout, self.readings = scheme, layout, every
-        self._matchers = [Matcher(scheme, reading) for reading in every]
+        self.scheme: Rope | Sinusoidal = replace(scheme, recipe="exact")
+        self.layout, self.readings = layout, every
+        self.roundings = roundings(scheme.recipe)
+        table_dtype = scheme.recipe.removesuffix("-table") if scheme.recipe.endswith("-table") else ""
+        self._matchers = [Matcher(self.scheme, reading, table_dtype) for reading in every]
         self._options: dict[tuple[str, int], list[Option]] = {}
         self._unexplained = np.inf
+        self.right = False
 
     def run(self) -> list[Explanation]:
         """The best explanations; none where the table is right."""
@@ -97,19 +106,25 @@ class Search:
             if reading.cost or reading.columns != self.layout.columns:
                 continue
             own = self.options(reading)[0]
-            matches = list(matcher.matches(own, 0, EXACTLY))
+            rounding = self.roundings[0]
+            matches = list(matcher.matches(own, 0, rounding))
             right = next((each for each in matches if each.rounded_only), None)
             if right is not None:
-                return self._precise(reading, right)
-            self._unexplained = min(self._unexplained, matcher.residual(own))
+                self.right = True
+                return self._precise(reading, right, list(matcher.matches(own, 0, RECURRENCE)))
+            self._unexplained = min(self._unexplained, matcher.residual(own, rounding))
         return None
 
-    def _precise(self, reading: Reading, right: Match) -> list[Explanation]:
+    def _precise(self, reading: Reading, right: Match, recurrence: Sequence[Match]) -> list[Explanation]:
         """A right table may still have been rounded, or have phases of float32."""
         causes = (*reading.causes, *right.causes, *precision.stored(reading.dtype, self.scheme.dtype))
-        if not right.tight:
-            causes = (*causes, precision.float32_phases(right.residual))
-        return [Explanation(causes, right.residual)] if causes else []
+        residual = right.residual
+        if not right.tight and self.roundings[0] == Rounding():
+            better = min((each.residual for each in recurrence), default=np.inf)
+            ggml = _MUCH * better <= residual
+            causes = (*causes, *(RECURRENCE.causes if ggml else (precision.float32_phases(residual),)))
+            residual = better if ggml else residual
+        return [Explanation(causes, residual)] if causes else []
 
     def options(self, reading: Reading) -> list[Option]:
         """Frequencies to try; an odd sinusoidal dim has others in another layout."""
@@ -126,7 +141,8 @@ class Search:
         if cost < 0:
             return
         moves = [
-            (shift, rounding, shift.cost + rounding.cost) for shift, rounding in product(shifts(self.scheme), ROUNDINGS)
+            (shift, rounding, shift.cost + rounding.cost)
+            for shift, rounding in product(shifts(self.scheme), self.roundings)
         ]
         for option in self.options(reading):
             for shift, rounding, extra in moves:

@@ -1,0 +1,369 @@
+"""Every mistake that ports make with waves, made on purpose, is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pecli.engine.rope import Rope
+from pecli.engine.sinusoidal import Sinusoidal
+from tests.checks.diagnose.conftest import Diagnosed
+from tests.checks.diagnose.formulas import (
+    float32_waves,
+    halves,
+    interleaved,
+    inverse,
+    llama3,
+    longrope_factor,
+    narrowed,
+    ntk,
+    sinusoidal,
+    through,
+    waves,
+    yarn,
+    yarn_factor,
+)
+
+YARN = {"scaling": "yarn", "original_max_position_embeddings": 4096}
+LLAMA3 = {
+    "scaling": "llama3",
+    "original_max_position_embeddings": 8192,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+}
+
+
+def rope(cos: Any, sin: Any) -> dict[str, Any]:
+    return {"cos": cos, "sin": sin}
+
+
+def residual(text: str) -> float:
+    return float(text.rsplit("residual ", 1)[1])
+
+
+@pytest.mark.parametrize(
+    ("dim", "dtype", "base"), [(64, "float32", 1e4), (128, "float16", 5e5), (32, "bfloat16", 1e4), (80, "float64", 1e6)]
+)
+def test_doubled_as_halves_not_interleaved(diagnosed: Diagnosed, dim: int, dtype: str, base: float) -> None:
+    cos, sin = waves(300, inverse(dim, base), dtype=dtype)
+    scheme = Rope(300, dim, base=base, layout="interleaved", dtype=dtype)
+    text = diagnosed(scheme, cos=halves(cos), sin=halves(sin))
+    assert text.startswith("cos, sin: match if the layout is halves (the spec says interleaved); residual ")
+    scheme = Rope(300, dim, base=base, layout="halves", dtype=dtype)
+    text = diagnosed(scheme, cos=interleaved(cos), sin=interleaved(sin))
+    assert text.startswith("cos, sin: match if the layout is interleaved (the spec says halves); residual ")
+
+
+@pytest.mark.parametrize(
+    ("dim", "dtype", "length"), [(64, "float32", 512), (512, "float16", 100), (16, "bfloat16", 40)]
+)
+def test_sinusoidal_halves_not_interleaved(diagnosed: Diagnosed, dim: int, dtype: str, length: int) -> None:
+    scheme = Sinusoidal(length, dim, dtype=dtype)
+    text = diagnosed(scheme, pe=sinusoidal(length, dim, layout="halves", dtype=dtype))
+    assert text.startswith("pe: matches if the layout is halves (the spec says interleaved); residual ")
+    scheme = Sinusoidal(length, dim, layout="halves", dtype=dtype)
+    text = diagnosed(scheme, pe=sinusoidal(length, dim, dtype=dtype))
+    assert text.startswith("pe: matches if the layout is interleaved (the spec says halves); residual ")
+
+
+@pytest.mark.parametrize(("dim", "base"), [(64, 1e4), (128, 5e5), (96, 1e6)])
+def test_interleaved_read_as_halves_and_back(diagnosed: Diagnosed, dim: int, base: float) -> None:
+    cos, sin = waves(200, inverse(dim, base))
+    cut = [interleaved(table)[:, : dim // 2] for table in (cos, sin)]
+    assert "an interleaved table was read as halves" in diagnosed(Rope(200, dim, base=base), cos=cut[0], sin=cut[1])
+    cut = [halves(table)[:, ::2] for table in (cos, sin)]
+    assert "a table of halves was read as interleaved" in diagnosed(Rope(200, dim, base=base), cos=cut[0], sin=cut[1])
+
+
+@pytest.mark.parametrize(
+    ("dim", "layout", "base"), [(64, "compact", 1e4), (128, "halves", 5e5), (32, "interleaved", 1e6)]
+)
+def test_sin_and_cos_swapped(diagnosed: Diagnosed, dim: int, layout: str, base: float) -> None:
+    cos, sin = waves(256, inverse(dim, base))
+    wide = {"compact": lambda x: x, "halves": halves, "interleaved": interleaved}[layout]
+    scheme = Rope(256, dim, base=base, layout=layout)
+    text = diagnosed(scheme, cos=wide(sin), sin=wide(cos))
+    assert text.startswith("cos, sin: match if sin and cos are swapped; residual ")
+    text = diagnosed(scheme, cos_sin=np.stack([wide(sin), wide(cos)]))
+    assert text.startswith("cos_sin: matches if sin and cos are swapped; residual ")
+
+
+@pytest.mark.parametrize(("dim", "style"), [(64, "paper"), (256, "roformer"), (320, "stable-diffusion")])
+def test_sinusoidal_swapped(diagnosed: Diagnosed, dim: int, style: str) -> None:
+    scheme = Sinusoidal(128, dim, style=style)
+    wrong = sinusoidal(128, dim, layout=scheme.layout, cos_first=not scheme.cos_first)
+    assert diagnosed(scheme, pe=wrong).startswith("pe: matches if sin and cos are swapped; residual ")
+
+
+@pytest.mark.parametrize(("dim", "share", "base"), [(128, 0.25, 1e4), (64, 0.5, 1e6), (256, 0.25, 5e5)])
+def test_exponent_over_head_dim(diagnosed: Diagnosed, dim: int, share: float, base: float) -> None:
+    turning = int(dim * share)
+    wrong = rope(*waves(500, inverse(dim, base, turning // 2)))
+    said = f"the exponent is over the head dim, {dim}, instead of the {turning} channels that turn"
+    assert said in diagnosed(Rope(500, dim, base=base, partial_rotary_factor=share), **wrong)
+    said = f"the exponent is over {dim} instead of {turning}"  # the head dim is not known
+    assert said in diagnosed(Rope(500, turning, base=base), **wrong)
+
+
+@pytest.mark.parametrize(("dim", "style", "length"), [(512, "paper", 64), (64, "roformer", 300), (384, "dit", 1500)])
+def test_exponent_one_less_than_half(diagnosed: Diagnosed, dim: int, style: str, length: int) -> None:
+    scheme = Sinusoidal(length, dim, style=style)
+    wrong = sinusoidal(length, dim, shift=1, layout=scheme.layout, cos_first=scheme.cos_first)
+    assert diagnosed(scheme, pe=wrong).startswith("pe: matches if the exponent divides by D/2 − 1 instead of D/2;")
+
+
+@pytest.mark.parametrize(("dim", "style", "length"), [(512, "whisper", 64), (64, "ddpm", 300), (384, "mlx", 1500)])
+def test_exponent_not_one_less_than_half(diagnosed: Diagnosed, dim: int, style: str, length: int) -> None:
+    scheme = Sinusoidal(length, dim, style=style)
+    wrong = sinusoidal(length, dim, layout="halves", height=scheme.amplitude)
+    assert diagnosed(scheme, pe=wrong).startswith("pe: matches if the exponent divides by D/2 instead of D/2 − 1;")
+
+
+@pytest.mark.parametrize("by", [-1, 1, 2])
+@pytest.mark.parametrize(
+    ("dim", "base", "first", "dtype"), [(64, 1e4, 0, "float32"), (128, 5e5, 7, "bfloat16"), (32, 1e6, 100, "float16")]
+)
+def test_positions_off_by_one(diagnosed: Diagnosed, by: int, dim: int, base: float, first: int, dtype: str) -> None:
+    wrong = rope(*waves(300, inverse(dim, base), first + by, dtype=dtype))
+    text = diagnosed(Rope(300, dim, base=base, offset=first, dtype=dtype), **wrong)
+    if first + by >= 0:
+        assert text.startswith(f"cos, sin: match if positions start at {first + by} (the spec says {first}); residual")
+    else:  # cosines are the same on both sides of zero
+        assert f"positions start at {first + by} (the spec says {first})" in text
+
+
+@pytest.mark.parametrize(("padding", "dim"), [(1, 64), (0, 512), (3, 32)])
+def test_positions_off_by_padding(diagnosed: Diagnosed, padding: int, dim: int) -> None:
+    scheme = Sinusoidal(100, dim, style="fairseq", padding_idx=padding)
+    wrong = sinusoidal(100, dim, shift=1, layout="halves", first=padding + 1)
+    text = diagnosed(scheme, pe=wrong)
+    assert f"positions start at {padding + 1}, padding_idx + 1 later than the spec says (0)" in text
+    assert residual(text) < 1e-7
+
+
+@pytest.mark.parametrize(("padding", "dim"), [(1, 64), (0, 512), (3, 32)])
+def test_rows_of_padding(diagnosed: Diagnosed, padding: int, dim: int) -> None:
+    scheme = Sinusoidal(100, dim, style="fairseq", padding_idx=padding)
+    whole = sinusoidal(100, dim, shift=1, layout="halves")
+    assert diagnosed(scheme, pe=whole).startswith("pe: matches if the row of padding_idx is not zeros;")
+    whole[padding] = 0
+    assert diagnosed(Sinusoidal(100, dim, style="whisper"), pe=whole).startswith(
+        f"pe: matches if row {padding} is zeros;"
+    )
+
+
+@pytest.mark.parametrize(
+    ("base", "dim", "dtype"), [(5e5, 128, "float32"), (1e6, 64, "bfloat16"), (150000.0, 80, "float16")]
+)
+def test_theta_left_at_10000(diagnosed: Diagnosed, base: float, dim: int, dtype: str) -> None:
+    wrong = rope(*waves(400, inverse(dim, 1e4), dtype=dtype))
+    text = diagnosed(Rope(400, dim, base=base, dtype=dtype), **wrong)
+    assert text.startswith(f"cos, sin: match if theta is 10000 (the spec says {base:.0f}); residual ")
+    text = diagnosed(Rope(400, dim, base=base, dtype=dtype), inv_freq=inverse(dim, 1e4).astype(np.float32))
+    assert f"inv_freq: matches if theta is 10000 (the spec says {base:.0f})" in text
+
+
+@pytest.mark.parametrize(
+    ("base", "dim", "dtype"), [(5e5, 128, "float32"), (12345.0, 64, "float32"), (1e6, 128, "bfloat16")]
+)
+def test_any_other_theta(diagnosed: Diagnosed, base: float, dim: int, dtype: str) -> None:
+    wrong = rope(*waves(4096, inverse(dim, base), dtype=dtype))
+    text = diagnosed(Rope(4096, dim, dtype=dtype), **wrong)
+    assert text.startswith(f"cos, sin: match if theta is {base:.0f} (the spec says 10000); residual ")
+
+
+SCALED = [
+    ({"scaling": "linear", "factor": 4.0}, 64, 1e4, lambda inv: inv / 4, 1.0),
+    ({"scaling": "ntk", "factor": 8.0}, 128, 1e4, lambda inv: ntk(128, 1e4, 8), 1.0),
+    ({**YARN, "factor": 32.0}, 64, 150000.0, lambda inv: yarn(inv, 64, 150000.0, 32, 4096), yarn_factor(32)),
+    ({**LLAMA3, "factor": 8.0}, 128, 5e5, lambda inv: llama3(inv, 8, 8192, 1, 4), 1.0),
+]
+
+
+@pytest.mark.parametrize(("scaling", "dim", "base", "scale", "height"), SCALED, ids=lambda each: str(each)[:24])
+def test_scaling_ignored(diagnosed: Diagnosed, scaling: Any, dim: int, base: float, scale: Any, height: float) -> None:
+    wrong = rope(*waves(6000, inverse(dim, base)))
+    text = diagnosed(Rope(6000, dim, base=base, **scaling), **wrong, inv_freq=inverse(dim, base))
+    assert text.startswith(f"cos, sin, inv_freq: match if the {scaling['scaling']} scaling is ignored; residual ")
+
+
+@pytest.mark.parametrize(("scaling", "dim", "base", "scale", "height"), SCALED, ids=lambda each: str(each)[:24])
+def test_scaling_twice(diagnosed: Diagnosed, scaling: Any, dim: int, base: float, scale: Any, height: float) -> None:
+    inv = inverse(dim, base)
+    wrong = rope(*waves(6000, scale(inv) ** 2 / inv, height=height))
+    text = diagnosed(Rope(6000, dim, base=base, **scaling), **wrong)
+    assert f"the {scaling['scaling']} scaling is applied twice" in text
+    assert residual(text) < 1e-7
+
+
+@pytest.mark.parametrize(("factor", "dim", "base"), [(32.0, 64, 150000.0), (4.0, 128, 1e4), (40.0, 64, 1e6)])
+def test_attention_factor(diagnosed: Diagnosed, factor: float, dim: int, base: float) -> None:
+    inv, height = yarn(inverse(dim, base), dim, base, factor, 4096), yarn_factor(factor)
+    scheme = Rope(500, dim, base=base, factor=factor, **YARN)  # type: ignore[arg-type]
+    text = diagnosed(scheme, **rope(*waves(500, inv)))
+    assert text.startswith(f"cos, sin: match if the YaRN attention factor, {height:.5g}, is dropped; residual ")
+    text = diagnosed(scheme, **rope(*waves(500, inv, height=height**2)))
+    said = f"cos, sin: match if it is scaled by {height:.5g} = the YaRN attention factor, applied twice; residual "
+    assert text.startswith(said)
+
+
+def longrope(length: int, original: int, dim: int = 16, **more: Any) -> Rope:
+    short, long = (1.0,) * (dim // 2), tuple(1.0 + 3 * k for k in range(dim // 2))
+    return Rope(
+        length, dim, scaling="longrope", original_max_position_embeddings=original, factor=8.0,
+        short_factor=short, long_factor=long, **more,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("length", "original", "place"), [(512, 1024, "below"), (1024, 1024, "at exactly"), (100, 4096, "below")]
+)
+def test_long_factors_where_short_ones_belong(diagnosed: Diagnosed, length: int, original: int, place: str) -> None:
+    inv = inverse(16, 1e4) / np.array([1.0 + 3 * k for k in range(8)])
+    wrong = waves(length, inv, height=longrope_factor(8, original))
+    text = diagnosed(longrope(length, original), **rope(*wrong))
+    said = f"the long factors are used at length {length}, {place} the original {original}"
+    assert text.startswith(f"cos, sin: match if {said}; residual ")
+
+
+def test_short_factors_where_long_ones_belong(diagnosed: Diagnosed) -> None:
+    wrong = waves(2000, inverse(16, 1e4), height=longrope_factor(8, 1024))
+    said = "the short factors are used at length 2000, above the original 1024"
+    assert said in diagnosed(longrope(2000, 1024), **rope(*wrong))
+
+
+@pytest.mark.parametrize(
+    ("factor", "dim", "base", "original"), [(32.0, 64, 150000.0, 4096), (10.0, 128, 1e4, 2048), (16.0, 96, 5e5, 8192)]
+)
+def test_truncate_ignored(diagnosed: Diagnosed, factor: float, dim: int, base: float, original: int) -> None:
+    shared: Any = {"base": base, "scaling": "yarn", "factor": factor, "original_max_position_embeddings": original}
+    inv = yarn(inverse(dim, base), dim, base, factor, original)
+    wrong = rope(*waves(3000, inv, height=yarn_factor(factor)))
+    text = diagnosed(Rope(3000, dim, truncate=False, **shared), **wrong)
+    assert text.startswith("cos, sin: match if truncate=false is ignored; residual ")
+    inv = yarn(inverse(dim, base), dim, base, factor, original, truncate=False)
+    wrong = rope(*waves(3000, inv, height=yarn_factor(factor)))
+    text = diagnosed(Rope(3000, dim, **shared), **wrong)
+    assert text.startswith("cos, sin: match if truncate is false (the spec says true); residual ")
+
+
+@pytest.mark.parametrize("inputs", [False, True])
+@pytest.mark.parametrize(("dim", "base", "dtype"), [(128, 1e4, "float32"), (64, 5e5, "bfloat16"), (96, 1e6, "float16")])
+def test_bfloat16_phases(diagnosed: Diagnosed, inputs: bool, dim: int, base: float, dtype: str) -> None:
+    positions, inv = np.arange(1000.0), inverse(dim, base)
+    if inputs:
+        positions, inv = through(positions, "bfloat16"), through(inv, "bfloat16")
+    angles = through(np.outer(positions, inv), "bfloat16")
+    scheme = Rope(1000, dim, base=base, dtype=dtype)
+    text = diagnosed(scheme, cos=narrowed(np.cos(angles), dtype), sin=narrowed(np.sin(angles), dtype))
+    assert text.startswith("cos, sin: match if the phases are computed in bfloat16; residual ")
+
+
+@pytest.mark.parametrize(("dim", "base", "length"), [(128, 1e4, 1000), (64, 5e5, 600), (96, 1e6, 4096)])
+def test_bfloat16_inputs(diagnosed: Diagnosed, dim: int, base: float, length: int) -> None:
+    inv = inverse(dim, base)
+    rounded = through(inv, "bfloat16")
+    text = diagnosed(Rope(length, dim, base=base), **rope(*waves(length, rounded)), inv_freq=rounded)
+    assert text.startswith("cos, sin, inv_freq: match if inv_freq is rounded to bfloat16; residual ")
+    angles = np.outer(through(np.arange(float(length)), "bfloat16"), inv)
+    wrong = rope(np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32))
+    text = diagnosed(Rope(length, dim, base=base), **wrong)
+    assert text.startswith("cos, sin: match if positions are rounded to bfloat16 (they collide from 257 on); residual ")
+
+
+@pytest.mark.parametrize(("dim", "base", "length"), [(128, 1e4, 1000), (64, 5e5, 600), (96, 1e6, 40)])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_table_cast(diagnosed: Diagnosed, dim: int, base: float, length: int, dtype: str) -> None:
+    cos, sin = waves(length, inverse(dim, base), dtype=dtype)
+    said = f"cos, sin: match if the table was cast to {dtype}; residual "
+    scheme = Rope(length, dim, base=base)
+    assert diagnosed(scheme, cos=cos, sin=sin).startswith(said)
+    assert diagnosed(scheme, cos=cos.astype(np.float32), sin=sin.astype(np.float32)).startswith(said)
+
+
+@pytest.mark.parametrize(("dim", "base"), [(128, 1e4), (64, 5e5), (96, 1e6)])
+def test_float32_phases(diagnosed: Diagnosed, dim: int, base: float) -> None:
+    text = diagnosed(Rope(4096, dim, base=base), **rope(*float32_waves(4096, dim, base)))
+    assert "the phases are computed in float32, as Hugging Face does" in text
+    assert "--recipe float32" in text
+    assert 1e-6 < residual(text) < 1e-3
+
+
+@pytest.mark.parametrize(("dim", "base"), [(128, 1e4), (64, 5e5), (96, 1e6)])
+def test_recurrence(diagnosed: Diagnosed, dim: int, base: float) -> None:
+    ratio, angles = np.float32(base ** (-2 / dim)), [np.arange(4096, dtype=np.float32)]
+    while len(angles) < dim // 2:
+        angles.append(angles[-1] * ratio)
+    phases = np.stack(angles, axis=1)
+    assert "--recipe float32-recurrence" in diagnosed(
+        Rope(4096, dim, base=base), cos=np.cos(phases), sin=np.sin(phases)
+    )
+
+
+@pytest.mark.parametrize(
+    "inv", [np.zeros(32), np.full(32, 3e-41), np.linspace(5, -3, 32), np.full(32, np.nan), np.ones(32)]
+)
+@pytest.mark.parametrize("base", [1e4, 5e5, 1e6])
+def test_inv_freq_never_initialised(diagnosed: Diagnosed, inv: Any, base: float) -> None:
+    text = diagnosed(Rope(300, 64, base=base), inv_freq=inv.astype(np.float32))
+    assert text.startswith("inv_freq: was never initialised")
+
+
+@pytest.mark.parametrize(("dim", "base"), [(64, 1e4), (128, 5e5), (32, 1e6)])
+def test_tables_of_an_inv_freq_never_initialised(diagnosed: Diagnosed, dim: int, base: float) -> None:
+    for noise in (np.zeros(dim // 2), np.full(dim // 2, 3e-41)):
+        text = diagnosed(Rope(300, dim, base=base), **rope(*waves(300, noise)))
+        assert "cos: is 1 everywhere: inv_freq is zero, as if it was never initialised" in text
+    garbage = np.random.default_rng(dim).normal(size=dim // 2)
+    text = diagnosed(Rope(300, dim, base=base), **rope(*waves(300, garbage)))
+    assert "inv_freq was never initialised" in text
+
+
+@pytest.mark.parametrize(
+    ("dim", "layout", "length"), [(64, "compact", 300), (128, "halves", 128), (32, "interleaved", 4096)]
+)
+def test_transposed(diagnosed: Diagnosed, dim: int, layout: str, length: int) -> None:
+    wide = {"compact": lambda x: x, "halves": halves, "interleaved": interleaved}[layout]
+    cos, sin = (wide(table).T for table in waves(length, inverse(dim, 1e4)))
+    text = diagnosed(Rope(length, dim, layout=layout), cos=cos, sin=sin)
+    assert text.startswith("cos, sin: match if the table is transposed; residual ")
+    text = diagnosed(Sinusoidal(length, dim), pe=sinusoidal(length, dim).T)
+    assert text.startswith("pe: matches if the table is transposed; residual ")
+
+
+@pytest.mark.parametrize(
+    ("dim", "layout", "base"), [(64, "halves", 1e4), (128, "interleaved", 5e5), (32, "halves", 1e6)]
+)
+def test_halves_not_doubled(diagnosed: Diagnosed, dim: int, layout: str, base: float) -> None:
+    wrong = rope(*waves(300, inverse(dim, base)))
+    text = diagnosed(Rope(300, dim, base=base, layout=layout), **wrong)
+    assert text.startswith(
+        f"cos, sin: match if the halves are not doubled (the layout is compact, the spec says {layout});"
+    )
+    wrong = {name: halves(table) for name, table in wrong.items()}
+    text = diagnosed(Rope(300, dim, base=base), **wrong)
+    assert text.startswith("cos, sin: match if the layout is halves (the spec says compact); residual ")
+
+
+@pytest.mark.parametrize(("dim", "scale"), [(256, 1000.0), (64, 1000.0), (32, 30.0)])
+def test_scale_of_positions(diagnosed: Diagnosed, dim: int, scale: float) -> None:
+    scheme = Sinusoidal(100, dim, style="flux", scale=scale)
+    text = diagnosed(scheme, pe=sinusoidal(100, dim, layout="halves", cos_first=True))
+    assert text.startswith(f"pe: matches if positions are not scaled by {scale:g}; residual ")
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 300, 64), (300, 1, 64), (1, 300, 64)])
+def test_axes_of_length_one_do_not_matter(diagnosed: Diagnosed, shape: tuple[int, ...]) -> None:
+    cos, sin = (halves(table).reshape(shape) for table in waves(300, inverse(64, 1e4)))
+    text = diagnosed(Rope(300, 64, base=5e5, layout="halves"), cos=cos, sin=sin)
+    assert text.startswith("cos, sin: match if theta is 10000 (the spec says 500000); residual ")
+
+
+def test_both_functions_in_one_tensor(diagnosed: Diagnosed) -> None:
+    cos, sin = waves(300, inverse(64, 1e4))
+    text = diagnosed(Rope(300, 64, layout="halves"), cos=np.concatenate([cos, sin], axis=1))
+    assert "the table holds both cos and sin, one half each" in text
+    text = diagnosed(Rope(300, 64), cos_sin=(cos + 1j * sin).astype(np.complex64))
+    assert "the layout is complex (the spec says stacked)" in text
