@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from threading import Event
 from typing import Any
 
+from pecli.checks.stopping import until
 from pecli.checks.verification import Verification
 from pecli.errors import FileError, PecliError
 
@@ -62,15 +64,18 @@ def run_all(checks: Sequence[Check]) -> Iterator[Outcome]:
         return
     from concurrent.futures import ThreadPoolExecutor
 
+    stop = Event()
+
     def run(check: Check) -> Outcome:
-        with share_of_threads(max(1, threads // workers)):
+        with share_of_threads(max(1, threads // workers)), until(stop):
             return _run(check)
 
     with ThreadPoolExecutor(workers) as pool:
         try:
             for running in [pool.submit(run, check) for check in checks]:
                 yield running.result()
-        finally:  # an interrupt does not wait for checks that have not begun
+        finally:  # an interrupt waits for no check
+            stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
 
 

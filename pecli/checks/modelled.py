@@ -10,12 +10,13 @@ from typing import Any
 from pecli.checks.compare import Comparison, compare
 from pecli.checks.matching import ANYTHING, SCHEMES, layer_named, role_of
 from pecli.checks.readings import Place, Reading, readings
+from pecli.checks.stopping import open_for_checks
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verification import Verification, explained, problems_of
 from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError
-from pecli.files import LoadedFile, open_tensors
+from pecli.files import LoadedFile
 from pecli.files.npy_reader import ARRAY_NAME
 from pecli.models.encoding import Encoding, ModelEncodings
 
@@ -47,17 +48,21 @@ def verify_model(
     encodings = model.encodings if layer_type is None else (model.one(layer_type),)
     if not encodings:
         raise ParameterError("model", repr(model.file), "it has no positional encoding to check", "see pecli config")
-    with open_tensors(path) as file:
+    with open_for_checks(path) as file:
         file.check()
-        search = _Search(path, file, encodings, Place(offset, length, recipe))
+        layer_types = [encoding.layer_type for encoding in model.encodings]
+        search = _Search(path, file, encodings, layer_types, Place(offset, length, recipe))
         return search.verified(tolerance)
 
 
 class _Search:
     """The tensors of one file that belong to some encodings, each with its best reading."""
 
-    def __init__(self, path: str, file: LoadedFile, encodings: Sequence[Encoding], place: Place) -> None:
+    def __init__(
+        self, path: str, file: LoadedFile, encodings: Sequence[Encoding], layer_types: Sequence[str], place: Place
+    ) -> None:
         self.path, self.file, self.encodings, self.place = path, file, encodings, place
+        self._layer_types = layer_types  # of the whole model
         self._several = len({encoding.layer_type for encoding in encodings}) > 1
 
     def verified(self, tolerance: Tolerance) -> Verification:
@@ -121,9 +126,11 @@ class _Search:
         return found
 
     def _is_foreign(self, table: Table) -> bool:
-        """Whether it belongs to a part of the model, such as one that sees, of which the encodings know nothing."""
-        name = _plain(table.name)
-        return any(part in name and not any(part in each.layer_type for each in self.encodings) for part in _PARTS)
+        """Whether it is of layers that were not asked for, or of a part that the configuration does not describe."""
+        named, name = self._named(table), _plain(table.name)
+        if named is not None:
+            return all(each.layer_type != named for each in self.encodings)
+        return any(part in name and not any(part in each for each in self._layer_types) for part in _PARTS)
 
     def _role(self, table: Table) -> str | None:
         """What the name of the tensor says, or else that of the file, unless the shape says otherwise."""
@@ -140,7 +147,7 @@ class _Search:
         return [each for each in self.encodings if each.layer_type == self._named(table)] or self.encodings
 
     def _named(self, table: Table) -> str | None:
-        return layer_named(_plain(table.name), [each.layer_type for each in self.encodings])
+        return layer_named(_plain(table.name), self._layer_types)
 
     def _layers(self, table: Table, reading: Reading) -> str:
         if not self._several or not reading.encoding.layer_type:

@@ -10,6 +10,7 @@ from pecli.checks.carried import verify_spec
 from pecli.checks.compare import Comparison, compare
 from pecli.checks.matching import role_of
 from pecli.checks.reshape import COMPLEX, views
+from pecli.checks.stopping import open_for_checks
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verification import Verification, explained, problems_of
 from pecli.engine.bundle import Bundle
@@ -17,7 +18,7 @@ from pecli.engine.dtypes import KINDS
 from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import KindError
-from pecli.files import LoadedFile, open_tensors
+from pecli.files import LoadedFile
 
 __all__ = ["Verification", "verify"]
 
@@ -39,7 +40,7 @@ def verify(
     path = os.fspath(path)
     if not isinstance(tolerance, Tolerance):
         raise KindError("tolerance", repr(tolerance), "it must be a Tolerance", "such as Tolerance(atol=1e-6)")
-    with open_tensors(path) as file:
+    with open_for_checks(path) as file:
         file.check()
         named = path not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
         if scheme is None:

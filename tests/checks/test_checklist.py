@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+import pecli
 from pecli.checks.checklist import Check, run_all
 from pecli.checks.verification import Verification
 from pecli.engine.table import share_of_threads, thread_count
@@ -72,3 +73,31 @@ def test_what_pecli_does_not_raise_is_not_swallowed() -> None:
 
     with pytest.raises(ZeroDivisionError):
         list(run_all([Check("a", broken), Check("b", broken)]))
+
+
+def test_checks_that_nobody_waits_for_end_after_a_block(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("PECLI_THREADS", "2")
+    monkeypatch.setattr("pecli.checks.compare.READ_BYTES", 1 << 12)
+    rope = pecli.Rope(40_000, 8)
+    pecli.save(tmp_path / "t.npy", rope)
+    begun = threading.Event()
+    ends: list[str] = []
+
+    def long() -> Verification:
+        begun.set()
+        try:
+            for _ in range(100_000):
+                result = pecli.verify(tmp_path / "t.npy", rope)
+        except FileError as problem:
+            ends.append(problem.problem)
+            raise
+        return result
+
+    def quick() -> Verification:
+        assert begun.wait(10)
+        return good("quick")
+
+    outcomes = run_all([Check("quick", quick), Check("t.npy", long)])
+    assert next(outcomes).passed
+    outcomes.close()
+    assert ends == ["is not read any further"]

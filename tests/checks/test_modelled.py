@@ -257,6 +257,9 @@ def test_sinusoidal_and_learned_side_by_side(tmp_path) -> None:
     assert result.readings["model.encoder.embed_positions.weight"] == "encoder layers, as in whisper"
     save_file({**tensors, "model.encoder.embed_positions.weight": pe[:, ::-1].copy()}, tmp_path / "w.safetensors")
     assert not verify_model(tmp_path / "w.safetensors", pecli.load_config(config), NEAR).passed
+    decoder = verify_model(tmp_path / "w.safetensors", pecli.load_config(config), NEAR, layer_type="decoder")
+    assert decoder.passed
+    assert [tensor.name for tensor in decoder.tensors] == ["model.decoder.embed_positions.weight"]
 
 
 def test_a_fairseq_table_begins_at_position_zero(tmp_path) -> None:
