@@ -37,7 +37,7 @@ class Shift:
 
 
 def explain_waves(scheme: Rope | Sinusoidal, name: str, table: Table) -> tuple[list[Explanation], str]:
-    """The explanations of one tensor, equally good ones together, or a sentence about waves of no rule."""
+    """The explanations of one tensor, equally good ones together, or words about waves of no rule."""
     layout = expected(scheme, name)
     if layout is None:
         return [], ""
@@ -52,7 +52,7 @@ def explain_waves(scheme: Rope | Sinusoidal, name: str, table: Table) -> tuple[l
     if found or search.right or not isinstance(scheme, Rope):
         return found, ""
     words = next((each for each in (fit.garbage(scheme, reading) for reading in every if not reading.cost) if each), "")
-    return [], words and f"{name}: {words}"
+    return [], words
 
 
 def shifts(scheme: Rope | Sinusoidal) -> list[Shift]:
