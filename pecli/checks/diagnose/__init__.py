@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import chain
 
 from pecli.checks.diagnose.causes import Explanation, together
+from pecli.checks.diagnose.plainly import passes, plain_words
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.alibi import Alibi
 from pecli.engine.bundle import Bundle
@@ -31,19 +32,18 @@ def _sentences(scheme: Scheme, start: str, found: Mapping[str, Table], tolerance
     """About the tensors whose names start so."""
     named: dict[str, list[Explanation]] = {}
     plain: list[str] = []
+    own = {table.name: table for table in (scheme.plain(), *scheme.tensors())}
     for name, table in found.items():
-        if name.startswith(start):
-            named[name], words = _tensor(scheme, name.removeprefix(start), table, tolerance)
-            plain += [f"{name}: {words}"] if words else []
+        if name.startswith(start) and table.size:
+            short = name.removeprefix(start)
+            if short not in own or not passes(own[short], table, tolerance):
+                named[name], words = _tensor(scheme, short, table)
+                plain += [f"{name}: {words}"] if words else []
     return [*together(named), *plain]
 
 
-def _tensor(scheme: Scheme, name: str, table: Table, tolerance: Tolerance) -> tuple[list[Explanation], str]:
+def _tensor(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation], str]:
     """Explanations of one tensor, or plain words about it."""
-    from pecli.checks.diagnose.plainly import passes, plain_words
-
-    if not table.size or passes(scheme, name, table, tolerance):
-        return [], ""
     words = plain_words(scheme, name, table)
     if words:
         return [], words

@@ -82,7 +82,7 @@ class Search:
         self.roundings = roundings(scheme.recipe)
         self._table_dtype = scheme.recipe.removesuffix("-table") if scheme.recipe.endswith("-table") else ""
         self._matchers: dict[int, Matcher] = {}
-        self._options: dict[tuple[str, int], list[Option]] = {}
+        self._options: dict[int, list[Option]] = {}
         self._unexplained = np.inf
         self.right = False
 
@@ -135,7 +135,7 @@ class Search:
     def options(self, reading: Reading) -> list[Option]:
         """Frequencies to try; an odd sinusoidal dim has others in another layout."""
         scheme, layout = self.scheme, reading.form.arrangement
-        key = (layout if isinstance(scheme, Sinusoidal) else "", reading.columns)
+        key = id(reading.parts)  # which readings of one form share
         if key not in self._options:
             if isinstance(scheme, Sinusoidal) and layout in ("halves", "interleaved"):
                 scheme = replace(scheme, layout=layout)

@@ -31,7 +31,7 @@ def pick(rng: np.random.Generator, choices: Any) -> Any:
 
 
 def some_rope(rng: np.random.Generator) -> Rope:
-    dim, original = 2 * int(rng.integers(2, 80)), int(2 ** rng.integers(7, 13))
+    dim, original = 2 * int(rng.integers(2, 50)), int(2 ** rng.integers(5, 13))
     factor = float(pick(rng, (1.0, 2.0, 4.0, 8.0, 32.0, 1.7)))
     divisors = [tuple((1 + 5 * rng.random(dim // 2)).tolist()) for _ in range(2)]
     scaling: dict[str, Any] = pick(
@@ -60,7 +60,7 @@ def some_rope(rng: np.random.Generator) -> Rope:
         ],
     )
     return Rope(
-        int(rng.integers(1, 400)),
+        int(rng.integers(1, 120)),
         dim,
         base=pick(rng, (1e4, 5e5, 1e6, 150000.0, 100.0)),
         offset=int(pick(rng, (0, 0, 1, 77, 4000, 2**33))),
@@ -72,9 +72,9 @@ def some_rope(rng: np.random.Generator) -> Rope:
 
 def some_sinusoidal(rng: np.random.Generator) -> Sinusoidal:
     style = pick(rng, tuple(STYLES))
-    dim = int(rng.integers(3, 200))
+    dim = int(rng.integers(3, 130))
     return Sinusoidal(
-        int(rng.integers(1, 400)),
+        int(rng.integers(1, 120)),
         dim + (dim % 2 if style in EVEN_ONLY else 0),
         style=style,
         offset=int(pick(rng, (0, 0, 1, 1000))),
