@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 
 from pecli.checks.diagnose.causes import Explanation, together
+from pecli.checks.diagnose.plainly import passes, plain_words
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.alibi import Alibi
 from pecli.engine.bundle import Bundle
@@ -20,33 +22,28 @@ def explain(scheme: Scheme, found: Mapping[str, Table], tolerance: Tolerance) ->
 
     `found` has them by the names of the scheme's tensors; shapes and dtypes may be any.
     """
-    if isinstance(scheme, Bundle):
-        return tuple(
-            f"{part}.{sentence}"
-            for part, each in scheme.parts
-            for sentence in explain(each, _part(part, found), tolerance)
-        )
+    if not isinstance(scheme, Bundle):
+        return tuple(_sentences(scheme, "", found, tolerance))
+    each = (_sentences(part, f"{name}.", found, tolerance) for name, part in scheme.parts)
+    return tuple(chain.from_iterable(each))
+
+
+def _sentences(scheme: Scheme, start: str, found: Mapping[str, Table], tolerance: Tolerance) -> list[str]:
+    """About the tensors whose names start so."""
     named: dict[str, list[Explanation]] = {}
-    sentences: list[str] = []
+    plain: list[str] = []
+    own = {table.name: table for table in (scheme.plain(), *scheme.tensors())}
     for name, table in found.items():
-        explanations, plainly = _tensor(scheme, name, table, tolerance)
-        named[name] = explanations
-        sentences += [plainly] if plainly else []
-    return (*together(named), *sentences)
+        if name.startswith(start) and table.size:
+            short = name.removeprefix(start)
+            if short not in own or not passes(own[short], table, tolerance):
+                named[name], words = _tensor(scheme, short, table)
+                plain += [f"{name}: {words}"] if words else []
+    return [*together(named), *plain]
 
 
-def _part(part: str, found: Mapping[str, Table]) -> dict[str, Table]:
-    """The tensors of one part of a bundle, by their own names."""
-    start = f"{part}."
-    return {name.removeprefix(start): table for name, table in found.items() if name.startswith(start)}
-
-
-def _tensor(scheme: Scheme, name: str, table: Table, tolerance: Tolerance) -> tuple[list[Explanation], str]:
-    """Explanations of one tensor, or a plain sentence about it."""
-    from pecli.checks.diagnose.plainly import passes, plain_words
-
-    if not table.size or passes(scheme, name, table, tolerance):
-        return [], ""
+def _tensor(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation], str]:
+    """Explanations of one tensor, or plain words about it."""
     words = plain_words(scheme, name, table)
     if words:
         return [], words

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.checks.diagnose import precision
-from pecli.checks.diagnose.causes import DEAREST, Cause, Explanation, best
+from pecli.checks.diagnose.causes import DEAREST, Cause, Explanation, best, cost_of
 from pecli.checks.diagnose.sample import few
 from pecli.checks.diagnose.slopes import slopes
 from pecli.engine.alibi import Alibi
@@ -56,11 +56,11 @@ def explain_alibi(scheme: Alibi, name: str, table: Table) -> list[Explanation]:
     if bias is None:
         return []
     found: list[Explanation] = []
-    for pattern in _patterns(scheme, bias, name):
-        found += _explained(scheme, bias, pattern, table.dtype)
-    if any(not each.cost for each in found):  # the numbers are right; at most their dtype is not
-        found = [each for each in found if not each.cost]
-        return [each for each in found[:1] if each.causes]
+    for pattern in sorted(_patterns(scheme, bias, name), key=lambda pattern: cost_of(pattern.causes)):
+        for each in _explained(scheme, bias, pattern, table.dtype):
+            if not each.cost:  # the numbers are right; at most their dtype is not
+                return [each] if each.causes else []
+            found.append(each)
     return best(each for each in found if each.cost <= DEAREST)
 
 

@@ -50,6 +50,15 @@ class Fitted:
     """What positions may have been multiplied by."""
 
 
+def usual(scheme: Rope | Sinusoidal, columns: int) -> Option:
+    """The scheme's own frequencies."""
+    from pecli.checks.diagnose.rope_angles import rope_options
+
+    if isinstance(scheme, Rope):
+        return next(rope_options(scheme, columns, ()))
+    return next(sinusoidal_options(scheme, columns, ()))
+
+
 def options(scheme: Rope | Sinusoidal, columns: int, fitted: Fitted) -> list[Option]:
     """All combinations of mistakes in the frequencies, the scheme's own first."""
     from pecli.checks.diagnose.rope_angles import rope_options

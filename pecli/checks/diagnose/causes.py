@@ -44,13 +44,13 @@ class Explanation:
 
 
 def best(explanations: Iterable[Explanation], at_most: int = 3) -> list[Explanation]:
-    """The cheapest explanations, and of those the ones that fit about as well as the best one."""
+    """The cheapest explanations, and of those the ones that fit about as well as the best; the likelier ones first."""
     found = list(explanations)
     if not found:
         return []
     lowest = min(each.cost for each in found)
-    cheapest = sorted((each for each in found if each.cost == lowest), key=lambda each: each.residual)
-    limit = _ALIKE * cheapest[0].residual + 1e-12
+    cheapest = [each for each in found if each.cost == lowest]
+    limit = _ALIKE * min(each.residual for each in cheapest) + 1e-12
     kept: dict[str, Explanation] = {}
     for each in cheapest:
         if each.residual <= limit:

@@ -81,7 +81,7 @@ def _bases(log: float | None) -> tuple[float, ...]:
         return ()
     about = float(np.exp(log))
     known = [each for each in _ROUND if abs(each / about - 1) < 0.2]
-    return tuple(dict.fromkeys([*_rounder(about), *known]))
+    return tuple(dict.fromkeys(each for each in [*_rounder(about), *known] if each > 1))
 
 
 def _stretches(log: float | None) -> tuple[float, ...]:

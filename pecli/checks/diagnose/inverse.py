@@ -21,7 +21,7 @@ _MUCH = 4.0
 
 
 def explain_inverse(rope: Rope, table: Table) -> tuple[list[Explanation], str]:
-    """Explanations of an `inv_freq`, or a sentence about one that no rule makes."""
+    """Explanations of an `inv_freq`, or words about one that no rule makes."""
     values = widened(table.array().reshape(-1))
     if values.size > rope.dim * 4 or not values.size:
         return [], ""
@@ -98,4 +98,4 @@ def _never(values: Floats, own: Floats) -> str:
         what = f"all of it is {first:.4g}"
     else:
         what = "no base makes such values"
-    return f"inv_freq: was never initialised: its first value is {first:.4g} where {expected:.4g} is expected; {what}"
+    return f"was never initialised: its first value is {first:.4g} where {expected:.4g} is expected; {what}"

@@ -88,10 +88,10 @@ class Matcher:
 
     def residual(self, option: Option, rounding: Rounding) -> float:
         """How far the table is from these waves as they are."""
-        if option.frequencies is None or any(self.padding.causes(0)):
+        if option.frequencies is None or any(self.padding.causes(0)) or not self._whole.rows.size:
             return np.inf
         model = self._model(self._whole, option.frequencies, 0, rounding)
-        return float(max(_errors(self._whole.parts, model, option.amplitude, (1,) * len(model.waves)).max(), 0.0))
+        return float(_errors(self._whole.parts, model, option.amplitude, (1,) * len(model.waves)).max())
 
     def matches(self, option: Option, shift: int, rounding: Rounding) -> Iterator[Match]:
         """The amplitudes with which these waves make the table."""

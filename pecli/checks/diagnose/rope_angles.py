@@ -33,19 +33,20 @@ class Change:
 def rope_options(rope: Rope, columns: int, fitted: tuple[float, ...]) -> Iterator[Option]:
     """Base, exponent and scaling, each with what may be wrong about it."""
     factor = rope.attention_factor_value()
+    yield Option((), _composed(rope, rope.base, Change(), Change(), columns), factor)
     changes = list(product(_exponents(rope, columns), _scalings(rope)))
     for causes, base in bases(rope.base, fitted):
-        based = replace(rope, base=base)
         for exponent, scaling in changes:
             if cost_of(causes) <= 1 or not exponent.causes:  # a fitted base takes the usual exponent for granted
                 amplitude = factor if scaling.attention else 1.0
                 every = (*causes, *exponent.causes, *scaling.causes)
-                yield Option(every, _composed(based, exponent, scaling, columns), amplitude)
+                if every:
+                    yield Option(every, _composed(rope, base, exponent, scaling, columns), amplitude)
 
 
-def _composed(rope: Rope, exponent: Change, scaling: Change, columns: int) -> Callable[[], Floats]:
+def _composed(rope: Rope, base: float, exponent: Change, scaling: Change, columns: int) -> Callable[[], Floats]:
     def compute() -> Floats:
-        found = scaling.apply(exponent.apply(_floats))(rope)
+        found = scaling.apply(exponent.apply(_floats))(replace(rope, base=base))
         return np.concatenate([found[:columns], np.zeros(max(0, columns - len(found)))])
 
     return compute

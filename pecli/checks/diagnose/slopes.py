@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +49,7 @@ def slopes(scheme: Alibi, measured: Floats) -> Iterator[Slopes]:
         yield (Cause(f"it is scaled by {words}", FITTED),), value * own
 
 
+@lru_cache(maxsize=8)
 def _values(scheme: Alibi) -> Floats:
     return np.asarray(
         replace(scheme, slopes=True, dtype="float64", recipe="exact").tables()["slopes"].astype(np.float64)

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from pecli.checks.diagnose import fit, precision
-from pecli.checks.diagnose.angles import Option, options
+from pecli.checks.diagnose.angles import Option, options, usual
 from pecli.checks.diagnose.causes import FITTED, Cause, Explanation, best, cost_of
 from pecli.checks.diagnose.match import Match, Matcher
 from pecli.checks.diagnose.readings import Layout, Reading, expected, readings
@@ -37,7 +37,7 @@ class Shift:
 
 
 def explain_waves(scheme: Rope | Sinusoidal, name: str, table: Table) -> tuple[list[Explanation], str]:
-    """The explanations of one tensor, equally good ones together, or a sentence about waves of no rule."""
+    """The explanations of one tensor, equally good ones together, or words about waves of no rule."""
     layout = expected(scheme, name)
     if layout is None:
         return [], ""
@@ -52,7 +52,7 @@ def explain_waves(scheme: Rope | Sinusoidal, name: str, table: Table) -> tuple[l
     if found or search.right or not isinstance(scheme, Rope):
         return found, ""
     words = next((each for each in (fit.garbage(scheme, reading) for reading in every if not reading.cost) if each), "")
-    return [], words and f"{name}: {words}"
+    return [], words
 
 
 def shifts(scheme: Rope | Sinusoidal) -> list[Shift]:
@@ -80,9 +80,9 @@ class Search:
         self.scheme: Rope | Sinusoidal = replace(scheme, recipe="exact")
         self.layout, self.readings = layout, every
         self.roundings = roundings(scheme.recipe)
-        table_dtype = scheme.recipe.removesuffix("-table") if scheme.recipe.endswith("-table") else ""
-        self._matchers = [Matcher(self.scheme, reading, table_dtype) for reading in every]
-        self._options: dict[tuple[str, int], list[Option]] = {}
+        self._table_dtype = scheme.recipe.removesuffix("-table") if scheme.recipe.endswith("-table") else ""
+        self._matchers: dict[int, Matcher] = {}
+        self._options: dict[int, list[Option]] = {}
         self._unexplained = np.inf
         self.right = False
 
@@ -93,19 +93,25 @@ class Search:
             return right
         found: list[Explanation] = []
         for level in _LEVELS:
-            for reading, matcher in zip(self.readings, self._matchers, strict=True):
-                found += self._at(reading, matcher, level - reading.cost)
+            for place, reading in enumerate(self.readings):
+                found += self._at(reading, self._matcher(place), level - reading.cost)
             cheap = [each for each in found if each.cost <= level]
             if cheap:
                 return best(cheap)
         return []
 
+    def _matcher(self, place: int) -> Matcher:
+        if place not in self._matchers:
+            self._matchers[place] = Matcher(self.scheme, self.readings[place], self._table_dtype)
+        return self._matchers[place]
+
     def _right(self) -> list[Explanation] | None:
         """What to say of a table whose layout and angles are those of the scheme; None if they are not."""
-        for reading, matcher in zip(self.readings, self._matchers, strict=True):
+        for place, reading in enumerate(self.readings):
             if reading.cost or reading.columns != self.layout.columns:
                 continue
-            own = self.options(reading)[0]
+            matcher = self._matcher(place)
+            own = usual(self.scheme, reading.columns)
             rounding = self.roundings[0]
             matches = list(matcher.matches(own, 0, rounding))
             right = next((each for each in matches if each.rounded_only), None)
@@ -129,7 +135,7 @@ class Search:
     def options(self, reading: Reading) -> list[Option]:
         """Frequencies to try; an odd sinusoidal dim has others in another layout."""
         scheme, layout = self.scheme, reading.form.arrangement
-        key = (layout if isinstance(scheme, Sinusoidal) else "", reading.columns)
+        key = id(reading.parts)  # which readings of one form share
         if key not in self._options:
             if isinstance(scheme, Sinusoidal) and layout in ("halves", "interleaved"):
                 scheme = replace(scheme, layout=layout)
