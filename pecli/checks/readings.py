@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.layouts import Layout, laid_out, layouts, positions_in, taken_apart
+from pecli.checks.rope_layouts import Layout, laid_out, layouts, positions_in, taken_apart
 from pecli.checks.matching import ANYTHING
 from pecli.checks.reshape import COMPLEX, as_pairs, reshaped, rounded, views
 from pecli.engine.dtypes import KINDS
