@@ -31,7 +31,8 @@ def shifts(a: NDArray[Any], b: NDArray[Any], places: Places) -> Iterator[tuple[s
     tried = []
     if lengths[0] != lengths[1]:
         tried.append(0)
-    tried += [by for by in (_nearest(a, b), -_nearest(b, a)) if by]
+    down, up = _likeliest(a, b), _likeliest(b, a)
+    tried += [by for by in (down[0], -up[0], down[1], -up[1]) if by]
     for by in dict.fromkeys(tried):
         ours = a[..., by:, :] if by >= 0 else a
         theirs = b if by >= 0 else b[..., -by:, :]
@@ -40,15 +41,20 @@ def shifts(a: NDArray[Any], b: NDArray[Any], places: Places) -> Iterator[tuple[s
             yield _words(by, lengths), ours[..., :count, :], theirs[..., :count, :]
 
 
-def _nearest(a: NDArray[Any], b: NDArray[Any]) -> int:
-    """How far down in the first table the first few rows of the second one are, as near as they get."""
-    count = a.shape[-2] - FEWEST + 1
-    total = np.zeros(count)
+def _likeliest(a: NDArray[Any], b: NDArray[Any]) -> tuple[int, int]:
+    """How far down in the first table the first few rows of the second one are: as near as they get, and as parallel,
+    whatever the factor.
+    """
+    count, axes = a.shape[-2] - FEWEST + 1, (*range(a.ndim - 2), a.ndim - 1)
+    apart, product, power = np.zeros(count), np.zeros(count), np.zeros(count)
     with np.errstate(invalid="ignore", over="ignore"):
         for k in range(FEWEST):
-            error = np.nan_to_num(np.abs(a[..., k : k + count, :] - b[..., k : k + 1, :]), nan=np.inf)
-            total = np.maximum(total, error.max(axis=(*range(error.ndim - 2), error.ndim - 1)))
-    return int(total.argmin())
+            ours, theirs = a[..., k : k + count, :], b[..., k : k + 1, :]
+            apart = np.maximum(apart, np.abs(ours - theirs).max(axis=axes))
+            product = product + (ours * theirs).real.sum(axis=axes)
+            power = power + (np.abs(ours) ** 2).sum(axis=axes)
+        parallel = np.abs(product) / np.sqrt(np.where(power > 0, power, np.inf))
+    return int(np.nan_to_num(apart, nan=np.inf).argmin()), int(np.nan_to_num(parallel, nan=0.0, posinf=0.0).argmax())
 
 
 def _words(by: int, lengths: tuple[int, int]) -> str:
