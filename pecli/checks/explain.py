@@ -60,19 +60,29 @@ class Sides:
     @cached_property
     def limits(self) -> tuple[float, float]:
         """What may be left: where all is explained, and where it is worth saying."""
-        sizes = [np.abs(side[np.isfinite(side)]) for side in (self.a, self.b)]
-        scale = max((float(each.max()) for each in sizes if each.size), default=0.0)
+        scale = _scale(self.b)
         precision = min(KINDS.get(name, 24) for name in self.dtypes)
         all_of_it = max(self.tolerance.atol, self.tolerance.rtol * scale, UNITS * scale * 2.0 ** (1 - precision))
-        same = self.a.shape == self.b.shape
-        gap = values.distance(self.a, self.b) if same else scale
-        return all_of_it, max(all_of_it, SHARE * (gap if math.isfinite(gap) else scale))
+        gap = values.distance(self.a, self.b) if self.a.shape == self.b.shape else scale
+        return all_of_it, max(all_of_it, SHARE * min(gap, scale))
+
+
+def _scale(array: NDArray[Any]) -> float:
+    """How large values are, but for a few that stand out."""
+    sizes = np.sort(np.abs(array[np.isfinite(array)]))
+    usual = float(sizes[int(0.9 * (len(sizes) - 1))]) if sizes.size else 0.0
+    return usual or (float(sizes[-1]) if sizes.size else 0.0)
 
 
 def explain(sides: Sides) -> Explanation | None:
     """The simplest explanation of the difference; None if there is none."""
     if min(sides.a.size, sides.b.size) < 8:
         return None
+    with np.errstate(all="ignore"):
+        return _best(sides)
+
+
+def _best(sides: Sides) -> Explanation | None:
     full, most = sides.limits
     best: Explanation | None = None
     for steps, residual in _tried(sides, most):

@@ -87,7 +87,7 @@ def softmax_ignores(a: NDArray[Any], b: NDArray[Any], places: Places) -> Iterato
     """Biases that differ by what a softmax over each row takes no notice of: a constant a row, the value of a mask."""
     if a.ndim < 2 or a.ndim != b.ndim or np.iscomplexobj(a) or np.iscomplexobj(b):
         return
-    if a.ndim == 2 and a.shape[0] != a.shape[1]:
+    if a.shape[-1] != b.shape[-1] or (a.ndim == 2 and a.shape[0] != a.shape[1]):
         return
     try:
         a, b = np.broadcast_arrays(a, b)
@@ -126,7 +126,7 @@ def _masks(a: NDArray[Any], b: NDArray[Any], masked: tuple[NDArray[Any], NDArray
     """How the masks of two biases differ, in words."""
     for here, there, name in ((*masked, "A"), (*masked[::-1], "B")):
         if apart := int(np.count_nonzero(here & ~there)):
-            yield f"{apart:,} elements are masked in {name} only"
+            yield f"{apart:,} element{'s are' if apart > 1 else ' is'} masked in {name} only"
     both = masked[0] & masked[1]
     if not np.array_equal(a[both], b[both]):
         yield f"the mask is {a[both].flat[0]:g} in A and {b[both].flat[0]:g} in B"
