@@ -109,7 +109,7 @@ def _tried(sides: Sides, most: float) -> Iterator[tuple[tuple[str, ...], float]]
     for words, residual in values.softmax_ignores(sides.a, sides.b, sides.places):
         yield (words,), residual
     for candidate in [*same, *(each for each in changed if len(each.steps) == 1)]:
-        for change in values.changes(candidate.array, sides.b, sides.dtypes):
+        for change in _changes(candidate.array, sides.b, sides, most):
             yield (*candidate.steps, change.words), change.residual
     yield from _shifted(sides, [*same, *changed], most)
     for candidate in [*same, *(each for each in changed if each.steps == ("axes of length 1 differ",))]:
@@ -125,6 +125,15 @@ def _residual(array: NDArray[Any], sides: Sides, most: float) -> float:
     return values.distance(array, sides.b)
 
 
+def _changes(a: NDArray[Any], b: NDArray[Any], sides: Sides, most: float) -> Iterator[values.Change]:
+    """Changes of values, if one of them fits the first positions."""
+    if a.ndim > 1 and a.shape[-2] > QUICK:
+        start = values.changes(a[..., :QUICK, :], b[..., :QUICK, :], sides.dtypes)
+        if all(change.residual > most for change in start):
+            return
+    yield from values.changes(a, b, sides.dtypes)
+
+
 def _shifted(sides: Sides, candidates: list[Candidate], most: float) -> Iterator[tuple[tuple[str, ...], float]]:
     """Rows that stand some positions further up or down, or of which one table has more."""
     lengths = [Candidate((), sides.a)] if sides.a.shape != sides.b.shape else []
@@ -135,7 +144,7 @@ def _shifted(sides: Sides, candidates: list[Candidate], most: float) -> Iterator
             residual = values.distance(ours, theirs)
             yield (*candidate.steps, words), residual
             if not candidate.steps and residual > most:
-                for change in values.changes(ours, theirs, sides.dtypes):
+                for change in _changes(ours, theirs, sides, most):
                     yield (words, change.words), change.residual
 
 
