@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.elements import Ruler
-from pecli.checks.elements import ulps_apart as ulps_apart
+from pecli.checks.floats import ulps_apart as ulps_apart
 from pecli.checks.tally import Tally, Value
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.engine.dtypes import numpy_dtype

@@ -7,67 +7,25 @@ difference as floats is exact; a few passes over cache-sized arrays tell all. El
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pecli.checks.floats import Bits, errors, ulps_apart, value_of, widest
 from pecli.checks.tally import Tally
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.dtypes import KINDS, dtype_name
-from pecli.engine.rounding import differ, round_to, widened
+from pecli.engine.rounding import widened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pecli.engine.arrays import Array, Flags, Floats, Ints, Places
+    from pecli.engine.arrays import Array, Floats, Places
 
 PIECE_BYTES = 1 << 18
 """How much of a table is measured at once: with its scratch arrays it stays in a core's own cache."""
-
-
-def ulps_apart(a: Array, b: Array) -> Ints:
-    """How many floats of their dtype lie between two arrays, element by element; the two zeros are one.
-
-    >>> ulps_apart(np.array([1, -0.0], np.float16), np.array([1 + 2**-10, 0.0], np.float16)).tolist()
-    [1, 0]
-    """
-    negative_a, size_a = _sign_and_size(a)
-    negative_b, size_b = _sign_and_size(b)
-    together = np.where(size_a > size_b, size_a - size_b, size_b - size_a)
-    return np.asarray(np.where(negative_a == negative_b, together, size_a + size_b))
-
-
-def _sign_and_size(a: Array) -> tuple[Flags, Ints]:
-    bits = a.view(f"u{a.dtype.itemsize}").astype(np.uint64)
-    sign = np.uint64(1 << (8 * a.dtype.itemsize - 1))
-    return (bits & sign) != 0, bits & (sign - np.uint64(1))
-
-
-class Bits:
-    """How the bits of a floating dtype count: as integers, floats of one sign are in order and without gaps."""
-
-    def __init__(self, dtype: np.dtype[Any]) -> None:
-        precision = KINDS[dtype_name(dtype)]
-        self.signed = np.dtype(f"i{dtype.itemsize}")
-        self._unit = 1 << (precision - 1)  # bits of the fraction end here, those of the exponent begin
-        self.close = self._unit
-        """Finite floats fewer units apart have one sign, and their difference is a float too."""
-        self.magnitude = np.array((1 << (8 * dtype.itemsize - 1)) - 1, self.signed)
-        self.fraction = np.array(self._unit - 1, self.signed)
-        self.normal = self._unit
-        self.infinity = int(self.magnitude) // self._unit * self._unit
-        self._exponent = 1 - (self.infinity // self._unit - 1) // 2 - (precision - 1)
-
-    def spacing(self, bits: int) -> float:
-        """From the float with these bits down to the next."""
-        return math.ldexp(1.0, max(bits // self._unit, 1) - 1 + self._exponent)
-
-    def largest_ratio(self, units: int, fraction: int) -> float:
-        """A bound on the relative error of normal floats that are off by so many units, fewer than `close`, if none
-        has a smaller fraction. An error that reaches into the next binade has its units doubled there.
-        """
-        return max(units / (self._unit + fraction), (units - 0.5) / (self._unit - 0.5))
+FEW = 1 / 16
+"""Which share of a piece may be set aside; with more, all elements are taken as far apart."""
 
 
 class Ruler:
@@ -107,7 +65,7 @@ class Ruler:
             most = self._values(ours, theirs, start, int(most))
         self.tally.ulp = max(self.tally.ulp, int(most))
         if most > self._tolerance.max_ulp:
-            self._count(ours, theirs, start)
+            self._count(ours, theirs, start, self._gap[: ours.size])
 
     def _nothing_new(self, ours: Array, theirs: Array, most: int) -> bool:
         """Whether elements that are so many units off at most cannot have a larger error than one seen before."""
@@ -136,6 +94,9 @@ class Ruler:
         peak = _extreme(error)
         if most >= self._bits.close or not peak < np.inf:
             odd = np.flatnonzero((gap >= self._bits.close) | (gap <= -self._bits.close) | ~np.isfinite(error))
+            if peak < np.inf and odd.size > FEW * ours.size:
+                self._apart(ours, theirs, (expected, found), start)
+                return 0
             self._exactly(ours[odd], theirs[odd], odd + start)
             gap[odd] = error[odd] = 0
             most, peak = int(_extreme(gap)), _extreme(error)
@@ -151,6 +112,35 @@ class Ruler:
         self.tally.relative = max(self.tally.relative, float(largest))
         return most
 
+    def _apart(self, ours: Array, theirs: Array, reals: tuple[Array, Array], start: int) -> None:
+        """Note the errors of finite elements, many of which are far apart. Rounding keeps order: only where the rounded
+        error, or nearly the ratio, is largest, the exact one can be.
+        """
+        error, ratio = (each[: ours.size] for each in self._scratch[:2])
+        np.divide(error, reals[0], out=ratio)
+        for values in (error, ratio):
+            np.abs(values, out=values)
+        units = ulps_apart(ours, theirs)
+        self.tally.ulp = max(self.tally.ulp, int(np.maximum.reduce(units)))
+        peak = np.maximum.reduce(error)
+        if peak >= error.dtype.type(self.tally.error):
+            likely = np.flatnonzero(error == peak)
+            exact = np.abs(widened(theirs[likely]) - widened(ours[likely]))
+            place = int(likely[int(exact.argmax())])
+            values_there = value_of(ours[place]), value_of(theirs[place])
+            self.tally.note(float(exact.max()), start + place, *values_there, int(units[place]))
+        largest = np.maximum.reduce(ratio)
+        likely = np.flatnonzero(ratio >= largest * 0.999999) if largest < np.inf else np.arange(ours.size)
+        self._note_ratios(np.abs(widened(theirs[likely]) - widened(ours[likely])), np.abs(widened(ours[likely])))
+        self._count(ours, theirs, start, units)
+
+    def _note_ratios(self, error: Floats, size: Floats) -> None:
+        """Relative errors, rounded as those of close elements are."""
+        ratio = error / size
+        largest = float(np.max(ratio, initial=0, where=np.isfinite(ratio)))
+        rounded = float(self._scratch[0].dtype.type(largest)) if self._fast else largest
+        self.tally.relative = max(self.tally.relative, rounded if rounded < np.inf else largest)
+
     def _as_reals(self, ours: Array, theirs: Array) -> tuple[Array, Array]:
         """The elements in a dtype that the processor counts in."""
         if ours.dtype.itemsize > 2:
@@ -165,15 +155,15 @@ class Ruler:
                 np.left_shift(bits, 16, out=bits)
         return wide[0], wide[1]
 
-    def _count(self, ours: Array, theirs: Array, start: int) -> None:
-        """How many of the close elements are out of tolerance; those that are not close have a gap of 0 by now."""
-        gap, tolerance = self._gap[: ours.size], self._tolerance
+    def _count(self, ours: Array, theirs: Array, start: int, units: NDArray[Any]) -> None:
+        """How many finite elements, so many units apart, are out of tolerance; what is done with already has 0."""
+        tolerance = self._tolerance
         exact = not (tolerance.max_ulp or tolerance.atol or tolerance.rtol)
         if exact and self.tally.first is not None and self.tally.first < start:
-            self.tally.mismatched += int(np.count_nonzero(gap))
+            self.tally.mismatched += int(np.count_nonzero(units))
             return
-        most = min(tolerance.max_ulp, self._bits.close)
-        off = np.flatnonzero((gap > most) | (gap < -most))
+        most = min(tolerance.max_ulp, int(np.iinfo(units.dtype).max))
+        off = np.flatnonzero((units > most) | (units < -most) if units.dtype.kind == "i" else units > most)
         if tolerance.atol or tolerance.rtol:
             expected, found = widened(ours[off]), widened(theirs[off])
             off = off[np.abs(found - expected) > tolerance.atol + tolerance.rtol * np.abs(expected)]
@@ -185,20 +175,21 @@ class Ruler:
         if not ours.size:
             return
         tally, tolerance = self.tally, self._tolerance
-        expected, found = _widest(ours), _widest(theirs)
-        alike, error, ulps = _errors(ours, theirs)
+        expected, found = widest(ours), widest(theirs)
+        alike, error, ulps = errors(ours, theirs)
         size = np.abs(expected)
         passes = alike | (np.isfinite(error) & (error <= tolerance.atol + tolerance.rtol * size))
         if ulps is not None:
-            passes |= (ulps <= np.uint64(tolerance.max_ulp)) & ~(np.isnan(expected) | np.isnan(found))
+            passes |= (ulps <= min(tolerance.max_ulp, int(np.iinfo(ulps.dtype).max))) & ~(
+                np.isnan(expected) | np.isnan(found)
+            )
             tally.ulp = max(tally.ulp, int(ulps.max()))
         if not passes.all():
             tally.fail(int(np.count_nonzero(~passes)), int(places[int(np.argmin(passes))]))
         worst = int(error.argmax())
         ulp = None if ulps is None else int(ulps[worst])
-        tally.note(float(error[worst]), int(places[worst]), _value(ours[worst]), _value(theirs[worst]), ulp)
-        ratio = error / size
-        tally.relative = max(tally.relative, float(np.max(ratio, initial=0, where=np.isfinite(ratio))))
+        tally.note(float(error[worst]), int(places[worst]), value_of(ours[worst]), value_of(theirs[worst]), ulp)
+        self._note_ratios(error, size)
         tally.strange_expected += int(np.count_nonzero(~(alike | np.isfinite(expected))))
         tally.strange_found += int(np.count_nonzero(~(alike | np.isfinite(found))))
 
@@ -211,49 +202,3 @@ def _extreme(values: Array) -> Any:
 def _same_bits(ours: Array, theirs: Array) -> bool:
     words = "u8" if ours.nbytes % 8 == 0 else "u1"
     return bool(np.array_equal(ours.view(words), theirs.view(words)))
-
-
-def _errors(ours: Array, theirs: Array) -> tuple[Flags, Floats, Ints | None]:
-    """Which elements are alike, their absolute errors, and the units of the last place between them, for floats."""
-    if ours.dtype == theirs.dtype and ours.dtype.kind in "iub":
-        return _integers_apart(ours, theirs)
-    expected, found = _widest(ours), _widest(theirs)
-    if ours.dtype == theirs.dtype and ours.dtype.kind != "c":
-        alike = ~differ(ours, theirs)
-    else:
-        alike = np.asarray((expected == found) | (np.isnan(expected) & np.isnan(found)))
-    error: Floats = np.abs(expected - found)
-    error[alike | (expected == found)] = 0
-    error[np.isnan(error)] = np.inf
-    return alike, error, _units(ours, theirs)
-
-
-def _units(ours: Array, theirs: Array) -> Ints | None:
-    """Units of the last place of the dtype that was found, into which the expected value is rounded once."""
-    if theirs.dtype.kind == "c":
-        both = [np.asarray(part).astype(theirs.dtype) for part in (ours, theirs)]
-        parts = [(each.real.copy(), each.imag.copy()) for each in both]
-        return np.maximum(ulps_apart(parts[0][0], parts[1][0]), ulps_apart(parts[0][1], parts[1][1]))
-    if theirs.dtype.kind in "iub" or ours.dtype.kind == "c":
-        return None
-    if ours.dtype != theirs.dtype:
-        name = dtype_name(theirs.dtype)
-        ours = round_to(widened(ours), name) if name in KINDS else widened(ours).astype(theirs.dtype)
-    return ulps_apart(ours, theirs)
-
-
-def _integers_apart(ours: Array, theirs: Array) -> tuple[Flags, Floats, None]:
-    a, b = (each.view(np.uint8) if each.dtype.kind == "b" else each for each in (ours, theirs))
-    unsigned = f"u{a.dtype.itemsize}"
-    larger, smaller = np.maximum(a, b).view(unsigned), np.minimum(a, b).view(unsigned)
-    return np.asarray(a == b), (larger - smaller).astype(np.float64), None
-
-
-def _widest(values: Array) -> NDArray[Any]:
-    return values.astype(np.complex128) if values.dtype.kind == "c" else widened(values)
-
-
-def _value(element: Any) -> float | complex:
-    """An element as a Python number."""
-    kind = element.dtype.kind
-    return int(element) if kind in "iub" else complex(element) if kind == "c" else float(element)

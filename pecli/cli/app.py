@@ -26,6 +26,7 @@ COMMANDS = {
     "models": "pecli.cli.models",
     "inspect": "pecli.cli.inspect",
     "verify": "pecli.cli.verify",
+    "diff": "pecli.cli.diff",
 }
 """Where each command lives; a module is imported when its command is called, or listed."""
 

@@ -44,15 +44,15 @@ def _described(tensor: Comparison, reading: str) -> str:
     return f"{head}, {reading}{rest}" if reading else head + rest
 
 
-def describe(tensor: Comparison) -> str:
-    """A tensor's errors in one line."""
+def describe(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"), same: str = "exact") -> str:
+    """A tensor's errors in one line; the words are for the two sides, and for an element without error."""
     parts = [tensor.name, screen.shape(tensor.shape)]
     if tensor.problem:
         parts.append(tensor.problem)
     if tensor.mismatched is None:
         return "  ".join(parts)
     if tensor.worst_index is None and not tensor.mismatched:
-        parts.append("every element is equal" if tensor.problem else "every element is exact")
+        parts.append(f"every element is {'equal' if tensor.problem else same}")
         return "  ".join(parts)
     parts.append(f"{tensor.mismatched:,} of {tensor.size:,} out of tolerance")
     if tensor.first_index not in (None, tensor.worst_index):
@@ -61,13 +61,13 @@ def describe(tensor: Comparison) -> str:
         units = "" if tensor.worst_ulp is None else f" ({tensor.worst_ulp:,} ulp)"
         parts.append(
             f"max error {tensor.max_abs_error:.3g}{units} at {_place(tensor.worst_index)}:"
-            f" expected {tensor.expected!r}, found {tensor.found!r}"
+            f" {sides[0]} {tensor.expected!r}, {sides[1]} {tensor.found!r}"
         )
         if tensor.max_ulp_error is not None and tensor.worst_ulp != tensor.max_ulp_error:
             parts.append(f"(elsewhere up to {tensor.max_ulp_error:,} ulp)")
-    for count, side in ((tensor.strange_expected, "expected"), (tensor.strange_found, "found")):
+    for count, side in ((tensor.strange_expected, sides[0]), (tensor.strange_found, sides[1])):
         if count:
-            parts.append(f"{count:,} {side} not finite")
+            parts.append(f"{count:,} not finite ({side})")
     return "  ".join(parts)
 
 

@@ -250,6 +250,8 @@ def test_the_result_does_not_depend_on_blocks_and_threads(monkeypatch) -> None:
     expected = np.cos(draw.uniform(0, 7, (999, 32))).astype(np.float32)
     found = (expected.view(np.int32) + draw.integers(-3, 4, expected.shape, dtype=np.int32)).view(np.float32)
     found[500:, 3] += np.float32(1e-3)
+    found[700:, 8:24] *= -1
+    expected[800:, 5] = 0
     whole = compared(expected, found)
     for threads, block, read, piece in (("1", 4096, 999, 128), ("4", 4096, 512, 256), ("3", 130, 1 << 20, 64)):
         monkeypatch.setenv("PECLI_THREADS", threads)

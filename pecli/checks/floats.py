@@ -1,0 +1,107 @@
+"""How numbers lie apart: floats counted by their bits, and exact errors of any pair of dtypes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pecli.engine.dtypes import KINDS, dtype_name
+from pecli.engine.rounding import differ, round_to, widened
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pecli.engine.arrays import Array, Flags, Floats
+
+
+def ulps_apart(a: Array, b: Array) -> NDArray[Any]:
+    """How many floats of their dtype lie between two arrays, element by element; the two zeros are one.
+
+    >>> ulps_apart(np.array([1, -0.0], np.float16), np.array([1 + 2**-10, 0.0], np.float16)).tolist()
+    [1, 0]
+    """
+    negative_a, size_a = _sign_and_size(a)
+    negative_b, size_b = _sign_and_size(b)
+    together = np.maximum(size_a, size_b) - np.minimum(size_a, size_b)
+    return np.asarray(np.where(negative_a == negative_b, together, size_a + size_b))
+
+
+def _sign_and_size(a: Array) -> tuple[Flags, NDArray[Any]]:
+    bits = a.view(f"u{a.dtype.itemsize}")
+    sign = bits.dtype.type(1 << (8 * a.dtype.itemsize - 1))
+    return bits >= sign, bits & ~sign
+
+
+class Bits:
+    """How the bits of a floating dtype count: as integers, floats of one sign are in order and without gaps."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        precision = KINDS[dtype_name(dtype)]
+        self.signed = np.dtype(f"i{dtype.itemsize}")
+        self._unit = 1 << (precision - 1)  # bits of the fraction end here, those of the exponent begin
+        self.close = self._unit
+        """Finite floats fewer units apart have one sign, and their difference is a float too."""
+        self.magnitude = np.array((1 << (8 * dtype.itemsize - 1)) - 1, self.signed)
+        self.fraction = np.array(self._unit - 1, self.signed)
+        self.normal = self._unit
+        self.infinity = int(self.magnitude) // self._unit * self._unit
+        self._exponent = 1 - (self.infinity // self._unit - 1) // 2 - (precision - 1)
+
+    def spacing(self, bits: int) -> float:
+        """From the float with these bits down to the next."""
+        return math.ldexp(1.0, max(bits // self._unit, 1) - 1 + self._exponent)
+
+    def largest_ratio(self, units: int, fraction: int) -> float:
+        """A bound on the relative error of normal floats that are off by so many units, fewer than `close`, if none
+        has a smaller fraction. An error that reaches into the next binade has its units doubled there.
+        """
+        return max(units / (self._unit + fraction), (units - 0.5) / (self._unit - 0.5))
+
+
+def errors(ours: Array, theirs: Array) -> tuple[Flags, Floats, NDArray[Any] | None]:
+    """Which elements are alike, their absolute errors, and the units of the last place between them, for floats."""
+    if ours.dtype == theirs.dtype and ours.dtype.kind in "iub":
+        return _integers_apart(ours, theirs)
+    expected, found = widest(ours), widest(theirs)
+    if ours.dtype == theirs.dtype and ours.dtype.kind != "c":
+        alike = ~differ(ours, theirs)
+    else:
+        alike = np.asarray((expected == found) | (np.isnan(expected) & np.isnan(found)))
+    error: Floats = np.abs(expected - found)
+    error[alike | (expected == found)] = 0
+    error[np.isnan(error)] = np.inf
+    return alike, error, _units(ours, theirs)
+
+
+def _units(ours: Array, theirs: Array) -> NDArray[Any] | None:
+    """Units of the last place of the dtype that was found, into which the expected value is rounded once."""
+    if theirs.dtype.kind == "c":
+        both = [np.asarray(part).astype(theirs.dtype) for part in (ours, theirs)]
+        parts = [(each.real.copy(), each.imag.copy()) for each in both]
+        return np.asarray(np.maximum(ulps_apart(parts[0][0], parts[1][0]), ulps_apart(parts[0][1], parts[1][1])))
+    if theirs.dtype.kind in "iub" or ours.dtype.kind == "c":
+        return None
+    if ours.dtype != theirs.dtype:
+        name = dtype_name(theirs.dtype)
+        ours = round_to(widened(ours), name) if name in KINDS else widened(ours).astype(theirs.dtype)
+    return ulps_apart(ours, theirs)
+
+
+def _integers_apart(ours: Array, theirs: Array) -> tuple[Flags, Floats, None]:
+    a, b = (each.view(np.uint8) if each.dtype.kind == "b" else each for each in (ours, theirs))
+    unsigned = f"u{a.dtype.itemsize}"
+    larger, smaller = np.maximum(a, b).view(unsigned), np.minimum(a, b).view(unsigned)
+    return np.asarray(a == b), (larger - smaller).astype(np.float64), None
+
+
+def widest(values: Array) -> NDArray[Any]:
+    """Numbers as float64, or as complex128."""
+    return values.astype(np.complex128) if values.dtype.kind == "c" else widened(values)
+
+
+def value_of(element: Any) -> float | complex:
+    """An element as a Python number."""
+    kind = element.dtype.kind
+    return int(element) if kind in "iub" else complex(element) if kind == "c" else float(element)
