@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.rope_layouts import Layout, laid_out, layouts, positions_in, taken_apart
 from pecli.checks.matching import ANYTHING
 from pecli.checks.reshape import COMPLEX, as_pairs, reshaped, rounded, views
+from pecli.checks.rope_layouts import Layout, laid_out, layouts, positions_in, taken_apart
 from pecli.engine.dtypes import KINDS
 from pecli.engine.rounding import widened
 from pecli.engine.scheme import Scheme
