@@ -124,15 +124,15 @@ def verify(
     checks = _checks(files, {name: value for name, value in places.items() if value is not None}, tolerances)
     as_table = any(map(is_manifest, files)) and not json
     outcomes = []
-    for outcome in _watched(run_all(checks), len(checks), quiet or no_progress):
+    for outcome in _watched(run_all(checks), len(checks) if as_table and not (quiet or no_progress) else 0):
         outcomes.append(outcome)
-        if not isinstance(outcome.result, PecliError):
-            _show_file(outcome, json, quiet or as_table)
-            continue
-        complain(outcome.result)
-        _show_file(outcome, json, True)
-    if as_table and not quiet:
-        checklist.show(outcomes)
+        if not as_table:
+            _answer(outcome, json, quiet)
+    if as_table:
+        if not quiet:
+            checklist.show(outcomes)
+        for outcome in outcomes:
+            _answer(outcome, json, quiet=True)
     if annotations.wanted() and not json:
         annotations.annotate(outcomes)
     if junit is not None:
@@ -142,13 +142,15 @@ def verify(
     return max(map(_code, outcomes))
 
 
-def _show_file(outcome: Outcome, json: bool, quiet: bool) -> None:
-    from pecli.checks.verification import Verification
+def _answer(outcome: Outcome, json: bool, quiet: bool) -> None:
+    """What there is to say of one check by itself; a problem goes to standard error."""
     from pecli.views import report, screen
 
+    if isinstance(outcome.result, PecliError):
+        complain(outcome.result)
     if json:
         screen.say_json(outcome.as_json())
-    elif not quiet and isinstance(outcome.result, Verification):
+    elif not quiet and not isinstance(outcome.result, PecliError):
         report.show(outcome.result)
 
 
@@ -158,9 +160,9 @@ def _code(outcome: Outcome) -> Exit:
     return Exit.DONE if outcome.passed else Exit.NO
 
 
-def _watched(outcomes: Iterator[Outcome], total: int, quiet: bool) -> Iterable[Outcome]:
-    """The outcomes, with a bar on a terminal while there are more to come."""
-    if quiet or total < 2 or not sys.stderr.isatty():
+def _watched(outcomes: Iterator[Outcome], total: int) -> Iterable[Outcome]:
+    """The outcomes, with a bar on a terminal while there are more to come; none where the total is not given."""
+    if total < 2 or not sys.stderr.isatty():
         yield from outcomes
         return
     from pecli.views.progress import Progress
