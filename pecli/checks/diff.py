@@ -28,6 +28,9 @@ MOST_EXPLAINED = 16
 LARGEST_SAMPLE = 1 << 24
 """Elements; where rows are so long that a few of them have more, nothing is sought."""
 
+NOISE = 8
+"""Units of the last place that no transform would leave."""
+
 ROUNDED = "B is A rounded to "
 TRANSPOSED = "B is transposed"
 
@@ -89,7 +92,7 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
         *_alone(a[1].tables, b[1].tables, pairs),
         *(f"{each.name}: {each.problem}" for each in tensors if each.problem),
     ]
-    failed = [each for each, found in zip(pairs, tensors, strict=True) if not found.passed and not _rounded(found)]
+    failed = [each for each, found in zip(pairs, tensors, strict=True) if not (found.passed or _known(found))]
     explained = _explained(failed[:MOST_EXPLAINED], tolerance)
     transforms = [Transform(found.name, f"{ROUNDED}{found.dtype}", 0.0) for found in tensors if _rounded(found)]
     transforms += [Transform(table.name, why.words(), why.max_abs_error) for table, why in explained]
@@ -116,6 +119,11 @@ def _alone(a: Sequence[Table], b: Sequence[Table], pairs: Sequence[Pair]) -> lis
 def _rounded(found: Comparison) -> bool:
     """Whether only the dtype differs, and every value is the nearest that the other dtype has."""
     return bool(found.problem) and found.mismatched == 0 and bool(found.max_abs_error) and bool(found.dtype)
+
+
+def _known(found: Comparison) -> bool:
+    """Whether there is nothing to seek: rounding to another dtype, or so little that it is rounding within one."""
+    return _rounded(found) or (not found.problem and found.max_ulp_error is not None and found.max_ulp_error <= NOISE)
 
 
 def _sentence(found: Transform, pairs: Sequence[Pair]) -> str:

@@ -93,10 +93,11 @@ class Ruler:
         np.subtract(found, expected, out=error)
         peak = _extreme(error)
         if most >= self._bits.close or not peak < np.inf:
-            odd = np.flatnonzero((gap >= self._bits.close) | (gap <= -self._bits.close) | ~np.isfinite(error))
-            if peak < np.inf and odd.size > FEW * ours.size:
+            strange = (gap >= self._bits.close) | (gap <= -self._bits.close) | ~np.isfinite(error)
+            if peak < np.inf and np.count_nonzero(strange) > FEW * ours.size:
                 self._apart(ours, theirs, (expected, found), start)
                 return 0
+            odd = np.flatnonzero(strange)
             self._exactly(ours[odd], theirs[odd], odd + start)
             gap[odd] = error[odd] = 0
             most, peak = int(_extreme(gap)), _extreme(error)

@@ -21,6 +21,7 @@ import numpy as np
 import pecli
 
 ROWS, DIM = 65_536, 1_024
+SIZES = ("1 GiB", "256 MiB")
 Work = Callable[[], object]
 
 
@@ -106,6 +107,29 @@ def to_disk(turns: int, folder: Path) -> list[tuple[str, float, str]]:
     return _against_first(best(works, turns))
 
 
+def compared(turns: int, folder: Path, size: int) -> list[tuple[str, float, str]]:
+    """Whole commands on files that are in memory already: equal, and with every element one unit off."""
+    command = str(Path(sys.executable).with_name("pecli"))
+    draw = np.random.default_rng(0).standard_normal((size // 4096, 1024), dtype=np.float32)
+    paths = [folder / f"{name}.npy" for name in ("a", "same", "off")]
+    for path, values in zip(paths, (draw, draw, (draw.view(np.int32) + 1).view(np.float32)), strict=True):
+        np.save(path, values)
+
+    def run(*words: str | Path) -> Work:
+        return lambda: subprocess.run(words, check=False, stdout=subprocess.DEVNULL)
+
+    works: dict[str, Work] = {
+        "cat a b > /dev/null": run("cat", paths[0], paths[2]),
+        "pecli diff, equal": run(command, "diff", "-q", *paths[:2]),
+        "pecli diff, every element off by one unit": run(command, "diff", "-q", paths[0], paths[2]),
+    }
+    times = best(works, turns)
+    for path in paths:
+        path.unlink()
+    base = times["cat a b > /dev/null"]
+    return [(name, value * 1000, f"ms  {value / base:.2f} × cat") for name, value in times.items()]
+
+
 def start_up(turns: int, folder: Path) -> list[tuple[str, float, str]]:
     def run(*words: str) -> Work:
         return lambda: subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
@@ -164,6 +188,7 @@ def main() -> None:
             (f"in memory, {ROWS:,} × {DIM:,} float32", in_memory(turns)),
             ("ALiBi", alibi(turns)),
             ("to disk, 268 MB", to_disk(turns, folder)),
+            (f"comparing two files of {SIZES[quick]}", compared(turns, folder, 1 << (28 if quick else 30))),
             ("start-up", start_up(turns, folder)),
         ]
         if not quick:
