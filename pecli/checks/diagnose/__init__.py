@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from itertools import chain
 
 from pecli.checks.diagnose.causes import Explanation, together
-from pecli.checks.diagnose.plainly import passes, plain_words
+from pecli.checks.diagnose.plainly import constant, not_finite, passes
+from pecli.checks.diagnose.precision import places
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.alibi import Alibi
 from pecli.engine.bundle import Bundle
@@ -15,6 +16,9 @@ from pecli.engine.rope import Rope
 from pecli.engine.scheme import Scheme
 from pecli.engine.sinusoidal import Sinusoidal
 from pecli.engine.table import Table
+
+_ENOUGH = 24
+"""Bits of precision with which slow waves are not all the same."""
 
 
 def explain(scheme: Scheme, found: Mapping[str, Table], tolerance: Tolerance) -> tuple[str, ...]:
@@ -44,9 +48,18 @@ def _sentences(scheme: Scheme, start: str, found: Mapping[str, Table], tolerance
 
 def _tensor(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation], str]:
     """Explanations of one tensor, or plain words about it."""
-    words = plain_words(scheme, name, table)
+    words = not_finite(scheme, name, table)
     if words:
         return [], words
+    same = "" if name == "inv_freq" else constant(scheme, name, table)
+    if same and places(table.dtype) >= _ENOUGH:
+        return [], same
+    explanations, words = _searched(scheme, name, table)
+    return explanations, words or ("" if explanations else same)
+
+
+def _searched(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation], str]:
+    """What the search for mistakes finds, by the kind of table."""
     if isinstance(scheme, LearnedInit) and scheme.init == "sinusoidal" and name == "weight":
         scheme, name = Sinusoidal(scheme.max_len, scheme.dim, dtype=scheme.dtype), "pe"
     if isinstance(scheme, Rope) and name == "inv_freq":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.checks.diagnose.causes import DEAREST, FITTED, Cause, cost_of
+from pecli.checks.diagnose.causes import DEAREST, FITTED, LISTED, ODD, Cause, cost_of
 from pecli.engine.rope import Rope
 from pecli.engine.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
@@ -79,7 +79,9 @@ def bases(spec: float, fitted: tuple[float, ...]) -> list[tuple[tuple[Cause, ...
     return known + [((_theta(base, spec, FITTED),), base) for base in fitted if base not in (spec, 10000.0)]
 
 
-def _theta(value: float, spec: float, cost: float = 1.0) -> Cause:
+def _theta(value: float, spec: float, cost: float = LISTED) -> Cause:
+    if cost == FITTED and value != float(f"{value:.2e}"):
+        return Cause(f"theta is about {value:.12g} (the spec says {spec:.12g})", ODD)
     return Cause(f"theta is {value:.12g} (the spec says {spec:.12g})", cost)
 
 

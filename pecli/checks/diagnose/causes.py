@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-LISTED, FITTED = 1.0, 1.5
-"""What a cause costs: one of the known mistakes, or a value that was fitted to the table."""
+LISTED, FITTED, ODD = 1.0, 1.5, 2.25
+"""What a cause costs: one of the known mistakes, a value that was fitted to the table, and one that is not round."""
 
-DEAREST = 3.0
-"""An explanation of more causes than three known ones is none."""
+LEVELS = (0.0, 1.0, 1.5, 2.0, 2.25, 2.5, 3.0, 3.25)
+"""What causes may cost together."""
+
+DEAREST = LEVELS[-1]
+"""An explanation of more than about three causes is none."""
 
 _ALIKE = 4.0
 """Residuals within this factor of each other do not tell two explanations apart."""

@@ -46,6 +46,8 @@ def garbage(scheme: Rope, reading: Reading) -> str:
     run = int(np.argmax(np.append(np.diff(reading.rows) != 1, True))) + 1
     if found is None or run < 8 or not np.isfinite(found).all() or abs(found[0] - own) < 0.01 * own:
         return ""
+    if len(reading.parts) == 2 and not found.any():
+        return "nothing turns: inv_freq is zero, as if it was never initialised"
     if (np.diff(found) <= 0).all():  # frequencies of some rule, if not of a known one
         return ""
     angles = np.outer(reading.rows[:run] + scheme.offset, found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +12,6 @@ from pecli.checks.compare import compare
 from pecli.checks.diagnose.sample import picks, rows_of
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.alibi import Alibi
-from pecli.engine.learned import LearnedInit
 from pecli.engine.rope import Rope
 from pecli.engine.rounding import widened
 from pecli.engine.scheme import Scheme
@@ -19,7 +20,7 @@ from pecli.engine.table import Table, table_of
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Flags
 
-_MOST = 1 << 24
+_MOST = 1 << 22
 """Elements that are looked at one by one; of a larger table, its first ones."""
 
 
@@ -31,42 +32,49 @@ def passes(own: Table, table: Table, tolerance: Tolerance) -> bool:
     return compare(ours, theirs, tolerance).passed
 
 
-def plain_words(scheme: Scheme, name: str, table: Table) -> str:
-    """What a table is that holds no encoding at all; nothing about others."""
-    if name == "inv_freq" or not table.size:
+def not_finite(scheme: Scheme, name: str, table: Table) -> str:
+    """How many values are not finite, and where the first one is; nothing where all are, or all may be."""
+    if name == "inv_freq":  # where it says something about its memory
         return ""
     masks = isinstance(scheme, Alibi) and name == "bias"
-    bad, first, low, high = 0, None, np.inf, -np.inf
-    rows = max(1, _MOST // max(1, table.width))
-    for start in range(0, min(table.rows, rows), table.block_rows()):
-        block = table.read(start, min(start + table.block_rows(), table.rows))
-        wrong = _not_finite(block, masks)
-        if wrong.any() and first is None:
-            row, column = np.unravel_index(int(wrong.argmax()), wrong.shape)
-            first = np.unravel_index((start + int(row)) * table.width + int(column), table.shape)
+    bad, first = 0, ""
+    for start, block in _blocks(table):
+        wrong = _wrong(block, masks)
+        if wrong.any() and not first:
+            place = np.unravel_index(start * table.width + int(wrong.argmax()), table.shape)
+            first = ", ".join(str(int(k)) for k in place)
         bad += int(np.count_nonzero(wrong))
-        if block.dtype.kind != "c" and not bad:
-            values = widened(block)
-            low, high = min(low, float(values.min())), max(high, float(values.max()))
-    if first is not None:
-        place = ", ".join(str(int(k)) for k in first)
-        return f"{bad} of {table.size} values are NaN or infinite, the first at [{place}]"
-    return _constant(scheme, name, table, low) if low == high and table.size > 1 else ""
+    return f"{bad} of {table.size} values are NaN or infinite, the first at [{first}]" if bad else ""
 
 
-def _not_finite(block: Array, masks: bool) -> Flags:
+def _blocks(table: Table) -> Iterator[tuple[int, Array]]:
+    rows, step = max(1, _MOST // table.width), table.block_rows()
+    for start in range(0, min(table.rows, rows), step):
+        yield start, table.read(start, min(start + step, table.rows))
+
+
+def _wrong(block: Array, masks: bool) -> Flags:
     if block.dtype.kind == "c":
         return np.asarray(~np.isfinite(block.real) | ~np.isfinite(block.imag))
     values = widened(block)
-    return np.asarray(np.isnan(values) | (values == np.inf) | (~np.isfinite(values) & (not masks)))
+    return np.asarray(np.isnan(values) | (values == np.inf)) if masks else np.asarray(~np.isfinite(values))
 
 
-def _constant(scheme: Scheme, name: str, table: Table, value: float) -> str:
-    rows = getattr(scheme, "seq_len", None) or table.rows
-    if isinstance(scheme, LearnedInit) and scheme.init == "zeros" and value == 0:
+def constant(scheme: Scheme, name: str, table: Table) -> str:
+    """What to say of a table that is the same everywhere."""
+    if table.size < 2 or table.dtype.startswith("complex"):
         return ""
-    if isinstance(scheme, Rope) and rows > 1 and value == (0 if name == "sin" else scheme.attention_factor_value()):
-        return f"is {value:g} everywhere: inv_freq is zero, as if it was never initialised"
+    value = float(widened(table.read(0, 1))[0, 0])
+    if any((widened(block) != value).any() for _, block in _blocks(table)):
+        return ""
+    rows = getattr(scheme, "seq_len", None) or table.rows
     if rows < 2 and value in (0.0, 1.0):
         return ""
+    if isinstance(scheme, Rope) and math.isclose(value, _still(scheme, name), rel_tol=0.01):
+        return f"is {value:g} everywhere: inv_freq is zero, as if it was never initialised"
     return f"is {value:g} everywhere: nothing was written to it"
+
+
+def _still(rope: Rope, name: str) -> float:
+    """The value of waves that do not turn."""
+    return 0.0 if name == "sin" else rope.attention_factor_value()

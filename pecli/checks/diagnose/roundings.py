@@ -51,12 +51,15 @@ class Rounding:
 
 def _recurrence(positions: Floats, frequencies: Floats) -> Floats:
     """Each angle is the one before times a constant, in float32; what scaling did comes on top."""
-    ratio = np.float32(frequencies[1] / frequencies[0]) if len(frequencies) > 1 and frequencies[0] else np.float32(1)
-    angles = np.empty((len(positions), len(frequencies)), np.float32)
+    count = len(frequencies)
+    ratio = np.float32(frequencies[1] / frequencies[0]) if count > 1 and frequencies[0] else np.float32(1)
+    angles = np.empty((len(positions), count), np.float32)
     angles[:, 0] = positions * frequencies[0]
-    for column in range(1, len(frequencies)):
+    for column in range(1, count):
         angles[:, column] = angles[:, column - 1] * ratio
-    return angles.astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scaled = frequencies / (frequencies[0] * (frequencies[min(1, count - 1)] / frequencies[0]) ** np.arange(count))
+    return np.asarray(angles * np.where(np.isfinite(scaled), scaled, 1.0))
 
 
 def _narrow(dtype: str, collide: int) -> tuple[Rounding, ...]:
@@ -81,7 +84,7 @@ _OTHERS = (*_narrow("bfloat16", 257), *_narrow("float16", 2049), RECURRENCE)
 
 
 def roundings(recipe: str) -> tuple[Rounding, ...]:
-    """The recipe's own, then all others, each with its cause."""
+    """The recipe's own, then all others, each with its cause: after another one than exact that, ggml's at the end."""
     own = _of(recipe)
     if own == _NONE:
         return (_NONE, *_OTHERS)

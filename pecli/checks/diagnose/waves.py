@@ -10,16 +10,15 @@ import numpy as np
 
 from pecli.checks.diagnose import fit, precision
 from pecli.checks.diagnose.angles import Option, options, usual
-from pecli.checks.diagnose.causes import FITTED, Cause, Explanation, best, cost_of
+from pecli.checks.diagnose.causes import FITTED, LEVELS, Cause, Explanation, best, cost_of
 from pecli.checks.diagnose.match import Match, Matcher
 from pecli.checks.diagnose.readings import Layout, Reading, expected, readings
-from pecli.checks.diagnose.roundings import RECURRENCE, Rounding, roundings
+from pecli.checks.diagnose.roundings import Rounding, roundings
 from pecli.checks.diagnose.sample import samples
 from pecli.engine.rope import Rope
 from pecli.engine.sinusoidal import Sinusoidal
 from pecli.engine.table import Table
 
-_LEVELS = (0.0, 1.0, 1.5, 2.0, 2.5, 3.0)
 _MUCH = 4.0
 """An explanation is better than none by this factor at least."""
 
@@ -79,7 +78,7 @@ class Search:
     def __init__(self, scheme: Rope | Sinusoidal, layout: Layout, every: Sequence[Reading]) -> None:
         self.scheme: Rope | Sinusoidal = replace(scheme, recipe="exact")
         self.layout, self.readings = layout, every
-        self.roundings = roundings(scheme.recipe)
+        self.recipe, self.roundings = scheme.recipe, roundings(scheme.recipe)
         self._table_dtype = scheme.recipe.removesuffix("-table") if scheme.recipe.endswith("-table") else ""
         self._matchers: dict[int, Matcher] = {}
         self._options: dict[int, list[Option]] = {}
@@ -92,7 +91,7 @@ class Search:
         if right is not None:
             return right
         found: list[Explanation] = []
-        for level in _LEVELS:
+        for level in LEVELS:
             for place, reading in enumerate(self.readings):
                 found += self._at(reading, self._matcher(place), level - reading.cost)
             cheap = [each for each in found if each.cost <= level]
@@ -117,20 +116,22 @@ class Search:
             right = next((each for each in matches if each.rounded_only), None)
             if right is not None:
                 self.right = True
-                return self._precise(reading, right, list(matcher.matches(own, 0, RECURRENCE)))
+                rival = self.roundings[-1] if rounding == Rounding() else self.roundings[1]
+                return self._precise(reading, right, rival, list(matcher.matches(own, 0, rival)))
             self._unexplained = min(self._unexplained, matcher.residual(own, rounding))
         return None
 
-    def _precise(self, reading: Reading, right: Match, recurrence: Sequence[Match]) -> list[Explanation]:
-        """A right table may still have been rounded, or have phases of float32."""
+    def _precise(self, reading: Reading, right: Match, rival: Rounding, rivals: Sequence[Match]) -> list[Explanation]:
+        """A right table may still have been rounded, or have phases of another kind of float32."""
         causes = (*reading.causes, *right.causes, *precision.stored(reading.dtype, self.scheme.dtype))
-        residual = right.residual
-        if not right.tight and self.roundings[0] == Rounding():
-            better = min((each.residual for each in recurrence), default=np.inf)
-            ggml = _MUCH * better <= residual
-            causes = (*causes, *(RECURRENCE.causes if ggml else (precision.float32_phases(residual),)))
-            residual = better if ggml else residual
-        return [Explanation(causes, residual)] if causes else []
+        better = min((each.residual for each in rivals), default=np.inf)
+        if not right.tight and _MUCH * better <= right.residual:
+            return [Explanation((*causes, *rival.causes), better)]
+        if not right.tight and self.recipe in ("exact", "bfloat16-table", "float16-table"):
+            causes = (*causes, precision.float32_phases(right.residual))
+        if right.tight and self.recipe == "float32" and not causes:
+            causes = (Cause("the recipe is exact (the spec says float32)"),)
+        return [Explanation(causes, right.residual)] if causes else []
 
     def options(self, reading: Reading) -> list[Option]:
         """Frequencies to try; an odd sinusoidal dim has others in another layout."""

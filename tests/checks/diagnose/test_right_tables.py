@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pecli.checks.diagnose.waves import explain_waves
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.engine.alibi import Alibi
 from pecli.engine.learned import LearnedInit
+from pecli.engine.recipes import RECIPES
 from pecli.engine.rope import Rope
 from pecli.engine.scheme import Scheme
 from pecli.engine.sinusoidal import EVEN_ONLY, STYLES, Sinusoidal
@@ -103,6 +105,11 @@ def some_learned(rng: np.random.Generator) -> LearnedInit:
     )
 
 
+def some_recipe(rng: np.random.Generator) -> Scheme:
+    some: Any = pick(rng, (some_rope, some_sinusoidal))
+    return replace(some(rng), offset=0, recipe=pick(rng, tuple(RECIPES)))
+
+
 def unguarded(scheme: Scheme, name: str, table: Table) -> list[Any]:
     """What the search itself says, without a look at whether the table is right."""
     if isinstance(scheme, Rope) and name == "inv_freq":
@@ -120,18 +127,37 @@ def unguarded(scheme: Scheme, name: str, table: Table) -> list[Any]:
 @pytest.mark.parametrize("some", [some_rope, some_sinusoidal, some_alibi, some_learned])
 def test_right_tables(some: Any) -> None:
     rng = np.random.default_rng(2024)
-    for _ in range(COUNT):
+    for count in range(COUNT):
         scheme = some(rng)
         found = {name: table_of(name, array) for name, array in scheme.tables().items()}
         assert explain(scheme, found, EXACT) == ()
-        for name, table in found.items():
+        for name, table in found.items() if count % 4 == 0 else ():
             assert unguarded(scheme, name, table) == [], scheme
+
+
+def test_right_tables_of_recipes() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(100):
+        scheme = some_recipe(rng)
+        found = {name: table_of(name, array) for name, array in scheme.tables().items()}
+        assert explain(scheme, found, EXACT) == ()
+
+
+@pytest.mark.parametrize("recipe", [name for name in RECIPES if not name.endswith("table")])
+def test_another_recipe_is_named(diagnosed: Diagnosed, recipe: str) -> None:
+    exact = waves(3000, inverse(64, 1e4))
+    text = diagnosed(Rope(3000, 64, recipe=recipe), cos=exact[0], sin=exact[1])
+    assert text.startswith("cos, sin: match if the recipe is exact")
+    assert f"(the spec says {recipe}); residual " in text
+    wrong = Rope(3000, 64, base=5e5, recipe=recipe).tables()
+    text = diagnosed(Rope(3000, 64, recipe=recipe), cos=wrong["cos"], sin=wrong["sin"])
+    assert text.startswith("cos, sin: match if theta is 500000 (the spec says 10000); residual ")
 
 
 def test_right_tables_of_float64_arithmetic() -> None:
     """Off by a unit of the last place here and there, which the comparison sees and no mistake explains."""
     rng = np.random.default_rng(7)
-    for _ in range(100):
+    for _ in range(50):
         dim, base, dtype = 2 * int(rng.integers(1, 80)), pick(rng, (1e4, 5e5, 1e6)), pick(rng, DTYPES)
         cos, sin = waves(300, inverse(dim, base), dtype=dtype)
         found = {"cos": table_of("cos", cos), "sin": table_of("sin", sin)}
@@ -150,7 +176,7 @@ def test_float32_phases_within_the_tolerance(base: float) -> None:
 
 def test_noise_is_not_explained(diagnosed: Diagnosed) -> None:
     rng = np.random.default_rng(3)
-    for dim, length in ((64, 300), (32, 32), (128, 7)):
+    for dim, length in ((64, 100), (32, 32)):
         noise = rng.uniform(-1, 1, (length, dim)).astype(np.float32)
         assert diagnosed(Rope(length, dim, layout="halves"), cos=noise, sin=noise) == ""
         assert diagnosed(Rope(length, 2 * dim), cos=noise, sin=noise[::-1]) == ""
