@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Flags, Floats, Places
 
 _COLUMNS = 64
+_MOST_DRIFT = 0.1
+"""Phases that are off by more are not explained as drift, however far out the positions are."""
 _EVEN = 1e-6
 """Elements that drift less than this weigh about the same."""
 _SCREEN = 12
@@ -116,7 +118,7 @@ class Matcher:
         with np.errstate(invalid="ignore"):  # float16 has infinite phases
             waves = tuple(np.cos(angles) if name == "cos" else np.sin(angles) for name in self.reading.functions)
         exact = drift(angles, chosen, 51)
-        phases = exact if rounding.phases else drift(angles, chosen, 24)
+        phases = exact if rounding.phases else np.minimum(drift(angles, chosen, 24), _MOST_DRIFT)
         return _Model(waves, exact, phases, open_)
 
     def _likely(self, model: _Model, height: float, signs: tuple[int, ...]) -> bool:

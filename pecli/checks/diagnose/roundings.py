@@ -42,7 +42,8 @@ class Rounding:
             positions = rounded(positions, self.dtype)
         if self.frequencies:
             chosen = rounded(chosen, self.dtype)
-        angles = np.multiply.outer(positions, chosen)
+        with np.errstate(invalid="ignore"):  # float16 has infinite positions
+            angles = np.multiply.outer(positions, chosen)
         if not self.phases:
             return angles, None
         low, high = rounded(angles * (1 - _DOUBT), self.dtype), rounded(angles * (1 + _DOUBT), self.dtype)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from pecli.checks.compare import compare
-from pecli.checks.diagnose import explain
 from pecli.checks.tolerance import EXACT, Tolerance
+from pecli.checks.verify import verify
 from pecli.engine.scheme import Scheme
 from pecli.engine.table import table_of
 
@@ -25,12 +27,19 @@ def passes(scheme: Scheme, tolerance: Tolerance, **arrays: Array) -> bool:
 
 
 @pytest.fixture
-def diagnosed() -> Diagnosed:
-    """The diagnosis of some tensors, as one text; they do not pass the comparison."""
+def diagnosed(tmp_path: Path) -> Diagnosed:
+    """What `verify` says of a file with some tensors, as one text; it does not pass."""
 
     def diagnose(scheme: Scheme, tolerance: Tolerance = EXACT, **arrays: Array) -> str:
-        assert not passes(scheme, tolerance, **arrays)
-        found = {name: table_of(name, np.ascontiguousarray(array)) for name, array in arrays.items()}
-        return "\n".join(explain(scheme, found, tolerance))
+        tensors = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        if any(array.dtype.kind == "c" for array in tensors.values()):
+            path = tmp_path / "found.npz"
+            np.savez(path, **tensors)  # type: ignore[arg-type]
+        else:
+            path = tmp_path / "found.safetensors"
+            save_file(tensors, path)
+        result = verify(path, scheme, tolerance)
+        assert not result.passed
+        return "\n".join(result.diagnosis)
 
     return diagnose

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pecli.checks.diagnose import explain
+from pecli.checks.tolerance import EXACT
 from pecli.engine.rope import Rope
 from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.table import Table
 from tests.checks.diagnose.conftest import Diagnosed
 from tests.checks.diagnose.formulas import (
     float32_waves,
@@ -370,3 +373,73 @@ def test_both_functions_in_one_tensor(diagnosed: Diagnosed) -> None:
     assert "the table holds both cos and sin, one half each" in text
     text = diagnosed(Rope(300, 64), cos_sin=(cos + 1j * sin).astype(np.complex64))
     assert "the layout is complex (the spec says stacked)" in text
+
+
+def test_another_number_of_rows_is_no_mistake_of_its_own(diagnosed: Diagnosed) -> None:
+    wrong = rope(*waves(200, inverse(64, 1e4)))
+    text = diagnosed(Rope(300, 64, base=5e5), **wrong)
+    said = "theta is 10000 (the spec says 500000) and seq_len is 200 (the spec says 300)"
+    assert text.startswith(f"cos, sin: match if {said}; residual ")
+
+
+def test_the_whole_head_turns(diagnosed: Diagnosed) -> None:
+    wrong = rope(*waves(200, inverse(128, 1e4)))
+    text = diagnosed(Rope(200, 128, partial_rotary_factor=0.25), **wrong)
+    assert "dim is 128 (the spec says 32)" in text or "the head dim, 128" in text
+
+
+def test_turning_the_other_way(diagnosed: Diagnosed) -> None:
+    cos, sin = waves(200, inverse(64, 1e4))
+    text = diagnosed(Rope(200, 64), cos=cos, sin=-sin)
+    assert text.startswith("sin: matches if sin is negated (it turns the other way); residual ")
+
+
+def test_attention_factors_that_are_given_or_cancelled(diagnosed: Diagnosed) -> None:
+    inv = yarn(inverse(64, 1e4), 64, 1e4, 40, 4096)
+    wrong = rope(*waves(500, inv, height=yarn_factor(40)))
+    scheme = Rope(500, 64, factor=40.0, mscale=1.0, mscale_all_dim=1.0, **YARN)  # type: ignore[arg-type]
+    text = diagnosed(scheme, **wrong)
+    assert text.startswith("cos, sin: match if the attention factor is 1.3689, as if mscale were not given; residual ")
+    scheme = Rope(500, 64, factor=40.0, attention_factor=1.25, **YARN)  # type: ignore[arg-type]
+    text = diagnosed(scheme, **wrong)
+    assert "the attention factor is 1.3689, as if attention_factor were not given" in text
+    wrong = rope(*waves(500, inverse(16, 1e4)))
+    text = diagnosed(longrope(500, 1024), **wrong)
+    assert f"the longrope attention factor, {longrope_factor(8, 1024):.5g}, is dropped" in text
+
+
+@pytest.mark.parametrize("first", [2**20, 2**31, 2**38])
+def test_far_positions(diagnosed: Diagnosed, first: int) -> None:
+    right = Rope(100, 64, base=5e5, offset=first, dtype="float32").tables()
+    text = diagnosed(Rope(100, 64, base=5e5, offset=first + 1), cos=right["cos"], sin=right["sin"])
+    assert text.startswith(f"cos, sin: match if positions start at {first} (the spec says {first + 1}); residual ")
+    text = diagnosed(Rope(100, 64, base=1e6, offset=first), cos=right["sin"], sin=right["cos"])
+    assert "sin and cos are swapped" in text
+
+
+def test_only_a_few_rows_are_read() -> None:
+    cos = waves(100, inverse(64, 1e4))[0]
+    seen: list[int] = []
+
+    def fill(start: int, out: Any) -> None:
+        seen.extend(range(start, start + len(out)))
+        out[...] = np.cos(np.outer(np.arange(start, start + len(out)), inverse(64, 1e4)))
+
+    table = Table("cos", "float32", (1 << 30, cos.shape[1]), fill)
+    (text,) = explain(Rope(1 << 30, 64, base=5e5), {"cos": table}, EXACT)
+    assert text.startswith("cos: matches if theta is 10000 (the spec says 500000)")
+    assert len(set(seen)) < 200
+
+
+def test_tables_that_come_in_order() -> None:
+    last = -1
+
+    def fill(start: int, out: Any) -> None:
+        nonlocal last
+        assert start > last or start == 0
+        last = start
+        out[...] = np.cos(np.outer(np.arange(start, start + len(out)), inverse(64, 1e4)))
+
+    table = Table("cos", "float32", (1 << 20, 32), fill, in_order=True)
+    (text,) = explain(Rope(1 << 20, 64, base=5e5), {"cos": table}, EXACT)
+    assert text.startswith("cos: matches if theta is 10000 (the spec says 500000)")
