@@ -161,6 +161,7 @@ def audit(
 
     `on_block` is told how many bytes are done, of `work(scheme, recipes)`.
     """
+    by_position(scheme)  # refuses what has no recipes
     chosen = _chosen(scheme, recipes)
     reference = by_position(_changed(scheme, recipe="exact", dtype=_reference_dtype(scheme)))
     tables = [by_position(_changed(scheme, recipe=recipe)) for recipe in chosen]

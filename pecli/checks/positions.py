@@ -66,13 +66,15 @@ def _of_rope(rope: Rope) -> ByPosition:
 def _of_sinusoidal(scheme: Sinusoidal) -> ByPosition:
     """All columns but the zeros that pad an odd dim."""
     (table,) = scheme.tensors()
-    values = scheme.inverse_frequencies()
+    values = scheme.inverse_frequencies() if scheme.dim > 1 or scheme.layout == "interleaved" else []
+    if not values:
+        raise ParameterError("dim", scheme.dim, "in halves, that leaves no frequency at all")
     columns = np.arange(scheme.dim - (scheme.layout == "halves" and scheme.dim % 2))
     pair = ("cos", "sin") if scheme.cos_first else ("sin", "cos")
     if scheme.layout == "interleaved":
         groups, second = columns // 2, columns % 2
     else:
-        second, groups = np.divmod(columns, max(1, len(values)))
+        second, groups = np.divmod(columns, len(values))
     names = tuple(pair[k] for k in second)
 
     def read(start: int, stop: int) -> Array:

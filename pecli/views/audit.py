@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.audit import Audit, Drift
 from pecli.views import figure, screen
+from pecli.views.ticks import short
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -134,16 +136,21 @@ def _grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], sty
 
 def picture(audits: Mapping[str, Audit]) -> Figure:
     """The largest error over positions, both on logarithmic scales: a line a recipe, a panel a kind of layer."""
-    drawn = figure.new(8.0, 0.8 + 4.4 * len(audits))
+    drawn = figure.new(9.0, 0.6 + 4.4 * len(audits))
     panels: Any = drawn.subplots(len(audits), 1, squeeze=False)
     for panel, (name, audit) in zip(panels[:, 0], audits.items(), strict=True):
         for number, drift in enumerate(audit.drifts):
             places, errors = audit.curve(drift)
-            points = [(x, y) for x, y in zip(places, errors, strict=True) if y > 0 and x >= 1]
-            style = ("-", (0, (5, 1.5)), (0, (1.5, 1.5)))[number // 6 % 3]
-            panel.plot([x for x, _ in points], [y for _, y in points], linestyle=style, label=drift.recipe)
-        panel.set(xscale="log", yscale="log", xlabel="position", ylabel="largest absolute error")
-        panel.axhline(audit.tolerance, color="gray", linewidth=0.8, linestyle=":")
+            points = [(x, y) for x, y in zip(places, errors, strict=True) if y > 0 and x >= 1 and math.isfinite(y)]
+            width = max(1.2, 3.4 - 0.4 * number)  # a thin line shows where it lies on another
+            style = ("-", (0, (5, 1.5)))[number // 6 % 2]
+            panel.plot([x for x, _ in points], [y for _, y in points], label=drift.recipe, lw=width, ls=style)
+        panel.axhline(audit.tolerance or math.nan, color="gray", lw=1, ls=":", label=f"tolerance {audit.tolerance:g}")
+        what = "distance" if audit.numbers.kind == "slopes" else "position"
+        panel.set(xscale="log", yscale="log", xlabel=what, ylabel="largest absolute error")
+        for axis in (panel.xaxis, panel.yaxis):
+            axis.set_major_formatter(lambda value, _: short(value))
+            axis.set_minor_formatter("")
         panel.grid(visible=True)
         panel.set_title(" ".join(part for part in (name, _subject(audit)) if part))
         panel.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
