@@ -1,8 +1,7 @@
 """Tables of cos and sin as a recipe computes them, with the same `fill` as the exact ones have.
 
-Of a scaled RoPE, the inverse frequencies after scaling are exact up to here, then rounded to float32 once; libraries
-take a few float32 steps more, which may move a last bit. In the recurrence the phases are divided by how much the
-scaling slows each frequency, as ggml does.
+Scalings of RoPE take their own steps in float32; in the recurrence the phases are divided by how much the scaling
+slows each frequency, as ggml does.
 """
 
 from __future__ import annotations
@@ -39,8 +38,10 @@ class Course:
     count: int
     scale: float = 1.0
     amplitude: float = 1.0
+    steps: Callable[[Singles], Singles] | None = None
+    """From base^(i/denominator) to inverse frequencies, where that is more than a division."""
     scaled: Callable[[], Frequencies] | None = None
-    """The exact frequencies after scaling, where there is one."""
+    """The exact frequencies after those steps."""
 
 
 class Computed:
@@ -109,14 +110,10 @@ class Computed:
             steps[:1] = 1
             np.multiply.accumulate(steps, out=steps)
             return steps if self._slowing is None else steps / self._slowing
-        if course.scaled is not None:
-            found = course.scaled()
-            values = [round_fixed(value, found.bits, "float32") for value in found.values[: course.count]]
-            return self._rounded("inv_freq", np.array(values, np.float32))
         exponents = np.arange(course.count, dtype=np.float32) / np.float32(float(course.denominator))
         base = round_single(course.base)
         powers = np.array([power(base, float(exponent)) for exponent in exponents], np.float32)
-        return self._rounded("inv_freq", np.float32(1) / powers)
+        return self._rounded("inv_freq", course.steps(powers) if course.steps else np.float32(1) / powers)
 
     @cached_property
     def _ratio(self) -> np.float32:

@@ -204,11 +204,9 @@ class Rope(Scheme):
         return Rotation(self._waves, self.turning, self.seq_len)
 
     def _course(self) -> Course:
-        from pecli.engine.computed import Course
+        from pecli.engine import rope_steps
 
-        scaled = self.frequencies if self.scaling != "none" else None
-        denominator = Fraction(self.exponent_dim, 2)
-        return Course(self.base, denominator, self.turning, amplitude=self.attention_factor_value(), scaled=scaled)
+        return rope_steps.course(self, Fraction(self.exponent_dim, 2))
 
     def filler(self) -> Rotation | Computed | Narrowed:
         """What makes cos and sin, by the recipe."""
