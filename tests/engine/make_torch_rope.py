@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-
-import torch
-from transformers import LlamaConfig
-from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+from typing import Any
 
 POSITIONS = [0, 1, 2, 255, 257, 4095, 131071, 1048575, 16777217]
 YARN = {"rope_type": "yarn", "factor": 10.0, "original_max_position_embeddings": 2048}
@@ -44,11 +41,17 @@ CASES = [
 ]
 
 
-def hexadecimal(values: torch.Tensor) -> list[str]:
+def hexadecimal(values: Any) -> list[str]:
+    import torch
+
     return [f"{int(bits) & 0xFFFFFFFF:08x}" for bits in values.contiguous().view(torch.int32).flatten()]
 
 
 def case(dim: int, base: float, scaling: dict[str, object]) -> dict[str, object]:
+    import torch
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
     parameters = {"rope_type": "default", "rope_theta": base, **scaling}
     config = LlamaConfig(
         hidden_size=dim, num_attention_heads=1, max_position_embeddings=20480, rope_parameters=parameters
