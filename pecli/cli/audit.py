@@ -76,7 +76,8 @@ class Audits(typer.core.TyperGroup):
 def command(name: str) -> Any:
     """The group of commands, a scheme each."""
     app = typer.Typer(name=name, cls=Audits, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-    app.callback(help=SUMMARY)(lambda: None)
+    every = tuple(line for lines in EXAMPLES.values() for line in lines)
+    app.callback(help=SUMMARY, epilog=options.examples(every))(lambda: None)
     return typer.main.get_command(app)
 
 
