@@ -72,7 +72,9 @@ def plot(
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option("--size", metavar="WxH", help="Inches of a figure. (default: 8x5)", rich_help_panel=_LOOK),
+        typer.Option(
+            "--size", metavar="WxH", help="Inches of a figure. (default: 8x5, or 8x6.5)", rich_help_panel=_LOOK
+        ),
     ] = None,
     dpi: Annotated[
         str | None,
@@ -96,8 +98,9 @@ def plot(
         _refuse(size=size, dpi=dpi, dark=dark or None, cmap=cmap)
         wish = Wish(channels=picked)
     else:
-        _check_figure(output, inches, dots)
-        wish = Wish(round(0.8 * inches[1] * dots), round(0.8 * inches[0] * dots), picked)
+        _check_figure(output, inches or (8, 5), dots)
+        wide, high = inches or (8, 5)
+        wish = Wish(round(0.75 * high * dots), round(0.75 * wide * dots), picked)
     with ExitStack() as open_files:
         subjects = _subjects(what, open_files)
         picture = _picture(kind, subjects, wish, title)
@@ -108,7 +111,8 @@ def plot(
     else:
         from pecli.views import figure, paint
 
-        made = paint.paint(picture, width=inches[0], height=inches[1], dark=dark, cmap=cmap)
+        width, height = inches or paint.size_of(picture)
+        made = paint.paint(picture, width=width, height=height, dark=dark, cmap=cmap)
         figure.save(made, output, dots)
     return Exit.DONE
 
@@ -172,8 +176,10 @@ def _opened(word: str) -> Any:
         raise FileError(word, problem.problem, f"a scheme is one of {', '.join(SCHEMES)}") from None
 
 
-def _size(text: str | None) -> tuple[float, float]:
-    parts = (text or "8x5").lower().replace("×", "x").split("x")
+def _size(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    parts = text.lower().replace("×", "x").split("x")
     if len(parts) != 2:
         raise ParameterError("size", repr(text), "it must be two numbers of inches, such as 8x5")
     return SIZE.parse("size", parts[0]), SIZE.parse("size", parts[1])

@@ -97,7 +97,7 @@ class _Axis:
             low, high = math.log10(low), math.log10(high)
         if not high > low:
             low, high = low - 0.5, high + 0.5
-        self.low, self.high = _rounded(low, high)
+        self.low, self.high = ticks.round_ends(low, high)
 
     def places(self, values: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -114,13 +114,6 @@ class _Axis:
         texts = [ticks.short(10.0**value if self.log else value) for value in found]
         shares = [(value - self.low) / (self.high - self.low) for value in found]
         return {round((1 - share) * (room - 1)): text for share, text in zip(shares, texts, strict=True)}
-
-
-def _rounded(low: float, high: float) -> tuple[float, float]:
-    """The ends, moved to round numbers where those are close."""
-    step, room = ticks.round_step(high - low, 5), (high - low) / 20
-    below, above = math.floor(low / step) * step, math.ceil(high / step) * step
-    return below if low - below < room else low, above if above - high < room else high
 
 
 def _along(labels: dict[int, str], wide: int) -> str:

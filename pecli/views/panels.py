@@ -83,7 +83,7 @@ class Circle:
 
     title: str
     angles: Floats
-    first: int = 0
+    positions: Floats
 
 
 Panel = Heat | Chart | Circle

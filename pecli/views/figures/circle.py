@@ -8,22 +8,23 @@ import numpy as np
 
 from pecli.errors import ParameterError
 from pecli.views.figures.wavelengths import angles
-from pecli.views.panels import Circle, Picture, Subject, Wish, chosen
+from pecli.views.panels import Circle, Picture, Subject, Wish, chosen, spread
 
-_POSITIONS = 64
+_POSITIONS = 97
 
 
 def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
-    """A circle a pair: where it points at each of the first positions."""
+    """A circle a pair: where it points at positions spread over the table."""
     if len(subjects) > 1:
         raise ParameterError("kind", "circle", "it shows one scheme", "draw them apart")
     (subject,) = subjects
     turning = angles(subject.scheme)
-    count = min(_POSITIONS, int(getattr(subject.scheme, "seq_len", 1)))
-    positions = subject.first + np.arange(count, dtype=np.float64)
+    length = int(getattr(subject.scheme, "seq_len", 1))
+    positions = subject.first + np.array(spread(length, _POSITIONS), np.float64)
     panels = []
     for pair in chosen(wish, len(turning), 6, "pairs"):
         angle = float(turning[pair])
-        length = f"a turn in {2 * np.pi / angle:,.4g} positions" if angle else "never turns"
-        panels.append(Circle(f"pair {pair}: {length}", positions * angle, subject.first))
+        turn = 2 * np.pi / angle if angle else np.inf
+        words = f"a turn in {turn:,.0f} positions" if 100 <= turn < np.inf else f"a turn in {turn:.3g} positions"
+        panels.append(Circle(f"pair {pair}: {words if angle else 'never turns'}", positions * angle, positions))
     return Picture("", panels, across=min(3, len(panels)))

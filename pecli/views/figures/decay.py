@@ -30,13 +30,18 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
         raise ParameterError(
             "kind", "decay", "ALiBi's weights and rotary scores have no common axis", "draw them apart"
         )
-    curves = []
+    expected, limits = [], []
     for subject in subjects:
         steps = _distances(int(getattr(subject.scheme, "seq_len", 1)))
         score, limit = scores(angles(subject.scheme), steps)
-        prefix = f"{subject.label}: " if len(subjects) > 1 else ""
-        curves += [Curve(f"{prefix}expected score", steps, score), Curve(f"{prefix}bound", steps, limit)]
-    return Picture("", [Chart("", curves, x="distance", y="score, relative to distance 0", log_x=True)])
+        label = subject.label if len(subjects) > 1 else ""
+        expected.append(Curve(label, steps, score))
+        limits.append(Curve(label, steps, limit))
+    charts = [
+        Chart("", expected, x="distance", y="expected score, q = k", log_x=True),
+        Chart("", limits, x="distance", y="relative upper bound (Su et al.)", log_x=True),
+    ]
+    return Picture("", charts, across=2)
 
 
 def _distances(length: int) -> Floats:
@@ -48,12 +53,11 @@ def _distances(length: int) -> Floats:
 
 
 def scores(angles: Floats, distances: Floats) -> tuple[Floats, Floats]:
-    """The score of equal vectors, Σ cos(d·θ), and the bound of Su et al. (2021), the mean of |Σ_{j<i} e^{i·d·θ_j}|;
-    both over their values at distance 0.
+    """The score of equal vectors, the mean of cos(d·θ_i), and what Su et al. (2021) bound any score by, up to a
+    factor that is the content's: the mean over i of |Σ e^{i·d·θ_j}|, j = 0 … i.
     """
     phases = np.exp(1j * distances[:, None] * angles)
-    sums = np.abs(np.cumsum(phases, axis=1)).mean(axis=1)
-    return phases.real.mean(axis=1), sums / ((len(angles) + 1) / 2)
+    return phases.real.mean(axis=1), np.abs(np.cumsum(phases, axis=1)).mean(axis=1)
 
 
 def _weights(subjects: Sequence[Subject], wish: Wish) -> Chart:

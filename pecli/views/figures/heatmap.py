@@ -9,6 +9,7 @@ import numpy as np
 
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
+from pecli.views import ticks
 from pecli.views.panels import Heat, Picture, Subject, Wish, chosen
 from pecli.views.reduced import reduced, slab
 
@@ -84,7 +85,8 @@ def _alike(panels: Sequence[Heat]) -> list[Heat]:
     low, high = min(panel.limits[0] for panel in panels), max(panel.limits[1] for panel in panels)
     centred = any(panel.centred for panel in panels)
     if centred:
-        low, high = -max(-low, high), max(-low, high)
+        reach = ticks.round_ends(0.0, max(-low, high))[1]
+        low, high = -reach, reach
     elif not high > low:
         low, high = low - 0.5, high + 0.5
     return [replace(panel, limits=(low, high), centred=centred) for panel in panels]

@@ -30,7 +30,7 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
             curves.append(Curve(", ".join(names) or table.name, middles, density))
     if not curves:
         raise ParameterError("kind", "histogram", "there are no values")
-    if len(curves) == 1 and spread > 0:
+    if len(curves) == 1 and spread > 0 and subjects[0].kind != "sinusoidal":
         bell = np.exp(-(((middles - mean) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi))
         curves.append(Curve(f"normal, mean {mean:.3g}, std {spread:.3g}", middles, bell))
     return Picture("", [Chart("", curves[:6], x="value", y="density")])

@@ -11,6 +11,7 @@ import numpy as np
 from pecli.engine.rounding import widened
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
+from pecli.views import ticks
 from pecli.views.panels import Chart, Curve, Heat, Picture, Subject, Wish
 from pecli.views.reduced import reduced
 
@@ -37,9 +38,9 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
         panels.append(_heat(subject, table, matrix, len(subjects) > 1))
         distances = np.arange(len(rows), dtype=np.float64)
         curves.append(Curve(subject.label if len(subjects) > 1 else "", distances, by_distance(rows) / scale))
-    title = f"mean by distance, first {LONGEST:,} positions" if table.rows > LONGEST else "mean by distance"
-    panels.append(Chart(title, curves, x="distance", y="p·q / mean |p|²"))
-    return Picture("", panels, across=len(panels) if len(panels) < 4 else 2)
+    note = f"first {LONGEST:,} positions" if table.rows > LONGEST else ""
+    panels.append(Chart(note, curves, x="distance", y="mean of p·q / |p|²"))
+    return Picture("", panels, across=2 if len(subjects) == 1 else min(3, len(subjects)))
 
 
 def vectors(subject: Subject) -> Table:
@@ -76,15 +77,15 @@ def by_distance(rows: Floats) -> Floats:
 
 def _heat(subject: Subject, table: Table, matrix: Floats, many: bool) -> Heat:
     finite = matrix[np.isfinite(matrix)]
-    reach = float(np.abs(finite).max()) if finite.size else 1.0
+    reach = ticks.round_ends(0.0, float(np.abs(finite).max()) if finite.any() else 1.0)[1]
     return Heat(
-        subject.label if many else "p·q / mean |p|²",
+        subject.label if many else "",
         matrix,
         columns="position",
         centred=True,
         first_row=subject.first,
         row_count=table.rows,
         column_count=table.rows,
-        limits=(-reach or -1.0, reach or 1.0),
-        meaning="",
+        limits=(-reach, reach),
+        meaning="p·q / mean |p|²",
     )

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     """A curve a subject, and a line for every context."""
-    curves, levels = [], {}
+    curves = []
+    levels: dict[float, str] = {}
     for subject in subjects:
         frequencies = angles(subject.scheme)
         with np.errstate(divide="ignore"):
             lengths = 2 * math.pi / frequencies
         curves.append(Curve(subject.label, np.arange(len(lengths), dtype=np.float64), lengths))
         levels.update(contexts(subject.scheme))
+    if "trained on" in levels.values():  # the length of the table says nothing then
+        levels = {length: word for length, word in levels.items() if word != "length"}
     shown = [(f"{word} {length:,.0f}", length) for length, word in sorted(levels.items())]
     chart = Chart("", curves, x="pair", y="wavelength, in positions", log_y=True, levels=shown, points=True)
     return Picture("", [chart])
