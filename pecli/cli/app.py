@@ -26,6 +26,7 @@ COMMANDS = {
     "models": "pecli.cli.models",
     "audit": "pecli.cli.audit",
     "inspect": "pecli.cli.inspect",
+    "plot": "pecli.cli.plot",
     "verify": "pecli.cli.verify",
 }
 """Where each command lives; a module is imported when its command is called, or listed."""
