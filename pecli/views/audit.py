@@ -45,14 +45,15 @@ def _plain(value: object) -> str:
 
 
 def _show_summary(audit: Audit) -> None:
-    columns = ["recipe", "max error", "mean error", f"within {audit.tolerance:g}", "equal from", "worst at"]
+    columns = ["", "max", "mean", "kept", "equal", "worst at"]
     rows = []
     for drift in audit.drifts:
         kept = "all" if drift.first_beyond is None else f"{audit.kept(drift):,}"
         equal = "–" if drift.first_equal is None else f"{drift.first_equal:,}"
         cells = [_error(drift.max_abs_error), _error(audit.mean(drift)), kept, equal, _worst(audit, drift)]
         rows.append([drift.recipe, *cells])
-    _grid("", columns, rows, _verdicts(audit))
+    title = f"errors; positions kept within {audit.tolerance:g}; the first that equals the one before"
+    _grid(title, columns, rows, _verdicts(audit))
 
 
 def _verdicts(audit: Audit) -> list[str]:
@@ -64,7 +65,7 @@ def _worst(audit: Audit, drift: Drift) -> str:
     if drift.worst is None:
         return ""
     where = "head" if audit.numbers.kind == "slopes" else drift.worst.part
-    return f"{drift.worst.position:,} {where} {drift.worst.frequency}"
+    return f"{drift.worst.position} {where} {drift.worst.frequency}"
 
 
 def _show_decades(audit: Audit, title: str, which: int) -> None:
@@ -115,17 +116,16 @@ def _grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], sty
     """A table under a title; in a pipe, aligned columns."""
     if not screen.is_terminal():
         screen.say()
-        if title:
-            screen.say(title)
+        screen.say(title)
         screen.say_columns(columns, rows, indent="  ")
         return
     from rich.text import Text
 
     console = screen.console()
     console.print()
-    if title:
-        console.print(Text(title, style="bold cyan"))
+    console.print(Text(title, style="bold cyan"))
     grid = screen.grid([(name, "right" if place else "left") for place, name in enumerate(columns)])
+    grid.padding = (0, 1, 0, 0)  # seven decades fit into 80 characters
     for number, row in enumerate(rows):
         cells: list[Text] = [Text(text) for text in row]
         if styles:

@@ -44,10 +44,10 @@ def test_text_in_a_pipe(pecli_cli) -> None:
     assert outcome.code == 0
     lines = outcome.out.splitlines()
     assert lines[0] == "rope seq_len=300 dim=32 base=10000 dtype=float32"
-    assert "within 0.5" in lines[2]
-    assert lines[3].split()[0] == "bfloat16-positions"
-    assert lines[3].split()[3:5] == ["257", "257"]
-    assert lines[4].split()[3:5] == ["all", "–"]
+    assert lines[2] == "errors; positions kept within 0.5; the first that equals the one before"
+    assert lines[4].split()[0] == "bfloat16-positions"
+    assert lines[4].split()[3:5] == ["257", "257"]
+    assert lines[5].split()[3:5] == ["all", "–"]
     assert "float32-recurrence" not in outcome.out
     assert outcome.err == ""
 
@@ -116,11 +116,14 @@ def test_a_picture_that_cannot_be_written(pecli_cli, tmp_path) -> None:
 
 
 def test_tables_on_a_terminal(pecli_cli, monkeypatch) -> None:
+    """As wide as 80 characters, and nothing is cut."""
+    words = ("audit", "rope", "--seq-len", 3000, "--dim", 128, "--offset", 1046000)
+    plain = pecli_cli(*words)
     monkeypatch.setattr("pecli.views.screen.is_terminal", lambda: True)
-    outcome = pecli_cli(*ROPE)
+    outcome = pecli_cli(*words)
     assert outcome.code == 0
-    assert "largest error, by frequency" in outcome.out
     assert max(map(len, outcome.out.splitlines())) <= 80
+    assert outcome.out.replace("─", " ").split() == plain.out.split()
 
 
 def test_generators_take_a_recipe(pecli_cli, tmp_path) -> None:
