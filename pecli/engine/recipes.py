@@ -3,7 +3,8 @@
 `exact` rounds once, at the end. The others do all their work in float32, as runtimes do (`float32`: the exponents,
 the powers, their reciprocals and the products with the positions), except for the one thing that their name says.
 Every function value is the correctly rounded one of its float32 argument, so that a recipe gives the same bytes on
-every machine; the noise in the last bit of this or that library's own sines is not reproduced.
+every machine; the noise in the last bit of this or that library's own sines is not reproduced. Sinusoidal tables
+take the same steps as rotary ones; projects that write exp(−i·ln b/…) get frequencies that differ in a last bit.
 """
 
 from __future__ import annotations
