@@ -24,7 +24,9 @@ COMMANDS = {
     "learned-init": "pecli.cli.generate",
     "config": "pecli.cli.config",
     "models": "pecli.cli.models",
+    "audit": "pecli.cli.audit",
     "inspect": "pecli.cli.inspect",
+    "plot": "pecli.cli.plot",
     "verify": "pecli.cli.verify",
     "diff": "pecli.cli.diff",
 }

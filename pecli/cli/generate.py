@@ -56,6 +56,7 @@ def command(name: str) -> Any:
             ("max_ulp", options.MaxUlp, None),
             ("atol", options.Atol, None),
             ("rtol", options.Rtol, None),
+            ("plot", options.Plot, False),
             ("json", options.Json, False),
             ("quiet", options.Quiet, False),
             ("no_progress", options.NoProgress, False),
@@ -75,18 +76,42 @@ def _act(scheme: Scheme, values: Mapping[str, Any]) -> int:
         raise ParameterError("verify", "missing", "a tolerance is for checking a file")
     if output is not None and file is not None:
         raise ParameterError("verify", file, "a table is either written or checked", "leave out -o or --verify")
+    if values["plot"]:
+        _check_plot(output, file, values["json"])
     if file is not None:
         return _check(scheme, file, options.tolerance(*tolerances), values)
     if output is not None:
-        return _write(scheme, output, values)
-    if values["json"]:
+        _write(scheme, output, values)
+    elif values["json"]:
         return _describe(scheme, values)
-    if not values["quiet"]:
+    if values["plot"] and not values["quiet"]:
+        _draw(scheme)
+    elif output is None and not values["quiet"]:
         from pecli.views import preview
 
         slopes_alone = [table.name for table in scheme.tensors()] == ["slopes"]
         preview.show_slopes(scheme) if slopes_alone else preview.show(scheme)
     return Exit.DONE
+
+
+def _check_plot(output: str | None, file: str | None, json: bool) -> None:
+    if file is not None:
+        raise ParameterError("plot", "given with --verify", "a table is either drawn or checked", "see pecli plot FILE")
+    if json or output == "-":
+        other = "--json" if json else "-o -"
+        raise ParameterError("plot", f"given with {other}", "standard output holds either a picture or data")
+
+
+def _draw(scheme: Scheme) -> None:
+    """The scheme's own picture, in the terminal."""
+    from dataclasses import replace
+
+    from pecli.views import figures, show, subjects
+    from pecli.views.panels import Wish
+
+    found = subjects.labelled(subjects.of_scheme(scheme))
+    picture = figures.picture(figures.default_kind(found), found, Wish())
+    show.show(replace(picture, title=subjects.title_of(found)))
 
 
 def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str, Any]) -> int:

@@ -121,6 +121,15 @@ class Alibi(Scheme):
         values = [round_fixed(slope.value, _BITS, self._through) for slope in self._slopes[start : start + len(out)]]
         out[:, 0] = as_dtype(np.array(values, numpy_dtype(self._through)), self.dtype)
 
+    def at(self, first: int, count: int) -> Array:
+        """slope · distance for the distances first, first + 1, …: a row a distance, a column a head."""
+        import numpy as np
+
+        from pecli.engine.rounding import as_dtype
+
+        columns = [_multiples(slope, first, count, self._through) for slope in self._slopes]
+        return as_dtype(np.stack(columns, axis=1), self.dtype)
+
     def _bias(self, seq_len: int) -> Any:
         """How rows of the bias are filled: each is a window on one vector of its head (the matrix is Toeplitz)."""
         import numpy as np

@@ -1,8 +1,7 @@
 """Tables of cos and sin as a recipe computes them, with the same `fill` as the exact ones have.
 
-Of a scaled RoPE, the inverse frequencies after scaling are exact up to here, then rounded to float32 once; libraries
-take a few float32 steps more, which may move a last bit. In the recurrence the phases are divided by how much the
-scaling slows each frequency, as ggml does.
+Scalings of RoPE take their own steps in float32; in the recurrence the phases are divided by how much the scaling
+slows each frequency, as ggml does.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +19,7 @@ from pecli.engine.dtypes import numpy_dtype
 from pecli.engine.frequencies import Frequencies
 from pecli.engine.recipes import Recipe
 from pecli.engine.rounding import as_dtype, round_fixed
-from pecli.engine.singles import power, round_single, rounded, waves_of
+from pecli.engine.singles import as_bfloat16, power, round_single, waves_of
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Places, Singles
@@ -39,8 +38,10 @@ class Course:
     count: int
     scale: float = 1.0
     amplitude: float = 1.0
+    steps: Callable[[Singles], Singles] | None = None
+    """From base^(i/denominator) to inverse frequencies, where that is more than a division."""
     scaled: Callable[[], Frequencies] | None = None
-    """The exact frequencies after scaling, where there is one."""
+    """The exact frequencies after those steps."""
 
 
 class Computed:
@@ -58,9 +59,16 @@ class Computed:
         """Write the given positions into the rows of `out`."""
         parts = part.split(",")
         step = max(1, _CHUNK // max(1, self._course.count))
+        distinct = np.unique(self._places(positions))
+        if 2 * len(distinct) < len(out):  # rows that far out are the same: make each of them once
+            few = np.empty((len(distinct), out.shape[1]), out.dtype)
+            self.fill_at(part, distinct.astype(np.int64), few, dtype)
+            out[...] = few[np.searchsorted(distinct, self._places(positions))]
+            return
         for start in range(0, len(out), step):
             angles = self.angles(positions[start : start + step])
-            for k, values in enumerate(waves_of(angles, parts)):
+            waves = _looked_up(angles, parts) if self._recipe.bfloat16 == "phases" else waves_of(angles, parts)
+            for k, values in enumerate(waves):
                 if self._amplitude != 1:
                     values *= self._amplitude
                 target = out[start : start + step, k :: len(parts)]
@@ -77,15 +85,21 @@ class Computed:
 
     def angles(self, positions: Places) -> Singles:
         """The phases, in float32: a row a position."""
-        places = rounded(positions.astype(np.float32), self._recipe.positions)[:, None]
+        places = self._places(positions)[:, None]
         if self._course.scale != 1:
             places = places * np.float32(self._course.scale)
         if not self._recipe.recurrence:
-            return rounded(places * self.inv_freq, self._recipe.phases)
+            return self._rounded("phases", places * self.inv_freq)
         found = np.full((len(places), self._course.count), self._ratio)
         found[:, :1] = places
         np.multiply.accumulate(found, axis=1, out=found)
         return found if self._slowing is None else found / self._slowing
+
+    def _rounded(self, what: str, values: Singles) -> Singles:
+        return as_bfloat16(values) if self._recipe.bfloat16 == what else values
+
+    def _places(self, positions: Places) -> Singles:
+        return self._rounded("positions", positions.astype(np.float32))
 
     @cached_property
     def inv_freq(self) -> Singles:
@@ -96,14 +110,10 @@ class Computed:
             steps[:1] = 1
             np.multiply.accumulate(steps, out=steps)
             return steps if self._slowing is None else steps / self._slowing
-        if course.scaled is not None:
-            found = course.scaled()
-            values = [round_fixed(value, found.bits, "float32") for value in found.values[: course.count]]
-            return rounded(np.array(values, np.float32), self._recipe.inv_freq)
         exponents = np.arange(course.count, dtype=np.float32) / np.float32(float(course.denominator))
         base = round_single(course.base)
         powers = np.array([power(base, float(exponent)) for exponent in exponents], np.float32)
-        return rounded(np.float32(1) / powers, self._recipe.inv_freq)
+        return self._rounded("inv_freq", course.steps(powers) if course.steps else np.float32(1) / powers)
 
     @cached_property
     def _ratio(self) -> np.float32:
@@ -121,6 +131,20 @@ class Computed:
         pairs = zip(before.values, after.values[: course.count], strict=True)
         ratios = [Fraction(old << after.bits, new << before.bits) for old, new in pairs]
         return np.array([round_fixed(fixed.fixed(ratio, 128), 128, "float32") for ratio in ratios], np.float32)
+
+
+def _looked_up(angles: Singles, parts: list[str]) -> list[Singles]:
+    """The waves of angles that are bfloat16 numbers, of which there are few."""
+    patterns = angles.view(np.uint32) >> np.uint32(16)
+    return [_bfloat16_waves(part)[patterns] for part in parts]
+
+
+@cache
+def _bfloat16_waves(part: str) -> Singles:
+    """The cosines or sines of all bfloat16 numbers from 0 to 2**104, which no phase reaches."""
+    patterns = np.arange((104 + 127) << 7, dtype=np.uint32) << np.uint32(16)
+    (waves,) = waves_of(patterns.view(np.float32), [part])
+    return waves
 
 
 class Narrowed:

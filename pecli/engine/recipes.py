@@ -3,7 +3,8 @@
 `exact` rounds once, at the end. The others do all their work in float32, as runtimes do (`float32`: the exponents,
 the powers, their reciprocals and the products with the positions), except for the one thing that their name says.
 Every function value is the correctly rounded one of its float32 argument, so that a recipe gives the same bytes on
-every machine; the noise in the last bit of this or that library's own sines is not reproduced.
+every machine; the noise in the last bit of this or that library's own sines is not reproduced. Sinusoidal tables
+take the same steps as rotary ones; projects that write exp(−i·ln b/…) get frequencies that differ in a last bit.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from pecli.errors import ParameterError
 if TYPE_CHECKING:
     from pecli.engine.computed import Computed, Course, Narrowed
     from pecli.engine.rotation import Rotation
+    from pecli.engine.scheme import Scheme
 
 _SMALLEST, _LARGEST = 2.0**-126, (2 - 2.0**-23) * 2.0**127
 """The range of float32."""
 
 
 class Recipe(NamedTuple):
-    """Which intermediate values are rounded to which dtype, on the way to a table."""
+    """What happens on the way to a table."""
 
     table: str = ""
     """The exact value is rounded to this dtype, and nothing else happens."""
-    inv_freq: str = "float32"
-    positions: str = "float32"
-    phases: str = "float32"
+    bfloat16: str = ""
+    """What is rounded to bfloat16: inv_freq, positions or phases."""
     recurrence: bool = False
     """Each phase is the one before times a constant, in float32 (ggml)."""
 
@@ -37,9 +38,9 @@ class Recipe(NamedTuple):
 RECIPES = {
     "float32": Recipe(),
     "float32-recurrence": Recipe(recurrence=True),
-    "bfloat16-inv-freq": Recipe(inv_freq="bfloat16"),
-    "bfloat16-positions": Recipe(positions="bfloat16"),
-    "bfloat16-phases": Recipe(phases="bfloat16"),
+    "bfloat16-inv-freq": Recipe(bfloat16="inv_freq"),
+    "bfloat16-positions": Recipe(bfloat16="positions"),
+    "bfloat16-phases": Recipe(bfloat16="phases"),
     "float16-table": Recipe(table="float16"),
     "bfloat16-table": Recipe(table="bfloat16"),
 }
@@ -72,3 +73,9 @@ def filler(recipe: str, exact: Rotation, course: Callable[[], Course]) -> Rotati
 
     chosen = RECIPES[recipe]
     return Narrowed(exact, chosen.table) if chosen.table else Computed(chosen, course())
+
+
+def recipe_names(scheme: Scheme | type[Scheme]) -> tuple[str, ...]:
+    """The recipes of a scheme, but for the exact one; none where it has no such parameter."""
+    parameter = scheme.parameters().get("recipe")
+    return tuple(name for name in parameter.options if name != "exact") if isinstance(parameter, Choice) else ()

@@ -151,7 +151,7 @@ class Rope(Scheme):
         if ids.size and not 0 <= ids.min() <= ids.max() < LAST_POSITION:
             raise ParameterError("position_ids", f"{ids.min()} … {ids.max()}", "positions are from 0 to below 2^40")
         axes = np.array(self.axes)[: self.turning] if len(ids) > 1 else np.zeros(self.turning, np.intp)
-        filler, found = self._filler(), {}
+        filler, found = self.filler(), {}
         for name in ("cos", "sin"):
             table = filler.at(name, ids.astype(np.int64), axes, self.dtype)
             still = np.full((len(table), self.rotary_dim // 2 - self.turning), 1 - (name == "sin")).astype(table.dtype)
@@ -204,13 +204,12 @@ class Rope(Scheme):
         return Rotation(self._waves, self.turning, self.seq_len)
 
     def _course(self) -> Course:
-        from pecli.engine.computed import Course
+        from pecli.engine import rope_steps
 
-        scaled = self.frequencies if self.scaling != "none" else None
-        denominator = Fraction(self.exponent_dim, 2)
-        return Course(self.base, denominator, self.turning, amplitude=self.attention_factor_value(), scaled=scaled)
+        return rope_steps.course(self, Fraction(self.exponent_dim, 2))
 
-    def _filler(self) -> Rotation | Computed | Narrowed:
+    def filler(self) -> Rotation | Computed | Narrowed:
+        """What makes cos and sin, by the recipe."""
         return recipes.filler(self.recipe, self.rotation(), self._course)
 
     def inverse_frequencies(self) -> list[float]:
@@ -225,7 +224,7 @@ class Rope(Scheme):
     def tensors(self) -> tuple[Table, ...]:
         from pecli.engine.table import Table
 
-        rotation = self._filler()
+        rotation = self.filler()
         shape = (self.seq_len, self._width)
 
         def inverse_frequencies(start: int, out: Array) -> None:
@@ -246,7 +245,7 @@ class Rope(Scheme):
         """cos and sin, one after the other: (2, seq_len, width)."""
         from pecli.engine.table import Table
 
-        rotation = self._filler()
+        rotation = self.filler()
 
         def fill(start: int, out: Array) -> None:
             cosines = max(0, min(len(out), self.seq_len - start))

@@ -36,9 +36,21 @@ def _linear(rope: Rope) -> Frequencies:
     return changed(plain(rope), lambda values, bits: divided(values, [given(rope.factor)] * len(values)))
 
 
-def _stretched(rope: Rope, by: Fraction) -> Frequencies:
-    """Base b · by^(d/(d−2)), which leaves the highest frequency alone and divides the lowest by `by`."""
-    power = Fraction(rope.exponent_dim, rope.exponent_dim - 2)
+def stretch(rope: Rope) -> tuple[Fraction, Fraction]:
+    """By how much ntk and dynamic scaling stretch the base: a number, and the power it is raised to."""
+    power, factor = Fraction(rope.exponent_dim, rope.exponent_dim - 2), given(rope.factor)
+    if rope.scaling == "ntk":
+        return factor, power
+    longest = given(rope.max_position_embeddings)
+    return factor * max(Fraction(rope.read_at), longest) / longest - (factor - 1), power
+
+
+def _stretched(rope: Rope) -> Frequencies:
+    """Base b · by^(d/(d−2)), which leaves the highest frequency alone and divides the lowest by `by`.
+
+    With dynamic scaling, `by` grows with the length, once that exceeds M.
+    """
+    by, power = stretch(rope)
 
     def log_base(bits: int) -> int:
         stretch = fixed.log(by, bits + 8) * power.numerator // power.denominator
@@ -49,27 +61,21 @@ def _stretched(rope: Rope, by: Fraction) -> Frequencies:
     )
 
 
-def _ntk(rope: Rope) -> Frequencies:
-    return _stretched(rope, given(rope.factor))
-
-
-def _dynamic(rope: Rope) -> Frequencies:
-    """NTK with a stretch that grows with the length, once that exceeds M."""
-    longest, factor = given(rope.max_position_embeddings), given(rope.factor)
-    length = max(Fraction(rope.read_at), longest)
-    return _stretched(rope, factor * length / longest - (factor - 1))
-
-
 def _check_pairs(rope: Rope) -> None:
     if rope.exponent_dim < 3:
         raise ParameterError("dim", rope.dim, f"{rope.scaling} scaling divides by d − 2, so d must be at least 3")
 
 
-def _longrope(rope: Rope) -> Frequencies:
-    """LongRoPE (Ding et al., 2024): a divisor for every frequency, of two kinds; at exactly O still the short one."""
+def divisors(rope: Rope) -> tuple[float, ...]:
+    """Of longrope scaling: one of two kinds; at exactly O still the short one."""
     long = rope.read_at > given(rope.original_max_position_embeddings)
-    divisors = (rope.long_factor if long else rope.short_factor) or ()
-    return changed(plain(rope), lambda values, bits: divided(values, [Fraction(each) for each in divisors]))
+    return (rope.long_factor if long else rope.short_factor) or ()
+
+
+def _longrope(rope: Rope) -> Frequencies:
+    """LongRoPE (Ding et al., 2024): a divisor for every frequency."""
+    by = [Fraction(each) for each in divisors(rope)]
+    return changed(plain(rope), lambda values, bits: divided(values, by))
 
 
 def _longrope_attention(rope: Rope) -> Amplitude:
@@ -159,9 +165,9 @@ _YARN = (
 SCALINGS: dict[str, Scaling] = {
     "none": Scaling(),
     "linear": Scaling(needs=("factor",), frequencies=_linear),
-    "ntk": Scaling(needs=("factor",), frequencies=_ntk, check=_check_pairs),
+    "ntk": Scaling(needs=("factor",), frequencies=_stretched, check=_check_pairs),
     "dynamic": Scaling(
-        needs=("factor", "max_position_embeddings"), takes=("length",), frequencies=_dynamic, check=_check_pairs
+        needs=("factor", "max_position_embeddings"), takes=("length",), frequencies=_stretched, check=_check_pairs
     ),
     "yarn": Scaling(("original_max_position_embeddings",), _YARN, yarn.frequencies, yarn.attention, yarn.check),
     "longrope": Scaling(

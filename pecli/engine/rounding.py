@@ -51,7 +51,9 @@ def widened(block: Array) -> Floats:
 
 def as_dtype(values: Array, dtype: str) -> Array:
     """Values in another dtype, wider or narrower; a narrower one rounds."""
-    return values if dtype_name(values.dtype) == dtype else round_to(widened(values), dtype)
+    if dtype_name(values.dtype) == dtype:
+        return values
+    return values.astype(numpy_dtype(dtype)) if dtype in ("float32", "float64") else round_to(widened(values), dtype)
 
 
 def round_doubled(values: Doubled, dtype: str) -> Array:

@@ -126,6 +126,9 @@ def round_single(value: float) -> float:
     return float(round_to(np.array([value]), "float32")[0])
 
 
-def rounded(values: Singles, dtype: str) -> Singles:
-    """float32 values with the precision of a narrower dtype."""
-    return values if dtype == "float32" else round_to(values.astype(np.float64), dtype).astype(np.float32)
+def as_bfloat16(values: Singles) -> Singles:
+    """Finite float32 values, rounded to the precision of bfloat16."""
+    bits = values.view(np.uint32)
+    bits = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    bits &= np.uint32(0xFFFF0000)
+    return bits.view(np.float32)

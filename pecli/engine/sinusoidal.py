@@ -130,6 +130,10 @@ class Sinusoidal(Scheme):
 
         return Course(self.base, self._denominator, self._waves, self.scale, self.amplitude)
 
+    def inverse_frequencies(self) -> list[float]:
+        """base^(−i / (D/2 − freq_shift)), as float64."""
+        return frequencies.geometric(self.base, self._denominator, self._waves).floats()
+
     def tensors(self) -> tuple[Table, ...]:
         from pecli.engine.rotation import Rotation
         from pecli.engine.table import Table

@@ -11,11 +11,11 @@ import math
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import local
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from pecli.engine.arrays import Array
 
+
+Result = TypeVar("Result")
 
 BLOCK_BYTES = 1 << 23
 """How much of a table is made at once: large enough to keep threads busy, small enough to hold several."""
@@ -54,6 +56,26 @@ def thread_count() -> int:
     if wish.isascii() and wish.isdigit() and len(wish) < 9 and int(wish) > 0:
         return min(int(wish), 64)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def results_in_order(work: Callable[[int], Result], places: Sequence[int]) -> Iterator[Result]:
+    """What `work` makes of each place, in order; the next few are made meanwhile, in threads."""
+    if len(places) < 2 or thread_count() < 2:
+        yield from map(work, places)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    ahead: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(thread_count()) as pool:
+        try:
+            for place in places:
+                ahead.append(pool.submit(work, place))
+                if len(ahead) > thread_count() + 1:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,23 +124,11 @@ class Table:
         """The whole table, some rows at a time, in order; the next blocks are made meanwhile, in threads."""
         step = rows or self.block_rows()
         starts = range(0, self.rows if self.size else 0, step)
-        if self.in_order or len(starts) < 2 or thread_count() < 2:
-            for start in starts:
-                yield self.read(start, min(start + step, self.rows))
-            return
-        from concurrent.futures import ThreadPoolExecutor
 
-        ahead: deque[Future[Array]] = deque()
-        with ThreadPoolExecutor(thread_count()) as pool:
-            try:
-                for start in starts:
-                    ahead.append(pool.submit(self.read, start, min(start + step, self.rows)))
-                    if len(ahead) > thread_count() + 1:
-                        yield ahead.popleft().result()
-                while ahead:
-                    yield ahead.popleft().result()
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+        def read(start: int) -> Array:
+            return self.read(start, min(start + step, self.rows))
+
+        return map(read, starts) if self.in_order else results_in_order(read, starts)
 
     def array(self) -> Array:
         """The whole tensor in memory."""

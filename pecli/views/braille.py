@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
 from pecli.views import palettes, ticks
+from pecli.views.panels import Curve as Curve
+from pecli.views.shrink import envelope
 from pecli.views.terminal import Terminal, terminal
 
 if TYPE_CHECKING:
@@ -20,14 +22,6 @@ _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """What each dot of a character adds to U+2800, by line and column."""
 _LETTERS = "*o+x#@%&"
 """One for each curve, where colours or dots cannot tell them apart."""
-
-
-class Curve(NamedTuple):
-    """Points that belong together, from left to right; where y is no finite number there is a gap."""
-
-    label: str
-    x: Floats
-    y: Floats
 
 
 class How(TypedDict, total=False):
@@ -103,7 +97,7 @@ class _Axis:
             low, high = math.log10(low), math.log10(high)
         if not high > low:
             low, high = low - 0.5, high + 0.5
-        self.low, self.high = _rounded(low, high)
+        self.low, self.high = ticks.round_ends(low, high)
 
     def places(self, values: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -120,13 +114,6 @@ class _Axis:
         texts = [ticks.short(10.0**value if self.log else value) for value in found]
         shares = [(value - self.low) / (self.high - self.low) for value in found]
         return {round((1 - share) * (room - 1)): text for share, text in zip(shares, texts, strict=True)}
-
-
-def _rounded(low: float, high: float) -> tuple[float, float]:
-    """The ends, moved to round numbers where those are close."""
-    step, room = ticks.round_step(high - low, 5), (high - low) / 20
-    below, above = math.floor(low / step) * step, math.ceil(high / step) * step
-    return below if low - below < room else low, above if above - high < room else high
 
 
 def _along(labels: dict[int, str], wide: int) -> str:
@@ -165,7 +152,7 @@ def _body(
 def _raster(x: Floats, y: Floats, high: int, wide: int) -> Flags:
     """The dots that a line through the points touches."""
     mask = np.zeros((high, wide), bool)
-    x, y = _thinned(x, y, 4 * wide)
+    x, y = envelope(x, y, 4 * wide)
     column, line = x * (wide - 1), (1 - y) * (high - 1)
     good = np.isfinite(column) & np.isfinite(line)
     line = np.clip(line, -1, high)  # what is beyond the picture leaves it at the edge
@@ -182,15 +169,6 @@ def _touch(mask: Flags, columns: Floats, rows: Floats) -> None:
     right: Places = np.rint(columns).astype(np.intp)
     inside = (down >= 0) & (down < mask.shape[0]) & (right >= 0) & (right < mask.shape[1])
     mask[down[inside], right[inside]] = True
-
-
-def _thinned(x: Floats, y: Floats, most: int) -> tuple[Floats, Floats]:
-    """Long curves as the lowest and highest point of each piece, so that no spike is lost."""
-    if len(x) <= 2 * most:
-        return x, y
-    starts = np.arange(most) * len(x) // most
-    low, high = np.fmin.reduceat(y, starts), np.fmax.reduceat(y, starts)
-    return np.repeat(x[starts], 2), np.stack([low, high], axis=1).ravel()
 
 
 def _dots(masks: Sequence[Flags], curves: int, terminal: Terminal) -> list[str]:

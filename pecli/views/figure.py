@@ -122,7 +122,8 @@ def _style(dark: bool) -> dict[str, Any]:
         "legend.frameon": False,
         "legend.fontsize": 9,
         "image.aspect": "auto",
-        "image.interpolation": "nearest",
+        "image.interpolation": "antialiased",
+        "image.interpolation_stage": "data",  # the mean of blue and orange values is white, of their colours brown
         "figure.titlesize": 12,
         "figure.constrained_layout.h_pad": 0.1,
         "figure.constrained_layout.w_pad": 0.1,

@@ -40,6 +40,7 @@ class How(TypedDict, total=False):
     column_count: int | None
     limits: tuple[float, float] | None  #: what the ends of the palette stand for
     height: int | None  #: how many lines to take, all included
+    key: bool  #: whether the last line tells what axes and colours mean
 
 
 def draw(values: Floats, **how: Unpack[How]) -> None:
@@ -62,6 +63,7 @@ def lines(
     column_count: int | None = None,
     limits: tuple[float, float] | None = None,
     height: int | None = None,
+    key: bool = True,
 ) -> list[str]:
     """The lines that `draw` prints, for the given terminal."""
     from pecli.views.screen import printable
@@ -73,7 +75,7 @@ def lines(
         return [*head, "(empty)"]
     margin = len(str(first_row + row_count - 1)) + 2
     wide = max(1, terminal.columns - margin - 1)
-    high = max(1, (height or terminal.lines - 1) - len(head) - 3)
+    high = max(1, (height or terminal.lines - 1) - len(head) - 2 - key)
     tall = 2 if terminal.colours else 1  # half blocks
     pixels = _fitted(values, high * tall, wide, tall, reduce)
     low, top = limits or _limits(pixels, centred)
@@ -83,16 +85,22 @@ def lines(
     picture = [f"{labels.get(k, ''):>{margin - 2}} {corner}{line}" for k, line in enumerate(body)]
     below = _column_labels(first_column, column_count, pixels.shape[1], wide)
     rule = ("─" if terminal.unicode else "-") * pixels.shape[1]
-    names = f"{rows} ↓  {columns} →" if terminal.unicode else f"{rows} down, {columns} right"
-    names = f"{names}   " if terminal.columns >= len(names) + 32 else ""
-    unknown = not bool(np.isfinite(pixels).all())
     return [
         *head,
         *picture,
         " " * (margin - 1) + bar + rule,
         (" " * margin + below).rstrip(),
-        names + _colour_bar(low, top, terminal, centred, unknown, terminal.columns - len(names)),
+        *([key_line(terminal, rows, columns, (low, top), centred, not np.isfinite(pixels).all())] if key else []),
     ]
+
+
+def key_line(
+    terminal: Terminal, rows: str, columns: str, limits: tuple[float, float], centred: bool, unknown: bool = False
+) -> str:
+    """What the axes and the colours of a picture mean, in a line."""
+    names = f"{rows} ↓  {columns} →" if terminal.unicode else f"{rows} down, {columns} right"
+    names = f"{names}   " if terminal.columns >= len(names) + 32 else ""
+    return names + _colour_bar(*limits, terminal, centred, unknown, terminal.columns - len(names))
 
 
 def _fitted(values: Floats, high: int, wide: int, tall: int, reduce: str) -> Floats:

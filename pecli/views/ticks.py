@@ -29,6 +29,17 @@ def round_values(low: float, high: float, most: int) -> list[float]:
     return [k * step for k in range(first, last + 1)]
 
 
+def round_ends(low: float, high: float) -> tuple[float, float]:
+    """The ends of an axis, moved to round numbers where those are close.
+
+    >>> round_ends(0.0, 0.9999)
+    (0.0, 1.0)
+    """
+    step, room = round_step(high - low, 5), (high - low) / 20
+    below, above = math.floor(low / step) * step, math.ceil(high / step) * step
+    return below if low - below < room else low, above if above - high < room else high
+
+
 def indices(first: int, count: int, most: int) -> list[int]:
     """Places on an axis of whole numbers: round ones, and every one where there are few.
 

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-
-import torch
-from transformers import LlamaConfig
-from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+from typing import Any
 
 POSITIONS = [0, 1, 2, 255, 257, 4095, 131071, 1048575, 16777217]
 YARN = {"rope_type": "yarn", "factor": 10.0, "original_max_position_embeddings": 2048}
+GPT_OSS = {**YARN, "factor": 32.0, "original_max_position_embeddings": 4096, "truncate": False}
+LONGROPE = {
+    "rope_type": "longrope",
+    "factor": 10.0,
+    "original_max_position_embeddings": 2048,
+    "short_factor": [1.0 + k / 7 for k in range(16)],
+    "long_factor": [1.0 + k * 1.7 for k in range(16)],
+}
 LLAMA3 = {
     "rope_type": "llama3",
     "factor": 8.0,
@@ -29,15 +34,24 @@ CASES = [
     (96, 1e6, {}),
     (64, 10000.0, {"rope_type": "linear", "factor": 3.0}),
     (128, 10000.0, YARN),
+    (64, 150000.0, GPT_OSS),
+    (32, 10000.0, LONGROPE),
+    (32, 1e6, {"rope_type": "proportional", "partial_rotary_factor": 0.5, "factor": 3.0}),
     (128, 500000.0, LLAMA3),
 ]
 
 
-def hexadecimal(values: torch.Tensor) -> list[str]:
+def hexadecimal(values: Any) -> list[str]:
+    import torch
+
     return [f"{int(bits) & 0xFFFFFFFF:08x}" for bits in values.contiguous().view(torch.int32).flatten()]
 
 
 def case(dim: int, base: float, scaling: dict[str, object]) -> dict[str, object]:
+    import torch
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
     parameters = {"rope_type": "default", "rope_theta": base, **scaling}
     config = LlamaConfig(
         hidden_size=dim, num_attention_heads=1, max_position_embeddings=20480, rope_parameters=parameters

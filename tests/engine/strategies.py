@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pecli.engine.alibi import Alibi
 from pecli.engine.learned import LearnedInit
+from pecli.engine.recipes import BIAS_RECIPE, RECIPES
 from pecli.engine.rope import Rope
 from pecli.engine.scheme import Scheme
 from pecli.engine.sinusoidal import STYLES, Sinusoidal
@@ -24,6 +25,7 @@ quick = settings(
 dtypes = st.sampled_from(["float64", "float32", "float16", "bfloat16"])
 bases = st.sampled_from([10000.0, 500000.0, 1e6, 100.0, 2.0, 1.0, 0.5, 1e20, 9999.9])
 offsets = st.one_of(st.integers(0, 3000), st.integers(10**6 - 50, 10**6 + 50), st.integers(2**40 - 3000, 2**40 - 400))
+recipes = st.one_of(st.just("exact"), st.sampled_from(sorted(RECIPES)))
 lengths = st.one_of(st.integers(1, 40), st.integers(41, 400))
 
 
@@ -41,6 +43,7 @@ def sinusoidal(draw: Any) -> Sinusoidal:
         scale=draw(st.sampled_from([1.0, 0.25, 1000.0, 0.1])),
         amplitude=draw(st.sampled_from([1.0, 0.125, 0.3, 7.5])),
         padding_idx=draw(st.sampled_from([None, 0, 1, 10**6])),
+        recipe=draw(recipes),
         dtype=draw(dtypes),
     )
 
@@ -58,6 +61,7 @@ def rope(draw: Any) -> Rope:
         base=draw(bases),
         offset=draw(offsets),
         layout=draw(st.sampled_from(["compact", "halves", "interleaved"])),
+        recipe=draw(recipes),
         dtype=draw(dtypes),
     )
 
@@ -71,6 +75,7 @@ def alibi(draw: Any) -> Alibi:
         max_bias=draw(st.sampled_from([8.0, 16.0, 0.3])),
         form=draw(st.sampled_from(["symmetric", "causal", "key", "key-last"])),
         slopes=draw(st.booleans()),
+        recipe=draw(st.sampled_from(BIAS_RECIPE.options)),
         dtype=draw(dtypes),
     )
 

@@ -19,6 +19,7 @@ from pecli.engine.rope import Rope
 from pecli.engine.scheme import Scheme
 from pecli.engine.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
+from tests.oracle import ulps
 
 ULP = 2.0**-23
 FEW = 2 * ULP
@@ -103,14 +104,36 @@ def singles(row: list[str]) -> np.ndarray:
     return np.array([int(text, 16) for text in row], np.uint32).view(f32)
 
 
-@pytest.mark.parametrize("case", [case for case in TORCH["cases"] if not case["scaling"]], ids=lambda c: c["base"])
+@pytest.mark.parametrize(
+    "case", TORCH["cases"], ids=lambda case: f"{case['scaling'].get('rope_type', 'none')}-{case['base']:g}"
+)
 def test_what_transformers_computes(case):
-    """The same inverse frequencies, to the bit; cos and sin within the noise of torch's own."""
-    rope = Rope(1, case["dim"], case["base"], recipe="float32")
-    assert rope.inverse_frequencies() == singles(case["inv_freq"]).tolist()
+    """The same inverse frequencies, to the bit, scaled or not; cos and sin within the noise of torch's own.
+
+    Twice, torch's power itself is off by a bit: 150000^(12/64) is 9.3436618128…, which is nearer to 9.34366226 than to
+    torch's 9.34366131; and 150000^(20/64) likewise.
+    """
+    scaling = {"rope_type": "none", **case["scaling"]}
+    rope = Rope(1, case["dim"], case["base"], scaling=scaling.pop("rope_type"), recipe="float32", **scaling)
+    if rope.scaling == "longrope":
+        rope = replace(rope, length=max(TORCH["positions"]) + 1)
+    inv_freq, theirs = np.array(rope.inverse_frequencies(), f32), singles(case["inv_freq"])
+    same = inv_freq == theirs
+    assert np.flatnonzero(~same).tolist() == ([6, 10] if case["base"] == 150000.0 else [])
+    assert ulps(inv_freq, theirs).max() <= 1
     found = rope.at(TORCH["positions"])
     for name in ("cos", "sin"):
-        np.testing.assert_allclose(found[name], [singles(row) for row in case[name]], rtol=0, atol=ULP / 2)
+        values = np.array([singles(row) for row in case[name]])
+        np.testing.assert_allclose(found[name][:, same], values[:, same], rtol=0, atol=ULP)
+
+
+@pytest.mark.parametrize("scaling", SCALINGS[2:4], ids=["ntk", "dynamic"])
+def test_a_stretched_base_is_rounded_to_float32(scaling):
+    rope = Rope(64, 32, recipe="float32", **scaling)
+    by = {"ntk": 3.0, "dynamic": 2.0 * 64 / 16 - 1}[rope.scaling]
+    assert rope.inverse_frequencies() == exact_singles(16, 16, 10000.0 * by ** (32 / 30)).tolist()
+    steps = ggml_phases(np.array([1]), 32, 10000.0 * by ** (32 / 30))[0]
+    assert replace(rope, recipe="float32-recurrence").inverse_frequencies() == steps.tolist()
 
 
 PUBLISHED = {

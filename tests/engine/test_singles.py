@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+import ml_dtypes
 import numpy as np
 import pytest
 from flint import arb
 
-from pecli.engine.singles import power, round_single, rounded, waves_of
-from tests.oracle import bits, rational
-from tests.oracle import rounded as true_bits
+from pecli.engine.singles import as_bfloat16, power, round_single, waves_of
+from tests.oracle import bits, rational, rounded
 
 f32 = np.float32
 
@@ -20,8 +20,8 @@ def hold(angles: np.ndarray) -> None:
     cosines, sines = waves_of(angles, ("cos", "sin"))
     assert cosines.dtype == sines.dtype == np.float32
     balls = [rational(Fraction(float(angle))) for angle in angles]
-    np.testing.assert_array_equal(bits(cosines), true_bits(lambda: [ball.cos() for ball in balls], "float32"))
-    np.testing.assert_array_equal(bits(sines), true_bits(lambda: [ball.sin() for ball in balls], "float32"))
+    np.testing.assert_array_equal(bits(cosines), rounded(lambda: [ball.cos() for ball in balls], "float32"))
+    np.testing.assert_array_equal(bits(sines), rounded(lambda: [ball.sin() for ball in balls], "float32"))
 
 
 @pytest.mark.parametrize("exponent", [-149, -126, -60, -24, -12, -6, -1, 0, 1, 7, 14, 20, 21, 22, 30, 40, 64, 103])
@@ -56,7 +56,7 @@ def test_powers(base):
     base = round_single(base)
     exponents = [float(np.float32(i) / np.float32(64)) for i in range(64)] + [float(np.float32(-2 / 96)), 0.7, -0.1]
     exponents = [round_single(exponent) for exponent in exponents if exponent not in (0.25, 0.5, 0.75)]
-    true = true_bits(lambda: [arb(base) ** rational(exponent) for exponent in exponents], "float32")
+    true = rounded(lambda: [arb(base) ** rational(exponent) for exponent in exponents], "float32")
     found = np.array([power(base, exponent) for exponent in exponents], np.float32)
     np.testing.assert_array_equal(bits(found), true)
 
@@ -66,8 +66,10 @@ def test_powers_that_are_floats_or_too_large():
     assert power(1e30, 3.0) == math.inf
 
 
-def test_rounded_keeps_what_the_dtype_keeps():
-    values = np.array([257, 258.999, 1 / 3], np.float32)
-    assert rounded(values, "float32") is values
-    assert rounded(values, "bfloat16").tolist() == [256.0, 258.0, 0.333984375]
-    assert rounded(values, "float16").tolist() == [257.0, 259.0, 0.333251953125]
+def test_bfloat16():
+    rng = np.random.default_rng(5)
+    values = np.ldexp(rng.uniform(1, 2, 2000), rng.integers(-30, 60, 2000)).astype(f32)
+    ties = (np.arange(256, 512) + f32(0.5)) / f32(2)
+    for each in (values, ties.astype(f32)):
+        assert as_bfloat16(each).tolist() == each.astype(ml_dtypes.bfloat16).tolist()
+    assert as_bfloat16(np.array([257, 1 / 3], f32)).tolist() == [256.0, 0.333984375]

@@ -1,0 +1,201 @@
+"""`pecli plot`: pictures of schemes and files, in the terminal or in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import typer.main
+
+from pecli.cli import options
+from pecli.cli.exits import Exit
+from pecli.engine.parameters import Real, Several, Whole
+from pecli.engine.registry import SCHEMES
+from pecli.errors import FileError, ParameterError
+
+if TYPE_CHECKING:
+    from pecli.views.panels import Picture, Subject, Wish
+
+EXAMPLES = (
+    "pecli plot sinusoidal --seq-len 512 --dim 64",
+    "pecli plot rope.safetensors --kind similarity -o rope.png",
+    "pecli plot before.npy after.npy -o both.svg",
+    "pecli plot rope --model llama-3.1-8b --against rope --theta 10000 --kind wavelengths",
+)
+DEFAULTS = {"seq_len": "512", "max_len": "512", "dim": "64", "heads": "8"}
+"""For what a scheme must be told, and a picture need not."""
+SIZE, DPI = Real(help="inches", above=0.99, up_to=100), Whole(help="dots an inch", low=10, high=2400)
+CHANNELS = Several(help="channels", each=Whole(help="a channel", low=0, high=2**40))
+LARGEST = 1 << 28
+"""Pixels of a figure."""
+
+_LOOK = "Look"
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+def command(name: str) -> Any:
+    """The command itself, for the group that holds it."""
+    return typer.main.get_command(app)
+
+
+@app.command("plot", context_settings={"ignore_unknown_options": True}, epilog=options.examples(EXAMPLES))
+def plot(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE…|SCHEME…",
+            help="Files (or FILE:NAME); or a scheme with its options, and more of them after --against.",
+        ),
+    ],
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--kind",
+            "-k",
+            metavar="NAME",
+            help="heatmap (default), curves, wavelengths, similarity, decay, circle, histogram, spectrum or slopes.",
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write .png, .svg or .pdf; else draw in the terminal."),
+    ] = None,
+    channels: Annotated[
+        str | None, typer.Option("--channels", metavar="INTEGER,…", help="Channels, pairs or heads to draw.")
+    ] = None,
+    title: Annotated[
+        str | None, typer.Option("--title", metavar="TEXT", help="Instead of the parameters.", rich_help_panel=_LOOK)
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(
+            "--size", metavar="WxH", help="Inches of a figure. (default: 8x5, or 8x6.5)", rich_help_panel=_LOOK
+        ),
+    ] = None,
+    dpi: Annotated[
+        str | None,
+        typer.Option("--dpi", metavar="INTEGER", help="Dots an inch. (default: 100)", rich_help_panel=_LOOK),
+    ] = None,
+    dark: Annotated[bool, typer.Option("--dark", help="Light on dark.", rich_help_panel=_LOOK)] = False,
+    cmap: Annotated[
+        str | None,
+        typer.Option("--cmap", metavar="NAME", help="One of matplotlib's colour maps.", rich_help_panel=_LOOK),
+    ] = None,
+) -> int:
+    """Draw tables: as colours, as curves, or what follows from them. Several are drawn beside each other."""
+    from pecli.views import figures
+    from pecli.views.panels import Wish
+
+    picked = None if channels is None else CHANNELS.parse("channels", channels)
+    inches, dots = _size(size), 100 if dpi is None else DPI.parse("dpi", dpi)
+    if kind is not None:
+        figures.check(kind, terminal=output is None)
+    if output is None:
+        _refuse(size=size, dpi=dpi, dark=dark or None, cmap=cmap)
+        wish = Wish(channels=picked)
+    else:
+        _check_figure(output, inches or (8, 5), dots)
+        wide, high = inches or (8, 5)
+        wish = Wish(round(0.75 * high * dots), round(0.75 * wide * dots), picked)
+    with ExitStack() as open_files:
+        subjects = _subjects(what, open_files)
+        picture = _picture(kind, subjects, wish, title)
+    if output is None:
+        from pecli.views.show import show
+
+        show(picture)
+    else:
+        from pecli.views import figure, paint
+
+        width, height = inches or paint.size_of(picture)
+        made = paint.paint(picture, width=width, height=height, dark=dark, cmap=cmap)
+        figure.save(made, output, dots)
+    return Exit.DONE
+
+
+def _picture(kind: str | None, subjects: Sequence[Subject], wish: Wish, title: str | None) -> Picture:
+    from dataclasses import replace
+
+    from pecli.views import figures
+    from pecli.views.subjects import title_of
+
+    name = kind or figures.default_kind(subjects)
+    picture = figures.picture(name, subjects, wish)
+    return replace(picture, title=title if title is not None else title_of(subjects))
+
+
+def _subjects(words: Sequence[str], open_files: ExitStack) -> list[Subject]:
+    """What the words name: parts separated by --against, each a scheme with its options, or files."""
+    from pecli.views import subjects
+
+    parts: list[list[str]] = [[]]
+    for word in words:
+        parts.append([]) if word == "--against" else parts[-1].append(word)
+    found: list[Subject] = []
+    defaults = dict(DEFAULTS)
+    for part in parts:
+        if not part:
+            raise ParameterError("against", "alone", "it stands before a scheme or a file")
+        if part[0] in SCHEMES:
+            found += _of_scheme(part, defaults)
+            continue
+        for word in part:
+            if word.startswith("-") and word != "-":
+                raise ParameterError(
+                    f"the option {word}", "unknown", "files take no such option", "see pecli plot --help"
+                )
+            found += subjects.of_file(word, open_files.enter_context(_opened(word)))
+    return subjects.labelled(found)
+
+
+def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:
+    """A scheme; what the next ones leave out is as in this one."""
+    from pecli.cli import schemes
+    from pecli.views import subjects
+
+    model = next((after for word, after in pairwise(words) if word in ("--model", "--config")), "")
+    made = subjects.of_scheme(schemes.parse(words[0], words[1:], defaults), model)
+    for subject in made[:1]:
+        values = subject.scheme.spec()["parameters"] if subject.scheme else {}
+        defaults.update({name: str(values[name]) for name in DEFAULTS if values.get(name) is not None})
+    return made
+
+
+def _opened(word: str) -> Any:
+    from pecli.files import open_tensors
+
+    try:
+        return open_tensors(word)
+    except FileError as problem:
+        if problem.problem != "does not exist" or "." in word:
+            raise
+        raise FileError(word, problem.problem, f"a scheme is one of {', '.join(SCHEMES)}") from None
+
+
+def _size(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    parts = text.lower().replace("×", "x").split("x")
+    if len(parts) != 2:
+        raise ParameterError("size", repr(text), "it must be two numbers of inches, such as 8x5")
+    return SIZE.parse("size", parts[0]), SIZE.parse("size", parts[1])
+
+
+def _refuse(**given: Any) -> None:
+    """Options that belong to figures in files."""
+    for name, value in given.items():
+        if value is not None:
+            raise ParameterError(name, value, "it belongs to a figure in a file", "add -o x.png")
+
+
+def _check_figure(output: str, inches: tuple[float, float], dots: int) -> None:
+    """All refusals that need no work."""
+    from pecli.views import figure
+
+    figure.check_suffix(output)
+    if inches[0] * inches[1] * dots**2 > LARGEST:
+        raise ParameterError("dpi", dots, f"the figure would have more than {LARGEST:,} pixels", "make it smaller")

@@ -1,0 +1,170 @@
+"""Pictures as figures: each panel in axes of its own."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pecli.views import axes_numbers, figure, ticks
+from pecli.views.panels import Chart, Circle, Heat, Panel, Picture
+from pecli.views.shrink import envelope
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_LETTERS = 11.0
+"""Letters of a title to an inch."""
+_LINES = ("-", "--", "-.", ":")
+Placed = list[tuple[Any, Any]]
+"""Panels with their axes."""
+
+
+def size_of(picture: Picture) -> tuple[float, float]:
+    """Inches that a picture wants: more height for several rows."""
+    return 8.0, 5.0 if len(_rows(picture)) == 1 else 6.5
+
+
+def paint(
+    picture: Picture, *, width: float = 8.0, height: float = 5.0, dark: bool = False, cmap: str | None = None
+) -> Figure:
+    """A figure of so many inches."""
+    made = figure.new(width, height, dark=dark)
+    rows = _rows(picture)
+    across = max(len(row) for row in rows)
+    grid = made.add_gridspec(len(rows), across)
+    placed: Placed = []
+    for down, row in enumerate(rows):
+        for right, panel in enumerate(row):
+            wide = across if len(row) == 1 and isinstance(panel, Chart) else 1
+            axes = made.add_subplot(grid[down, right : right + wide])
+            size = width * wide / across, height / len(rows)
+            if panel.title:
+                axes.set_title(_fitted(panel.title, int(size[0] * _LETTERS) - 8, 2), fontsize=10)
+            _draw(axes, panel, size, cmap)
+            axes.label_outer() if _alike(row, rows) else None
+            placed.append((panel, axes))
+    _keys(made, placed)
+    if picture.title:
+        made.suptitle(_fitted(picture.title, int(width * _LETTERS) - 2, 2), x=0.012, ha="left")
+    return made
+
+
+def _rows(picture: Picture) -> list[list[Panel]]:
+    """Panels in rows; a chart below several heatmaps has a row of its own."""
+    rows: list[list[Panel]] = []
+    heats = sum(isinstance(panel, Heat) for panel in picture.panels)
+    for panel in picture.panels:
+        alone = heats > 1 and isinstance(panel, Chart)
+        if rows and not alone and len(rows[-1]) < picture.across:
+            rows[-1].append(panel)
+        else:
+            rows.append([panel])
+    return rows
+
+
+def _alike(row: Sequence[Panel], rows: Sequence[Sequence[Panel]]) -> bool:
+    """Whether the axes of all panels are the same, so that the outer ones speak for all."""
+    every = [panel for each in rows for panel in each]
+    if not all(isinstance(panel, Heat) for panel in every):
+        return False
+    return len({(p.row_count, p.column_count, p.first_row, p.columns) for p in every if isinstance(p, Heat)}) == 1
+
+
+def _fitted(text: str, room: int, lines: int) -> str:
+    """A text in a few lines of so many letters."""
+    return "\n".join(textwrap.wrap(text, max(12, room), max_lines=lines, placeholder=" …")) or text
+
+
+def _draw(axes: Any, panel: Panel, size: tuple[float, float], cmap: str | None) -> None:
+    if isinstance(panel, Heat):
+        _heat(axes, panel, cmap, size)
+    elif isinstance(panel, Chart):
+        _chart(axes, panel, size)
+    else:
+        _circle(axes, panel, cmap)
+
+
+def _heat(axes: Any, panel: Heat, cmap: str | None, size: tuple[float, float]) -> None:
+    rows, columns = panel.row_count or len(panel.values), panel.column_count or panel.values.shape[1]
+    first, (low, high) = panel.first_row, panel.limits
+    axes.imshow(
+        np.ma.masked_invalid(panel.values),
+        cmap=figure.colours(cmap, centred=panel.centred),
+        vmin=low,
+        vmax=high,
+        extent=(-0.5, columns - 0.5, first + rows - 0.5, first - 0.5),
+    )
+    longest = len(str(columns)) / 10
+    axes.set_xticks(ticks.indices(0, columns, max(2, int((size[0] - 1) / (0.35 + longest)))))
+    axes.set_yticks(ticks.indices(first, rows, max(2, int(size[1] * 2))))
+    axes.set_xlabel(panel.columns)
+    axes.set_ylabel(panel.rows)
+    axes.spines[:].set_visible(False)
+    axes.ticklabel_format(useOffset=False, style="plain")
+
+
+def _keys(made: Figure, placed: Placed) -> None:
+    """A colour bar: one for panels that share their colours, else one each."""
+    heats = [(panel, axes) for panel, axes in placed if isinstance(panel, Heat)]
+    shared = len({panel.limits for panel, _ in heats}) == 1
+    for group in [heats] if shared else [[each] for each in heats]:
+        bar = made.colorbar(group[0][1].images[0], ax=[axes for _, axes in group], pad=0.02, aspect=30, fraction=0.05)
+        values = ticks.round_values(*group[0][0].limits, 6)
+        bar.set_ticks(values, labels=[ticks.short(value).replace("-", "−") for value in values])
+        unknown = not all(np.isfinite(panel.values).all() for panel, _ in group)
+        _label(bar, ", ".join(filter(None, [group[0][0].meaning, "grey: not finite" if unknown else ""])))
+    circles = [axes for panel, axes in placed if isinstance(panel, Circle)]
+    if circles:
+        _label(made.colorbar(circles[0].collections[0], ax=circles, pad=0.02, aspect=30, fraction=0.05), "position")
+
+
+def _label(bar: Any, text: str) -> None:
+    bar.outline.set_visible(False)
+    if text and text != "value":
+        bar.set_label(text)
+
+
+def _chart(axes: Any, panel: Chart, size: tuple[float, float]) -> None:
+    for number, curve in enumerate(panel.curves):
+        x, y = envelope(curve.x, curve.y, 2000)
+        marker = "o" if panel.points and len(x) <= 128 else ""
+        axes.plot(x, y, _LINES[number // 6 % 4], label=curve.label or None, marker=marker, markersize=3)
+    axes.set_xscale("log") if panel.log_x else None
+    axes.set_yscale("log") if panel.log_y else None
+    for word, level in panel.levels:
+        axes.axhline(level, color="0.5", linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
+        where = {"xycoords": ("axes fraction", "data"), "xytext": (4, 3), "textcoords": "offset points"}
+        axes.annotate(word, (0.0, level), fontsize=9, color="0.5", **where)
+    axes.margins(x=0.01)
+    axes_numbers.number(axes, panel, size)
+    axes.set_xlabel(panel.x)
+    axes.set_ylabel(panel.y)
+    axes.grid(True)
+    axes.set_axisbelow(True)
+    if len(panel.curves) > 1 and any(curve.label for curve in panel.curves):
+        _legend(axes, [curve.label for curve in panel.curves], size[0] - 1)
+
+
+def _legend(axes: Any, labels: Sequence[str], width: float) -> None:
+    """Above the curves, where it hides none of them, in as many columns as there is room for."""
+    column = 0.55 + 0.08 * max(map(len, labels))
+    rows = -(-len(labels) // max(1, int(width / column)))
+    columns = -(-len(labels) // rows)
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=columns, borderaxespad=0.2, borderpad=0, columnspacing=1.2
+    )
+
+
+def _circle(axes: Any, panel: Circle, cmap: str | None) -> None:
+    turn = np.linspace(0, 2 * np.pi, 200)
+    axes.plot(np.cos(turn), np.sin(turn), color="0.6", linewidth=0.8, zorder=1)
+    x, y = np.cos(panel.angles), np.sin(panel.angles)
+    axes.scatter(x, y, c=panel.positions, cmap=figure.colours(cmap), s=18, zorder=2, linewidths=0)
+    axes.set_aspect("equal")
+    axes.set_xlim(-1.15, 1.15)
+    axes.set_ylim(-1.15, 1.15)
+    axes.set_xticks([-1, 0, 1])
+    axes.set_yticks([-1, 0, 1])

@@ -1,0 +1,121 @@
+"""What a picture shows, whatever draws it: matrices, curves and circles, each with the words for its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from pecli.engine.scheme import Scheme
+from pecli.engine.table import Table
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Floats
+
+
+class Curve(NamedTuple):
+    """Points that belong together, from left to right; where y is no finite number there is a gap."""
+
+    label: str
+    x: Floats
+    y: Floats
+
+
+class Subject(NamedTuple):
+    """What is drawn: a scheme, or the tables of a file."""
+
+    label: str
+    tables: tuple[Table, ...]
+    scheme: Scheme | None = None
+
+    @property
+    def kind(self) -> str:
+        return self.scheme.name if self.scheme is not None else "file"
+
+    @property
+    def first(self) -> int:
+        """The position of the first row."""
+        return int(getattr(self.scheme, "offset", 0))
+
+
+class Wish(NamedTuple):
+    """How much can be shown, and what of it was asked for."""
+
+    rows: int = 1000
+    columns: int = 1000
+    channels: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Heat:
+    """A matrix, whose values are colours."""
+
+    title: str
+    values: Floats
+    rows: str = "position"
+    columns: str = "channel"
+    centred: bool = False
+    first_row: int = 0
+    row_count: int = 0
+    column_count: int = 0
+    limits: tuple[float, float] = (0.0, 1.0)
+    meaning: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """Curves over a common axis."""
+
+    title: str
+    curves: Sequence[Curve]
+    x: str = "position"
+    y: str = "value"
+    log_x: bool = False
+    log_y: bool = False
+    levels: Sequence[tuple[str, float]] = ()
+    points: bool = False
+    """Whether the points themselves count, and not only the line through them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Circle:
+    """Where a pair of channels points, position after position."""
+
+    title: str
+    angles: Floats
+    positions: Floats
+
+
+Panel = Heat | Chart | Circle
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A figure: panels in rows of `across`."""
+
+    title: str
+    panels: Sequence[Panel] = field(default_factory=tuple)
+    across: int = 1
+
+
+def spread(count: int, most: int) -> list[int]:
+    """At most so many of 0 … count − 1, evenly, the first and the last among them.
+
+    >>> spread(12, 4), spread(3, 8)
+    ([0, 4, 7, 11], [0, 1, 2])
+    """
+    if count <= most:
+        return list(range(count))
+    return [round(k * (count - 1) / (most - 1)) for k in range(most)] if most > 1 else [0]
+
+
+def chosen(wish: Wish, count: int, most: int, name: str = "channels") -> list[int]:
+    """The channels that were asked for, or a few of all."""
+    from pecli.errors import ParameterError
+
+    if wish.channels is None:
+        return spread(count, most)
+    for channel in wish.channels:
+        if not channel < count:
+            raise ParameterError("channels", channel, f"there are {count} {name}, numbered from 0")
+    return list(wish.channels)
