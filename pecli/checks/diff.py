@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST_EXPLAINED = 16
 """Tensors of one file that transforms are sought for."""
-LARGEST_SAMPLE = 1 << 24
+LARGEST_SAMPLE = 1 << 21
 """Elements; where rows are so long that a few of them have more, nothing is sought."""
 
 NOISE = 8

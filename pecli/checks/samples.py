@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Places
 
 MOST_POSITIONS = 2048
-MOST_ELEMENTS = 1 << 20
+MOST_ELEMENTS = 1 << 18
 
 
 def positions(length: int, width: int) -> Places:
