@@ -24,6 +24,8 @@ COMMANDS = {
     "learned-init": "pecli.cli.generate",
     "config": "pecli.cli.config",
     "models": "pecli.cli.models",
+    "convert": "pecli.cli.convert",
+    "resize": "pecli.cli.resize",
     "inspect": "pecli.cli.inspect",
     "verify": "pecli.cli.verify",
 }

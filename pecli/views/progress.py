@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 _PATIENCE = 1.0
@@ -39,3 +42,16 @@ class Progress:
         """Take the bar away."""
         if self._bar is not None:
             self._bar.stop()
+
+
+@contextmanager
+def counting(label: str, total: int, values: Mapping[str, Any]) -> Iterator[Callable[[int], None]]:
+    """A function to tell of bytes that are done; the options `quiet` and `no_progress`, or a pipe, keep it silent."""
+    if not sys.stderr.isatty() or values["quiet"] or values["no_progress"]:
+        yield lambda count: None
+        return
+    bar = Progress(label, total)
+    try:
+        yield bar.advance
+    finally:
+        bar.close()
