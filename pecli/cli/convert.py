@@ -73,9 +73,7 @@ def convert(
     ] = False,
     include: Annotated[
         list[str] | None,
-        _pairs_option(
-            "--include", "PATTERN", "Tensors to change, such as '*.q_proj.*'; several times if need be."
-        ),
+        _pairs_option("--include", "PATTERN", "Tensors to change, such as '*.q_proj.*'; several times if need be."),
     ] = None,
     check: Annotated[
         bool, _pairs_option("--check", "", "Prove on random vectors that attention scores stay the same.")
