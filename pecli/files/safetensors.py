@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
@@ -18,21 +18,21 @@ ALIGNMENT = 8
 LONGEST_HEADER = 16 << 20
 
 
-def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
-    """Writes all the tables, and the spec with their sha256 into the metadata."""
+def prepare(tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str] | None = None) -> Write:
+    """Writes all the tables, and into the metadata some texts, and the spec with the tables' sha256."""
     ordered = file_order(tables)
     _check(ordered)
-    _header(ordered, spec, NO_DIGEST)  # a spec that is not JSON is refused before the output is opened
+    _header(ordered, spec, texts, NO_DIGEST)  # a spec that is not JSON is refused before the output is opened
 
     def write(output: Output, on_block: OnBlock | None) -> None:
         if spec is None:
-            output.write(_header(ordered, spec, ""))
+            output.write(_header(ordered, spec, texts, ""))
             _pour_all(ordered, [output.write], on_block)
         elif output.seekable:
-            output.write(_header(ordered, spec, NO_DIGEST))
-            output.patch(0, _header(ordered, spec, _digest(ordered, [output.write], on_block)))
+            output.write(_header(ordered, spec, texts, NO_DIGEST))
+            output.patch(0, _header(ordered, spec, texts, _digest(ordered, [output.write], on_block)))
         else:  # what went into a pipe cannot be changed: make the tables twice, once for the digest
-            output.write(_header(ordered, spec, _digest(ordered, [], None)))
+            output.write(_header(ordered, spec, texts, _digest(ordered, [], None)))
             _pour_all(ordered, [output.write], on_block)
 
     return write
@@ -60,8 +60,9 @@ def _digest(tables: Sequence[Table], sinks: Sequence[Sink], on_block: OnBlock | 
     return digest.hexdigest()
 
 
-def _header(tables: Sequence[Table], spec: Spec | None, digest: str) -> bytes:
-    entries = [] if spec is None else [f'"{METADATA}":' + compact({KEY: provenance(spec, digest)})]
+def _header(tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str] | None, digest: str) -> bytes:
+    metadata = {**(texts or {}), **({} if spec is None else {KEY: provenance(spec, digest)})}
+    entries = [f'"{METADATA}":' + compact(metadata)] if metadata else []
     begin = 0
     for table in tables:
         end = begin + table.nbytes
