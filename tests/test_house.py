@@ -17,10 +17,11 @@ MAY_IMPORT = {
     "engine": {"errors"},
     "layers": {"engine", "errors"},
     "files": {"engine", "errors"},
+    "apply": {"files", "engine", "errors"},
     "models": {"files", "engine", "errors"},
     "checks": {"models", "files", "engine", "errors"},
     "views": {"checks", "models", "files", "engine", "errors"},
-    "cli": {"views", "checks", "models", "files", "layers", "engine", "errors"},
+    "cli": {"views", "checks", "apply", "models", "files", "layers", "engine", "errors"},
     "__main__": {"cli"},
 }
 

@@ -24,6 +24,7 @@ COMMANDS = {
     "learned-init": "pecli.cli.generate",
     "config": "pecli.cli.config",
     "models": "pecli.cli.models",
+    "apply": "pecli.cli.apply",
     "inspect": "pecli.cli.inspect",
     "verify": "pecli.cli.verify",
 }

@@ -1,0 +1,114 @@
+"""The tensors that an encoding is applied to: opened, chosen, named, and of a shape that it can work on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from pecli.engine.dtypes import KINDS
+from pecli.engine.parameters import Parameter
+from pecli.engine.spelling import nearest
+from pecli.engine.table import Table
+from pecli.errors import KindError, ParameterError
+from pecli.files.load import LoadedFile, load_file, split_name
+from pecli.files.provenance import KEY
+
+_MOST_NAMES = 8
+
+
+@dataclass(frozen=True)
+class Input:
+    """A tensor, under the name that it has in the output; `label` is what errors call it."""
+
+    table: Table
+    label: str
+
+    def wrong(self, rule: str, advice: str = "") -> ParameterError:
+        """The error of a tensor whose shape breaks a rule."""
+        return ParameterError(self.label, f"of shape {self.table.shape}", rule, advice)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """All that a command works on, and the texts that came with it."""
+
+    tensors: tuple[Input, ...]
+    metadata: dict[str, str]
+
+
+def open_inputs(files: Sequence[str], chosen: Sequence[str], held: ExitStack) -> Inputs:
+    """Open files (or FILE:NAME), keep the tensors of the chosen names, or all; `held` closes the files in the end.
+
+    The array of a .npy takes the file's name. What a file says about its origin is not true of the result any more.
+    """
+    found: list[Input] = []
+    metadata: dict[str, str] = {}
+    for text in files:
+        path, name = split_name(text)
+        loaded = held.enter_context(load_file(path))
+        found += _chosen(loaded, [name] if name is not None else chosen)
+        for key, value in loaded.metadata.items():
+            metadata.setdefault(key, value)
+    metadata.pop(KEY, None)
+    _check_names(found)
+    return Inputs(tuple(found), metadata)
+
+
+def _chosen(loaded: LoadedFile, names: Sequence[str]) -> list[Input]:
+    inputs = [_input(loaded, table) for table in loaded.tables]
+    known = {table.name: each for table, each in zip(loaded.tables, inputs, strict=True)}
+    if loaded.format == "npy":
+        known |= {each.table.name: each for each in inputs}
+    for name in names:
+        if name not in known:
+            listed = [f"{table.name} {table.shape}" for table in loaded.tables[:_MOST_NAMES]]
+            more = f" and {len(known) - _MOST_NAMES} more" if len(loaded.tables) > _MOST_NAMES else ""
+            rule = f"{loaded.path} has {', '.join(listed) or 'no tensors'}{more}"
+            raise ParameterError("tensor", repr(name), rule, nearest(name, known))
+    if not inputs:
+        raise ParameterError(f"{loaded.path}", "empty", "there is no tensor in it")
+    return [known[name] for name in names] if names else inputs
+
+
+def _input(loaded: LoadedFile, table: Table) -> Input:
+    if loaded.format != "npy":
+        return Input(table, f"{table.name} of {loaded.path}")
+    stem = os.path.splitext(os.path.basename(loaded.path))[0]
+    known = loaded.path != "standard input"
+    return Input(replace(table, name=stem) if known and stem else table, f"the array of {loaded.path}")
+
+
+def _check_names(found: Sequence[Input]) -> None:
+    labels: dict[str, str] = {}
+    for each in found:
+        name = each.table.name
+        if name in labels:
+            rule = f"{labels[name]} has the same name, and a file holds one tensor of a name"
+            raise ParameterError(each.label, "given too", rule, "apply to one after the other")
+        labels[name] = each.label
+
+
+def check_floating(each: Input) -> None:
+    """Refuse numbers that nothing can be added to without changing their kind."""
+    if each.table.dtype not in KINDS:
+        given = f"of shape {each.table.shape} and dtype {each.table.dtype}"
+        raise KindError(each.label, given, f"it must be {', '.join(list(KINDS)[:-1])} or {list(KINDS)[-1]}")
+
+
+def check_sequence(each: Input) -> tuple[int, int]:
+    """L and D of a floating tensor (…, L, D)."""
+    check_floating(each)
+    shape = each.table.shape
+    if len(shape) < 2:
+        raise each.wrong("it must be (…, L, D)", "positions are the axis before the last")
+    return shape[-2], shape[-1]
+
+
+def check_dim(each: Input, rule: Parameter, advice: str = "") -> None:
+    """Refuse a tensor (…, L, D) whose D breaks the rule of a scheme's dim."""
+    try:
+        rule.check("D", each.table.shape[-1])
+    except ParameterError as problem:
+        raise each.wrong(f"D, the last axis, {problem.rule.removeprefix('it ')}", advice) from None
