@@ -64,6 +64,7 @@ def command(name: str) -> Any:
         pretty_exceptions_enable=False,
         no_args_is_help=True,
         help="Apply an encoding to tensors, as a model's layer would.",
+        epilog=options.examples((_SINUSOIDAL[0], _LEARNED[0], _ALIBI[0], *apply_rope.EXAMPLES[:2])),
     )
     _add(app, "sinusoidal", _sinusoidal, "Add a sinusoidal table to x (…, L, D).", _SINUSOIDAL, _own("sinusoidal"))
     _add(app, "learned", _learned, "Add rows of a learned table to x (…, L, D).", _LEARNED, _LEARNED_OPTIONS)

@@ -111,6 +111,9 @@ def make(inputs: Inputs, values: Mapping[str, Any]) -> Applied:
         if each.table.shape[-1] != dim:
             raise each.wrong(f"{first.label} is of shape {first.table.shape}", "they must share D, the last axis")
     places = _places(values)
+    if places.ids is None:
+        for each in inputs.tensors:
+            places.check(each)
     scheme = _scheme(first, length, places, values)
     rope, layout = scheme.rope, scheme.layout
     way = Way(
@@ -165,6 +168,9 @@ def _scheme(first: Input, length: int, places: Places, values: Mapping[str, Any]
         given = from_model.beside(values, _parameters())
         model = find_model(values["config"], values["model"])
         encoding = model.one(values["layer_type"])
+        if encoding.scheme != "rope":
+            given_as = "config" if values["config"] else "model"
+            raise ParameterError(given_as, model.file, f"its encoding is {encoding.scheme}, not rope")
         rope = scheme_for(encoding, **given, seq_len=seq_len)
         _check_head(first, rope, encoding, model.file, trailing=values["trailing"])
         return _Scheme(rope, layout or encoding.layout or "halves", "given" if layout else f"as {model.file} has it")
