@@ -19,6 +19,7 @@ from pecli.errors import ParameterError
 if TYPE_CHECKING:
     from pecli.apply.inputs import Input, Inputs
     from pecli.apply.places import Places
+    from pecli.apply.turned import Way
     from pecli.models.encoding import Encoding
 
 SUMMARY = "Turn the channels of q and k (…, L, D) by their positions, turn them back, or move them on."
@@ -71,6 +72,7 @@ class _Scheme(NamedTuple):
     rope: Rope
     layout: str
     why: str
+    trailing: bool
 
 
 def own_options() -> list[inspect.Parameter]:
@@ -115,19 +117,21 @@ def make(inputs: Inputs, values: Mapping[str, Any]) -> Applied:
         for each in inputs.tensors:
             places.check(each)
     scheme = _scheme(first, length, places, values)
-    rope, layout = scheme.rope, scheme.layout
-    way = Way(
-        rope, places.arranged(len(rope.mrope_section or (1,))), layout, values["trailing"], values["inverse"], shift
-    )
+    places = places.arranged(len(scheme.rope.mrope_section or (1,)))
+    way = Way(scheme.rope, places, scheme.layout, scheme.trailing, values["inverse"], shift)
     tables = turn_all(inputs.tensors, way)
-    done = f"{'undone at ' * values['inverse']}positions {_span(places, length)}"
-    done = done if shift is None else f"moved by {shift} positions"
-    some = f", the {'last' if values['trailing'] else 'first'} {rope.rotary_dim} of {dim} channels"
-    parameters = rope.spec()["parameters"] | {"layout": layout, "trailing": values["trailing"]}
-    parameters |= {"inverse": values["inverse"], "shift": shift, "positions": values["positions"]}
-    for name in ("seq_len", "dtype"):
-        del parameters[name]
-    return Applied(tables, parameters, f"{layout} ({scheme.why}){some if rope.rotary_dim < dim else ''}, {done}")
+    done = f"moved by {shift} positions" if shift is not None else f"positions {_span(places, length)}"
+    words = [f"{way.layout} ({scheme.why})", "undone at " * way.inverse + done]
+    if way.rope.rotary_dim < dim:
+        words.insert(1, f"the {'last' if way.trailing else 'first'} {way.rope.rotary_dim} of {dim} channels")
+    return Applied(tables, _described(way, values["positions"]), ", ".join(words))
+
+
+def _described(way: Way, positions: str | None) -> dict[str, Any]:
+    """What was done, as plain data."""
+    scheme = {name: getattr(way.rope, name) for name in _parameters()}
+    own = {"layout": way.layout, "trailing": way.trailing, "inverse": way.inverse, "shift": way.shift}
+    return {**scheme, **own, "positions": positions}
 
 
 def _check_options(values: Mapping[str, Any]) -> int | None:
@@ -173,14 +177,15 @@ def _scheme(first: Input, length: int, places: Places, values: Mapping[str, Any]
             raise ParameterError(given_as, model.file, f"its encoding is {encoding.scheme}, not rope")
         rope = scheme_for(encoding, **given, seq_len=seq_len)
         _check_head(first, rope, encoding, model.file, trailing=values["trailing"])
-        return _Scheme(rope, layout or encoding.layout or "halves", "given" if layout else f"as {model.file} has it")
+        why, trailing = "given" if layout else f"as {model.file} has it", values["trailing"] or encoding.trailing
+        return _Scheme(rope, layout or encoding.layout or "halves", why, trailing)
     from pecli.apply.inputs import check_dim
 
     given = parsed(_parameters(), values)
     if "dim" not in given:
         check_dim(first, Rope.parameters()["dim"], "or name the channels that turn with --dim")
         given["dim"] = first.table.shape[-1]
-    return _Scheme(Rope(seq_len, **given), layout or "halves", "given" if layout else "the default")
+    return _Scheme(Rope(seq_len, **given), layout or "halves", "given" if layout else "the default", values["trailing"])
 
 
 def _check_head(first: Input, rope: Rope, encoding: Encoding, file: str, *, trailing: bool) -> None:

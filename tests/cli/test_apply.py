@@ -131,6 +131,20 @@ def test_a_model_says_how(apply, pecli_cli):
     np.testing.assert_array_equal(rotary, found[..., :64])
 
 
+def test_latent_attention_turns_the_last_channels(apply, pecli_cli):
+    """DeepSeek-V3: a query is 128 channels that stay and 64 that turn."""
+    q = random(2, 5, 192, dtype=np.float64)
+    found = apply("rope", "q.npy", "--model", "deepseek-v3", q=q)["q"]
+    np.testing.assert_array_equal(found[..., :128], q[..., :128])
+    alone = apply("rope", "part.npy", "--model", "deepseek-v3", part=q[..., 128:])["part"]
+    np.testing.assert_array_equal(found[..., 128:], alone)
+    assert (
+        "the last 64 of 192 channels"
+        in pecli_cli("apply", "rope", "q.npy", "--model", "deepseek-v3", "-o", "y.npy").out
+    )
+    assert pecli_cli("config", "--model", "deepseek-v3", "--json").json["encodings"][0]["trailing"] is True
+
+
 def test_an_attention_factor_multiplies_and_its_inverse_divides(apply, tmp_path):
     config = {"model_type": "gpt_oss", "head_dim": 64, "hidden_size": 2880, "num_attention_heads": 64}
     config["rope_scaling"] = {
