@@ -15,6 +15,8 @@ from pecli.errors import KindError, ParameterError
 from pecli.files.load import LoadedFile, load_file, split_name
 from pecli.files.provenance import KEY
 
+FLOATS = (*KINDS, "float8_e4m3fn", "float8_e5m2")
+"""What encodings are applied to; the last two lie in .safetensors files alone."""
 _MOST_NAMES = 8
 
 
@@ -92,9 +94,9 @@ def _check_names(found: Sequence[Input]) -> None:
 
 def check_floating(each: Input) -> None:
     """Refuse numbers that nothing can be added to without changing their kind."""
-    if each.table.dtype not in KINDS:
+    if each.table.dtype not in FLOATS:
         given = f"of shape {each.table.shape} and dtype {each.table.dtype}"
-        raise KindError(each.label, given, f"it must be {', '.join(list(KINDS)[:-1])} or {list(KINDS)[-1]}")
+        raise KindError(each.label, given, f"it must be {', '.join(FLOATS[:-1])} or {FLOATS[-1]}")
 
 
 def check_sequence(each: Input) -> tuple[int, int]:

@@ -197,4 +197,5 @@ def _check_head(first: Input, rope: Rope, encoding: Encoding, file: str, *, trai
             )
     head, dim = encoding.head_dim or rope.rotary_dim, first.table.shape[-1]
     if dim not in (head, rope.rotary_dim) and not (trailing and dim > rope.rotary_dim):
-        raise first.wrong(f"a head of {file} has {head} channels, {rope.rotary_dim} of which turn", f"D is {dim}")
+        some = f", {rope.rotary_dim} of which turn" if rope.rotary_dim < head else ""
+        raise first.wrong(f"a head of {file} has {head} channels{some}", f"D, the last axis, is {dim}")

@@ -24,20 +24,24 @@ def round_to(values: Floats, dtype: str) -> Array:
     """
     if dtype == "bfloat16":
         return _bfloat16_bits(values).view(numpy_dtype(dtype))
+    if dtype.startswith("float8"):
+        return _odd_singles(values).view(np.float32).astype(numpy_dtype(dtype))
     with np.errstate(over="ignore"):
         return values.astype(numpy_dtype(dtype))
 
 
-def _bfloat16_bits(values: Floats) -> NDArray[np.uint16]:
-    """Going through float32 would round twice: the first step rounds to odd instead, which the second cannot
-    mistake for a tie.
-    """
+def _odd_singles(values: Floats) -> NDArray[np.uint32]:
+    """The bits of float32 values, rounded to odd: another rounding, to fewer bits, cannot mistake them for a tie."""
     with np.errstate(over="ignore"):
         single = values.astype(np.float32)
     back = single.astype(np.float64)
     bits = single.view(np.uint32)
     inexact = (back != values) & np.isfinite(values)
-    bits = np.where(inexact, (bits - (np.abs(back) > np.abs(values))) | 1, bits).astype(np.uint32)
+    return np.where(inexact, (bits - (np.abs(back) > np.abs(values))) | 1, bits).astype(np.uint32)
+
+
+def _bfloat16_bits(values: Floats) -> NDArray[np.uint16]:
+    bits = _odd_singles(values)
     rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
     quiet = ((bits >> np.uint32(16)) | np.uint32(0x40)).astype(np.uint16)
     return np.where(np.isnan(values), quiet, rounded)

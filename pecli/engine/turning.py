@@ -31,6 +31,7 @@ _BLOCK = 1 << 16
 """Numbers worked on at once: a block and its temporaries should stay in the second-level cache, and a step should
 take long enough for threads not to wait for each other.
 """
+_NATIVE = ("float64", "float32", "float16")
 _WORTH_THREADS = 1 << 22
 """Bytes that are turned sooner than threads are started."""
 
@@ -146,7 +147,7 @@ def turn_in_place(rows: Array, factors: Complex, takes: str, gives: str) -> None
 
 
 def _write(out: Array, values: NDArray[np.float64], dtype: str) -> None:
-    if dtype == "bfloat16":
-        out[...] = round_to(values, dtype)
-    else:  # NumPy's own cast rounds once, and needs no array in between
+    if dtype in _NATIVE:  # NumPy's own cast rounds once, and needs no array in between
         np.copyto(out, values, casting="same_kind")
+    else:
+        out[...] = round_to(values, dtype)

@@ -200,6 +200,20 @@ def test_bfloat16_goes_through_safetensors(apply, tmp_path):
     np.testing.assert_allclose(found.astype(np.float64), hugging_face(x, range(5)), rtol=2**-8, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
+def test_float8_is_rounded_once(apply, tmp_path, dtype):
+    """The nearest of all its values, of two as near the one with an even pattern."""
+    x = random(4, 50, 8).astype(dtype)
+    pecli.save(tmp_path / "x.safetensors", {"x": x})
+    found = apply("rope", "x.safetensors", output="y.safetensors")["x"]
+    assert found.dtype == dtype
+    every = np.arange(256, dtype=np.uint8).view(dtype)
+    every = every[np.isfinite(every.astype(np.float64))]
+    far = np.abs(hugging_face(x, range(50))[..., None] - every.astype(np.float64))
+    far[..., every.view(np.uint8) % 2 == 1] += 1e-300
+    np.testing.assert_array_equal(found.astype(np.float64), every[far.argmin(axis=-1)].astype(np.float64))
+
+
 @pytest.mark.parametrize("order", ["<f4", ">f4", "fortran"])
 def test_ways_to_write_an_array(apply, order):
     x = random(2, 3, 9, 8)
@@ -215,6 +229,19 @@ def test_positions_of_a_file(apply):
         np.testing.assert_allclose(found[batch], hugging_face(q[batch], ids[batch]), rtol=1e-7, atol=1e-9)
     found = apply("rope", "q.npy", "--positions", "ids.npy", ids=ids[0].astype(np.uint16))["q"]
     np.testing.assert_allclose(found, hugging_face(q, ids[0]), rtol=1e-7, atol=1e-9)
+
+
+def test_positions_of_three_axes(apply):
+    """M-RoPE in transformers: the channels of each axis take their cosines and sines from its own positions."""
+    q, ids = random(2, 5, 16, dtype=np.float64), np.random.default_rng(1).integers(0, 50, (3, 5))
+    words = ("--mrope-section", "2,3,3", "--positions", "ids.npy")
+    found = apply("rope", "q.npy", *words, q=q, ids=ids)["q"]
+    axes = [hugging_face(q, each) for each in ids]
+    for axis, pairs in enumerate((range(2), range(2, 5), range(5, 8))):
+        for channel in (*pairs, *(pair + 8 for pair in pairs)):
+            np.testing.assert_allclose(found[..., channel], axes[axis][..., channel], rtol=0, atol=1e-14)
+    text = apply("rope", "q.npy", *words, ids=ids[0])["q"]
+    np.testing.assert_allclose(text, axes[0], rtol=0, atol=1e-14)
 
 
 def test_scores_do_not_change_with_a_common_shift(apply):
@@ -293,6 +320,11 @@ WRONG = {
     "positions too few": (["rope", "x.npy", "--positions", "few.npy"], "(3,)", "(2, 4, 8)"),
     "positions of a batch": (["rope", "x.npy", "--positions", "batch.npy"], "(3, 4)", "(2, 4, 8)"),
     "positions of floats": (["rope", "x.npy", "--positions", "x.npy"], "(2, 4, 8)", "integers"),
+    "positions of two axes": (
+        ["rope", "x.npy", "--mrope-section", "1,1,2", "--positions", "two.npy"],
+        "(2, 4)",
+        "3 axes",
+    ),
     "positions of three axes": (["rope", "x.npy", "--positions", "cube.npy"], "(1, 2, 4)", "(batch, L)"),
     "negative positions": (["rope", "x.npy", "--positions", "minus.npy"], "-1", "0 or more"),
     "positions and offset": (["rope", "x.npy", "--positions", "ids.npy", "--offset", "1"], "--offset", "--positions"),
@@ -336,6 +368,7 @@ def test_what_is_wrong_is_said_in_a_line(case, pecli_cli, tmp_path, monkeypatch)
     files |= {
         "ids": ids,
         "few": ids[:3],
+        "two": np.stack([ids] * 2),
         "batch": np.stack([ids] * 3),
         "cube": np.zeros((1, 2, 4), int),
         "minus": ids - 1,
