@@ -13,6 +13,7 @@ from pecli.engine.spelling import nearest
 from pecli.engine.table import Table
 from pecli.errors import KindError, ParameterError
 from pecli.files.load import LoadedFile, load_file, split_name
+from pecli.files.npy_reader import ARRAY_NAME
 from pecli.files.provenance import KEY
 
 FLOATS = (*KINDS, "float8_e4m3fn", "float8_e5m2")
@@ -26,6 +27,8 @@ class Input:
 
     table: Table
     label: str
+    unnamed: bool = False
+    """Whether the file has no name for it: one array in a .npy."""
 
     def wrong(self, rule: str, advice: str = "") -> ParameterError:
         """The error of a tensor whose shape breaks a rule."""
@@ -50,28 +53,29 @@ def open_inputs(files: Sequence[str], chosen: Sequence[str], held: ExitStack) ->
     for text in files:
         path, name = split_name(text)
         loaded = held.enter_context(load_file(path))
-        found += _chosen(loaded, [name] if name is not None else chosen)
+        inputs = [_input(loaded, table) for table in loaded.tables]
+        found += inputs if name is None else _named([name], inputs, path)
         for key, value in loaded.metadata.items():
             metadata.setdefault(key, value)
     metadata.pop(KEY, None)
+    if chosen:
+        found = _named(chosen, found, ", ".join(files))
+    if not found:
+        raise ParameterError("FILE", ", ".join(files), "there is no tensor in it")
     _check_names(found)
     return Inputs(tuple(found), metadata)
 
 
-def _chosen(loaded: LoadedFile, names: Sequence[str]) -> list[Input]:
-    inputs = [_input(loaded, table) for table in loaded.tables]
-    known = {table.name: each for table, each in zip(loaded.tables, inputs, strict=True)}
-    if loaded.format == "npy":
-        known |= {each.table.name: each for each in inputs}
+def _named(names: Sequence[str], inputs: Sequence[Input], files: str) -> list[Input]:
+    """The inputs of those names, in the order of the files; every name has to be there."""
+    known = {each.table.name for each in inputs} | {ARRAY_NAME for each in inputs if each.unnamed}
     for name in names:
         if name not in known:
-            listed = [f"{table.name} {table.shape}" for table in loaded.tables[:_MOST_NAMES]]
-            more = f" and {len(known) - _MOST_NAMES} more" if len(loaded.tables) > _MOST_NAMES else ""
-            rule = f"{loaded.path} has {', '.join(listed) or 'no tensors'}{more}"
+            listed = [f"{each.table.name} {each.table.shape}" for each in inputs[:_MOST_NAMES]]
+            more = f" and {len(inputs) - _MOST_NAMES} more" if len(inputs) > _MOST_NAMES else ""
+            rule = f"{files} has {', '.join(listed) or 'no tensors'}{more}"
             raise ParameterError("tensor", repr(name), rule, nearest(name, known))
-    if not inputs:
-        raise ParameterError(f"{loaded.path}", "empty", "there is no tensor in it")
-    return [known[name] for name in names] if names else inputs
+    return [each for each in inputs if each.table.name in names or (each.unnamed and ARRAY_NAME in names)]
 
 
 def _input(loaded: LoadedFile, table: Table) -> Input:
@@ -79,7 +83,7 @@ def _input(loaded: LoadedFile, table: Table) -> Input:
         return Input(table, f"{table.name} of {loaded.path}")
     stem = os.path.splitext(os.path.basename(loaded.path))[0]
     known = loaded.path != "standard input"
-    return Input(replace(table, name=stem) if known and stem else table, f"the array of {loaded.path}")
+    return Input(replace(table, name=stem) if known and stem else table, f"the array of {loaded.path}", unnamed=True)
 
 
 def _check_names(found: Sequence[Input]) -> None:

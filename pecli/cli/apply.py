@@ -53,8 +53,8 @@ Heads = Annotated[
 
 _OFFSET = Whole(help="", low=0)
 
-Make = Callable[["Inputs", Mapping[str, Any]], Applied]
-"""What one of the commands does with its inputs and its options."""
+Make = Callable[["Inputs", Mapping[str, Any], ExitStack], Applied]
+"""What one of the commands does with its inputs and its options; the last closes files that it opens."""
 
 
 def command(name: str) -> Any:
@@ -81,7 +81,7 @@ def _add(
 
         with ExitStack() as held:
             inputs = open_inputs(values["files"], values["tensor"] or [], held)
-            return write(name, make(inputs, {**values, "held": held}), inputs.metadata, values)
+            return write(name, make(inputs, values, held), inputs.metadata, values)
 
     shared = (
         ("tensor", Tensor, None),
@@ -127,7 +127,7 @@ def _alibis() -> list[inspect.Parameter]:
     return [*_own("alibi"), keyword("causal", Causal, False), keyword("heads", Heads, None)]
 
 
-def _sinusoidal(inputs: Inputs, values: Mapping[str, Any]) -> Applied:
+def _sinusoidal(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
     from pecli.apply.added import add_sinusoidal
     from pecli.apply.inputs import check_dim, check_sequence
     from pecli.engine.sinusoidal import Sinusoidal
@@ -149,12 +149,12 @@ def positions(offset: int, length: int) -> str:
     return f"{offset} … {offset + length - 1}" if length > 1 else str(offset) if length else "none"
 
 
-def _learned(inputs: Inputs, values: Mapping[str, Any]) -> Applied:
+def _learned(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
     from pecli.apply.added import add_learned
     from pecli.apply.inputs import open_inputs
 
     offset = 0 if values["offset"] is None else _OFFSET.parse("offset", values["offset"])
-    weight = _only("table", values["table"], open_inputs([values["table"]], [], values["held"]).tensors)
+    weight = _only("table", values["table"], open_inputs([values["table"]], [], held).tensors)
     tables = [add_learned(each, weight, offset) for each in inputs.tensors]
     longest = max(each.table.shape[-2] for each in inputs.tensors)
     spec = {"table": values["table"], "offset": offset}
@@ -168,7 +168,7 @@ def _only(name: str, file: str, found: tuple[Input, ...]) -> Input:
     return found[0]
 
 
-def _alibi(inputs: Inputs, values: Mapping[str, Any]) -> Applied:
+def _alibi(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
     from pecli.apply.added import add_alibi, check_scores
     from pecli.engine.alibi import Alibi
 

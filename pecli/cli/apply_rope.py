@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -100,7 +101,7 @@ def _parameters() -> dict[str, Parameter]:
     return {label: each for label, each in Rope.parameters().items() if label not in decided}
 
 
-def make(inputs: Inputs, values: Mapping[str, Any]) -> Applied:
+def make(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
     """The tensors, turned as the options ask for."""
     from pecli.apply.inputs import check_sequence
     from pecli.apply.turned import Way, turn_all
@@ -190,11 +191,9 @@ def _scheme(first: Input, length: int, places: Places, values: Mapping[str, Any]
 
 def _check_head(first: Input, rope: Rope, encoding: Encoding, file: str, *, trailing: bool) -> None:
     """A tensor with a model's encoding has the channels of a whole head, or those that turn."""
-    for name, problem in (("axes", "turns by places in an image"), ("order", "keeps its frequencies in another order")):
+    for name, rule in (("axes", "it turns by places in an image"), ("order", "its frequencies are in another order")):
         if name in encoding.extra:
-            raise ParameterError(
-                "layer_type", repr(encoding.layer_type), f"{file} {problem}, not by one position a row"
-            )
+            raise ParameterError("layer_type", f"{encoding.layer_type!r} of {file}", f"{rule}, which apply cannot do")
     head, dim = encoding.head_dim or rope.rotary_dim, first.table.shape[-1]
     if dim not in (head, rope.rotary_dim) and not (trailing and dim > rope.rotary_dim):
         some = f", {rope.rotary_dim} of which turn" if rope.rotary_dim < head else ""

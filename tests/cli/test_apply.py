@@ -192,6 +192,12 @@ def test_arrays_without_a_name_take_the_files(apply):
     assert sorted(found) == ["k", "q"]
 
 
+def test_names_are_looked_for_in_all_files(apply):
+    np.savez("a.npz", q=random(4, 8), v=random(4, 8))
+    np.savez("b.npz", k=random(4, 8), v=random(4, 8))
+    assert sorted(apply("rope", "a.npz", "b.npz", "--tensor", "k", "--tensor", "q")) == ["k", "q"]
+
+
 def test_bfloat16_goes_through_safetensors(apply, tmp_path):
     x = random(3, 5, 8).astype(BF16)
     pecli.save(tmp_path / "x.safetensors", {"x": x})
