@@ -24,6 +24,7 @@ COMMANDS = {
     "learned-init": "pecli.cli.generate",
     "config": "pecli.cli.config",
     "models": "pecli.cli.models",
+    "apply": "pecli.cli.apply",
     "convert": "pecli.cli.convert",
     "resize": "pecli.cli.resize",
     "inspect": "pecli.cli.inspect",

@@ -9,9 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from pecli.engine.arrays import Places
 
-PAIRINGS = ("halves", "interleaved", "deepseek")
-"""Pairs (i, i + d/2); pairs (2i, 2i + 1); and DeepSeek's: taken in as interleaved, given out as halves."""
-
 
 def reorder(channels: int, source: str, target: str) -> Places:
     """Which old channel stands at each new place: new = old[reorder(…)].

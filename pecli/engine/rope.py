@@ -151,7 +151,7 @@ class Rope(Scheme):
         columns = np.tile(np.arange(moving), length)
         axes = np.array(self.axes)[:moving] if len(ids) > 1 else np.zeros(moving, np.intp)
         positions = ids.T[:, axes].astype(np.uint64).reshape(-1)
-        waves, found = self._waves(), {}
+        waves, found = self.waves(), {}
         for name in ("cos", "sin"):
             sine = np.full(len(positions), name == "sin")
             table = settle(waves, positions, columns, sine, self.dtype).reshape(length, moving)
@@ -195,14 +195,15 @@ class Rope(Scheme):
             return self.rotary_dim // 2
         return rope_scaling.turning(self)
 
-    def _waves(self) -> Waves:
+    def waves(self) -> Waves:
+        """The frequencies and the amplitude, in integers: what tables and rotations are made from."""
         moving = self.frequencies().first(self.turning)
         return frequencies.waves(moving, amplitude=rope_scaling.attention(self))
 
     def rotation(self) -> Rotation:
         from pecli.engine.rotation import Rotation
 
-        return Rotation(self._waves, self.turning, self.seq_len)
+        return Rotation(self.waves, self.turning, self.seq_len)
 
     def tensors(self) -> tuple[Table, ...]:
         from pecli.engine.table import Table

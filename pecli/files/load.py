@@ -58,17 +58,25 @@ def load_file(path: str) -> LoadedFile:
 
 def open_tensors(text: str) -> LoadedFile:
     """Open `FILE`, or only the tensor NAME of it with `FILE:NAME`; a file of the very name comes first."""
-    path, colon, name = text.rpartition(":")
-    if text == "-" or not (colon and path) or os.path.exists(text):
-        return load_file(text)
-    if path != "-" and not os.path.exists(path):
-        raise FileError(text, "does not exist")
+    path, name = split_name(text)
+    if name is None:
+        return load_file(path)
     loaded = load_file(path)
     chosen = tuple(table for table in loaded.tables if table.name == name)
     if chosen:
         return replace(loaded, tables=chosen)
     loaded.close()
     raise FileError(path, f"has no tensor {quoted(name)}", _offer(name, [table.name for table in loaded.tables]))
+
+
+def split_name(text: str) -> tuple[str, str | None]:
+    """The path in `FILE`, or the path and the name in `FILE:NAME`; a file of the very name comes first."""
+    path, colon, name = text.rpartition(":")
+    if text == "-" or not (colon and path) or os.path.exists(text):
+        return text, None
+    if path != "-" and not os.path.exists(path):
+        raise FileError(text, "does not exist")
+    return path, name
 
 
 def _recognise(source: Source) -> LoadedFile:

@@ -36,18 +36,19 @@ def save_tables(
     spec: Spec | None,
     *,
     plain: Table | None = None,
-    texts: Mapping[str, str] | None = None,
+    metadata: Mapping[str, str] | None = None,
     on_block: OnBlock | None = None,
 ) -> None:
-    """Write the tables, and the spec that made them and other texts where the format has a place for them.
+    """Write the tables, and the spec that made them where the format has a place for it.
 
-    A format that holds one array takes `plain`, or the only table there is. The file appears when it is complete.
+    A format that holds one array takes `plain`, or the only table there is. Texts in `metadata` have a place in
+    .safetensors alone. The file appears when it is complete.
     """
     kind = format_of(path)
     if kind in SINGLE:
         tables = [plain or _only(path, kind, tables)]
     _check_names(tables)
-    write_file(path, _prepare(kind, tables, spec, texts), sum(table.nbytes for table in tables), on_block)
+    write_file(path, _prepare(kind, tables, spec, metadata), sum(table.nbytes for table in tables), on_block)
 
 
 def write_file(path: str, write: Write, size: int, on_block: OnBlock | None = None) -> None:
@@ -57,12 +58,12 @@ def write_file(path: str, write: Write, size: int, on_block: OnBlock | None = No
         write(output, on_block)
 
 
-def _prepare(kind: str, tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str] | None) -> Write:
+def _prepare(kind: str, tables: Sequence[Table], spec: Spec | None, metadata: Mapping[str, str] | None) -> Write:
     """What will write the file; all refusals come from here, before the output is touched."""
     if kind == "safetensors":
         from pecli.files import safetensors
 
-        return safetensors.prepare(tables, spec, texts)
+        return safetensors.prepare(tables, spec, metadata)
     if kind == "npy":
         from pecli.files.npy import prepare
     elif kind == "npz":

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from pecli.engine.table import Table
+from pecli.engine.turning import LAYOUTS
 from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile, format_of, save_tables
 from pecli.files.pour import OnBlock
@@ -49,7 +50,8 @@ class Conversion:
 
     def _plain(self, pairing: str) -> str:
         """DeepSeek's mixed form is one of the other two: weights make interleaved channels, tables have halves."""
-        return pairing if pairing != "deepseek" else "interleaved" if self.heads else "halves"
+        takes, gives = LAYOUTS[pairing]
+        return takes if self.heads else gives
 
 
 @dataclass
@@ -77,7 +79,7 @@ class Converted:
         ):
             self._copy(path, on_block)
         else:
-            save_tables(path, list(self.tables.values()), spec, texts=texts, on_block=on_block)
+            save_tables(path, list(self.tables.values()), spec, metadata=texts, on_block=on_block)
 
     def _copy(self, path: str, on_block: OnBlock | None) -> None:
         from pecli.files.safetensors import prepare_copy
