@@ -19,8 +19,9 @@ MAY_IMPORT = {
     "files": {"engine", "errors"},
     "models": {"files", "engine", "errors"},
     "checks": {"models", "files", "engine", "errors"},
-    "views": {"checks", "models", "files", "engine", "errors"},
-    "cli": {"views", "checks", "models", "files", "layers", "engine", "errors"},
+    "tensors": {"files", "engine", "errors"},
+    "views": {"tensors", "checks", "models", "files", "engine", "errors"},
+    "cli": {"views", "tensors", "checks", "models", "files", "layers", "engine", "errors"},
     "__main__": {"cli"},
 }
 

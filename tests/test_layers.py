@@ -574,7 +574,7 @@ class TestRotary:
 
     @both_layouts
     def test_more_than_a_block(self, interleaved, monkeypatch):
-        monkeypatch.setattr("pecli.layers.turning._BLOCK", 24)
+        monkeypatch.setattr("pecli.engine.turning._BLOCK", 24)
         for shape in [(7, 4), (5, 7, 4), (9, 1, 4), (3, 2, 13, 4)]:
             for dtype in FLOATS:
                 x = random(*shape, dtype=dtype)

@@ -13,6 +13,7 @@ import typer.main
 from pecli.checks.tolerance import ERROR
 from pecli.cli import options, schemes
 from pecli.cli.exits import Exit
+from pecli.cli.scheme_options import keyword
 from pecli.engine.parameters import Several
 from pecli.engine.recipes import recipe_names
 from pecli.engine.registry import SCHEMES, scheme_named
@@ -88,7 +89,7 @@ def _command(kind: type[Scheme]) -> Any:
 
     own = [option for option in schemes.options_of(kind) if option.name not in _LEFT_OUT]
     shared = [
-        schemes.keyword(label, annotation, default)
+        keyword(label, annotation, default)
         for label, annotation, default in (
             ("recipes", Recipes, None),
             ("tolerance", Limit, "0.001"),

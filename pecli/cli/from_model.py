@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pecli.cli.scheme_options import parsed
 from pecli.engine.parameters import Parameter
 from pecli.errors import ParameterError
 
@@ -46,22 +47,32 @@ _BESIDE = ("seq_len", "offset", "layout", "length", "recipe", "dtype")
 
 def scheme_of(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> Scheme | None:
     """The scheme that the options name a model for; None where they name none."""
+    if not is_named(values):
+        return None
+    given = beside(values, parameters)
+    if "seq_len" not in given:
+        raise ParameterError("seq_len", "missing", parameters["seq_len"].rule)
+    return _of_layers(values["config"], values["model"], values["layer_type"], given)
+
+
+def is_named(values: Mapping[str, Any]) -> bool:
+    """Whether the options name a model."""
     config, model, layer_type = (values.get(name) for name in ("config", "model", "layer_type"))
     if config is None and model is None:
         if layer_type is not None:
             raise ParameterError("layer_type", repr(layer_type), "layers belong to a model", "add --config or --model")
-        return None
+        return False
     if config is not None and model is not None:
         raise ParameterError("model", repr(model), "the model is named by --config or --model, not both")
-    given = {}
-    for name, parameter in parameters.items():
+    return True
+
+
+def beside(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> dict[str, Any]:
+    """The values given beside a model; what the model decides is refused."""
+    for name in parameters:
         if values[name] is not None and name not in _BESIDE:
             raise ParameterError(name, values[name], "it comes from the model", "leave it out")
-        if values[name] is not None:
-            given[name] = parameter.parse(name, values[name])
-    if "seq_len" not in given:
-        raise ParameterError("seq_len", "missing", parameters["seq_len"].rule)
-    return _of_layers(config, model, layer_type, given)
+    return parsed(parameters, values)
 
 
 def _of_layers(config: str | None, model: str | None, layer_type: str | None, given: dict[str, Any]) -> Scheme:

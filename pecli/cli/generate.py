@@ -13,6 +13,7 @@ import typer.main
 
 from pecli.cli import options, schemes
 from pecli.cli.exits import Exit
+from pecli.cli.scheme_options import keyword
 from pecli.engine.registry import scheme_named
 from pecli.engine.scheme import Scheme
 from pecli.errors import ParameterError
@@ -49,7 +50,7 @@ def command(name: str) -> Any:
         return _act(schemes.scheme_from(kind, values), values)
 
     shared = [
-        schemes.keyword(label, annotation, default)
+        keyword(label, annotation, default)
         for label, annotation, default in (
             ("output", Output, None),
             ("verify", Verify, None),
@@ -136,7 +137,7 @@ def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> int:
         raise ParameterError("json", "given with -o -", "standard output holds either the table or JSON")
     if path == "-" and sys.stdout.isatty():
         raise ParameterError("output", "-", "a table is no text for a terminal", "redirect it: … -o - > pe.npy")
-    watch = Watch(scheme, whole.tables_written(path, scheme), values)
+    watch = Watch(scheme.name, whole.tables_written(path, scheme), values, scheme.tensors())
     with watch:
         whole.save_scheme(path, scheme, on_block=watch.see)
     if values["json"]:
@@ -151,6 +152,6 @@ def _describe(scheme: Scheme, values: Mapping[str, Any]) -> int:
     from pecli.cli.watch import Watch
     from pecli.views import screen
 
-    watch = Watch(scheme, [], values)
+    watch = Watch(scheme.name, [], values, scheme.tensors())
     screen.say_json({**scheme.spec(), "tensors": watch.tensors(), "output": None})
     return Exit.DONE

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import typer.main
 
 from pecli.cli import options
 from pecli.cli.exits import Exit
+from pecli.errors import FileError
+
+if TYPE_CHECKING:
+    from pecli.engine.table import Table
+    from pecli.files import LoadedFile
 
 EXAMPLES = (
     "pecli inspect rope.safetensors",
     "pecli inspect pe.npy --stats",
-    "pecli inspect model.safetensors:wpe.weight --stats --json",
+    "pecli inspect model.safetensors --filter '*rotary*'",
+    "pecli inspect model.safetensors:wpe.weight --rows 0:8 --cols 0:6",
 )
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -30,28 +36,68 @@ def inspect(
         str, typer.Argument(metavar="FILE", help="A file, or FILE:NAME for one tensor; - is a .npy on standard input.")
     ],
     stats: Annotated[
-        bool, typer.Option("--stats", help="Read the data too: smallest, largest, mean, SHA-256.")
+        bool,
+        typer.Option(
+            "--stats",
+            help="Read the data too: range, mean, quantiles, zeros, NaN, norms and likeness of rows, SHA-256.",
+        ),
     ] = False,
+    pattern: Annotated[
+        str | None,
+        typer.Option("--filter", metavar="PATTERN", help="Only tensors whose names match, such as '*.wpe.*'."),
+    ] = None,
+    rows: Annotated[
+        str | None, typer.Option("--rows", metavar="RANGE", help="Show the numbers of these rows, such as 0:8 or -4:.")
+    ] = None,
+    cols: Annotated[
+        str | None, typer.Option("--cols", metavar="RANGE", help="And of these columns. (default: 0:8)")
+    ] = None,
     json: options.Json = False,
 ) -> int:
     """Say what a file holds: tensors, dtypes, shapes, and the spec that made it. Only the header is read, unless
     asked for more.
     """
-    from pecli.checks.statistics import Statistics
     from pecli.files import open_tensors
     from pecli.views import contents, screen
 
     with open_tensors(file) as loaded:
-        found = contents.describe(loaded, file)
+        chosen = _chosen(file, loaded, pattern)
+        found = contents.describe(loaded, file, chosen)
         if stats:
-            loaded.check()
-            for table, entry in zip(loaded.tables, found["tensors"], strict=True):
-                gathered = Statistics(table)
-                for block in table.blocks():
-                    gathered.add(block)
-                entry.update(gathered.as_json())
+            _profile(loaded, chosen, found, whole=len(chosen) == len(loaded.tables) and file in (loaded.path, "-"))
+        if rows is not None or cols is not None:
+            for table, entry in zip(chosen, found["tensors"], strict=True):
+                entry["numbers"] = contents.numbers(table, rows or "0:8", cols or "0:8")
     if json:
-        screen.say_json(found)
+        screen.say_json(contents.finite(found))
     else:
         contents.show(found)
     return Exit.DONE
+
+
+def _chosen(path: str, file: LoadedFile, pattern: str | None) -> tuple[Table, ...]:
+    from fnmatch import fnmatchcase
+
+    chosen = tuple(table for table in file.tables if pattern is None or fnmatchcase(table.name, pattern))
+    if file.tables and not chosen:
+        raise FileError(
+            path, f"has no tensor that matches {pattern!r}", f"it has {len(file.tables)}; see them without --filter"
+        )
+    return chosen
+
+
+def _profile(file: LoadedFile, chosen: tuple[Table, ...], found: dict[str, Any], *, whole: bool) -> None:
+    """Read the data; say whether the stored hash holds, where all of the file was looked at."""
+    from hashlib import sha256
+
+    from pecli.checks.profile import Profile
+    from pecli.engine.table import raw_bytes
+    from pecli.files.provenance import KEY
+
+    file.check()
+    digest = sha256()
+    for table, entry in zip(chosen, found["tensors"], strict=True):
+        entry.update(Profile(table).gather(lambda block: digest.update(raw_bytes(block))).as_json())
+    spec = found["metadata"].get(KEY)
+    if isinstance(spec, dict) and whole:
+        found["sha256_holds"] = spec.get("sha256") == digest.hexdigest()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING
+from typing import Any
 
 import typer
 import typer.main
 
-from pecli.engine.parameters import Choice, Flag, Parameter
+from pecli.cli.scheme_options import all_parameters, default_of, keyword, option, parsed
 from pecli.engine.registry import scheme_named
 from pecli.engine.scheme import Scheme
 from pecli.errors import ParameterError
@@ -18,7 +18,7 @@ from pecli.errors import ParameterError
 
 def options_of(kind: type[Scheme]) -> list[inspect.Parameter]:
     """The options that make a scheme of that kind, as parameters of a Typer command."""
-    own = [_option(label, parameter, kind) for label, parameter in _all_parameters(kind).items()]
+    own = [option(label, parameter, kind) for label, parameter in all_parameters(kind).items()]
     return own + [keyword(*each) for each in _model_options(kind.name)]
 
 
@@ -53,74 +53,16 @@ def _model_options(name: str) -> tuple[tuple[str, Any, Any], ...]:
     return from_model.OPTIONS
 
 
-def _all_parameters(kind: type[Scheme]) -> dict[str, Parameter]:
-    return {**kind.parameters(), **kind.presets}
-
-
-def keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    """An option of a Typer command."""
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
-
-
-def _option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Parameter:
-    """A parameter as an option. Values come as text, so that the parameter's own rule speaks when they are wrong."""
-    default = _default(name, parameter, kind)
-    if type(parameter) is Flag:
-        both = f"--{name.replace('_', '-')}/--no-{name.replace('_', '-')}"
-        info = typer.Option(both, help=_sentence(parameter.help), show_default=False)
-        return keyword(name, Annotated[bool | None, info], None)
-    choices = parameter.options if isinstance(parameter, Choice) else ()
-    info = typer.Option(
-        f"--{name.replace('_', '-')}",
-        *parameter.aliases,
-        metavar="NAME" if len(choices) > 6 else f"[{'|'.join(choices)}]" if choices else parameter.metavar,
-        help=_sentence(parameter.help + (f": {', '.join(choices)}" if len(choices) > 6 else "")) + _note(default),
-        show_default=False,
-        rich_help_panel=parameter.panel or None,
-        autocompletion=_completer(choices) if choices else None,
-    )
-    return keyword(name, Annotated[str | None, info], None)
-
-
-def _default(name: str, parameter: Parameter, kind: type[Scheme]) -> Any:
-    """What counts when the option is not given; MISSING where it must be."""
-    own = {field.name: field.default for field in fields(kind)}.get(name)
-    return parameter.default if own is None else own
-
-
-def _note(default: Any) -> str:
-    if default is MISSING:
-        return " (required)"
-    return (
-        ""
-        if default is None
-        else f" (default: {default:g})"
-        if isinstance(default, float)
-        else f" (default: {default})"
-    )
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
-
-
-def _completer(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
-    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
-
-
 def scheme_from(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
     """The scheme that the options ask for; only what was given is passed on, so that a style can fill in the rest."""
     if "config" in values:
         from pecli.cli import from_model
 
-        modelled = from_model.scheme_of(values, _all_parameters(kind))
+        modelled = from_model.scheme_of(values, all_parameters(kind))
         if modelled is not None:
             return modelled
-    given: dict[str, Any] = {}
-    for name, parameter in _all_parameters(kind).items():
-        value = values[name]
-        if value is not None:
-            given[name] = value if type(parameter) is Flag else parameter.parse(name, value)
-        elif _default(name, parameter, kind) is MISSING:
+    given = parsed(all_parameters(kind), values)
+    for name, parameter in all_parameters(kind).items():
+        if name not in given and default_of(name, parameter, kind) is MISSING:
             raise ParameterError(name, "missing", parameter.rule)
     return kind(**given)

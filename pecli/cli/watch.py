@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
-
-from pecli.engine.scheme import Scheme
 
 if TYPE_CHECKING:
     from pecli.checks.statistics import Statistics
@@ -16,10 +14,15 @@ if TYPE_CHECKING:
 
 
 class Watch:
-    """Sees every block of the tables that a command writes; `values` are the command's options."""
+    """Sees every block of the tables that a command writes; `values` are the command's options.
 
-    def __init__(self, scheme: Scheme, tables: list[Table], values: Mapping[str, Any]) -> None:
-        self.tables, self._scheme = tables, scheme
+    `described` are the tables that --json speaks of, where those are not the ones that are written.
+    """
+
+    def __init__(
+        self, label: str, tables: Sequence[Table], values: Mapping[str, Any], described: Sequence[Table] | None = None
+    ) -> None:
+        self.tables, self._described = tables, tables if described is None else described
         self._statistics: dict[str, Statistics] = {}
         if values["json"]:
             self._statistics = {table.name: _statistics(table) for table in tables}
@@ -27,7 +30,7 @@ class Watch:
         if sys.stderr.isatty() and not (values["quiet"] or values["no_progress"]):
             from pecli.views.progress import Progress
 
-            self._progress = Progress(scheme.name, sum(table.nbytes for table in tables or scheme.tensors()))
+            self._progress = Progress(label, sum(table.nbytes for table in tables or self._described))
 
     def __enter__(self) -> Self:
         return self
@@ -44,14 +47,14 @@ class Watch:
             self._progress.advance(block.nbytes)
 
     def tensors(self) -> dict[str, Any]:
-        """The statistics of all tensors of the scheme; those that were not written are made for it."""
+        """The statistics of all tables described; those that were not written are made for it."""
         with self:
-            for table in self._scheme.tensors():
+            for table in self._described:
                 if table.name not in self._statistics:
                     self._statistics[table.name] = _statistics(table)
                     for block in table.blocks():
                         self.see(table, block)
-        return {table.name: self._statistics[table.name].as_json() for table in self._scheme.tensors()}
+        return {table.name: self._statistics[table.name].as_json() for table in self._described}
 
 
 def _statistics(table: Table) -> Statistics:

@@ -16,6 +16,9 @@ KINDS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 """The dtypes by name, with their bits of precision, the leading one included."""
 
 
+_LENT = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float8_e4m3fnuz", "float8_e5m2fnuz"})
+
+
 def numpy_dtype(name: str) -> np.dtype[np.generic]:
     """The NumPy dtype of that name.
 
@@ -24,7 +27,7 @@ def numpy_dtype(name: str) -> np.dtype[np.generic]:
     """
     import numpy as np
 
-    if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+    if name in _LENT:
         import ml_dtypes
 
         found: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, name))

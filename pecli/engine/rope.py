@@ -194,14 +194,15 @@ class Rope(Scheme):
             return self.rotary_dim // 2
         return rope_scaling.turning(self)
 
-    def _waves(self) -> Waves:
+    def waves(self) -> Waves:
+        """The frequencies and the amplitude, in integers: what tables and rotations are made from."""
         moving = self.frequencies().first(self.turning)
         return frequencies.waves(moving, amplitude=rope_scaling.attention(self))
 
     def rotation(self) -> Rotation:
         from pecli.engine.rotation import Rotation
 
-        return Rotation(self._waves, self.turning, self.seq_len)
+        return Rotation(self.waves, self.turning, self.seq_len)
 
     def _course(self) -> Course:
         from pecli.engine import rope_steps

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Flags, Floats
 
 
+_SMALLEST = 2.0**-126
+"""The smallest number for which bfloat16 has all its bits."""
+
+
 def round_to(values: Floats, dtype: str) -> Array:
     """float64 values in the named dtype, each rounded once.
 
@@ -24,20 +28,39 @@ def round_to(values: Floats, dtype: str) -> Array:
     """
     if dtype == "bfloat16":
         return _bfloat16_bits(values).view(numpy_dtype(dtype))
+    if dtype.startswith("float8"):
+        return _odd_singles(values).view(np.float32).astype(numpy_dtype(dtype))
     with np.errstate(over="ignore"):
         return values.astype(numpy_dtype(dtype))
 
 
-def _bfloat16_bits(values: Floats) -> NDArray[np.uint16]:
-    """Going through float32 would round twice: the first step rounds to odd instead, which the second cannot
-    mistake for a tie.
-    """
+def _odd_singles(values: Floats) -> NDArray[np.uint32]:
+    """The bits of float32 values, rounded to odd: another rounding, to fewer bits, cannot mistake them for a tie."""
     with np.errstate(over="ignore"):
         single = values.astype(np.float32)
     back = single.astype(np.float64)
     bits = single.view(np.uint32)
     inexact = (back != values) & np.isfinite(values)
-    bits = np.where(inexact, (bits - (np.abs(back) > np.abs(values))) | 1, bits).astype(np.uint32)
+    return np.where(inexact, (bits - (np.abs(back) > np.abs(values))) | 1, bits).astype(np.uint32)
+
+
+def _bfloat16_bits(values: Floats) -> NDArray[np.uint16]:
+    ordinary = np.abs(values) >= _SMALLEST
+    if not ordinary.all() and (values[~ordinary] != 0).any():
+        return _any_bfloat16_bits(values)
+    bits = values.view(np.uint64)  # to 8 significant bits where they are, which float32 then holds exactly
+    rounded = bits >> np.uint64(45)
+    rounded &= np.uint64(1)
+    rounded += np.uint64((1 << 44) - 1)
+    rounded += bits
+    rounded &= np.uint64(2**64 - (1 << 45))
+    with np.errstate(over="ignore"):
+        return (rounded.view(np.float64).astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+
+
+def _any_bfloat16_bits(values: Floats) -> NDArray[np.uint16]:
+    """Not-a-numbers too, and numbers so small that bfloat16 has fewer bits for them."""
+    bits = _odd_singles(values)
     rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
     quiet = ((bits >> np.uint32(16)) | np.uint32(0x40)).astype(np.uint16)
     return np.where(np.isnan(values), quiet, rounded)

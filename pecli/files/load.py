@@ -47,7 +47,7 @@ class LoadedFile:
 
 
 def load_file(path: str) -> LoadedFile:
-    """Open a .npy, .npz or .safetensors file; only its header is read. `-` is standard input."""
+    """Open a file of tables; of .npy, .npz and .safetensors only the header is read. `-` is standard input."""
     source = open_source(path)
     try:
         return _recognise(source)
@@ -58,17 +58,25 @@ def load_file(path: str) -> LoadedFile:
 
 def open_tensors(text: str) -> LoadedFile:
     """Open `FILE`, or only the tensor NAME of it with `FILE:NAME`; a file of the very name comes first."""
-    path, colon, name = text.rpartition(":")
-    if text == "-" or not (colon and path) or os.path.exists(text):
-        return load_file(text)
-    if path != "-" and not os.path.exists(path):
-        raise FileError(text, "does not exist")
+    path, name = split_name(text)
+    if name is None:
+        return load_file(path)
     loaded = load_file(path)
     chosen = tuple(table for table in loaded.tables if table.name == name)
     if chosen:
         return replace(loaded, tables=chosen)
     loaded.close()
     raise FileError(path, f"has no tensor {quoted(name)}", _offer(name, [table.name for table in loaded.tables]))
+
+
+def split_name(text: str) -> tuple[str, str | None]:
+    """The path in `FILE`, or the path and the name in `FILE:NAME`; a file of the very name comes first."""
+    path, colon, name = text.rpartition(":")
+    if text == "-" or not (colon and path) or os.path.exists(text):
+        return text, None
+    if path != "-" and not os.path.exists(path):
+        raise FileError(text, "does not exist")
+    return path, name
 
 
 def _recognise(source: Source) -> LoadedFile:
@@ -84,12 +92,26 @@ def _recognise(source: Source) -> LoadedFile:
 
         tables, metadata, check = npz_reader.read(source)
         return LoadedFile(source.path, "npz", tables, metadata, source, check)
+    if reader := _text_reader(source.path, start):
+        from pecli.files import text_reader
+
+        tables, metadata = getattr(text_reader, reader)(source)
+        return LoadedFile(source.path, reader.removeprefix("read_"), tables, metadata, source)
     if start[8:] == b"{":
         from pecli.files import safetensors
 
         tables, metadata = safetensors.read(source)
         return LoadedFile(source.path, "safetensors", tables, metadata, source)
-    raise source.error("is not a .npy, .npz or .safetensors file")
+    raise source.error("is not a .npy, .npz, .safetensors, .csv, .json or .h file of tables")
+
+
+def _text_reader(path: str, start: bytes) -> str:
+    """Which kind of text it is, if any: a .safetensors file begins with a number below 2**24, in eight bytes."""
+    if start.startswith((b"/* pecli", b"#ifndef P")):
+        return "read_header"
+    if start[:1] == b"{" and len(start) > 8 and start[4:8] != bytes(4):
+        return "read_json"
+    return "read_csv" if path.lower().endswith(".csv") else ""
 
 
 def _offer(name: str, names: Sequence[str]) -> str:

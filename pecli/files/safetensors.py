@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
@@ -18,24 +18,56 @@ ALIGNMENT = 8
 LONGEST_HEADER = 16 << 20
 
 
-def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
-    """Writes all the tables, and the spec with their sha256 into the metadata."""
+def prepare(tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str] | None = None) -> Write:
+    """Writes all the tables; into the metadata the texts, and the spec with the tables' sha256."""
     ordered = file_order(tables)
     _check(ordered)
-    _header(ordered, spec, NO_DIGEST)  # a spec that is not JSON is refused before the output is opened
+
+    def header(digest: str) -> bytes:
+        own = {} if spec is None else {KEY: provenance(spec, digest)}
+        return _header(ordered, {**(texts or {}), **own})
+
+    header(NO_DIGEST)  # a spec that is not JSON is refused before the output is opened
 
     def write(output: Output, on_block: OnBlock | None) -> None:
         if spec is None:
-            output.write(_header(ordered, spec, ""))
+            output.write(header(""))
             _pour_all(ordered, [output.write], on_block)
         elif output.seekable:
-            output.write(_header(ordered, spec, NO_DIGEST))
-            output.patch(0, _header(ordered, spec, _digest(ordered, [output.write], on_block)))
+            output.write(header(NO_DIGEST))
+            output.patch(0, header(_digest(ordered, [output.write], on_block)))
         else:  # what went into a pipe cannot be changed: make the tables twice, once for the digest
-            output.write(_header(ordered, spec, _digest(ordered, [], None)))
+            output.write(header(_digest(ordered, [], None)))
             _pour_all(ordered, [output.write], on_block)
 
     return write
+
+
+def prepare_copy(source: Source, tables: Sequence[Table], changed: Mapping[str, Table]) -> Write:
+    """Writes the file again, byte for byte, but for the tensors that changed, whose dtypes and shapes did not.
+
+    `tables` are all that the file holds, in its own order.
+    """
+    header = source.read(0, 8)
+    header += source.read(8, int.from_bytes(header, "little"))
+    pieces: list[Table] = []
+    begin = end = len(header)
+    for table in tables:
+        if table.name in changed:
+            pieces += [_bytes_of(source, begin, end), changed[table.name]]
+            begin = end + table.nbytes
+        end += table.nbytes
+    pieces.append(_bytes_of(source, begin, end))
+
+    def write(output: Output, on_block: OnBlock | None) -> None:
+        output.write(header)
+        _pour_all([piece for piece in pieces if piece.size], [output.write], on_block)
+
+    return write
+
+
+def _bytes_of(source: Source, begin: int, end: int) -> Table:
+    return stored_table(source, "", "uint8", (end - begin,), begin)
 
 
 def _check(tables: Sequence[Table]) -> None:
@@ -60,8 +92,8 @@ def _digest(tables: Sequence[Table], sinks: Sequence[Sink], on_block: OnBlock | 
     return digest.hexdigest()
 
 
-def _header(tables: Sequence[Table], spec: Spec | None, digest: str) -> bytes:
-    entries = [] if spec is None else [f'"{METADATA}":' + compact({KEY: provenance(spec, digest)})]
+def _header(tables: Sequence[Table], texts: Mapping[str, str]) -> bytes:
+    entries = [f'"{METADATA}":' + compact(texts)] if texts else []
     begin = 0
     for table in tables:
         end = begin + table.nbytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
@@ -36,30 +36,38 @@ def save_tables(
     spec: Spec | None,
     *,
     plain: Table | None = None,
+    metadata: Mapping[str, str] | None = None,
     on_block: OnBlock | None = None,
 ) -> None:
     """Write the tables, and the spec that made them where the format has a place for it.
 
-    A format that holds one array takes `plain`, or the only table there is. The file appears when it is complete.
+    A format that holds one array takes `plain`, or the only table there is. Texts in `metadata` have a place in
+    .safetensors alone. The file appears when it is complete.
     """
     kind = format_of(path)
     if kind in SINGLE:
         tables = [plain or _only(path, kind, tables)]
     _check_names(tables)
-    write = _prepare(kind, tables, spec)
-    check_room(path, sum(table.nbytes for table in tables))
+    write_file(path, _prepare(kind, tables, spec, metadata), sum(table.nbytes for table in tables), on_block)
+
+
+def write_file(path: str, write: Write, size: int, on_block: OnBlock | None = None) -> None:
+    """Open the output and have it written; about `size` bytes are to come."""
+    check_room(path, size)
     with open_output(path) as output:
         write(output, on_block)
 
 
-def _prepare(kind: str, tables: Sequence[Table], spec: Spec | None) -> Write:
+def _prepare(kind: str, tables: Sequence[Table], spec: Spec | None, metadata: Mapping[str, str] | None) -> Write:
     """What will write the file; all refusals come from here, before the output is touched."""
+    if kind == "safetensors":
+        from pecli.files import safetensors
+
+        return safetensors.prepare(tables, spec, metadata)
     if kind == "npy":
         from pecli.files.npy import prepare
     elif kind == "npz":
         from pecli.files.npz import prepare
-    elif kind == "safetensors":
-        from pecli.files.safetensors import prepare
     elif kind == "csv":
         from pecli.files.csvfile import prepare
     elif kind == "json":

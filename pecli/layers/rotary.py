@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from pecli.engine.parameters import Flag, Whole
 from pecli.engine.positions import LAST_POSITION
 from pecli.engine.rope import Rope
+from pecli.engine.turning import turn
 from pecli.errors import KindError, ParameterError
 from pecli.layers.inputs import arithmetic, floating, gradient, shape_error
 from pecli.layers.rows import Positions, Turns
-from pecli.layers.turning import turn
 
 _DIM, _SEQ_LEN = (Rope.parameters()[name] for name in ("dim", "seq_len"))
 _OFFSET = Whole(help="position of the first row", low=0, high=LAST_POSITION)

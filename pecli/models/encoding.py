@@ -29,6 +29,8 @@ class Encoding:
     extra: Mapping[str, Any] = field(default_factory=dict)
     part: str = ""
     """The part of the model it belongs to, such as `vision`; empty for the language model itself."""
+    trailing: bool = False
+    """Whether the channels that turn are the last of a head, as with latent attention; else the first."""
 
     def rope(self, seq_len: int, *, length: int | None = None, **others: Any) -> Rope:
         """The rotary scheme, for a table of that many rows; `length` is what dynamic and longrope are read at."""
@@ -95,6 +97,7 @@ class Encoding:
             "rotary_dim": self.rotary_dim,
             "head_dim": self.head_dim,
             "layout": self.layout,
+            "trailing": self.trailing,
             "sources": dict(self.sources),
         }
 

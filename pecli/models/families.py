@@ -38,6 +38,8 @@ class Family:
     yarn_is_longrope: bool = False
     wide_partial: bool = False
     """A partial factor above 1 is meant: the frequencies span several heads."""
+    trailing: bool = False
+    """The last channels of a head turn, not the first."""
     order: str | None = None
     """How the model keeps its frequencies: `axes` for rows, then columns; `ernie` for those and then time."""
     scales_full_layers: bool = False
@@ -84,7 +86,10 @@ FAMILIES: dict[str, Family] = {
     "deepseek_v3": _f(layout=DEEPSEEK),
     "deepseek_v32": _f(layout=DEEPSEEK),
     "deepseek_v4": _f(
-        partial=0.125, layout=INTERLEAVED, note="this family turns the last channels of a head, not the first"
+        partial=0.125,
+        layout=INTERLEAVED,
+        trailing=True,
+        note="this family turns the last channels of a head, not the first",
     ),
     "dinov3_vit": _f(theta=100.0, axes=2),
     "edgetam_video": _f(axes=2, layout=INTERLEAVED),

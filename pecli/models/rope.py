@@ -80,6 +80,7 @@ def _encoding(
         layout=layout.value,
         head_dim=head.size.value,
         extra=extra,
+        trailing=family.trailing or (head.latent and head.size.value > head.dim.value),
     )
     _check(keys, encoding)
     warn(own.prefix, encoding, head, warnings)

@@ -35,7 +35,11 @@ def rows_of(encoding: Encoding, seq_len: int | None) -> list[tuple[str, str, str
         at = "" if seq_len is None else f"at length {seq_len}"
         values = encoding.inverse_frequencies(seq_len) or []
         rows += [
-            ("rotary_dim", cell(encoding.rotary_dim), "channels that turn together"),
+            (
+                "rotary_dim",
+                cell(encoding.rotary_dim),
+                f"channels that turn together{', the last ones' * encoding.trailing}",
+            ),
             ("layout", encoding.layout or "", encoding.sources.get("layout", "")),
             ("attention_factor", cell(encoding.attention_factor(seq_len)), at or "multiplies cos and sin"),
             ("inv_freq", _ends(values), at or f"{len(values)} values"),

@@ -86,3 +86,12 @@ def shape(dimensions: tuple[int, ...]) -> str:
     '512 × 64'
     """
     return " × ".join(map(str, dimensions)) or "scalar"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things for people.
+
+    >>> counted(1, "tensor"), counted(1200, "tensor")
+    ('1 tensor', '1,200 tensors')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

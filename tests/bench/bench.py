@@ -14,11 +14,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
 import pecli
+from pecli.engine import turning
 
 ROWS, DIM = 65_536, 1_024
 SIZES = ("1 GiB", "256 MiB")
@@ -87,6 +89,53 @@ def alibi(turns: int) -> list[tuple[str, float, str]]:
         "memcpy of the same bytes ": lambda: np.copyto(target, source),
     }
     return _against_first(best(works, turns))
+
+
+def rotating(turns: int) -> list[tuple[str, float, str]]:
+    """(1, 32, 4096, 128) float32 into memory that is there already; torch, as Hugging Face writes it, makes its own."""
+    x = np.random.default_rng(0).standard_normal((1, 32, 4096, 128)).astype(np.float32)
+    target = np.empty_like(x)
+    tables = pecli.Rope(4096, 128).tables()
+    factors = (tables["cos"] + 1j * tables["sin"]).astype(np.complex64)
+
+    def copy_in_threads() -> None:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(np.copyto, (target[0, :16], target[0, 16:]), (x[0, :16], x[0, 16:])))
+
+    def pecli_turn(interleaved: bool) -> Work:
+        return lambda: turning.turn(x, lambda start, stop: factors[start:stop], interleaved=interleaved, out=target)
+
+    works: dict[str, Work] = {
+        "memcpy, 2 threads": copy_in_threads,
+        "memcpy, 1 thread": lambda: np.copyto(target, x),
+        "pecli, interleaved": pecli_turn(True),
+        "pecli, halves": pecli_turn(False),
+    }
+    return _against_first(best(works | torch_rotations(x, tables), 3 * turns), of_first=True)
+
+
+def torch_rotations(x: np.ndarray, tables: dict[str, np.ndarray]) -> dict[str, Work]:
+    try:
+        import torch
+    except ImportError:
+        return {}
+    torch.set_num_threads(2)
+    q, room = torch.from_numpy(x), torch.empty(x.shape)
+    cos, sin = (torch.from_numpy(np.concatenate([tables[name]] * 2, axis=1)) for name in ("cos", "sin"))
+    factors = torch.complex(cos[:, :64].contiguous(), sin[:, :64].contiguous())
+
+    def halves() -> object:
+        turned = torch.cat((-q[..., 64:], q[..., :64]), dim=-1)
+        return (q * cos) + (turned * sin)
+
+    def complex_product() -> object:
+        pairs, into = (torch.view_as_complex(each.view(*x.shape[:-1], 64, 2)) for each in (q, room))
+        return torch.mul(pairs, factors, out=into)
+
+    return {
+        "torch, interleaved, as a complex product": complex_product,
+        "torch, halves, as Hugging Face writes it": halves,
+    }
 
 
 def to_disk(turns: int, folder: Path) -> list[tuple[str, float, str]]:
@@ -171,10 +220,12 @@ def peak_memory(folder: Path) -> list[tuple[str, float, str]]:
     return [*rows, ("  the difference", rows[1][1] - rows[0][1], "MiB")]
 
 
-def _against_first(times: dict[str, float]) -> list[tuple[str, float, str]]:
+def _against_first(times: dict[str, float], *, of_first: bool = False) -> list[tuple[str, float, str]]:
+    """With `of_first` the factor is how many times longer than the first line each takes, not the other way round."""
     (first, base), *others = times.items()
     rows = [(first, base * 1000, "ms")]
-    return rows + [(name, value * 1000, f"ms  × {base / value:.2f}") for name, value in others]
+    ratios = [value / base if of_first else base / value for _, value in others]
+    return rows + [(name, value * 1000, f"ms  × {k:.2f}") for (name, value), k in zip(others, ratios, strict=True)]
 
 
 def main() -> None:
@@ -187,6 +238,7 @@ def main() -> None:
         sections = [
             (f"in memory, {ROWS:,} × {DIM:,} float32", in_memory(turns)),
             ("ALiBi", alibi(turns)),
+            ("rotating 1 × 32 × 4096 × 128 float32 (× is how many times longer than the first line)", rotating(turns)),
             ("to disk, 268 MB", to_disk(turns, folder)),
             (f"comparing two files of {SIZES[quick]}", compared(turns, folder, 1 << (28 if quick else 30))),
             ("start-up", start_up(turns, folder)),

@@ -17,6 +17,7 @@ FIELDS = {
     "rotary_dim",
     "head_dim",
     "layout",
+    "trailing",
     "sources",
 }
 LLAMA: dict[str, Any] = {"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8, "rope_theta": 5e5}

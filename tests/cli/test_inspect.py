@@ -99,3 +99,50 @@ def test_sums_beyond_float64_are_no_number(pecli_cli, tmp_path) -> None:
     assert outcome.err == ""
     assert outcome.json["tensors"][0]["mean"] is None
     assert outcome.json["tensors"][0]["max"] == 1.7e308
+
+
+def test_the_stored_hash_is_held_against_the_data(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "t.safetensors"
+    pecli.save(path, pecli.Rope(8, 6))
+    assert pecli_cli("inspect", path, "--stats", "--json").json["sha256_holds"] is True
+    assert "sha256_holds" not in pecli_cli("inspect", f"{path}:cos", "--stats", "--json").json
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    outcome = pecli_cli("inspect", path, "--stats")
+    assert outcome.code == 0
+    assert "NOT that of the data" in outcome.out
+
+
+def test_a_filter_chooses_names(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "t.safetensors"
+    save_file({f"layers.{k}.{name}": np.zeros(2) for k in range(3) for name in ("wpe", "up")}, path)
+    outcome = pecli_cli("inspect", path, "--filter", "*.wpe")
+    assert "3 of 6 tensors" in outcome.out
+    assert "up" not in outcome.out.split("tensors")[1]
+    assert pecli_cli("inspect", path, "--filter", "*.wpx").code == 3
+
+
+def test_numbers_of_rows_and_columns(pecli_cli, tmp_path) -> None:
+    np.save(tmp_path / "t.npy", np.arange(60.0).reshape(3, 4, 5))
+    outcome = pecli_cli("inspect", tmp_path / "t.npy", "--rows", "-2:", "--cols", "1:3")
+    assert [line.split() for line in outcome.out.splitlines()[-3:]] == [
+        ["1", "2"],
+        ["10", "51", "52"],
+        ["11", "56", "57"],
+    ]
+    (tensor,) = pecli_cli("inspect", tmp_path / "t.npy", "--rows", "7", "--json").json["tensors"]
+    assert tensor["numbers"] == {"rows": [7], "columns": [0, 1, 2, 3, 4], "values": [[35.0, 36.0, 37.0, 38.0, 39.0]]}
+
+
+@pytest.mark.parametrize("words", [["--rows", "x"], ["--rows", "12"], ["--cols", "1:2:3"], ["--rows", "-13"]])
+def test_ranges_that_mean_nothing(pecli_cli, tmp_path, words) -> None:
+    np.save(tmp_path / "t.npy", np.arange(60.0).reshape(3, 4, 5))
+    outcome = pecli_cli("inspect", tmp_path / "t.npy", *words)
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+
+
+def test_more_numbers_than_anyone_reads(pecli_cli, tmp_path) -> None:
+    np.save(tmp_path / "t.npy", np.zeros((1000, 1000), np.int8))
+    outcome = pecli_cli("inspect", tmp_path / "t.npy", "--rows", ":", "--cols", ":")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)

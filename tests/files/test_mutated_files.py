@@ -33,13 +33,13 @@ def write_good(kind: str) -> None:
         Path(f"good.{kind}").rename("good")
 
 
-def outcome(data: bytes) -> str:
+def outcome(data: bytes, name: str = "mutated") -> str:
     """How reading these bytes ends; any exception but a FileError fails the test."""
-    with open("mutated", "r+b") as file:  # emptied first, it would be written to disk at every close
+    with open(name, "r+b") as file:  # emptied first, it would be written to disk at every close
         file.write(data)
         file.truncate()
     try:
-        with load_file("mutated") as loaded:
+        with load_file(name) as loaded:
             for table in loaded.tables:
                 table.array()
             loaded.check()
@@ -68,3 +68,16 @@ def test_every_byte_removed_doubled_or_last(folder: Path, kind: str) -> None:
         assert outcome(good[:place]) != "read"
         outcome(good[:place] + good[place + 1 :])
         outcome(good[: place + 1] + good[place:])
+
+
+@pytest.mark.parametrize("kind", ["json", "h", "csv"])
+def test_every_byte_of_text_changed(folder: Path, kind: str) -> None:
+    write_good(kind)
+    good = Path("good").read_bytes()
+    Path("mutated").rename("mutated.csv") if kind == "csv" else None
+    name = "mutated.csv" if kind == "csv" else "mutated"
+    assert outcome(good, name) == "read"
+    for place, byte in enumerate(good):
+        for other in {0, 0x2C, 0x39, 0xFF, byte ^ 1} - {byte}:
+            outcome(good[:place] + bytes([other]) + good[place + 1 :], name)
+        outcome(good[:place], name)

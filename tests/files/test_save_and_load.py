@@ -115,7 +115,9 @@ def test_the_content_tells_the_format(folder: Path, tables: list[Table]) -> None
 )
 def test_anything_else_is_not_a_file_of_tables(folder: Path, data: bytes) -> None:
     Path("a.npy").write_bytes(data)
-    with pytest.raises(FileError, match=r"^a.npy: is not a .npy, .npz or .safetensors file$"):
+    with pytest.raises(
+        FileError, match=r"^a.npy: is not a .npy, .npz, .safetensors, .csv, .json or .h file of tables$"
+    ):
         load_file("a.npy")
 
 

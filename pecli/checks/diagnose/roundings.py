@@ -98,11 +98,10 @@ def _of(recipe: str) -> Rounding:
     steps = RECIPES.get(recipe)
     if steps is None:
         return _NONE
-    narrow = [dtype for dtype in (steps.inv_freq, steps.positions, steps.phases) if dtype != "float32"]
     return Rounding(
-        dtype=narrow[0] if narrow else "",
-        frequencies=steps.inv_freq in narrow,
-        positions=steps.positions in narrow,
-        phases=steps.phases in narrow,
+        dtype="bfloat16" if steps.bfloat16 else "",
+        frequencies=steps.bfloat16 == "inv_freq",
+        positions=steps.bfloat16 == "positions",
+        phases=steps.bfloat16 == "phases",
         recurrence=steps.recurrence,
     )

@@ -1,0 +1,53 @@
+"""Writing what an encoding was applied to, and saying what was done."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pecli.cli.exits import Exit
+from pecli.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pecli.engine.table import Table
+
+_MOST_SHOWN = 4
+"""Tensors that a line of text names."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The result, still to be made; the parameters behind it, and the same in a few words."""
+
+    tables: Sequence[Table]
+    parameters: Mapping[str, Any]
+    words: str
+
+
+def write(scheme: str, applied: Applied, metadata: Mapping[str, str], values: Mapping[str, Any]) -> int:
+    """Write the tables block by block, and say so."""
+    from pecli.cli.watch import Watch
+    from pecli.files.output import is_stream
+    from pecli.files.save import save_tables
+    from pecli.views import screen
+
+    path: str = values["output"]
+    if path == "-" and values["json"]:
+        raise ParameterError("json", "given with -o -", "standard output holds either the table or JSON")
+    if path == "-" and sys.stdout.isatty():
+        raise ParameterError("output", "-", "a table is no text for a terminal", "redirect it: … -o - > y.npy")
+    watch = Watch(scheme, applied.tables, values)
+    with watch:
+        save_tables(path, applied.tables, None, metadata=metadata, on_block=watch.see)
+    if values["json"]:
+        data = {"scheme": scheme, "parameters": dict(applied.parameters), "tensors": watch.tensors(), "output": path}
+        screen.say_json(data)
+    elif not values["quiet"] and not is_stream(path):
+        shown = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in applied.tables[:_MOST_SHOWN]]
+        if len(applied.tables) > _MOST_SHOWN:
+            shown.append(f"and {len(applied.tables) - _MOST_SHOWN} more")
+        screen.say(f"{path}: {', '.join(shown)}, {screen.size(os.path.getsize(path))}; {scheme}: {applied.words}")
+    return Exit.DONE

@@ -1,0 +1,137 @@
+"""`pecli resize`: a learned table at another length or on another grid."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import typer.main
+
+from pecli.cli import options
+from pecli.cli.exits import Exit
+from pecli.engine.parameters import Choice, Whole
+from pecli.errors import FileError, ParameterError
+
+if TYPE_CHECKING:
+    from pecli.engine.table import Table
+    from pecli.tensors.resize import Resized, Resizing
+
+EXAMPLES = (
+    "pecli resize wpe.npy --to 2048 -o longer.npy",
+    "pecli resize vit.safetensors:pos_embed --grid 14x14 --to 24x24 --keep 1 -o larger.safetensors",
+    "pecli resize pos_embed.npy --grid 14x14 --to 7x7 --antialias -o smaller.npy",
+)
+_SIDE = Whole(help="cells", low=1, high=1 << 24)
+_METHOD = Choice(help="the kernel", options=("linear", "cubic"))
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+def command(name: str) -> Any:
+    """The command itself, for the group that holds it."""
+    return typer.main.get_command(app)
+
+
+@app.command("resize", epilog=options.examples(EXAMPLES))
+def resize(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A learned table: a file, or FILE:NAME.")],
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="N|HxW", help="The new number of rows in all, or the new grid. (required)"),
+    ] = None,
+    grid: Annotated[str | None, typer.Option("--grid", metavar="HxW", help="The grid that the rows are now.")] = None,
+    keep: Annotated[
+        str,
+        typer.Option("--keep", metavar="N", help="Rows at the beginning to leave alone: class and register tokens."),
+    ] = "0",
+    method: Annotated[
+        str | None,
+        typer.Option("--method", metavar="[linear|cubic]", help="The kernel. (default: cubic for a grid, else linear)"),
+    ] = None,
+    antialias: Annotated[
+        bool, typer.Option("--antialias", help="Average over more rows when shrinking, as timm does; HF does not.")
+    ] = False,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write; the suffix picks the format.")
+    ] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> int:
+    """Resample a learned table to another length, or to another grid, as vision models do it. Without -o it only says
+    how the norms of the rows would change.
+    """
+    from pecli.files import format_of, open_tensors, save_tables
+    from pecli.tensors.resize import resize as resample
+
+    if output is not None:
+        format_of(output)
+    if to is None:
+        raise ParameterError("to", "missing", "it must be a number of rows, or a grid such as 24x24")
+    kept = Whole(help="rows", low=0, high=1 << 24).parse("keep", keep)
+    with open_tensors(file) as loaded:
+        loaded.check()
+        table = _only(file, loaded.tables)
+        made = resample(table, _resizing(table, to, grid, kept, method, antialias))
+    if output is not None:
+        save_tables(output, [made.table], None)
+    _report(table, made, output, {"json": json, "quiet": quiet})
+    return Exit.DONE
+
+
+def _only(path: str, tables: tuple[Table, ...]) -> Table:
+    if len(tables) == 1:
+        return tables[0]
+    names = ", ".join(table.name for table in tables[:8]) + (" …" if len(tables) > 8 else "")
+    raise FileError(path, f"has {len(tables)} tensors: {names}", "name one: FILE:NAME")
+
+
+def _resizing(table: Table, to: str, grid: str | None, keep: int, method: str | None, antialias: bool) -> Resizing:
+    from pecli.tensors.resize import Resizing
+
+    flat = grid is None
+    if flat and "x" in to:
+        raise ParameterError("grid", "missing", f"the rows become a grid of {to}, so they must be one now")
+    rows = table.shape[-2] if len(table.shape) > 1 else 0
+    if flat and keep >= max(rows, 1):
+        raise ParameterError("keep", keep, f"the table has {rows} rows, and one must be left to resize")
+    old = (rows - keep, 1) if grid is None else _grid("grid", grid)
+    new = (_SIDE.parse("to", to), 1) if flat else _grid("to", to)
+    kernel = ("linear" if flat else "cubic") if method is None else _METHOD.parse("method", method)
+    if flat and new[0] <= keep:
+        raise ParameterError("to", to, f"of these rows {keep} are kept, and one must be left")
+    return Resizing(old, (new[0] - keep, 1) if flat else new, kernel, antialias, keep)
+
+
+def _grid(name: str, text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"([0-9]+)[xX×]([0-9]+)", text.strip())
+    if not match:
+        raise ParameterError(name, repr(text), "it must be rows x columns, such as 14x14")
+    return _SIDE.parse(name, match[1]), _SIDE.parse(name, match[2])
+
+
+def _report(table: Table, made: Resized, output: str | None, values: dict[str, bool]) -> None:
+    from pecli.files.output import is_stream
+    from pecli.views import screen
+
+    norms = {"before": made.before, "after": made.after}
+    if values["json"]:
+        figures = {when: {"mean": _finite(each.mean()), "std": _finite(each.std())} for when, each in norms.items()}
+        shapes = {"shape": list(table.shape), "resized": list(made.table.shape)}
+        screen.say_json({"name": table.name, **shapes, "dtype": table.dtype, "row_norms": figures, "output": output})
+        return
+    if values["quiet"] or (output is not None and is_stream(output)):
+        return
+    where = f"{output}: " if output else ""
+    size = f", {screen.size(os.path.getsize(output))}" if output else ""
+    screen.say(
+        f"{where}{table.name} {screen.shape(table.shape)} → {screen.shape(made.table.shape)} {table.dtype}{size}"
+    )
+    before, after = ((each.mean(), each.std()) for each in norms.values())
+    screen.say(f"norm of a row: {before[0]:.4g} ± {before[1]:.2g} before, {after[0]:.4g} ± {after[1]:.2g} after")
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

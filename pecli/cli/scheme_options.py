@@ -1,0 +1,79 @@
+"""Command-line options that derive from a scheme's parameters."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from typing import Annotated, Any
+
+import typer
+
+from pecli.engine.parameters import Choice, Flag, Parameter
+from pecli.engine.scheme import Scheme
+
+
+def all_parameters(kind: type[Scheme]) -> dict[str, Parameter]:
+    """The parameters of a scheme, and the words that stand for several of them."""
+    return {**kind.parameters(), **kind.presets}
+
+
+def keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    """An argument of a command's function."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Parameter:
+    """A parameter as an option. Values come as text, so that the parameter's own rule speaks when they are wrong."""
+    default = default_of(name, parameter, kind)
+    if type(parameter) is Flag:
+        both = f"--{name.replace('_', '-')}/--no-{name.replace('_', '-')}"
+        info = typer.Option(both, help=_sentence(parameter.help), show_default=False)
+        return keyword(name, Annotated[bool | None, info], None)
+    choices = parameter.options if isinstance(parameter, Choice) else ()
+    info = typer.Option(
+        f"--{name.replace('_', '-')}",
+        *parameter.aliases,
+        metavar="NAME" if len(choices) > 6 else f"[{'|'.join(choices)}]" if choices else parameter.metavar,
+        help=_sentence(parameter.help + (f": {', '.join(choices)}" if len(choices) > 6 else "")) + _note(default),
+        show_default=False,
+        rich_help_panel=parameter.panel or None,
+        autocompletion=completer(choices) if choices else None,
+    )
+    return keyword(name, Annotated[str | None, info], None)
+
+
+def default_of(name: str, parameter: Parameter, kind: type[Scheme]) -> Any:
+    """What counts when the option is not given; MISSING where it must be."""
+    own = {field.name: field.default for field in fields(kind)}.get(name)
+    return parameter.default if own is None else own
+
+
+def _note(default: Any) -> str:
+    if default is MISSING:
+        return " (required)"
+    return (
+        ""
+        if default is None
+        else f" (default: {default:g})"
+        if isinstance(default, float)
+        else f" (default: {default})"
+    )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def completer(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """What completes a word in a shell."""
+    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
+
+
+def parsed(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the options that were given."""
+    return {
+        name: values[name] if type(parameter) is Flag else parameter.parse(name, values[name])
+        for name, parameter in parameters.items()
+        if values[name] is not None
+    }

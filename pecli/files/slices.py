@@ -1,0 +1,42 @@
+"""A rectangle of a table, chosen as Python chooses slices, and read alone."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pecli.engine.table import Table
+from pecli.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Array
+
+MOST = 100_000
+"""Elements shown at once."""
+
+
+def indices(name: str, text: str, count: int) -> range:
+    """The rows or columns that `3`, `0:8`, `-4:` or `:` stand for, of `count`.
+
+    >>> indices("rows", "-2:", 10)
+    range(8, 10)
+    """
+    match = re.fullmatch(r"(-?[0-9]{1,18})|(-?[0-9]{1,18})?:(-?[0-9]{1,18})?", text.strip())
+    if not match:
+        raise ParameterError(name, repr(text), "it must be a number or a range, such as 0:8, -4: or :")
+    if match[1] is not None:
+        place = int(match[1]) + (count if int(match[1]) < 0 else 0)
+        if not 0 <= place < count:
+            raise ParameterError(name, text, f"there are {count}")
+        return range(place, place + 1)
+    start, stop = (None if each is None else int(each) for each in match.groups()[1:])
+    return range(count)[slice(start, stop)]
+
+
+def rectangle(table: Table, rows: range, columns: range) -> Array:
+    """Those elements, as (rows, columns); only their rows are read."""
+    if len(rows) * len(columns) > MOST:
+        raise ParameterError("rows", f"{len(rows)} × {len(columns)}", f"at most {MOST:,} elements are shown at once")
+    if not rows or not columns:
+        return table.read(0, 0)[:, : len(columns)]
+    return table.read(rows.start, rows.stop)[:, columns.start : columns.stop]

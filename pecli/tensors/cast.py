@@ -1,0 +1,29 @@
+"""A table in another dtype, every element rounded once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pecli.engine.dtypes import KINDS, numpy_dtype
+from pecli.engine.rounding import round_to, widened
+from pecli.engine.table import Table
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Array
+
+
+def cast(table: Table, dtype: str) -> Table:
+    """The table in one of the floating dtypes; what is not a real floating number stays as it is."""
+    if dtype == table.dtype or not is_floating(table):
+        return table
+
+    def fill(start: int, out: Array) -> None:
+        out[...] = round_to(widened(table.read(start, start + len(out))), dtype)
+
+    return replace(table, dtype=dtype, fill=fill)
+
+
+def is_floating(table: Table) -> bool:
+    """Whether a table's elements are real floating numbers; the eight-bit ones, which come with scales, are not."""
+    return table.dtype in KINDS and numpy_dtype(table.dtype).itemsize > 1

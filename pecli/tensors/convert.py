@@ -1,0 +1,155 @@
+"""A whole file converted: pairs moved, dtypes cast, another format; what is not meant stays as it is, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pecli.engine.table import Table
+from pecli.engine.turning import LAYOUTS
+from pecli.errors import FileError, ParameterError
+from pecli.files import LoadedFile, format_of, save_tables
+from pecli.files.pour import OnBlock
+from pecli.files.provenance import KEY, carried_spec
+from pecli.tensors import scores
+from pecli.tensors.cast import cast
+from pecli.tensors.pairs import Heads, in_columns, in_heads, layers, role
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What is to happen to which tensors."""
+
+    source: str | None = None
+    target: str | None = None
+    heads: Heads | None = None
+    """How projections are divided into heads; without it, columns of tables are moved."""
+    rotary_dim: int | None = None
+    trailing: bool = False
+    include: tuple[str, ...] = ()
+    dtype: str | None = None
+
+    @property
+    def moves(self) -> bool:
+        return self.source is not None
+
+    def __post_init__(self) -> None:
+        if (self.source is None) != (self.target is None):
+            missing = "source" if self.source is None else "target"
+            name = {"source": "from", "target": "to"}[missing]
+            raise ParameterError(name, "missing", "a conversion goes from one layout to another")
+        if self.source is None and (self.heads or self.rotary_dim or self.trailing or self.include):
+            raise ParameterError(
+                "from", "missing", "heads, rotary_dim and include say how pairs move, from where to where"
+            )
+        for name, given in (("from", self.source), ("to", self.target)):
+            if given is not None:
+                object.__setattr__(self, {"from": "source", "to": "target"}[name], self._plain(given))
+
+    def _plain(self, pairing: str) -> str:
+        """DeepSeek's mixed form is one of the other two: weights make interleaved channels, tables have halves."""
+        takes, gives = LAYOUTS[pairing]
+        return takes if self.heads else gives
+
+
+@dataclass
+class Converted:
+    """A file on its way: its tables as they will be, and what was done to them."""
+
+    file: LoadedFile
+    conversion: Conversion
+    tables: dict[str, Table] = field(default_factory=dict)
+    moved: list[str] = field(default_factory=list)
+    cast: list[str] = field(default_factory=list)
+
+    @property
+    def changed(self) -> bool:
+        return bool(self.moved or self.cast)
+
+    def save(self, path: str, on_block: OnBlock | None = None) -> None:
+        """Write it all; a checkpoint whose dtypes stay keeps every other byte, in the same order."""
+        spec, texts = self._texts()
+        kind = format_of(path)
+        if (
+            kind == self.file.format == "safetensors"
+            and not self.cast
+            and (not self.moved or KEY not in self.file.metadata)
+        ):
+            self._copy(path, on_block)
+        else:
+            save_tables(path, list(self.tables.values()), spec, metadata=texts, on_block=on_block)
+
+    def _copy(self, path: str, on_block: OnBlock | None) -> None:
+        from pecli.files.safetensors import prepare_copy
+        from pecli.files.save import write_file
+
+        changed = {name: self.tables[name] for name in self.moved}
+        write = prepare_copy(self.file.source, self.file.tables, changed)
+        write_file(path, write, sum(table.nbytes for table in self.file.tables), on_block)
+
+    def _texts(self) -> tuple[Mapping[str, Any] | None, dict[str, str]]:
+        """The spec, which holds only while nothing changes, and the other metadata."""
+        texts = {name: text for name, text in self.file.metadata.items() if name != KEY}
+        spec = None if self.changed else carried_spec(self.file.path, self.file.metadata)
+        return ({name: value for name, value in spec.items() if name != "sha256"} if spec else None), texts
+
+    @property
+    def loses_spec(self) -> bool:
+        """Whether the file carried a spec that no longer says what it holds."""
+        return self.changed and KEY in self.file.metadata
+
+    def check(self) -> float:
+        """The largest change of an attention score, over all layers, in shares of the largest score."""
+        layout = self.conversion.heads
+        source, target = self.conversion.source, self.conversion.target
+        if layout is None or source is None or target is None:
+            raise ParameterError("check", "given", "scores are those of projections", "give --from, --to and --heads")
+        old = {table.name: table for table in self.file.tables}
+        pairs = [pair for pair in layers(self.moved) if all(len(old[name].shape) == 2 for name in pair)]
+        if not pairs:
+            raise FileError(self.file.path, "has no query and key weights that go together", "convert without --check")
+        return max(
+            scores.change((old[q], old[k]), (self.tables[q], self.tables[k]), layout, source, target) for q, k in pairs
+        )
+
+
+def convert(file: LoadedFile, conversion: Conversion) -> Converted:
+    """The file's tables after the conversion, made when they are read."""
+    result = Converted(file, conversion)
+    meant = set(_meant(file, conversion)) if conversion.moves else set()
+    for table in file.tables:
+        made = _moved(table, conversion) if table.name in meant else table
+        if made is not table:
+            result.moved.append(table.name)
+        if conversion.dtype is not None and (casted := cast(made, conversion.dtype)) is not made:
+            made = casted
+            result.cast.append(table.name)
+        result.tables[table.name] = made
+    return result
+
+
+def _moved(table: Table, conversion: Conversion) -> Table:
+    source, target = conversion.source or "", conversion.target or ""
+    if source == target:
+        return table
+    if conversion.heads is not None:
+        return in_heads(table, conversion.heads, source, target)
+    return in_columns(table, source, target, conversion.rotary_dim, conversion.trailing)
+
+
+def _meant(file: LoadedFile, conversion: Conversion) -> Sequence[str]:
+    """The tensors that are to change: those the patterns name, else queries and keys, or all tables."""
+    names = [table.name for table in file.tables]
+    if conversion.include:
+        for pattern in conversion.include:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                raise FileError(file.path, f"has no tensor that matches {pattern!r}", "see pecli inspect")
+        return [name for name in names if any(fnmatchcase(name, pattern) for pattern in conversion.include)]
+    if conversion.heads is None:
+        return [table.name for table in file.tables if len(table.shape) > 1]
+    found = [name for name in names if role(name)] or (names if len(names) == 1 else [])
+    if not found:
+        raise FileError(file.path, "has no tensors named like query and key projections", "name them with --include")
+    return found

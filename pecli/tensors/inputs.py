@@ -1,0 +1,120 @@
+"""The tensors that an encoding is applied to: opened, chosen, named, and of a shape that it can work on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from pecli.engine.dtypes import KINDS
+from pecli.engine.parameters import Parameter
+from pecli.engine.spelling import nearest
+from pecli.engine.table import Table
+from pecli.errors import KindError, ParameterError
+from pecli.files.load import LoadedFile, load_file, split_name
+from pecli.files.npy_reader import ARRAY_NAME
+from pecli.files.provenance import KEY
+
+FLOATS = (*KINDS, "float8_e4m3fn", "float8_e5m2")
+"""What encodings are applied to; the last two lie in .safetensors files alone."""
+_MOST_NAMES = 8
+
+
+@dataclass(frozen=True)
+class Input:
+    """A tensor, under the name that it has in the output; `label` is what errors call it."""
+
+    table: Table
+    label: str
+    unnamed: bool = False
+    """Whether the file has no name for it: one array in a .npy."""
+
+    def wrong(self, rule: str, advice: str = "") -> ParameterError:
+        """The error of a tensor whose shape breaks a rule."""
+        return ParameterError(self.label, f"of shape {self.table.shape}", rule, advice)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """All that a command works on, and the texts that came with it."""
+
+    tensors: tuple[Input, ...]
+    metadata: dict[str, str]
+
+
+def open_inputs(files: Sequence[str], chosen: Sequence[str], held: ExitStack) -> Inputs:
+    """Open files (or FILE:NAME), keep the tensors of the chosen names, or all; `held` closes the files in the end.
+
+    The array of a .npy takes the file's name. What a file says about its origin is not true of the result any more.
+    """
+    found: list[Input] = []
+    metadata: dict[str, str] = {}
+    for text in files:
+        path, name = split_name(text)
+        loaded = held.enter_context(load_file(path))
+        inputs = [_input(loaded, table) for table in loaded.tables]
+        found += inputs if name is None else _named([name], inputs, path)
+        for key, value in loaded.metadata.items():
+            metadata.setdefault(key, value)
+    metadata.pop(KEY, None)
+    if chosen:
+        found = _named(chosen, found, ", ".join(files))
+    if not found:
+        raise ParameterError("FILE", ", ".join(files), "there is no tensor in it")
+    _check_names(found)
+    return Inputs(tuple(found), metadata)
+
+
+def _named(names: Sequence[str], inputs: Sequence[Input], files: str) -> list[Input]:
+    """The inputs of those names, in the order of the files; every name has to be there."""
+    known = {each.table.name for each in inputs} | {ARRAY_NAME for each in inputs if each.unnamed}
+    for name in names:
+        if name not in known:
+            listed = [f"{each.table.name} {each.table.shape}" for each in inputs[:_MOST_NAMES]]
+            more = f" and {len(inputs) - _MOST_NAMES} more" if len(inputs) > _MOST_NAMES else ""
+            rule = f"{files} has {', '.join(listed) or 'no tensors'}{more}"
+            raise ParameterError("tensor", repr(name), rule, nearest(name, known))
+    return [each for each in inputs if each.table.name in names or (each.unnamed and ARRAY_NAME in names)]
+
+
+def _input(loaded: LoadedFile, table: Table) -> Input:
+    if loaded.format != "npy":
+        return Input(table, f"{table.name} of {loaded.path}")
+    stem = os.path.splitext(os.path.basename(loaded.path))[0]
+    known = loaded.path != "standard input"
+    return Input(replace(table, name=stem) if known and stem else table, f"the array of {loaded.path}", unnamed=True)
+
+
+def _check_names(found: Sequence[Input]) -> None:
+    labels: dict[str, str] = {}
+    for each in found:
+        name = each.table.name
+        if name in labels:
+            rule = f"{labels[name]} has the same name, and a file holds one tensor of a name"
+            raise ParameterError(each.label, "given too", rule, "apply to one after the other")
+        labels[name] = each.label
+
+
+def check_floating(each: Input) -> None:
+    """Refuse numbers that nothing can be added to without changing their kind."""
+    if each.table.dtype not in FLOATS:
+        given = f"of shape {each.table.shape} and dtype {each.table.dtype}"
+        raise KindError(each.label, given, f"it must be {', '.join(FLOATS[:-1])} or {FLOATS[-1]}")
+
+
+def check_sequence(each: Input) -> tuple[int, int]:
+    """L and D of a floating tensor (…, L, D)."""
+    check_floating(each)
+    shape = each.table.shape
+    if len(shape) < 2:
+        raise each.wrong("it must be (…, L, D)", "positions are the axis before the last")
+    return shape[-2], shape[-1]
+
+
+def check_dim(each: Input, rule: Parameter, advice: str = "") -> None:
+    """Refuse a tensor (…, L, D) whose D breaks the rule of a scheme's dim."""
+    try:
+        rule.check("D", each.table.shape[-1])
+    except ParameterError as problem:
+        raise each.wrong(f"D, the last axis, {problem.rule.removeprefix('it ')}", advice) from None

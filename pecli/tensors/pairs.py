@@ -1,0 +1,139 @@
+"""Moving the channels of turning pairs: in the rows of projection weights, head by head, or in a table's columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pecli.engine.pairing import reorder
+from pecli.engine.table import Table
+from pecli.errors import ParameterError
+from pecli.files.trouble import quoted
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Array, Places
+
+_QUERY = re.compile(r"(?:^|[._])(?:q|wq|query|attn_q|q_proj|q_b_proj|q_norm|attn_q_norm|q_layernorm)(?=[._]|$)")
+_KEY = re.compile(r"(?:^|[._])(?:k|wk|key|attn_k|k_proj|k_norm|attn_k_norm|k_layernorm)(?=[._]|$)")
+_FUSED = re.compile(r"(?:^|[._])(?:qkv|qkv_proj|Wqkv|attn_qkv)(?=[._]|$)")
+
+
+@dataclass(frozen=True)
+class Heads:
+    """How the rows of query and key projections are divided."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int | None = None
+    rotary_dim: int | None = None
+    """Channels of a head that turn; all of them unless given."""
+    trailing: bool = False
+    """Whether the channels that turn are a head's last ones, as DeepSeek has them."""
+
+    def __post_init__(self) -> None:
+        if self.heads % self.kv_heads:
+            rule = f"heads share keys evenly, and {self.heads} heads are no multiple of {self.kv_heads}"
+            raise ParameterError("kv_heads", self.kv_heads, rule)
+
+
+def role(name: str) -> str:
+    """Whether a tensor's name is that of a query, a key or a fused projection: "q", "k", "qkv", or "" for none.
+
+    >>> role("model.layers.0.self_attn.k_proj.weight"), role("model.layers.0.mlp.up_proj.weight")
+    ('k', '')
+    """
+    if _FUSED.search(name):
+        return "qkv"
+    return "q" if _QUERY.search(name) else "k" if _KEY.search(name) else ""
+
+
+def in_heads(table: Table, layout: Heads, source: str, target: str) -> Table:
+    """A projection's weight or bias with the rows of every head in another order."""
+    rows = table.shape[0] if table.shape else 0
+    if len(table.shape) not in (1, 2):
+        raise _refusal(table, "a projection is (rows, inputs), its bias (rows,)")
+    head_dim, turning = _head_dim(table, layout, rows), _turning_rows(table.name, layout)
+    if rows % head_dim:
+        raise _refusal(table, f"its rows must be heads of {head_dim}", "check heads, kv_heads and head_dim")
+    moved = _turning(table, layout, head_dim, source, target)
+    heads = rows // head_dim
+    fitting = {1, turning, layout.heads + 2 * layout.kv_heads} if role(table.name) == "qkv" else {1, turning}
+    if heads not in fitting:
+        raise _refusal(table, f"it has {heads} heads of {head_dim}, and {turning} are expected", "check the heads")
+    return _rows_moved(table, head_dim, moved, min(turning, heads))
+
+
+def _turning_rows(name: str, layout: Heads) -> int:
+    """How many heads of a tensor turn; in a fused projection the values come last and do not."""
+    kind = role(name)
+    return layout.heads + layout.kv_heads if kind == "qkv" else layout.kv_heads if kind == "k" else layout.heads
+
+
+def _head_dim(table: Table, layout: Heads, rows: int) -> int:
+    if layout.head_dim is not None:
+        return layout.head_dim
+    kind = role(table.name)
+    heads = layout.heads + 2 * layout.kv_heads if kind == "qkv" else _turning_rows(table.name, layout)
+    if rows % heads or not rows:
+        raise _refusal(table, f"{rows} rows are not {heads} heads", "check heads and kv_heads, or give head_dim")
+    return rows // heads
+
+
+def _turning(table: Table, layout: Heads, head_dim: int, source: str, target: str) -> Places:
+    """The order of a head's rows."""
+    turning = head_dim if layout.rotary_dim is None else layout.rotary_dim
+    if turning % 2 or not 0 < turning <= head_dim:
+        rule = f"channels turn in pairs, at most the {head_dim} of a head"
+        raise ParameterError("rotary_dim", turning, rule, f"{quoted(table.name)} is {_shape(table)}")
+    order = np.arange(head_dim)
+    first = head_dim - turning if layout.trailing else 0
+    order[first : first + turning] = first + reorder(turning, source, target)
+    return order
+
+
+def _rows_moved(table: Table, head_dim: int, order: Places, heads: int) -> Table:
+    """The table with the rows of its first heads in that order, read a few whole heads at a time."""
+
+    def fill(start: int, out: Array) -> None:
+        moving = min(len(out), max(0, heads * head_dim - start))
+        if moving:
+            first, last = start // head_dim, -(-(start + moving) // head_dim)
+            read = table.read(first * head_dim, last * head_dim)
+            rows = np.arange(start, start + moving)
+            out[:moving] = read[rows // head_dim * head_dim - first * head_dim + order[rows % head_dim]]
+        if moving < len(out):
+            table.fill(start + moving, out[moving:])
+
+    return replace(table, fill=fill)
+
+
+def in_columns(table: Table, source: str, target: str, rotary_dim: int | None, trailing: bool = False) -> Table:
+    """A table with the columns of its last axis in another order."""
+    width = table.shape[-1] if table.shape else 0
+    if len(table.shape) < 2:
+        raise _refusal(table, "a table has rows and columns", "give heads to convert a bias")
+    order = _turning(table, Heads(1, 1, rotary_dim=rotary_dim, trailing=trailing), width, source, target)
+
+    def fill(start: int, out: Array) -> None:
+        np.take(table.read(start, start + len(out)), order, axis=1, out=out)
+
+    return replace(table, fill=fill)
+
+
+def layers(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Which query projection goes with which key projection: weights whose names differ in that alone."""
+    keys = {_KEY.sub("", name): name for name in names if role(name) == "k"}
+    found = ((name, keys.get(_QUERY.sub("", name))) for name in names if role(name) == "q")
+    return [(query, key) for query, key in found if key is not None]
+
+
+def _refusal(table: Table, rule: str, advice: str = "") -> ParameterError:
+    return ParameterError(f"the tensor {quoted(table.name)}", _shape(table), rule, advice)
+
+
+def _shape(table: Table) -> str:
+    return f"({', '.join(map(str, table.shape))})"

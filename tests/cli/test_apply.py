@@ -1,0 +1,429 @@
+"""`pecli apply`: files in, files out; other projects' formulas and numbers; everything that can be given wrongly."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pecli
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+
+
+def random(*shape: int, dtype=np.float32, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+@pytest.fixture
+def apply(pecli_cli, tmp_path, monkeypatch):
+    """Run `pecli apply` in an empty folder on arrays, which become files x.npy, k.npy, …; the arrays that it writes."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(scheme: str, *words: object, output: str = "out.npz", **arrays: np.ndarray):
+        for name, array in arrays.items():
+            np.save(tmp_path / f"{name}.npy", array)
+        outcome = pecli_cli("apply", scheme, *words, "-o", output)
+        assert outcome.code == 0, outcome.err
+        return pecli.load(tmp_path / output)
+
+    return call
+
+
+def inverse_frequencies(dim: int, base: float = 10000.0) -> np.ndarray:
+    return base ** (-np.arange(0, dim, 2) / dim)
+
+
+def hugging_face(q: np.ndarray, positions, base: float = 10000.0, dim: int | None = None) -> np.ndarray:
+    """Llama and NeoX there: q·cos + rotate_half(q)·sin over the first `dim` channels."""
+    dim = dim or q.shape[-1]
+    angles = np.asarray(positions, np.float64)[:, None] * inverse_frequencies(dim, base)
+    cos, sin = (np.concatenate([f(angles), f(angles)], axis=-1) for f in (np.cos, np.sin))
+    turn, rest = q[..., :dim].astype(np.float64), q[..., dim:].astype(np.float64)
+    rotate_half = np.concatenate([-turn[..., dim // 2 :], turn[..., : dim // 2]], axis=-1)
+    return np.concatenate([turn * cos + rotate_half * sin, rest], axis=-1)
+
+
+def gpt_j(q: np.ndarray, positions, dim: int | None = None) -> np.ndarray:
+    """GPT-J: every sine and cosine twice in a row, rotate_every_two."""
+    dim = dim or q.shape[-1]
+    angles = np.asarray(positions, np.float64)[:, None] * inverse_frequencies(dim)
+    cos, sin = (np.repeat(f(angles), 2, axis=-1) for f in (np.cos, np.sin))
+    turn, rest = q[..., :dim].astype(np.float64), q[..., dim:].astype(np.float64)
+    every_two = np.stack([-turn[..., 1::2], turn[..., 0::2]], axis=-1).reshape(turn.shape)
+    return np.concatenate([turn * cos + every_two * sin, rest], axis=-1)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+@pytest.mark.parametrize("dim", [32, 12])
+def test_both_layouts_of_others(apply, dtype, dim):
+    q = random(2, 3, 40, 32, dtype=dtype)
+    limits = np.finfo(dtype)
+    tolerance = {
+        "rtol": float(limits.eps) / 2 * 1.001,
+        "atol": max(1e-13, float(limits.smallest_subnormal) / 2 * 1.001),
+    }
+    positions = range(100, 140)
+    found = apply("rope", "q.npy", "--dim", dim, "--offset", 100, q=q)["q"]
+    np.testing.assert_allclose(found, hugging_face(q, positions, dim=dim), **tolerance)
+    found = apply("rope", "q.npy", "--dim", dim, "--offset", 100, "--layout", "interleaved")["q"]
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, gpt_j(q, positions, dim=dim), **tolerance)
+
+
+def test_deepseek_takes_pairs_apart_first(apply):
+    """DeepSeek-V3 in transformers: view (d/2, 2), transpose, then rotate_half."""
+    q = random(2, 10, 16, dtype=np.float64)
+    apart = q.reshape(2, 10, 8, 2).swapaxes(-1, -2).reshape(2, 10, 16)
+    found = apply("rope", "q.npy", "--layout", "deepseek", q=q)["q"]
+    np.testing.assert_allclose(found, hugging_face(apart, range(10)), rtol=0, atol=1e-14)
+    back = apply("rope", "out.npz", "--layout", "deepseek", "--inverse", output="back.npz")["q"]
+    np.testing.assert_allclose(back, q, rtol=0, atol=1e-14)
+
+
+def test_trailing_channels(apply):
+    q = random(5, 20, dtype=np.float64)
+    found = apply("rope", "q.npy", "--dim", "8", "--trailing", q=q)["q"]
+    np.testing.assert_array_equal(found[:, :12], q[:, :12])
+    np.testing.assert_allclose(found[:, 12:], hugging_face(q[:, 12:], range(5)), rtol=0, atol=1e-14)
+
+
+def test_numbers_published_with_gemma(apply):
+    """Gemma's own test of apply_rope: ones at position 1, wavelengths up to 100."""
+    found = apply("rope", "x.npy", "--base", 100, "--offset", 1, x=np.ones((1, 1, 4), np.float32))["x"]
+    np.testing.assert_allclose(found[0, 0], [-0.30116868, 0.89517075, 1.3817732, 1.0948375], rtol=0, atol=5e-7)
+
+
+ONNX_INPUT = [
+    [-1.0574, -0.1188, -0.9078, 0.3452, -0.5713, -0.2351],
+    [1.0076, -0.7529, -0.2250, -0.4327, -1.5071, -0.4586],
+]
+ONNX_OUTPUT = {
+    "interleaved": [
+        [-0.4713, -0.9540, -0.9229, 0.3027, -0.5708, -0.2363],
+        [0.2653, 1.2295, -0.1839, -0.4517, -1.5052, -0.4651],
+    ],
+    "halves": [
+        [-0.8618, -0.0922, -0.9073, -0.7032, -0.5762, -0.2371],
+        [-0.0259, -0.6099, -0.2230, 1.0963, -1.5704, -0.4595],
+    ],
+}
+
+
+@pytest.mark.parametrize("layout", ONNX_OUTPUT)
+def test_numbers_published_with_onnxruntime(apply, layout):
+    """The tests of its RotaryEmbedding operator: head size 6, the rows of positions 1 and 2, in four decimals."""
+    x = np.array(ONNX_INPUT, np.float32)
+    found = apply("rope", "x.npy", "--offset", "1", "--layout", layout, x=x)["x"]
+    np.testing.assert_allclose(found, ONNX_OUTPUT[layout], rtol=0, atol=2.5e-4)
+
+
+def test_a_model_says_how(apply, pecli_cli):
+    q = random(1, 2, 6, 256)
+    found = apply("rope", "q.npy", "--model", "gpt-j-6b", q=q)["q"]
+    np.testing.assert_allclose(found, gpt_j(q, range(6), dim=64), rtol=1e-7, atol=1e-13)
+    outcome = pecli_cli("apply", "rope", "q.npy", "--model", "gpt-j-6b", "-o", "y.npy")
+    assert "interleaved (as gpt-j-6b has it), the first 64 of 256 channels, positions 0 … 5" in outcome.out
+    rotary = apply("rope", "part.npy", "--model", "gpt-j-6b", part=q[..., :64])["part"]
+    np.testing.assert_array_equal(rotary, found[..., :64])
+
+
+def test_latent_attention_turns_the_last_channels(apply, pecli_cli):
+    """DeepSeek-V3: a query is 128 channels that stay and 64 that turn."""
+    q = random(2, 5, 192, dtype=np.float64)
+    found = apply("rope", "q.npy", "--model", "deepseek-v3", q=q)["q"]
+    np.testing.assert_array_equal(found[..., :128], q[..., :128])
+    alone = apply("rope", "part.npy", "--model", "deepseek-v3", part=q[..., 128:])["part"]
+    np.testing.assert_array_equal(found[..., 128:], alone)
+    assert (
+        "the last 64 of 192 channels"
+        in pecli_cli("apply", "rope", "q.npy", "--model", "deepseek-v3", "-o", "y.npy").out
+    )
+    assert pecli_cli("config", "--model", "deepseek-v3", "--json").json["encodings"][0]["trailing"] is True
+
+
+def test_an_attention_factor_multiplies_and_its_inverse_divides(apply, tmp_path):
+    config = {"model_type": "gpt_oss", "head_dim": 64, "hidden_size": 2880, "num_attention_heads": 64}
+    config["rope_scaling"] = {
+        "rope_type": "yarn",
+        "factor": 32.0,
+        "original_max_position_embeddings": 4096,
+        "truncate": False,
+        "beta_fast": 32.0,
+        "beta_slow": 1.0,
+    }
+    (tmp_path / "config.json").write_text(json.dumps({**config, "rope_theta": 150000}))
+    q = random(2, 7, 64, dtype=np.float64)
+    found = apply("rope", "q.npy", "--config", "config.json", q=q)["q"]
+    growth = np.linalg.norm(found, axis=-1) / np.linalg.norm(q, axis=-1)
+    np.testing.assert_allclose(growth, 0.1 * math.log(32) + 1, rtol=1e-13)
+    back = apply("rope", "out.npz", "--config", "config.json", "--inverse", output="back.npz")["q"]
+    np.testing.assert_allclose(back, q, rtol=0, atol=1e-14)
+    moved = apply("rope", "out.npz", "--config", "config.json", "--shift", "9", output="moved.npz")["q"]
+    later = apply("rope", "q.npy", "--config", "config.json", "--offset", "9", output="later.npz")["q"]
+    np.testing.assert_allclose(moved, later, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
+def test_names_dtypes_and_texts_are_kept(apply, tmp_path, suffix, pecli_cli):
+    from safetensors import safe_open
+    from safetensors.numpy import save_file
+
+    arrays = {"layer.0.q": random(1, 4, 8, 16), "layer.0.k": random(1, 2, 8, 16, dtype=np.float16)}
+    save_file(arrays, tmp_path / "in.safetensors", metadata={"format": "pt", "pecli": "{}"})
+    found = apply("rope", "in.safetensors", output=f"out.{suffix}")
+    assert {name: array.dtype for name, array in found.items()} == {name: a.dtype for name, a in arrays.items()}
+    for name, array in arrays.items():
+        np.testing.assert_allclose(found[name], hugging_face(array, range(8)), rtol=5e-4, atol=1e-6)
+    if suffix == "safetensors":
+        with safe_open(tmp_path / "out.safetensors", "numpy") as file:
+            assert file.metadata() == {"format": "pt"}  # what made the input has not made the output
+    one = apply("rope", "in.safetensors:layer.0.k", output="one.npy")["array"]
+    np.testing.assert_array_equal(one, found["layer.0.k"])
+    both = apply("rope", "in.safetensors", "--tensor", "layer.0.q", output="one.npz")
+    assert list(both) == ["layer.0.q"]
+
+
+def test_arrays_without_a_name_take_the_files(apply):
+    found = apply("rope", "q.npy", "k.npy", q=random(4, 8), k=random(2, 4, 8))
+    assert sorted(found) == ["k", "q"]
+
+
+def test_names_are_looked_for_in_all_files(apply):
+    np.savez("a.npz", q=random(4, 8), v=random(4, 8))
+    np.savez("b.npz", k=random(4, 8), v=random(4, 8))
+    assert sorted(apply("rope", "a.npz", "b.npz", "--tensor", "k", "--tensor", "q")) == ["k", "q"]
+
+
+def test_bfloat16_goes_through_safetensors(apply, tmp_path):
+    x = random(3, 5, 8).astype(BF16)
+    pecli.save(tmp_path / "x.safetensors", {"x": x})
+    found = apply("rope", "x.safetensors", output="y.safetensors")["x"]
+    assert found.dtype == BF16
+    np.testing.assert_allclose(found.astype(np.float64), hugging_face(x, range(5)), rtol=2**-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
+def test_float8_is_rounded_once(apply, tmp_path, dtype):
+    """The nearest of all its values, of two as near the one with an even pattern."""
+    x = random(4, 50, 8).astype(dtype)
+    pecli.save(tmp_path / "x.safetensors", {"x": x})
+    found = apply("rope", "x.safetensors", output="y.safetensors")["x"]
+    assert found.dtype == dtype
+    every = np.arange(256, dtype=np.uint8).view(dtype)
+    every = every[np.isfinite(every.astype(np.float64))]
+    far = np.abs(hugging_face(x, range(50))[..., None] - every.astype(np.float64))
+    far[..., every.view(np.uint8) % 2 == 1] += 1e-300
+    np.testing.assert_array_equal(found.astype(np.float64), every[far.argmin(axis=-1)].astype(np.float64))
+
+
+@pytest.mark.parametrize("order", ["<f4", ">f4", "fortran"])
+def test_ways_to_write_an_array(apply, order):
+    x = random(2, 3, 9, 8)
+    stored = np.asfortranarray(x) if order == "fortran" else x.astype(order)
+    found = apply("rope", "x.npy", x=stored)["x"]
+    np.testing.assert_array_equal(found, apply("rope", "x.npy", x=x)["x"])
+
+
+def test_positions_of_a_file(apply):
+    q, ids = random(2, 3, 4, 8), np.array([[7, 0, 3, 3], [1, 2, 100000, 4]])
+    found = apply("rope", "q.npy", "--positions", "ids.npy", q=q, ids=ids)["q"]
+    for batch in range(2):
+        np.testing.assert_allclose(found[batch], hugging_face(q[batch], ids[batch]), rtol=1e-7, atol=1e-9)
+    found = apply("rope", "q.npy", "--positions", "ids.npy", ids=ids[0].astype(np.uint16))["q"]
+    np.testing.assert_allclose(found, hugging_face(q, ids[0]), rtol=1e-7, atol=1e-9)
+
+
+def test_positions_of_three_axes(apply):
+    """M-RoPE in transformers: the channels of each axis take their cosines and sines from its own positions."""
+    q, ids = random(2, 5, 16, dtype=np.float64), np.random.default_rng(1).integers(0, 50, (3, 5))
+    words = ("--mrope-section", "2,3,3", "--positions", "ids.npy")
+    found = apply("rope", "q.npy", *words, q=q, ids=ids)["q"]
+    axes = [hugging_face(q, each) for each in ids]
+    for axis, pairs in enumerate((range(2), range(2, 5), range(5, 8))):
+        for channel in (*pairs, *(pair + 8 for pair in pairs)):
+            np.testing.assert_allclose(found[..., channel], axes[axis][..., channel], rtol=0, atol=1e-14)
+    text = apply("rope", "q.npy", *words, ids=ids[0])["q"]
+    np.testing.assert_allclose(text, axes[0], rtol=0, atol=1e-14)
+
+
+def test_scores_do_not_change_with_a_common_shift(apply):
+    arrays = {"q": random(9, 16, dtype=np.float64), "k": random(9, 16, dtype=np.float64, seed=1)}
+    here = apply("rope", "q.npy", "k.npy", **arrays)
+    there = apply("rope", "q.npy", "k.npy", "--offset", 12345)
+    moved = apply("rope", "out.npz", "--shift", -12000, output="moved.npz")
+    scores = [each["q"] @ each["k"].T for each in (here, there, moved)]
+    np.testing.assert_allclose(scores[1], scores[0], rtol=0, atol=1e-13)
+    np.testing.assert_allclose(scores[2], scores[0], rtol=0, atol=1e-13)
+
+
+def test_sinusoidal_learned_and_alibi(apply):
+    x, w, s = random(2, 5, 6, dtype=np.float64), random(9, 6), random(1, 2, 3, 4, dtype=np.float64)
+    angles = np.arange(3, 8)[:, None] * 10000.0 ** (-2 * (np.arange(6) // 2) / 6)
+    waves = np.where(np.arange(6) % 2, np.cos(angles), np.sin(angles))
+    found = apply("sinusoidal", "x.npy", "--offset", "3", x=x, w=w, s=s)["x"]
+    np.testing.assert_allclose(found, x + waves, rtol=0, atol=1e-15)
+    found = apply("learned", "x.npy", "--table", "w.npy", "--offset", "2")["x"]
+    np.testing.assert_array_equal(found, x + w[2:7].astype(np.float64))
+    distance = np.arange(1, 4)[:, None] - np.arange(4)
+    slopes = np.array([2**-4, 2**-8])[:, None, None]
+    found = apply("alibi", "s.npy")["s"]
+    np.testing.assert_array_equal(found, s - slopes * np.abs(distance))
+    found = apply("alibi", "s.npy", "--causal")["s"]
+    np.testing.assert_array_equal(found, np.where(distance < 0, -np.inf, s - slopes * np.abs(distance)))
+
+
+def test_through_a_pipe(process):
+    import io
+
+    stream = io.BytesIO()
+    np.save(stream, x := random(3, 4, 8))
+    result = process("apply", "rope", "-", "-o", "-", input=stream.getvalue())
+    assert result.returncode == 0, result.stderr
+    np.testing.assert_allclose(np.load(io.BytesIO(result.stdout)), hugging_face(x, range(4)), rtol=1e-7, atol=1e-9)
+    assert result.stderr == b""
+
+
+def test_the_input_may_be_the_output(apply):
+    x = random(3, 4, 8)
+    found = apply("rope", "x.npy", output="x.npy", x=x)["array"]
+    np.testing.assert_allclose(found, hugging_face(x, range(4)), rtol=1e-7, atol=1e-9)
+
+
+def test_json_and_quiet(pecli_cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("q.npy", random(2, 4, 8))
+    data = pecli_cli("apply", "rope", "q.npy", "-o", "y.npz", "--theta", "500000", "--json").json
+    assert (data["scheme"], data["output"]) == ("rope", "y.npz")
+    assert data["parameters"]["base"] == 500000
+    assert data["parameters"]["layout"] == "halves"
+    assert data["tensors"]["q"]["shape"] == [2, 4, 8]
+    assert pecli_cli("apply", "rope", "q.npy", "-o", "y.npz", "-q").out == ""
+    assert "halves (the default)" in pecli_cli("apply", "rope", "q.npy", "-o", "y.npz").out
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 8), (2, 0, 8)])
+@pytest.mark.parametrize("words", [("rope",), ("sinusoidal",), ("learned", "--table", "w.npy")])
+def test_empty_tensors(apply, shape, words):
+    scheme, *others = words
+    assert apply(scheme, "x.npy", *others, x=np.empty(shape, np.float32), w=random(9, 8))["x"].shape == shape
+
+
+WRONG = {
+    "rank": (["rope", "vector.npy"], "(8,)", "(…, L, D)"),
+    "odd dim": (["rope", "odd.npy"], "(2, 4, 7)", "even"),
+    "dim beyond D": (["rope", "x.npy", "--dim", "16"], "(2, 4, 8)", "16 channels turn"),
+    "odd --dim": (["rope", "x.npy", "--dim", "3"], "--dim is 3", "even"),
+    "integers": (["rope", "ids.npy:array"], "(4,)", "int64"),
+    "another D": (["rope", "x.npy", "odd.npy"], "(2, 4, 7)", "share D"),
+    "a model's head": (["rope", "x.npy", "--model", "llama-3.1-8b"], "(2, 4, 8)", "128 channels"),
+    "no rotary model": (["rope", "x.npy", "--model", "gpt2"], "gpt2", "not rope"),
+    "several layer types": (["rope", "x.npy", "--model", "gemma-3-1b"], "--layer-type is missing", "name one"),
+    "model and base": (["rope", "x.npy", "--model", "llama-2-7b", "--base", "3"], "--base", "comes from the model"),
+    "positions too few": (["rope", "x.npy", "--positions", "few.npy"], "(3,)", "(2, 4, 8)"),
+    "positions of a batch": (["rope", "x.npy", "--positions", "batch.npy"], "(3, 4)", "(2, 4, 8)"),
+    "positions of floats": (["rope", "x.npy", "--positions", "x.npy"], "(2, 4, 8)", "integers"),
+    "positions of two axes": (
+        ["rope", "x.npy", "--mrope-section", "1,1,2", "--positions", "two.npy"],
+        "(2, 4)",
+        "3 axes",
+    ),
+    "positions of three axes": (["rope", "x.npy", "--positions", "cube.npy"], "(1, 2, 4)", "(batch, L)"),
+    "negative positions": (["rope", "x.npy", "--positions", "minus.npy"], "-1", "0 or more"),
+    "positions and offset": (["rope", "x.npy", "--positions", "ids.npy", "--offset", "1"], "--offset", "--positions"),
+    "negative offset": (["rope", "x.npy", "--offset", "-1"], "--offset is -1", "from 0"),
+    "offset too far": (["rope", "x.npy", "--offset", str(2**40 - 2)], "(2, 4, 8)", "2^40"),
+    "shift and inverse": (["rope", "x.npy", "--shift", "1", "--inverse"], "--inverse", "shift"),
+    "shift of no number": (["rope", "x.npy", "--shift", "far"], "--shift is 'far'", "whole number"),
+    "layout": (["rope", "x.npy", "--layout", "compact"], "--layout is 'compact'", "deepseek"),
+    "tensor": (["rope", "x.npy", "--tensor", "q"], "'q'", "(2, 4, 8)"),
+    "FILE:NAME": (["rope", "xs.npz:q"], "'q'", "(2, 4, 8)"),
+    "the same name twice": (["rope", "x.npy", "xs.npz"], "x of xs.npz", "name"),
+    "scores of rank 2": (["alibi", "flat.npy"], "(4, 8)", "(…, H, Lq, Lk)"),
+    "more queries than keys": (["alibi", "tall.npy"], "(2, 8, 4)", "Lq = 8"),
+    "other heads": (["alibi", "x.npy", "--heads", "3"], "(2, 4, 8)", "--heads is 3"),
+    "causal and another form": (["alibi", "x.npy", "--causal", "--form", "key"], "--causal", "key"),
+    "integers to add to": (["sinusoidal", "ids.npy"], "(4,)", "int64"),
+    "sinusoidal rank": (["sinusoidal", "vector.npy"], "(8,)", "(…, L, D)"),
+    "a short table": (["learned", "x.npy", "--table", "flat.npy", "--offset", "1"], "(2, 4, 8)", "rows up to 5 of 4"),
+    "a table of another dim": (["learned", "x.npy", "--table", "odd.npy"], "(2, 4, 7)", "(rows, D)"),
+    "a narrow table": (["learned", "x.npy", "--table", "narrow.npy"], "(2, 4, 8)", "(4, 3)"),
+    "a table of integers": (["learned", "x.npy", "--table", "ids.npy"], "(4,)", "int64"),
+    "several tables": (["learned", "x.npy", "--table", "two.npz"], "a (4, 8)", "FILE:NAME"),
+    "before a table": (["learned", "x.npy", "--table", "flat.npy", "--offset", "-1"], "--offset is -1", "from 0"),
+    "no table": (["learned", "x.npy"], "--table", "pecli apply learned --help"),
+    "a scheme": (["rotary", "x.npy"], "rotary", "pecli apply --help"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_said_in_a_line(case, pecli_cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x, ids = random(2, 4, 8), np.arange(4)
+    files = {
+        "x": x,
+        "vector": x[0, 0],
+        "odd": x[..., :7],
+        "flat": x[0],
+        "narrow": x[0, :, :3],
+        "tall": x.swapaxes(1, 2),
+    }
+    files |= {
+        "ids": ids,
+        "few": ids[:3],
+        "two": np.stack([ids] * 2),
+        "batch": np.stack([ids] * 3),
+        "cube": np.zeros((1, 2, 4), int),
+        "minus": ids - 1,
+    }
+    for name, array in files.items():
+        np.save(f"{name}.npy", array)
+    np.savez("xs.npz", x=x)
+    np.savez("two.npz", a=x[0], b=x[0])
+    words, *needles = WRONG[case]
+    outcome = pecli_cli("apply", *words, "-o", "out.npz")
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert outcome.err.count("\n") == 1
+    for needle in needles:
+        assert needle in outcome.err
+    assert not (tmp_path / "out.npz").exists()
+
+
+def test_what_is_no_matter_of_the_command_line(pecli_cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", random(2, 4, 8))
+    assert pecli_cli("apply", "rope", "none.npy", "-o", "y.npy").code == 3
+    assert pecli_cli("apply", "rope", "x.npy", "-o", "no/y.npy").code == 3
+    (tmp_path / "torn.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:-1])
+    assert pecli_cli("apply", "rope", "torn.npy", "-o", "y.npy").code == 3
+    assert pecli_cli("apply", "rope", "x.npy").code == 2
+    assert pecli_cli("apply", "rope", "x.npy", "-o", "y.npy", "--positions", "none.npy").code == 3
+
+
+def test_two_arrays_do_not_fit_a_npy(pecli_cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("two.npz", a=random(4, 8), b=random(4, 8))
+    outcome = pecli_cli("apply", "rope", "two.npz", "-o", "y.npy")
+    assert outcome.code == 2
+    assert "holds one array" in outcome.err
+
+
+def test_memory_stays_flat(process, tmp_path):
+    """A tensor of 300 MB in an address space that could not hold it."""
+    import resource
+
+    shape = (1, 8, 73728, 128)
+    with open(tmp_path / "x.npy", "wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        file.truncate(file.tell() + math.prod(shape) * 4)  # zeros, which take no room on the disk
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_DATA, (280 << 20, 280 << 20))
+
+    result = process("apply", "rope", "x.npy", "-o", "y.npy", preexec_fn=limit)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "y.npy").stat().st_size == (tmp_path / "x.npy").stat().st_size

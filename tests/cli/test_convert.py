@@ -1,0 +1,111 @@
+"""`pecli convert` and `pecli resize` from the shell: what they write, say and refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    np.save("pe.npy", rng.standard_normal((17, 8)).astype(np.float32))
+    np.save("whole.npy", np.arange(12).reshape(3, 4))
+    weights = {
+        f"layers.{k}.{name}.weight": rng.standard_normal((16, 6)) for k in range(2) for name in ("q_proj", "k_proj")
+    }
+    save_file({**weights, "norm": np.ones(3)}, "model.safetensors", metadata={"format": "pt"})
+
+
+PAIRS = ("--from", "interleaved", "--to", "halves")
+
+
+def test_a_checkpoint_is_converted_and_proved(pecli_cli) -> None:
+    words = ("convert", "model.safetensors", *PAIRS, "--heads", "4", "--check", "-o", "out.safetensors")
+    done = pecli_cli(*words)
+    assert done.code == 0
+    assert "4 moved" in done.out
+    assert "scores before and after are the same" in done.out
+    old, new = load_file("model.safetensors"), load_file("out.safetensors")
+    name = "layers.1.k_proj.weight"
+    assert np.array_equal(new[name], old[name].reshape(4, 2, 2, 6).swapaxes(1, 2).reshape(16, 6))
+    assert pecli_cli(*words, "--json").json["score_change"] < 1e-12
+
+
+def test_include_chooses(pecli_cli) -> None:
+    words = (
+        "convert",
+        "model.safetensors",
+        *PAIRS,
+        "--heads",
+        "4",
+        "--include",
+        "layers.0.[qk]_proj.*",
+        "-o",
+        "o.safetensors",
+    )
+    assert pecli_cli(*words, "--json").json["moved"] == ["layers.0.k_proj.weight", "layers.0.q_proj.weight"]
+
+
+def test_formats_and_dtypes(pecli_cli) -> None:
+    assert pecli_cli("convert", "pe.npy", "-o", "pe.safetensors").code == 0
+    assert pecli_cli("convert", "pe.safetensors", "--dtype", "float16", "-o", "half.npz").code == 0
+    assert np.array_equal(np.load("half.npz")["array"], np.load("pe.npy").astype(np.float16))
+    assert pecli_cli("convert", "pe.npy", "-o", "pe.csv").code == 0
+    assert pecli_cli("convert", "pe.csv", "--dtype", "float32", "-o", "again.npy").code == 0
+    assert Path("again.npy").read_bytes() == Path("pe.npy").read_bytes()
+
+
+def test_a_grid_grows(pecli_cli) -> None:
+    done = pecli_cli("resize", "pe.npy", "--grid", "4x4", "--to", "6x5", "--keep", "1", "-o", "out.npy")
+    assert done.code == 0
+    assert "17 × 8 → 31 × 8" in done.out
+    assert "norm of a row" in done.out
+    assert np.load("out.npy").shape == (31, 8)
+    told = pecli_cli("resize", "pe.npy", "--to", "34", "--json").json
+    assert told["resized"] == [34, 8]
+    assert told["output"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["convert", "pe.npy"], 2, "--output is missing"),
+        (["convert", "pe.npy", "-o", "x.foo"], 2, "suffix"),
+        (["convert", "none.npy", "-o", "x.npy"], 3, "does not exist"),
+        (["convert", "pe.npy", "--from", "halves", "-o", "x.npy"], 2, "--to is missing"),
+        (["convert", "pe.npy", "--from", "halfs", "--to", "interleaved", "-o", "x.npy"], 2, "halves"),
+        (["convert", "pe.npy", "--dtype", "int8", "-o", "x.npy"], 2, "--dtype"),
+        (["convert", "pe.npy", *PAIRS, "--rotary-dim", "10", "-o", "x.npy"], 2, "at most the 8"),
+        (["convert", "pe.npy", *PAIRS, "--rotary-dim", "3", "-o", "x.npy"], 2, "pairs"),
+        (["convert", "pe.npy", *PAIRS, "--kv-heads", "2", "-o", "x.npy"], 2, "--heads is missing"),
+        (["convert", "pe.npy", *PAIRS, "--heads", "0", "-o", "x.npy"], 2, "--heads is 0"),
+        (
+            ["convert", "model.safetensors", *PAIRS, "--heads", "3", "-o", "x.npz"],
+            2,
+            "(16, 6); 16 rows are not 3 heads",
+        ),
+        (["convert", "model.safetensors", *PAIRS, "--heads", "4", "--kv-heads", "3", "-o", "x.npz"], 2, "multiple"),
+        (["convert", "model.safetensors", *PAIRS, "--heads", "4", "--include", "wq*", "-o", "x.npz"], 3, "wq*"),
+        (["convert", "model.safetensors", "-o", "x.npy"], 2, "one array"),
+        (["convert", "pe.npy", "--check"], 2, "--heads"),
+        (["resize", "pe.npy"], 2, "--to is missing"),
+        (["resize", "pe.npy", "--to", "0"], 2, "--to is 0"),
+        (["resize", "pe.npy", "--to", "5x5"], 2, "--grid is missing"),
+        (["resize", "pe.npy", "--grid", "4by4", "--to", "5x5"], 2, "such as 14x14"),
+        (["resize", "pe.npy", "--grid", "4x4", "--to", "5x5"], 2, "17 rows, and 4x4 are 16"),
+        (["resize", "pe.npy", "--keep", "17", "--to", "20"], 2, "one must be left"),
+        (["resize", "whole.npy", "--to", "5"], 2, "floating"),
+        (["resize", "model.safetensors", "--to", "5"], 3, "FILE:NAME"),
+        (["resize", "model.safetensors:norm", "--to", "5"], 2, "(rows, dim)"),
+    ],
+)
+def test_what_is_wrong_is_one_line(pecli_cli, words: list[str], code: int, said: str) -> None:
+    done = pecli_cli(*words)
+    assert (done.code, done.err.count("\n")) == (code, int(code != 0))
+    assert said in done.err
+    assert not list(Path().glob("x.*"))

@@ -1,0 +1,112 @@
+"""Tables written as text are read back, bit for bit; text that is no table is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pecli
+from pecli.errors import FileError
+
+FLOATS = [0.1, -0.0, 3e38, 1e-45, np.inf, -np.inf, np.nan, 1 / 3]
+
+
+def arrays() -> dict[str, np.ndarray]:
+    bits = np.random.default_rng(0).integers(0, 2**32, 300, np.uint32)
+    single = bits.view(np.float32)
+    return {
+        "plain": np.array(FLOATS, np.float32).reshape(2, 4),
+        "double": np.array([*FLOATS, 2 / 3, 5e-324], np.float64).reshape(5, 2),
+        "any": single[np.isfinite(single)][:200].reshape(10, 20),
+        "small": np.linspace(-2, 2, 24, dtype=np.float16).reshape(2, 3, 4),
+        "brain": np.linspace(-2, 2, 6).astype(ml_dtypes.bfloat16),
+        "whole": np.array([[-(2**63), 2**63 - 1], [0, 1]], np.int64),
+        "natural": np.array([2**64 - 1, 0, 7], np.uint64),
+        "truth": np.array([[True, False]]),
+        "scalar": np.array(2.5, np.float32),
+        "none": np.empty((0, 3), np.float32),
+    }
+
+
+def same(a: np.ndarray, b: np.ndarray) -> bool:
+    return (
+        a.dtype == b.dtype
+        and a.shape == b.shape
+        and (a.tobytes() == b.tobytes() or np.array_equal(a, b, equal_nan=True))
+    )
+
+
+def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
+    pecli.save(tmp_path / "all.json", arrays())
+    found = pecli.load(tmp_path / "all.json")
+    assert {name: same(found[name], array) for name, array in arrays().items()} == dict.fromkeys(arrays(), True)
+
+
+def test_a_json_file_still_carries_its_spec(tmp_path: Path) -> None:
+    pecli.save(tmp_path / "rope.json", pecli.Rope(5, 4))
+    found = pecli.load(tmp_path / "rope.json")
+    assert same(found["cos"], pecli.Rope(5, 4).tables()["cos"])
+
+
+@pytest.mark.parametrize("name", ["plain", "double", "any"])
+def test_csv_comes_back_as_float64(tmp_path: Path, name: str) -> None:
+    array = arrays()[name]
+    pecli.save(tmp_path / "t.csv", array)
+    found = pecli.load(tmp_path / "t.csv")["array"]
+    assert found.dtype == np.float64
+    assert same(found.astype(array.dtype), array)
+
+
+def test_csv_of_integers_holds_integers(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("1,-2\n9007199254740993,4\n")
+    assert pecli.load(tmp_path / "t.csv")["array"].tolist() == [[1, -2], [9007199254740993, 4]]
+
+
+@pytest.mark.parametrize("name", ["plain", "double", "any", "whole", "natural"])
+def test_a_c_header_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
+    array = arrays()[name]
+    pecli.save(tmp_path / "t.h", {"w": array})
+    (found,) = pecli.load(tmp_path / "t.h").values()
+    assert same(found, array)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_small_floats_come_from_c_as_bits(tmp_path: Path, dtype: type) -> None:
+    array = np.linspace(-2, 2, 8).astype(dtype)
+    pecli.save(tmp_path / "t.h", {"w": array})
+    (found,) = pecli.load(tmp_path / "t.h").values()
+    assert found.tolist() == array.view(np.uint16).tolist()
+
+
+BROKEN = {
+    "large.csv": b"1,99999999999999999999\n",
+    "large.json": b'{"tensors":{"a":{"data":[300],"dtype":"uint8","shape":[1]}}}',
+    "words.csv": b"one,two\n",
+    "ragged.csv": b"1,2\n3\n",
+    "blank.csv": b"1,\n2,3\n",
+    "signs.csv": b"1,--2\n",
+    "two.csv": b"1 2,3\n",
+    "other.json": b'{"a": [1, 2, 3], "b": 4}',
+    "short.json": b'{"tensors":{"a":{"data":[1,2],"dtype":"float32","shape":[3]}}}',
+    "nested.json": b'{"tensors":{"a":{"data":[1,2,3,4],"dtype":"float32","shape":[2,2]}}}',
+    "dtype.json": b'{"tensors":{"a":{"data":[1],"dtype":"object","shape":[1]}}}',
+    "huge.json": b'{"tensors":{"a":{"data":[1],"dtype":"float32","shape":[4000000000,4000000000]}}}',
+    "code.json": b'{"tensors":{"a":{"data":[__import__],"dtype":"float32","shape":[1]}}}',
+    "cut.json": b'{"tensors":{"a":{"data":[1],"dtype":"float32"',
+    "deep.json": b'{"tensors":{"a":{"data":' + b"[" * 100_000 + b',"dtype":"float32","shape":[1]}}}',
+    "after.json": b'{"tensors":{"a":{"data":[1],"dtype":"float32","shape":[1]}}} 1',
+    "none.h": b"#ifndef PECLI_X\n#endif\n",
+    "count.h": b"#ifndef PECLI_X\nstatic const float a[3] = {1,2};\n",
+    "code.h": b"#ifndef PECLI_X\nstatic const float a[2] = {1,sizeof(int)};\n",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_is_no_table_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(BROKEN[name])
+    with pytest.raises(FileError) as problem:
+        pecli.load(tmp_path / name)
+    assert "\n" not in str(problem.value)
