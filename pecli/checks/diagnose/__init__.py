@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import chain
 
+import numpy as np
+
 from pecli.checks.diagnose.causes import Explanation, together
 from pecli.checks.diagnose.plainly import constant, not_finite, passes
 from pecli.checks.diagnose.precision import places
@@ -41,7 +43,8 @@ def _sentences(scheme: Scheme, start: str, found: Mapping[str, Table], tolerance
         if name.startswith(start) and table.size:
             short = name.removeprefix(start)
             if short not in own or not passes(own[short], table, tolerance):
-                named[name], words = _tensor(scheme, short, table)
+                with np.errstate(over="ignore", invalid="ignore"):  # whatever numbers a file holds
+                    named[name], words = _tensor(scheme, short, table)
                 plain += [f"{name}: {words}"] if words else []
     return [*together(named), *plain]
 
@@ -60,6 +63,8 @@ def _tensor(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation],
 
 def _searched(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation], str]:
     """What the search for mistakes finds, by the kind of table."""
+    if table.dtype.startswith("complex") and name not in ("cos", "sin", "cos_sin", "pe"):
+        return [], ""
     if isinstance(scheme, LearnedInit) and scheme.init == "sinusoidal" and name == "weight":
         scheme, name = Sinusoidal(scheme.max_len, scheme.dim, dtype=scheme.dtype), "pe"
     if isinstance(scheme, Rope) and name == "inv_freq":

@@ -84,6 +84,8 @@ def _read(scheme: Alibi, table: Table) -> Bias | None:
     if len(sizes) not in (1, 2) or (len(sizes) == 2 and sizes[0] != sizes[1]):
         return None
     length, queries = sizes[-1], sizes[0] if len(sizes) == 2 else 1
+    if len(table.shape) < 2 or table.width != length:
+        return None
     heads, rows, keys = few(scheme.heads, _HEADS), few(queries, _QUERIES), few(length, _KEYS)
     read = [table.read(int(h) * queries + int(q), int(h) * queries + int(q) + 1)[0, keys] for h in heads for q in rows]
     values = widened(np.stack(read)).reshape(len(heads), len(rows), len(keys))

@@ -149,6 +149,7 @@ def _twice(frequencies: Frequencies) -> Frequencies:
 
     def found(rope: Rope) -> Floats:
         once, plain = frequencies(rope), frequencies(unscaled(rope))
+        plain = plain[: len(once)]
         return np.asarray(once * once / np.where(plain > 0, plain, 1.0))
 
     return found
