@@ -49,3 +49,27 @@ def process(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[bytes]]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, **settings)
 
     return call
+
+
+MEASURE = """
+import os, subprocess, sys
+child = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, usage = os.wait4(child.pid, 0)
+print(status, usage.ru_maxrss // (2**20 if sys.platform == "darwin" else 2**10))
+"""
+
+
+@pytest.fixture
+def peak_memory(tmp_path: Path) -> Callable[..., int]:
+    """The largest resident size of a Python process, in MiB, measured by a small one: a child's peak counts that of
+    the process it was forked from.
+    """
+
+    def call(*words: object) -> int:
+        command = [sys.executable, "-c", MEASURE, sys.executable, *map(str, words)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+        status, size = done.stdout.split()
+        assert status == "0", done.stderr
+        return int(size)
+
+    return call
