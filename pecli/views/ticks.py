@@ -29,6 +29,21 @@ def round_values(low: float, high: float, most: int) -> list[float]:
     return [k * step for k in range(first, last + 1)]
 
 
+def round_powers(low: float, high: float, most: int) -> list[float]:
+    """Powers of ten from low to high; 2 and 5 times them where there are few; any round numbers where there are none.
+
+    >>> round_powers(1, 5000, 8), round_powers(3, 60, 8)
+    ([1.0, 10.0, 100.0, 1000.0], [5.0, 10.0, 20.0, 50.0])
+    """
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    step = max(1, -(-(last - first) // most))
+    found = [10.0**power for power in range(first, last + 1, step)]
+    if len(found) * 3 <= most + 3 and step == 1:
+        finer = [part * 10.0**power for power in range(first - 1, last + 1) for part in (1, 2, 5)]
+        found = [value for value in finer if low <= value * (1 + 1e-9) and value <= high * (1 + 1e-9)]
+    return found if len(found) > 2 else [value for value in round_values(low, high, most) if value > 0]
+
+
 def round_ends(low: float, high: float) -> tuple[float, float]:
     """The ends of an axis, moved to round numbers where those are close.
 
