@@ -100,7 +100,7 @@ class _Axis:
     def places(self, values: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             plain = np.log10(values) if self.log else values
-            return (plain - self.low) / (self.high - self.low)
+            return (plain / 2 - self.low / 2) / (self.high / 2 - self.low / 2)  # the whole span may overflow
 
     def labels(self, room: int, most: int) -> dict[int, str]:
         """Which of so many places from the left, or lines from above, shows which number; see `_along`."""
@@ -113,7 +113,7 @@ class _Axis:
             if len(found) > 1:
                 break
         texts = [ticks.short(10.0**value if self.log else value) for value in found]
-        shares = [(value - self.low) / (self.high - self.low) for value in found]
+        shares = self.places(np.array([10.0**value if self.log else value for value in found])).tolist()
         return {round((1 - share) * (room - 1)): text for share, text in zip(shares, texts, strict=True)}
 
 

@@ -15,8 +15,11 @@ from pecli.views.shrink import envelope
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from pecli.engine.arrays import Floats
+
 _LETTERS = 11.0
 """Letters of a title to an inch."""
+_LARGEST = 1e300
 _LINES = ("-", "--", "-.", ":")
 Placed = list[tuple[Any, Any]]
 """Panels with their axes."""
@@ -89,9 +92,10 @@ def _draw(axes: Any, panel: Panel, size: tuple[float, float], cmap: str | None) 
 
 def _heat(axes: Any, panel: Heat, cmap: str | None, size: tuple[float, float]) -> None:
     rows, columns = panel.row_count or len(panel.values), panel.column_count or panel.values.shape[1]
-    first, (low, high) = panel.first_row, panel.limits
+    first = panel.first_row
+    low, high = (min(max(end, -_LARGEST), _LARGEST) for end in panel.limits)
     axes.imshow(
-        np.ma.masked_invalid(panel.values),
+        np.ma.masked_invalid(_drawable(panel.values)),
         cmap=figure.colours(cmap, centred=panel.centred),
         vmin=low,
         vmax=high,
@@ -104,6 +108,11 @@ def _heat(axes: Any, panel: Heat, cmap: str | None, size: tuple[float, float]) -
     axes.set_ylabel(panel.rows)
     axes.spines[:].set_visible(False)
     axes.ticklabel_format(useOffset=False, style="plain")
+
+
+def _drawable(values: Floats) -> Floats:
+    """matplotlib subtracts the ends of an axis, which have to leave room for that."""
+    return np.where(np.abs(values) < _LARGEST, values, np.nan)
 
 
 def _keys(made: Figure, placed: Placed) -> None:
@@ -129,7 +138,7 @@ def _label(bar: Any, text: str) -> None:
 
 def _chart(axes: Any, panel: Chart, size: tuple[float, float]) -> None:
     for number, curve in enumerate(panel.curves):
-        x, y = envelope(curve.x, curve.y, 2000)
+        x, y = envelope(_drawable(curve.x), _drawable(curve.y), 2000)
         marker = "o" if panel.points and len(x) <= 128 else ""
         axes.plot(x, y, _LINES[number // 6 % 4], label=curve.label or None, marker=marker, markersize=3)
     axes.set_xscale("log") if panel.log_x else None

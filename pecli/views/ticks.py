@@ -24,6 +24,8 @@ def round_values(low: float, high: float, most: int) -> list[float]:
     >>> round_values(0, 1, 5)
     [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]
     """
+    if not math.isfinite(high - low) or high - low < 1e-12 * max(abs(low), abs(high)):  # no room for round numbers
+        return [low, high] if high > low else [low]
     step = round_step(high - low, most)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [k * step for k in range(first, last + 1)]
@@ -50,6 +52,8 @@ def round_ends(low: float, high: float) -> tuple[float, float]:
     >>> round_ends(0.0, 0.9999)
     (0.0, 1.0)
     """
+    if not math.isfinite(high - low):
+        return low, high
     step, room = round_step(high - low, 5), (high - low) / 20
     below, above = math.floor(low / step) * step, math.ceil(high / step) * step
     return below if low - below < room else low, above if above - high < room else high
