@@ -51,7 +51,7 @@ def paint(
             placed.append((panel, axes))
     _keys(made, placed)
     if picture.title:
-        made.suptitle(_fitted(picture.title, int(width * _LETTERS) - 2, 2), x=0.012, ha="left")
+        made.suptitle(_fitted(picture.title, int(width * _LETTERS) - 2, 3), x=0.012, ha="left")
     return made
 
 
