@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import pairwise
@@ -85,6 +86,7 @@ def plot(
         str | None,
         typer.Option("--cmap", metavar="NAME", help="One of matplotlib's colour maps.", rich_help_panel=_LOOK),
     ] = None,
+    quiet: options.Quiet = False,
 ) -> int:
     """Draw tables: as colours, as curves, or what follows from them. Several are drawn beside each other."""
     from pecli.views import figures
@@ -107,13 +109,15 @@ def plot(
     if output is None:
         from pecli.views.show import show
 
-        show(picture)
+        None if quiet else show(picture)
     else:
-        from pecli.views import figure, paint
+        from pecli.files.output import is_stream
+        from pecli.views import figure, paint, screen
 
         width, height = inches or paint.size_of(picture)
-        made = paint.paint(picture, width=width, height=height, dark=dark, cmap=cmap)
-        figure.save(made, output, dots)
+        figure.save(paint.paint(picture, width=width, height=height, dark=dark, cmap=cmap), output, dots)
+        if not quiet and not is_stream(output):
+            screen.say(f"{output}: {width:g} × {height:g} inches, {screen.size(os.path.getsize(output))}")
     return Exit.DONE
 
 
