@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.views import axes_numbers, figure, ticks
+from pecli.views.layout import Place, arrange
 from pecli.views.panels import Chart, Circle, Heat, Panel, Picture
 from pecli.views.shrink import envelope
 
@@ -19,10 +20,8 @@ if TYPE_CHECKING:
 
 _LETTERS = 11.0
 """Letters of a title to an inch."""
-_LARGEST = 1e300
+_LARGEST = 1e150
 _LINES = ("-", "--", "-.", ":")
-Placed = list[tuple[Any, Any]]
-"""Panels with their axes."""
 
 
 def size_of(picture: Picture) -> tuple[float, float]:
@@ -34,11 +33,11 @@ def paint(
     picture: Picture, *, width: float = 8.0, height: float = 5.0, dark: bool = False, cmap: str | None = None
 ) -> Figure:
     """A figure of so many inches."""
-    made = figure.new(width, height, dark=dark)
+    made = figure.new(width, height, dark=dark, layout=None)
     rows = _rows(picture)
     across = max(len(row) for row in rows)
     grid = made.add_gridspec(len(rows), across)
-    placed: Placed = []
+    places, coloured = [], []
     for down, row in enumerate(rows):
         for right, panel in enumerate(row):
             wide = across if len(row) == 1 and isinstance(panel, Chart) else 1
@@ -47,11 +46,15 @@ def paint(
             if panel.title:
                 axes.set_title(_fitted(panel.title, int(size[0] * _LETTERS) - 8, 2), fontsize=10)
             _draw(axes, panel, size, cmap)
-            axes.label_outer() if _alike(row, rows) else None
-            placed.append((panel, axes))
-    _keys(made, placed)
+            axes.label_outer() if _alike(rows) else None
+            places.append(Place(axes, down, right, wide))
+            if not isinstance(panel, Chart):
+                coloured.append((panel, places[-1]))
+    title = None
     if picture.title:
-        made.suptitle(_fitted(picture.title, int(width * _LETTERS) - 2, 3), x=0.012, ha="left")
+        text = _fitted(picture.title, int(width * _LETTERS) - 2, 3)
+        title = made.suptitle(text, x=0.012, y=1 - 0.12 / height, ha="left", va="top")
+    arrange(made, places, title, _key(made, coloured), [place for _, place in coloured])
     return made
 
 
@@ -68,7 +71,7 @@ def _rows(picture: Picture) -> list[list[Panel]]:
     return rows
 
 
-def _alike(row: Sequence[Panel], rows: Sequence[Sequence[Panel]]) -> bool:
+def _alike(rows: Sequence[Sequence[Panel]]) -> bool:
     """Whether the axes of all panels are the same, so that the outer ones speak for all."""
     every = [panel for each in rows for panel in each]
     if not all(isinstance(panel, Heat) for panel in every):
@@ -115,25 +118,23 @@ def _drawable(values: Floats) -> Floats:
     return np.where(np.abs(values) < _LARGEST, values, np.nan)
 
 
-def _keys(made: Figure, placed: Placed) -> None:
-    """A colour bar: one for panels that share their colours, else one each."""
-    heats = [(panel, axes) for panel, axes in placed if isinstance(panel, Heat)]
-    shared = len({panel.limits for panel, _ in heats}) == 1
-    for group in [heats] if shared else [[each] for each in heats]:
-        bar = made.colorbar(group[0][1].images[0], ax=[axes for _, axes in group], pad=0.02, aspect=30, fraction=0.05)
-        values = ticks.round_values(*group[0][0].limits, 6)
-        bar.set_ticks(values, labels=[ticks.short(value).replace("-", "−") for value in values])
-        unknown = not all(np.isfinite(panel.values).all() for panel, _ in group)
-        _label(bar, ", ".join(filter(None, [group[0][0].meaning, "grey: not finite" if unknown else ""])))
-    circles = [axes for panel, axes in placed if isinstance(panel, Circle)]
-    if circles:
-        _label(made.colorbar(circles[0].collections[0], ax=circles, pad=0.02, aspect=30, fraction=0.05), "position")
-
-
-def _label(bar: Any, text: str) -> None:
+def _key(made: Figure, coloured: Sequence[tuple[Heat | Circle, Place]]) -> Any:
+    """A colour bar for all panels that tell by colours; its axes."""
+    if not coloured:
+        return None
+    panel, place = coloured[0]
+    axes = made.add_axes((0.9, 0.1, 0.02, 0.8))
+    bar: Any = made.colorbar((place.axes.images or place.axes.collections)[0], cax=axes)
     bar.outline.set_visible(False)
-    if text and text != "value":
-        bar.set_label(text)
+    if isinstance(panel, Circle):
+        bar.set_label("position")
+        return axes
+    values = [value for value in ticks.round_values(*panel.limits, 6) if abs(value) < _LARGEST]
+    bar.set_ticks(values, labels=[ticks.short(value).replace("-", "−") for value in values])
+    unknown = not all(np.isfinite(each.values).all() for each, _ in coloured if isinstance(each, Heat))
+    meaning = "" if panel.meaning == "value" else panel.meaning
+    bar.set_label(", ".join(filter(None, [meaning, "grey: not finite" if unknown else ""])))
+    return axes
 
 
 def _chart(axes: Any, panel: Chart, size: tuple[float, float]) -> None:

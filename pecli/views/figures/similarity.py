@@ -41,6 +41,8 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
         curves.append(Curve(subject.label if len(subjects) > 1 else "", distances, by_distance(rows) / scale))
     note = f"first {LONGEST:,} positions" if table.rows > LONGEST else ""
     panels.append(Chart(note, curves, x="distance", y="mean of p·q / |p|²"))
+    reach = max(panel.limits[1] for panel in panels if isinstance(panel, Heat))
+    panels = [replace(panel, limits=(-reach, reach)) if isinstance(panel, Heat) else panel for panel in panels]
     return Picture("", panels, across=2 if len(subjects) == 1 else min(3, len(subjects)))
 
 
