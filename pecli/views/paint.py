@@ -54,7 +54,7 @@ def paint(
     if picture.title:
         text = _fitted(picture.title, int(width * _LETTERS) - 2, 3)
         title = made.suptitle(text, x=0.012, y=1 - 0.12 / height, ha="left", va="top")
-    arrange(made, places, title, _key(made, coloured), [place for _, place in coloured])
+    arrange(made, places, title, _key(made, coloured, cmap), [place for _, place in coloured])
     return made
 
 
@@ -118,22 +118,29 @@ def _drawable(values: Floats) -> Floats:
     return np.where(np.abs(values) < _LARGEST, values, np.nan)
 
 
-def _key(made: Figure, coloured: Sequence[tuple[Heat | Circle, Place]]) -> Any:
-    """A colour bar for all panels that tell by colours; its axes."""
+def _key(made: Figure, coloured: Sequence[tuple[Heat | Circle, Place]], cmap: str | None) -> Any:
+    """A colour bar for all panels that tell by colours, drawn as an image of its own; its axes."""
     if not coloured:
         return None
-    panel, place = coloured[0]
-    axes = made.add_axes((0.9, 0.1, 0.02, 0.8))
-    bar: Any = made.colorbar((place.axes.images or place.axes.collections)[0], cax=axes)
-    bar.outline.set_visible(False)
+    panel = coloured[0][0]
     if isinstance(panel, Circle):
-        bar.set_label("position")
-        return axes
-    values = [value for value in ticks.round_values(*panel.limits, 6) if abs(value) < _LARGEST]
-    bar.set_ticks(values, labels=[ticks.short(value).replace("-", "−") for value in values])
-    unknown = not all(np.isfinite(each.values).all() for each, _ in coloured if isinstance(each, Heat))
-    meaning = "" if panel.meaning == "value" else panel.meaning
-    bar.set_label(", ".join(filter(None, [meaning, "grey: not finite" if unknown else ""])))
+        low, high, meaning, centred = float(panel.positions[0]), float(panel.positions[-1]), "position", False
+    else:
+        low, high = (min(max(end, -_LARGEST), _LARGEST) for end in panel.limits)
+        unknown = not all(np.isfinite(each.values).all() for each, _ in coloured if isinstance(each, Heat))
+        meaning = ", ".join(filter(None, [panel.meaning, "grey: not finite" if unknown else ""]))
+        centred = panel.centred
+    high = high if high > low else low + 1.0
+    axes: Any = made.add_axes((0.9, 0.1, 0.02, 0.8))
+    ramp = np.linspace(high, low, 256)[:, None]
+    axes.imshow(ramp, cmap=figure.colours(cmap, centred=centred), extent=(0.0, 1.0, low, high))
+    axes.spines[:].set_visible(False)
+    axes.set_xticks([])
+    axes.yaxis.tick_right()
+    axes.yaxis.set_label_position("right")
+    values = ticks.round_values(low, high, 6)
+    axes.set_yticks(values, labels=[axes_numbers.plain(value) for value in values])
+    axes.set_ylabel(meaning)
     return axes
 
 

@@ -71,7 +71,7 @@ def _heat(table: Table, values: Floats, title: str, rows: str, subject: Subject)
         row_count=table.rows,
         column_count=table.width,
         limits=(low, high),
-        meaning="bias" if biased else "value",
+        meaning="bias" if biased else "",
     )
 
 
