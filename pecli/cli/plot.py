@@ -34,6 +34,20 @@ LARGEST = 1 << 28
 """Pixels of a figure."""
 
 _LOOK = "Look"
+Title = Annotated[
+    str | None, typer.Option("--title", metavar="TEXT", help="Instead of the parameters.", rich_help_panel=_LOOK)
+]
+Size = Annotated[
+    str | None,
+    typer.Option("--size", metavar="WxH", help="Inches of a figure. (default: 8x5, or 8x6.5)", rich_help_panel=_LOOK),
+]
+Dpi = Annotated[
+    str | None, typer.Option("--dpi", metavar="INTEGER", help="Dots an inch. (default: 100)", rich_help_panel=_LOOK)
+]
+Dark = Annotated[bool, typer.Option("--dark", help="Light on dark.", rich_help_panel=_LOOK)]
+Cmap = Annotated[
+    str | None, typer.Option("--cmap", metavar="NAME", help="One of matplotlib's colour maps.", rich_help_panel=_LOOK)
+]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -68,24 +82,11 @@ def plot(
     channels: Annotated[
         str | None, typer.Option("--channels", metavar="INTEGER,…", help="Channels, pairs or heads to draw.")
     ] = None,
-    title: Annotated[
-        str | None, typer.Option("--title", metavar="TEXT", help="Instead of the parameters.", rich_help_panel=_LOOK)
-    ] = None,
-    size: Annotated[
-        str | None,
-        typer.Option(
-            "--size", metavar="WxH", help="Inches of a figure. (default: 8x5, or 8x6.5)", rich_help_panel=_LOOK
-        ),
-    ] = None,
-    dpi: Annotated[
-        str | None,
-        typer.Option("--dpi", metavar="INTEGER", help="Dots an inch. (default: 100)", rich_help_panel=_LOOK),
-    ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Light on dark.", rich_help_panel=_LOOK)] = False,
-    cmap: Annotated[
-        str | None,
-        typer.Option("--cmap", metavar="NAME", help="One of matplotlib's colour maps.", rich_help_panel=_LOOK),
-    ] = None,
+    title: Title = None,
+    size: Size = None,
+    dpi: Dpi = None,
+    dark: Dark = False,
+    cmap: Cmap = None,
     quiet: options.Quiet = False,
 ) -> int:
     """Draw tables: as colours, as curves, or what follows from them. Several are drawn beside each other."""
