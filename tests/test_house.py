@@ -69,7 +69,9 @@ def test_the_library_needs_no_command_line() -> None:
     assert not loaded_by(code) & {"typer", "rich", "matplotlib", "ml_dtypes"}
 
 
-@pytest.mark.parametrize("words", [["--version"], ["--help"], ["sinusoidal", "--help"], ["verify", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--version"], ["--help"], ["sinusoidal", "--help"], ["verify", "--help"], ["plot", "--help"]]
+)
 def test_help_does_not_import_numpy(words: list[str]) -> None:
     quietly = "with contextlib.redirect_stdout(io.StringIO())"
     code = f"import contextlib, io\nfrom pecli.cli.app import run\n{quietly}: run({words})"

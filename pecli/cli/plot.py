@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import pairwise
@@ -33,6 +34,20 @@ LARGEST = 1 << 28
 """Pixels of a figure."""
 
 _LOOK = "Look"
+Title = Annotated[
+    str | None, typer.Option("--title", metavar="TEXT", help="Instead of the parameters.", rich_help_panel=_LOOK)
+]
+Size = Annotated[
+    str | None,
+    typer.Option("--size", metavar="WxH", help="Inches of a figure. (default: 8x5, or 8x6.5)", rich_help_panel=_LOOK),
+]
+Dpi = Annotated[
+    str | None, typer.Option("--dpi", metavar="INTEGER", help="Dots an inch. (default: 100)", rich_help_panel=_LOOK)
+]
+Dark = Annotated[bool, typer.Option("--dark", help="Light on dark.", rich_help_panel=_LOOK)]
+Cmap = Annotated[
+    str | None, typer.Option("--cmap", metavar="NAME", help="One of matplotlib's colour maps.", rich_help_panel=_LOOK)
+]
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -67,24 +82,12 @@ def plot(
     channels: Annotated[
         str | None, typer.Option("--channels", metavar="INTEGER,…", help="Channels, pairs or heads to draw.")
     ] = None,
-    title: Annotated[
-        str | None, typer.Option("--title", metavar="TEXT", help="Instead of the parameters.", rich_help_panel=_LOOK)
-    ] = None,
-    size: Annotated[
-        str | None,
-        typer.Option(
-            "--size", metavar="WxH", help="Inches of a figure. (default: 8x5, or 8x6.5)", rich_help_panel=_LOOK
-        ),
-    ] = None,
-    dpi: Annotated[
-        str | None,
-        typer.Option("--dpi", metavar="INTEGER", help="Dots an inch. (default: 100)", rich_help_panel=_LOOK),
-    ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="Light on dark.", rich_help_panel=_LOOK)] = False,
-    cmap: Annotated[
-        str | None,
-        typer.Option("--cmap", metavar="NAME", help="One of matplotlib's colour maps.", rich_help_panel=_LOOK),
-    ] = None,
+    title: Title = None,
+    size: Size = None,
+    dpi: Dpi = None,
+    dark: Dark = False,
+    cmap: Cmap = None,
+    quiet: options.Quiet = False,
 ) -> int:
     """Draw tables: as colours, as curves, or what follows from them. Several are drawn beside each other."""
     from pecli.views import figures
@@ -107,13 +110,15 @@ def plot(
     if output is None:
         from pecli.views.show import show
 
-        show(picture)
+        None if quiet else show(picture)
     else:
-        from pecli.views import figure, paint
+        from pecli.files.output import is_stream
+        from pecli.views import figure, paint, screen
 
         width, height = inches or paint.size_of(picture)
-        made = paint.paint(picture, width=width, height=height, dark=dark, cmap=cmap)
-        figure.save(made, output, dots)
+        figure.save(paint.paint(picture, width=width, height=height, dark=dark, cmap=cmap), output, dots)
+        if not quiet and not is_stream(output):
+            screen.say(f"{output}: {width:g} × {height:g} inches, {screen.size(os.path.getsize(output))}")
     return Exit.DONE
 
 

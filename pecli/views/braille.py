@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """What each dot of a character adds to U+2800, by line and column."""
+_RESET = "\x1b[0m"
 _LETTERS = "*o+x#@%&"
 """One for each curve, where colours or dots cannot tell them apart."""
 
@@ -62,8 +63,9 @@ def lines(
         _Axis([curve.x for curve in curves], log_x),
         _Axis([*(curve.y for curve in curves), np.array(flat)], log_y),
     )
-    named = bool(curves[1:] or levels or (curves and curves[0].label))
-    high = max(2, (height or terminal.lines - 1) - len(head) - 3 - named)
+    names = [*(curve.label for curve in curves), *(name for name, _ in levels)]
+    legend = _legend(names, len(curves), terminal) if names[1:] or names[:1] not in ([], [""]) else []
+    high = max(2, (height or terminal.lines - 1) - len(head) - 3 - len(legend))
     labels = up.labels(high, max(2, high // 4))
     margin = max(map(len, labels.values()), default=0) + 2
     wide = max(2, terminal.columns - margin - 1)
@@ -77,11 +79,7 @@ def lines(
         " " * (margin - 1) + corner + rule * wide,
         (" " * margin + _along(across.labels(wide, max(2, wide // 12)), wide)).rstrip(),
         axes if y else f"{x} →" if terminal.unicode else x,
-        *(
-            [_legend([*(curve.label for curve in curves), *(name for name, _ in levels)], len(curves), terminal)]
-            if named
-            else []
-        ),
+        *legend,
     ]
 
 
@@ -102,17 +100,20 @@ class _Axis:
     def places(self, values: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             plain = np.log10(values) if self.log else values
-            return (plain - self.low) / (self.high - self.low)
+            return (plain / 2 - self.low / 2) / (self.high / 2 - self.low / 2)  # the whole span may overflow
 
     def labels(self, room: int, most: int) -> dict[int, str]:
         """Which of so many places from the left, or lines from above, shows which number; see `_along`."""
-        found = ticks.round_values(self.low, self.high, most)
-        if self.log:
-            found = [value for value in found if value == round(value)]
-        if len(found) < 2:
-            found = [self.low, self.high]
+        found: list[float] = []
+        for finer in (most, 2 * most, 4 * most):
+            if self.log:
+                found = [math.log10(value) for value in ticks.round_powers(10**self.low, 10**self.high, finer)]
+            else:
+                found = ticks.round_values(self.low, self.high, finer)
+            if len(found) > 1:
+                break
         texts = [ticks.short(10.0**value if self.log else value) for value in found]
-        shares = [(value - self.low) / (self.high - self.low) for value in found]
+        shares = self.places(np.array([10.0**value if self.log else value for value in found])).tolist()
         return {round((1 - share) * (room - 1)): text for share, text in zip(shares, texts, strict=True)}
 
 
@@ -144,9 +145,14 @@ def _body(
     if braille:
         return _dots(masks, len(curves), terminal)
     shown = np.full(size, " ")
-    for number in reversed(range(len(masks))):
+    for number in _order(len(masks), len(curves)):
         shown[masks[number]] = _LETTERS[number % len(_LETTERS)] if number < len(curves) else "-"
     return ["".join(row.tolist()) for row in shown]
+
+
+def _order(count: int, curves: int) -> list[int]:
+    """What is drawn first and what over it: levels, then one curve after the other."""
+    return [*range(curves, count), *range(curves)]
 
 
 def _raster(x: Floats, y: Floats, high: int, wide: int) -> Flags:
@@ -172,13 +178,15 @@ def _touch(mask: Flags, columns: Floats, rows: Floats) -> None:
 
 
 def _dots(masks: Sequence[Flags], curves: int, terminal: Terminal) -> list[str]:
-    """Dots in characters; one where curves meet has the colour of the first."""
+    """Dots in characters; one where curves meet has the colour of the last."""
     if not masks:
         return []
     high, wide = masks[0].shape[0] // 4, masks[0].shape[1] // 2
     parts = [(mask.reshape(high, 4, wide, 2) * _DOTS[None, :, None, :]).sum(axis=(1, 3)) for mask in masks]
     every = np.bitwise_or.reduce(np.array(parts), axis=0)
-    owner: NDArray[np.intp] = np.argmax(np.array(parts) > 0, axis=0)
+    owner: NDArray[np.intp] = np.zeros((high, wide), np.intp)
+    for number in _order(len(masks), curves):
+        owner[parts[number] > 0] = number
     found = []
     for codes, owners in zip(every.tolist(), owner.tolist(), strict=True):
         line, last = [], ""
@@ -186,7 +194,7 @@ def _dots(masks: Sequence[Flags], curves: int, terminal: Terminal) -> list[str]:
             colour = _colour(number, curves, terminal) if code else last
             line.append(("" if colour == last else colour) + (chr(0x2800 + code) if code else " "))
             last = colour
-        found.append("".join(line).rstrip() + ("\x1b[0m" if last else ""))
+        found.append("".join(line).rstrip() + (_RESET if last else ""))
     return found
 
 
@@ -199,21 +207,22 @@ def _colour(number: int, curves: int, terminal: Terminal) -> str:
     return f"\x1b[38;{code}m"
 
 
-def _legend(labels: Sequence[str], curves: int, terminal: Terminal) -> str:
+def _legend(labels: Sequence[str], curves: int, terminal: Terminal) -> list[str]:
+    """What each curve is, in as many lines as it takes."""
     from pecli.views.screen import printable
 
-    parts: list[str] = []
-    used, more = 0, 12
+    letters = not terminal.unicode or (not terminal.colours and curves > 1)
+    found, free = [""], terminal.columns
     for number, label in enumerate(labels):
-        letters = not terminal.unicode or (not terminal.colours and curves > 1)
         mark = "-" if number >= curves else _LETTERS[number % len(_LETTERS)]
         sign = mark if letters else "⠒⠒" if number < curves else "⠂⠂"
+        text = printable(label)[: terminal.columns - 3]
+        wide = len(sign) + 1 + len(text)
+        gap = "   " if found[-1] else ""
+        if len(gap) + wide > free:
+            found.append("")
+            free, gap = terminal.columns, ""
         escape = _colour(number, curves, terminal)
-        text = printable(label)
-        used += len(sign) + 1 + len(text) + 3
-        last = number == len(labels) - 1
-        if used - 3 + (0 if last else more) > terminal.columns and parts:
-            parts.append(f"and {len(labels) - number} more")
-            break
-        parts.append(f"{escape}{sign}{chr(27) + '[0m' if escape else ''} {text}")
-    return "   ".join(parts)
+        found[-1] += f"{gap}{escape}{sign}{_RESET if escape else ''} {text}"
+        free -= len(gap) + wide
+    return found

@@ -157,12 +157,13 @@ def _cells(levels: NDArray[np.int16], terminal: Terminal, centred: bool) -> list
 
 def _inks(colours: int, centred: bool) -> tuple[list[str], list[str]]:
     """Escapes for the foreground and background of every level; the last but one is of no paper, the last unknown."""
-    table = palettes.steps(palettes.DIVERGING if centred else palettes.SEQUENTIAL).tolist()
-    every = [*table, palettes.UNKNOWN]
     if colours > 256:
-        codes = [f"2;{red};{green};{blue}" for red, green, blue in every]
+        table = palettes.steps(palettes.DIVERGING if centred else palettes.SEQUENTIAL).tolist()
+        codes = [f"2;{red};{green};{blue}" for red, green, blue in (*table, palettes.UNKNOWN)]
     else:
-        codes = [f"5;{palettes.nearest_256(tuple(colour))}" for colour in every]
+        few = palettes.DIVERGING_256 if centred else palettes.SEQUENTIAL_256
+        picked = [few[level * len(few) // palettes.STEPS] for level in range(palettes.STEPS)]
+        codes = [f"5;{code}" for code in (*picked, palettes.nearest_256(palettes.UNKNOWN))]
     ink, paper = [f"\x1b[38;{code}m" for code in codes], [f"\x1b[48;{code}m" for code in codes]
     for escapes, plain in ((ink, "\x1b[39m"), (paper, "\x1b[49m")):
         escapes.insert(-1, plain)

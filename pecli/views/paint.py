@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.views import axes_numbers, figure, ticks
+from pecli.views.layout import Place, arrange
 from pecli.views.panels import Chart, Circle, Heat, Panel, Picture
 from pecli.views.shrink import envelope
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from pecli.engine.arrays import Floats
+
 _LETTERS = 11.0
 """Letters of a title to an inch."""
+_LARGEST = 1e150
 _LINES = ("-", "--", "-.", ":")
-Placed = list[tuple[Any, Any]]
-"""Panels with their axes."""
 
 
 def size_of(picture: Picture) -> tuple[float, float]:
@@ -31,11 +33,11 @@ def paint(
     picture: Picture, *, width: float = 8.0, height: float = 5.0, dark: bool = False, cmap: str | None = None
 ) -> Figure:
     """A figure of so many inches."""
-    made = figure.new(width, height, dark=dark)
+    made = figure.new(width, height, dark=dark, layout=None)
     rows = _rows(picture)
     across = max(len(row) for row in rows)
     grid = made.add_gridspec(len(rows), across)
-    placed: Placed = []
+    places, coloured = [], []
     for down, row in enumerate(rows):
         for right, panel in enumerate(row):
             wide = across if len(row) == 1 and isinstance(panel, Chart) else 1
@@ -44,11 +46,15 @@ def paint(
             if panel.title:
                 axes.set_title(_fitted(panel.title, int(size[0] * _LETTERS) - 8, 2), fontsize=10)
             _draw(axes, panel, size, cmap)
-            axes.label_outer() if _alike(row, rows) else None
-            placed.append((panel, axes))
-    _keys(made, placed)
+            axes.label_outer() if _alike(rows) else None
+            places.append(Place(axes, down, right, wide))
+            if not isinstance(panel, Chart):
+                coloured.append((panel, places[-1]))
+    title = None
     if picture.title:
-        made.suptitle(_fitted(picture.title, int(width * _LETTERS) - 2, 2), x=0.012, ha="left")
+        text = _fitted(picture.title, int(width * _LETTERS) - 2, 3)
+        title = made.suptitle(text, x=0.012, y=1 - 0.12 / height, ha="left", va="top")
+    arrange(made, places, title, _key(made, coloured, cmap), [place for _, place in coloured])
     return made
 
 
@@ -65,7 +71,7 @@ def _rows(picture: Picture) -> list[list[Panel]]:
     return rows
 
 
-def _alike(row: Sequence[Panel], rows: Sequence[Sequence[Panel]]) -> bool:
+def _alike(rows: Sequence[Sequence[Panel]]) -> bool:
     """Whether the axes of all panels are the same, so that the outer ones speak for all."""
     every = [panel for each in rows for panel in each]
     if not all(isinstance(panel, Heat) for panel in every):
@@ -89,9 +95,10 @@ def _draw(axes: Any, panel: Panel, size: tuple[float, float], cmap: str | None) 
 
 def _heat(axes: Any, panel: Heat, cmap: str | None, size: tuple[float, float]) -> None:
     rows, columns = panel.row_count or len(panel.values), panel.column_count or panel.values.shape[1]
-    first, (low, high) = panel.first_row, panel.limits
+    first = panel.first_row
+    low, high = (min(max(end, -_LARGEST), _LARGEST) for end in panel.limits)
     axes.imshow(
-        np.ma.masked_invalid(panel.values),
+        np.ma.masked_invalid(_drawable(panel.values)),
         cmap=figure.colours(cmap, centred=panel.centred),
         vmin=low,
         vmax=high,
@@ -106,30 +113,40 @@ def _heat(axes: Any, panel: Heat, cmap: str | None, size: tuple[float, float]) -
     axes.ticklabel_format(useOffset=False, style="plain")
 
 
-def _keys(made: Figure, placed: Placed) -> None:
-    """A colour bar: one for panels that share their colours, else one each."""
-    heats = [(panel, axes) for panel, axes in placed if isinstance(panel, Heat)]
-    shared = len({panel.limits for panel, _ in heats}) == 1
-    for group in [heats] if shared else [[each] for each in heats]:
-        bar = made.colorbar(group[0][1].images[0], ax=[axes for _, axes in group], pad=0.02, aspect=30, fraction=0.05)
-        values = ticks.round_values(*group[0][0].limits, 6)
-        bar.set_ticks(values, labels=[ticks.short(value).replace("-", "−") for value in values])
-        unknown = not all(np.isfinite(panel.values).all() for panel, _ in group)
-        _label(bar, ", ".join(filter(None, [group[0][0].meaning, "grey: not finite" if unknown else ""])))
-    circles = [axes for panel, axes in placed if isinstance(panel, Circle)]
-    if circles:
-        _label(made.colorbar(circles[0].collections[0], ax=circles, pad=0.02, aspect=30, fraction=0.05), "position")
+def _drawable(values: Floats) -> Floats:
+    """matplotlib subtracts the ends of an axis, which have to leave room for that."""
+    return np.where(np.abs(values) < _LARGEST, values, np.nan)
 
 
-def _label(bar: Any, text: str) -> None:
-    bar.outline.set_visible(False)
-    if text and text != "value":
-        bar.set_label(text)
+def _key(made: Figure, coloured: Sequence[tuple[Heat | Circle, Place]], cmap: str | None) -> Any:
+    """A colour bar for all panels that tell by colours, drawn as an image of its own; its axes."""
+    if not coloured:
+        return None
+    panel = coloured[0][0]
+    if isinstance(panel, Circle):
+        low, high, meaning, centred = float(panel.positions[0]), float(panel.positions[-1]), "position", False
+    else:
+        low, high = (min(max(end, -_LARGEST), _LARGEST) for end in panel.limits)
+        unknown = not all(np.isfinite(each.values).all() for each, _ in coloured if isinstance(each, Heat))
+        meaning = ", ".join(filter(None, [panel.meaning, "grey: not finite" if unknown else ""]))
+        centred = panel.centred
+    high = high if high > low else low + 1.0
+    axes: Any = made.add_axes((0.9, 0.1, 0.02, 0.8))
+    ramp = np.linspace(high, low, 256)[:, None]
+    axes.imshow(ramp, cmap=figure.colours(cmap, centred=centred), extent=(0.0, 1.0, low, high))
+    axes.spines[:].set_visible(False)
+    axes.set_xticks([])
+    axes.yaxis.tick_right()
+    axes.yaxis.set_label_position("right")
+    values = ticks.round_values(low, high, 6)
+    axes.set_yticks(values, labels=[axes_numbers.plain(value) for value in values])
+    axes.set_ylabel(meaning)
+    return axes
 
 
 def _chart(axes: Any, panel: Chart, size: tuple[float, float]) -> None:
     for number, curve in enumerate(panel.curves):
-        x, y = envelope(curve.x, curve.y, 2000)
+        x, y = envelope(_drawable(curve.x), _drawable(curve.y), 2000)
         marker = "o" if panel.points and len(x) <= 128 else ""
         axes.plot(x, y, _LINES[number // 6 % 4], label=curve.label or None, marker=marker, markersize=3)
     axes.set_xscale("log") if panel.log_x else None

@@ -35,6 +35,10 @@ SEQUENTIAL: tuple[Colour, ...] = (
 )
 """From dark blue to bright yellow; the lightness rises all the way."""
 
+DIVERGING_256 = (17, 18, 25, 32, 74, 110, 153, 189, 255, 230, 223, 216, 215, 208, 202, 166, 130)
+SEQUENTIAL_256 = (17, 18, 24, 31, 37, 36, 72, 71, 113, 149, 191, 227)
+"""The same for 256 colours, picked by hand: the nearest ones of a coarse cube change in hue at every step."""
+
 CURVES: tuple[Colour, ...] = (
     (0, 114, 178),
     (213, 94, 0),

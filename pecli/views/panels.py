@@ -110,7 +110,7 @@ def spread(count: int, most: int) -> list[int]:
 
 
 def chosen(wish: Wish, count: int, most: int, name: str = "channels") -> list[int]:
-    """The channels that were asked for, or a few of all."""
+    """The channels (or `name`) that were asked for, or a few of all."""
     from pecli.errors import ParameterError
 
     if wish.channels is None:

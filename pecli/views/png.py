@@ -23,7 +23,7 @@ def encode(pixels: NDArray[np.uint8], dpi: float) -> bytes:
             b"\x89PNG\r\n\x1a\n",
             _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
             _chunk(b"pHYs", struct.pack(">IIB", metre, metre, 1)),
-            _chunk(b"IDAT", zlib.compress(lines.tobytes(), 6)),
+            _chunk(b"IDAT", zlib.compress(lines.tobytes(), 1)),
             _chunk(b"IEND", b""),
         ]
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 from itertools import zip_longest
 
@@ -25,7 +26,7 @@ def show(picture: Picture) -> None:
 
 def lines(picture: Picture, terminal: Terminal) -> list[str]:
     """The lines of a picture; of heatmaps that share their colours, the last one alone tells what they mean."""
-    head = [printable(picture.title)[: terminal.columns]] if picture.title else []
+    head = textwrap.wrap(printable(picture.title), terminal.columns, max_lines=3, placeholder=" ...")
     grid = _grid(picture, terminal)
     room = terminal.lines - 1 - len(head)
     heats = [panel for panel in picture.panels if isinstance(panel, Heat)]

@@ -24,9 +24,26 @@ def round_values(low: float, high: float, most: int) -> list[float]:
     >>> round_values(0, 1, 5)
     [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]
     """
+    if not math.isfinite(high - low) or high - low < 1e-12 * max(abs(low), abs(high)):  # no room for round numbers
+        return [low, high] if high > low else [low]
     step = round_step(high - low, most)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [k * step for k in range(first, last + 1)]
+
+
+def round_powers(low: float, high: float, most: int) -> list[float]:
+    """Powers of ten from low to high; 2 and 5 times them where there are few; any round numbers where there are none.
+
+    >>> round_powers(1, 5000, 8), round_powers(3, 60, 8)
+    ([1.0, 10.0, 100.0, 1000.0], [5.0, 10.0, 20.0, 50.0])
+    """
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    step = max(1, -(-(last - first) // most))
+    found = [10.0**power for power in range(first, last + 1, step)]
+    if len(found) * 3 <= most + 3 and step == 1:
+        finer = [part * 10.0**power for power in range(first - 1, last + 1) for part in (1, 2, 5)]
+        found = [value for value in finer if low <= value * (1 + 1e-9) and value <= high * (1 + 1e-9)]
+    return found if len(found) > 2 else [value for value in round_values(low, high, most) if value > 0]
 
 
 def round_ends(low: float, high: float) -> tuple[float, float]:
@@ -35,6 +52,8 @@ def round_ends(low: float, high: float) -> tuple[float, float]:
     >>> round_ends(0.0, 0.9999)
     (0.0, 1.0)
     """
+    if not math.isfinite(high - low):
+        return low, high
     step, room = round_step(high - low, 5), (high - low) / 20
     below, above = math.floor(low / step) * step, math.ceil(high / step) * step
     return below if low - below < room else low, above if above - high < room else high

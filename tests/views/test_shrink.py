@@ -10,7 +10,7 @@ import pytest
 from pecli.views.shrink import shrink, shrink_rows
 
 
-@pytest.mark.parametrize(("length", "count"), [(6, 3), (7, 3), (100, 7), (5, 4), (1000, 999)])
+@pytest.mark.parametrize(("length", "count"), [(6, 3), (7, 3), (100, 7), (5, 4), (60, 59)])
 def test_each_row_is_the_mean_of_its_share(length: int, count: int) -> None:
     values = np.random.default_rng(0).integers(-50, 50, (length, 1)).astype(float)
     for k, (found,) in enumerate(shrink_rows(values, count)):

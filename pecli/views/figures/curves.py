@@ -32,7 +32,7 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
             if subject.kind == "rope" and table.name.endswith("sin"):
                 continue
             prefix = f"{subject.label} " if len(subjects) > 1 else f"{table.name} " if len(subject.tables) > 1 else ""
-            picked = chosen(wish, table.width, most)
+            picked = chosen(wish, table.width, most) if wish.channels else _between(table.width, most)
             rows = _columns(table, picked)
             x = subject.first + np.arange(len(rows), dtype=np.float64)
             curves += [Curve(f"{prefix}channel {k}", x, rows[:, j]) for j, k in enumerate(picked)]
@@ -43,6 +43,11 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
 
 def _matrices(subject: Subject) -> list[Table]:
     return [table for table in subject.tables if len(table.shape) == 2 and table.size]
+
+
+def _between(count: int, most: int) -> list[int]:
+    """A few channels, neither the fastest, which would be a band, nor the slowest, which would be a line."""
+    return [(k + 1) * count // (most + 1) for k in range(most)] if count > most else list(range(count))
 
 
 def _columns(table: Table, picked: Sequence[int]) -> Floats:

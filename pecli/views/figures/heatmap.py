@@ -35,7 +35,8 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
                 raise ParameterError("channels", "too many", rule, "draw fewer, or name one tensor as FILE:NAME")
     if not panels:
         names = ", ".join(subject.label for subject in subjects)
-        raise ParameterError("kind", "heatmap", f"{names} has no table with rows and columns", "alibi wants --seq-len")
+        advice = "give it a --seq-len" if subjects[0].kind == "alibi" else ""
+        raise ParameterError("kind", "heatmap", f"{names} has no table with rows and columns", advice)
     return Picture("", _alike(panels), across=_across(len(panels)))
 
 
@@ -70,7 +71,7 @@ def _heat(table: Table, values: Floats, title: str, rows: str, subject: Subject)
         row_count=table.rows,
         column_count=table.width,
         limits=(low, high),
-        meaning="bias" if biased else "value",
+        meaning="bias" if biased else "",
     )
 
 

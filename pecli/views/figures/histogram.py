@@ -41,9 +41,11 @@ def distribution(table: Table) -> tuple[Floats, Floats, float, float]:
     low, high, count, total, squares = np.inf, -np.inf, 0, 0.0, 0.0
     for values in _finite(table):
         low, high = min(low, float(values.min())), max(high, float(values.max()))
-        count, total, squares = count + values.size, total + float(values.sum()), squares + float((values**2).sum())
-    if not count:
-        raise ParameterError("kind", "histogram", f"{table.name} has no finite value")
+        with np.errstate(over="ignore", invalid="ignore"):
+            count, total, squares = count + values.size, total + float(values.sum()), squares + float((values**2).sum())
+    if not count or not math.isfinite(high - low):
+        problem = "no finite value" if not count else "values too far apart"
+        raise ParameterError("kind", "histogram", f"{table.name} has {problem}")
     if low == high:
         low, high = low - 0.5, high + 0.5
     tally = np.zeros(BINS, np.int64)

@@ -1,0 +1,160 @@
+"""The command that draws, and the option of the generators."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pecli
+
+SMALL = ["sinusoidal", "--seq-len", "64", "--dim", "16"]
+
+
+def test_a_picture_in_a_pipe_is_plain_text(pecli_cli) -> None:
+    shown = pecli_cli("plot", *SMALL)
+    assert shown.code == 0
+    assert "\x1b" not in shown.out
+    lines = shown.out.splitlines()
+    assert len(lines) <= 23
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "sinusoidal: seq_len 64, dim 16"
+
+
+def test_the_option_draws_what_the_command_draws(pecli_cli, tmp_path: Path) -> None:
+    drawn = pecli_cli("plot", *SMALL).out
+    assert pecli_cli(*SMALL, "--plot").out == drawn
+    beside = pecli_cli(*SMALL, "--plot", "-o", tmp_path / "pe.npy")
+    assert beside.out.endswith(drawn)
+    assert beside.out.startswith(str(tmp_path / "pe.npy"))
+    assert (tmp_path / "pe.npy").exists()
+    assert pecli_cli(*SMALL, "--plot", "-q").out == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["rope", "--seq-len", "64", "--dim", "16"],
+        ["alibi", "--heads", "4", "--seq-len", "16"],
+        ["alibi", "--heads", "4"],
+        ["learned-init", "--max-len", "64", "--dim", "16"],
+        ["rope", "--model", "gemma-3-1b", "--seq-len", "16"],
+    ],
+)
+def test_every_generator_draws(pecli_cli, words: list[str]) -> None:
+    shown = pecli_cli(*words, "--plot")
+    assert (shown.code, shown.err) == (0, "")
+    assert len(shown.out.splitlines()) > 8
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_the_same_command_writes_the_same_bytes(process, tmp_path: Path, suffix: str) -> None:
+    for name in ("a", "b"):
+        result = process("plot", *SMALL, "-o", f"{name}.{suffix}")
+        assert (result.returncode, result.stderr) == (0, b"")
+        assert result.stdout.startswith(f"{name}.{suffix}: 8 × 5 inches, ".encode())
+    assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
+
+
+def test_size_and_dots(pecli_cli, tmp_path: Path) -> None:
+    path = tmp_path / "x.png"
+    assert pecli_cli("plot", *SMALL, "-o", path, "--size", "4x3", "--dpi", "50", "--dark", "-q").out == ""
+    assert struct.unpack(">II", path.read_bytes()[16:24]) == (200, 150)
+
+
+def test_files_and_schemes_beside_each_other(pecli_cli, tmp_path: Path) -> None:
+    pecli_cli(*SMALL, "-o", tmp_path / "pe.safetensors")
+    np.save(tmp_path / "w.npy", np.ones((8, 4)))
+    assert "pe.safetensors, sinusoidal" in pecli_cli("plot", tmp_path / "pe.safetensors").out
+    assert pecli_cli("plot", tmp_path / "pe.safetensors", "--kind", "wavelengths").code == 0
+    both = pecli_cli("plot", tmp_path / "pe.safetensors:pe", tmp_path / "w.npy", "--against", "rope", "--dim", "4")
+    assert both.code == 0
+    assert "w.npy" in both.out
+    assert "rope" in both.out
+
+
+def test_the_next_scheme_takes_over_what_it_leaves_out(pecli_cli) -> None:
+    words = ["--against", "rope", "--theta", "10000", "--kind", "wavelengths"]
+    shown = pecli_cli("plot", "rope", "--model", "llama-3.1-8b", *words)
+    assert shown.code == 0
+    assert "llama-3.1-8b" in shown.out
+    assert "trained on 8,192" in shown.out
+    assert "extended to 65,536" in shown.out
+
+
+ERRORS = [
+    (["rope", "--kind", "spectra"], 2, "one of heatmap, curves, .*did you mean 'spectrum'"),
+    (["alibi", "--kind", "circle", "-o", "x.png"], 2, "alibi has no such picture; take one of heatmap"),
+    (["rope", "--kind", "circle"], 2, "not drawn in a terminal"),
+    (["rope", "-o", "x.gif"], 2, r"\.png, \.svg, \.pdf"),
+    (["rope", "-o", "-"], 2, r"\.png, \.svg, \.pdf"),
+    (["rope", "-o", "no/x.png"], 3, "does not exist"),
+    (["ropee"], 3, "a scheme is one of sinusoidal"),
+    (["missing.npy"], 3, "does not exist"),
+    (["broken.npy"], 3, "broken.npy: "),
+    (["vector.npy"], 2, "no table with rows and columns"),
+    (["table.npy", "--kind", "wavelengths"], 2, "without a pecli spec has no such picture"),
+    (["table.npy", "--dim", "4"], 2, "--dim is unknown"),
+    (["rope", "--dimm", "4"], 2, "did you mean --dim"),
+    (["rope", "--dim", "7"], 2, "--dim is 7"),
+    (["rope", "--against"], 2, "stands before a scheme"),
+    (["rope", "--size", "8", "-o", "x.png"], 2, "such as 8x5"),
+    (["rope", "--size", "8x5"], 2, "add -o x.png"),
+    (["rope", "--dpi", "1", "-o", "x.png"], 2, "--dpi"),
+    (["rope", "--cmap", "viridiss", "-o", "x.png"], 2, "did you mean 'viridis'"),
+    (["rope", "--channels", "99", "--kind", "curves"], 2, "numbered from 0"),
+    (["rope", "--kind", "decay", "--against", "alibi"], 2, "no common axis"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "message"), ERRORS, ids=lambda value: str(value)[:40])
+def test_errors_are_one_line(pecli_cli, tmp_path: Path, monkeypatch, words: list[str], code: int, message: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("table.npy", np.ones((4, 4)))
+    np.save("vector.npy", np.ones(4))
+    Path("broken.npy").write_bytes(b"\x93NUMPY\x01\x00")
+    before = set(os.listdir())
+    found = pecli_cli("plot", *words)
+    assert found.code == code
+    assert re.search(message, found.err)
+    assert found.err.count("\n") == 1
+    assert set(os.listdir()) == before
+
+
+@pytest.mark.parametrize("words", [["--json"], ["-o", "-"], ["--verify", "x.npy"]])
+def test_a_picture_does_not_mix_with_data(pecli_cli, words: list[str]) -> None:
+    assert pecli_cli(*SMALL, "--plot", *words).code == 2
+
+
+def test_only_figures_import_matplotlib(tmp_path: Path) -> None:
+    for words in (["plot", *SMALL], [*SMALL, "--plot"], ["plot", "--help"], SMALL):
+        code = f"import sys; from pecli.cli.app import run; run({words})\n"
+        code += "print('matplotlib' in sys.modules, file=sys.stderr)"
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert result.stderr == "False\n"
+
+
+def test_a_home_that_cannot_be_written_to(process, monkeypatch) -> None:
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, os.devnull)
+    monkeypatch.delenv("MPLCONFIGDIR", raising=False)
+    result = process("plot", *SMALL, "-o", "x.png")
+    assert (result.returncode, result.stderr) == (0, b"")
+
+
+def test_a_long_table_is_drawn_in_flat_memory(pecli_cli) -> None:
+    tracemalloc.start()
+    try:
+        shown = pecli_cli("plot", "sinusoidal", "--seq-len", 1_000_000, "--dim", 64)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < pecli.Sinusoidal(1_000_000, 64).tensors()[0].nbytes / 2
+    assert "800000" in shown.out
