@@ -112,7 +112,8 @@ def _audit(scheme: Scheme, values: Mapping[str, Any]) -> int:
     from pecli.checks.audit import audit, work
     from pecli.engine.bundle import Bundle
     from pecli.views import audit as view
-    from pecli.views import figure, screen
+    from pecli.views import screen
+    from pecli.views.pictures import figure
     from pecli.views.progress import counting
 
     path, tolerance = values["output"], ERROR.parse("tolerance", values["tolerance"])

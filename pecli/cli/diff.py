@@ -13,8 +13,8 @@ from pecli.cli.exits import Exit, complain
 from pecli.errors import FileError, ParameterError
 
 if TYPE_CHECKING:
+    from pecli.checks.compare.error_map import ErrorMap
     from pecli.checks.diff import Difference
-    from pecli.checks.error_map import ErrorMap
     from pecli.files import LoadedFile
 
 EXAMPLES = (
@@ -71,7 +71,7 @@ def diff(
 
     tolerance = options.tolerance(max_ulp, atol, rtol)
     if output is not None:
-        from pecli.views.figure import check_suffix
+        from pecli.views.pictures.figure import check_suffix
 
         check_suffix(output)
     with ExitStack() as stack:
@@ -110,8 +110,8 @@ def _open(stack: ExitStack, a: str, b: str) -> tuple[LoadedFile, LoadedFile] | N
 
 def _maps(result: Difference, files: tuple[LoadedFile, LoadedFile], most: int) -> list[ErrorMap]:
     """The errors of the tensors that can be drawn, the worst first."""
+    from pecli.checks.compare.error_map import error_map
     from pecli.checks.diff import pair
-    from pecli.checks.error_map import error_map
 
     if not most:
         return []

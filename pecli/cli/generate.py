@@ -107,8 +107,9 @@ def _draw(scheme: Scheme) -> None:
     """The scheme's own picture, in the terminal."""
     from dataclasses import replace
 
-    from pecli.views import figures, show, subjects
-    from pecli.views.panels import Wish
+    from pecli.views.pictures import kinds as figures
+    from pecli.views.pictures import show, subjects
+    from pecli.views.pictures.panels import Wish
 
     found = subjects.labelled(subjects.of_scheme(scheme))
     picture = figures.picture(figures.default_kind(found), found, Wish())

@@ -18,7 +18,7 @@ from pecli.engine.registry import SCHEMES
 from pecli.errors import FileError, ParameterError
 
 if TYPE_CHECKING:
-    from pecli.views.panels import Picture, Subject, Wish
+    from pecli.views.pictures.panels import Picture, Subject, Wish
 
 EXAMPLES = (
     "pecli plot sinusoidal --seq-len 512 --dim 64",
@@ -90,8 +90,8 @@ def plot(
     quiet: options.Quiet = False,
 ) -> int:
     """Draw tables: as colours, as curves, or what follows from them. Several are drawn beside each other."""
-    from pecli.views import figures
-    from pecli.views.panels import Wish
+    from pecli.views.pictures import kinds as figures
+    from pecli.views.pictures.panels import Wish
 
     picked = None if channels is None else CHANNELS.parse("channels", channels)
     inches, dots = _size(size), 100 if dpi is None else DPI.parse("dpi", dpi)
@@ -108,12 +108,13 @@ def plot(
         subjects = _subjects(what, open_files)
         picture = _picture(kind, subjects, wish, title)
     if output is None:
-        from pecli.views.show import show
+        from pecli.views.pictures.show import show
 
         None if quiet else show(picture)
     else:
         from pecli.files.output import is_stream
-        from pecli.views import figure, paint, screen
+        from pecli.views import screen
+        from pecli.views.pictures import figure, paint
 
         width, height = inches or paint.size_of(picture)
         figure.save(paint.paint(picture, width=width, height=height, dark=dark, cmap=cmap), output, dots)
@@ -125,8 +126,8 @@ def plot(
 def _picture(kind: str | None, subjects: Sequence[Subject], wish: Wish, title: str | None) -> Picture:
     from dataclasses import replace
 
-    from pecli.views import figures
-    from pecli.views.subjects import title_of
+    from pecli.views.pictures import kinds as figures
+    from pecli.views.pictures.subjects import title_of
 
     name = kind or figures.default_kind(subjects)
     picture = figures.picture(name, subjects, wish)
@@ -135,7 +136,7 @@ def _picture(kind: str | None, subjects: Sequence[Subject], wish: Wish, title: s
 
 def _subjects(words: Sequence[str], open_files: ExitStack) -> list[Subject]:
     """What the words name: parts separated by --against, each a scheme with its options, or files."""
-    from pecli.views import subjects
+    from pecli.views.pictures import subjects
 
     parts: list[list[str]] = [[]]
     for word in words:
@@ -160,7 +161,7 @@ def _subjects(words: Sequence[str], open_files: ExitStack) -> list[Subject]:
 def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:
     """A scheme; what the next ones leave out is as in this one."""
     from pecli.cli import schemes
-    from pecli.views import subjects
+    from pecli.views.pictures import subjects
 
     model = next((after for word, after in pairwise(words) if word in ("--model", "--config")), "")
     made = subjects.of_scheme(schemes.parse(words[0], words[1:], defaults), model)
@@ -199,7 +200,7 @@ def _refuse(**given: Any) -> None:
 
 def _check_figure(output: str, inches: tuple[float, float], dots: int) -> None:
     """All refusals that need no work."""
-    from pecli.views import figure
+    from pecli.views.pictures import figure
 
     figure.check_suffix(output)
     if inches[0] * inches[1] * dots**2 > LARGEST:

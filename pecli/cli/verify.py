@@ -14,7 +14,7 @@ from pecli.cli.exits import Exit, code_of, complain
 from pecli.errors import ParameterError, PecliError
 
 if TYPE_CHECKING:
-    from pecli.checks.checklist import Check, Outcome
+    from pecli.checks.manifest.checklist import Check, Outcome
 
 EXAMPLES = (
     "pecli verify rope.safetensors",
@@ -114,8 +114,8 @@ def verify(
     """Check that files hold what they should: what their own spec says, what a model's configuration asks for, or what
     a manifest says of each. Exit code 0: they do; 1: one does not; 2: a manifest is wrong; 3: a file cannot be read.
     """
-    from pecli.checks.checklist import run_all
     from pecli.checks.manifest import is_manifest
+    from pecli.checks.manifest.checklist import run_all
     from pecli.views import annotations, checklist
 
     places = {"config": config, "model": model, "layer_type": layer_type}
@@ -180,8 +180,8 @@ def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str
     """What the command line asks for; all of it is looked at before anything runs."""
     from functools import partial
 
-    from pecli.checks.checklist import Check
     from pecli.checks.manifest import is_manifest, read_manifest
+    from pecli.checks.manifest.checklist import Check
     from pecli.checks.tolerance import Tolerance
 
     if places and all(map(is_manifest, files)):
@@ -199,8 +199,8 @@ def _against(places: Mapping[str, str]) -> Any:
     from functools import partial
 
     from pecli.checks.manifest import PLACES
-    from pecli.checks.modelled import verify_model
     from pecli.checks.verify import verify as verify_carried
+    from pecli.checks.verify.modelled import verify_model
     from pecli.models.reader import find_model
 
     config, model = places.get("config"), places.get("model")

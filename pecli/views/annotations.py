@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from pecli.checks.checklist import Outcome
+from pecli.checks.manifest.checklist import Outcome
 from pecli.views import screen
 from pecli.views.report import failures
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.audit import Audit, Drift
-from pecli.views import figure, screen
-from pecli.views.ticks import short
+from pecli.views import screen
+from pecli.views.pictures import figure
+from pecli.views.pictures.ticks import short
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

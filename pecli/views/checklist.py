@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pecli.checks.checklist import Outcome
-from pecli.checks.verification import Verification
+from pecli.checks.manifest.checklist import Outcome
+from pecli.checks.verify.verification import Verification
 from pecli.errors import FileError
 from pecli.views import screen
 from pecli.views.report import failures

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.checks.compare.error_map import ErrorMap
 from pecli.checks.diff import Difference
-from pecli.checks.error_map import ErrorMap
 from pecli.views import report, screen
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def show(result: Difference) -> None:
 
 def picture(errors: ErrorMap) -> None:
     """The errors of a tensor in the terminal."""
-    from pecli.views import heatmap
+    from pecli.views.pictures import heatmap
 
     screen.say()
     heatmap.draw(
@@ -55,7 +55,7 @@ def picture(errors: ErrorMap) -> None:
 
 def save_picture(path: str, maps: Sequence[ErrorMap], names: tuple[str, str]) -> None:
     """The errors of some tensors in a file, one below the other."""
-    from pecli.views import figure
+    from pecli.views.pictures import figure
 
     canvas = figure.new(8.0, 1.0 + 3.2 * max(1, len(maps)))
     axes = canvas.subplots(max(1, len(maps)), squeeze=False)[:, 0]

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pecli.checks.checklist import Outcome
-from pecli.checks.verification import Verification
+from pecli.checks.manifest.checklist import Outcome
+from pecli.checks.verify.verification import Verification
 from pecli.files.output import open_output
 from pecli.views.report import failures
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pecli.checks.compare import Comparison
-from pecli.checks.verification import Verification, problems_of
+from pecli.checks.verify.verification import Verification, problems_of
 from pecli.errors import PecliError
 from pecli.views import screen
 

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from pecli.checks.checklist import Check, Outcome
 from pecli.checks.compare import Comparison
-from pecli.checks.verification import Verification
+from pecli.checks.manifest.checklist import Check, Outcome
+from pecli.checks.verify.verification import Verification
 from pecli.errors import FileError, ParameterError
 from pecli.views import checklist
 

@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pecli.checks.checklist import Check, Outcome
 from pecli.checks.compare import Comparison
-from pecli.checks.verification import Verification
+from pecli.checks.manifest.checklist import Check, Outcome
+from pecli.checks.verify.verification import Verification
 from pecli.errors import FileError
 from pecli.views import annotations, junit
 

@@ -1,0 +1,56 @@
+"""Channels in another order: which of one table is which of the other, by their content."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pecli.checks.diff.values import distance
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pecli.engine.arrays import Places
+
+FEWEST = 8
+"""Rows by which channels are told apart."""
+SHOWN = 8
+ANOTHER_ORDER = "channels in another order"
+
+
+def permutation(a: NDArray[Any], b: NDArray[Any]) -> tuple[str, float] | None:
+    """The order of channels that makes the second table of the first, in words, and what it leaves; None if the
+    tables do not lend themselves to it.
+    """
+    if a.shape != b.shape or a.ndim < 2 or a.shape[-1] < 2 or np.iscomplexobj(a):
+        return None
+    ours, theirs = a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1])
+    if len(ours) < FEWEST or not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
+        return None
+    order = _partners(ours, theirs)
+    if np.array_equal(order, np.arange(len(order))):
+        return None
+    return _words(order), distance(ours[:, order], theirs)
+
+
+def _partners(ours: NDArray[Any], theirs: NDArray[Any]) -> Places:
+    """For each channel of the second the one of the first; each is taken once. Channels are put in the order of a sum
+    with fixed random weights, in which equal ones come together and others hardly ever do.
+    """
+    weights = np.random.default_rng(0).standard_normal(len(ours))
+    first, second = (np.argsort(weights @ side, kind="stable") for side in (ours, theirs))
+    order = np.empty(len(first), np.intp)
+    order[second] = first
+    return order
+
+
+def _words(order: Places) -> str:
+    width = len(order)
+    if np.array_equal(order, np.arange(width)[::-1]):
+        return "channels in reverse order"
+    step = int(order[0])
+    if np.array_equal(order, np.roll(np.arange(width), -step)):
+        return f"channels rolled by {step} (channel i of B is channel i + {step} of A)"
+    some = ", ".join(map(str, order[:SHOWN].tolist())) + (" …" if width > SHOWN else "")
+    return f"{ANOTHER_ORDER} (those of B are {some} of A)"

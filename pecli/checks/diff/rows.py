@@ -1,0 +1,65 @@
+"""Rows that stand further up or down in one table than in the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pecli.checks.diff.samples import run
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pecli.engine.arrays import Places
+
+FEWEST = 4
+"""Rows that must overlap."""
+
+
+def shifts(a: NDArray[Any], b: NDArray[Any], places: Places) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
+    """Likely shifts in words, with the rows of both that should then be equal."""
+    if a.ndim < 2 or a.ndim != b.ndim or a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-1]:
+        return
+    known = run(places)
+    lengths = a.shape[-2], b.shape[-2]
+    a, b = a[..., :known, :], b[..., :known, :]
+    shortest = min(a.shape[-2], b.shape[-2])
+    if shortest < FEWEST:
+        return
+    tried = []
+    if lengths[0] != lengths[1]:
+        tried.append(0)
+    down, up = _likeliest(a, b), _likeliest(b, a)
+    tried += [by for by in (down[0], -up[0], down[1], -up[1]) if by]
+    for by in dict.fromkeys(tried):
+        ours = a[..., by:, :] if by >= 0 else a
+        theirs = b if by >= 0 else b[..., -by:, :]
+        count = min(ours.shape[-2], theirs.shape[-2])
+        if count >= max(FEWEST, shortest // 4):
+            yield _words(by, lengths), ours[..., :count, :], theirs[..., :count, :]
+
+
+def _likeliest(a: NDArray[Any], b: NDArray[Any]) -> tuple[int, int]:
+    """How far down in the first table the first few rows of the second one are: as near as they get, and as parallel,
+    whatever the factor.
+    """
+    count, axes = a.shape[-2] - FEWEST + 1, (*range(a.ndim - 2), a.ndim - 1)
+    apart, product, power = np.zeros(count), np.zeros(count), np.zeros(count)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for k in range(FEWEST):
+            ours, theirs = a[..., k : k + count, :], b[..., k : k + 1, :]
+            apart = np.maximum(apart, np.abs(ours - theirs).max(axis=axes))
+            product = product + (ours * theirs).real.sum(axis=axes)
+            power = power + (np.abs(ours) ** 2).sum(axis=axes)
+        parallel = np.abs(product) / np.sqrt(np.where(power > 0, power, np.inf))
+    return int(np.nan_to_num(apart, nan=np.inf).argmin()), int(np.nan_to_num(parallel, nan=0.0, posinf=0.0).argmax())
+
+
+def _words(by: int, lengths: tuple[int, int]) -> str:
+    more = f"A has {lengths[0]:,} rows, B {lengths[1]:,}" if lengths[0] != lengths[1] else ""
+    if by == 0:
+        return f"{more}, and those that both have are alike"
+    moved = f"row i of B is row i + {by} of A" if by > 0 else f"row i + {-by} of B is row i of A"
+    return f"rows shifted by {abs(by)} ({moved})" + (f", {more}" if more else "")

@@ -1,0 +1,212 @@
+"""`pecli.toml`: a list of files, and what each of them should be.
+
+[defaults]                # optional: max_ulp, atol, rtol
+atol = 1e-6
+
+[[check]]
+name = "llama cos"        # optional
+file = "dumps/cos.npy"    # from the manifest's folder; FILE:NAME works
+model = "llama-3.1-8b"    # or config = "config.json", with layer_type, offset, length, recipe
+                          # or scheme = "rope" with its parameters as keys
+                          # or nothing: the spec that the file carries
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from functools import partial
+from typing import Any
+
+from pecli.checks.manifest.checklist import Check
+from pecli.checks.tolerance import Tolerance
+from pecli.checks.verify import verify
+from pecli.checks.verify.modelled import verify_model
+from pecli.checks.verify.verification import Verification
+from pecli.engine.parameters import Parameter, Whole
+from pecli.engine.positions import LAST_POSITION
+from pecli.engine.recipes import RECIPE
+from pecli.engine.registry import SCHEMES, scheme_named
+from pecli.engine.scheme import Scheme
+from pecli.engine.spelling import nearest
+from pecli.errors import ParameterError, PecliError
+from pecli.models.encoding import ModelEncodings
+from pecli.models.reader import find_model
+
+TOLERANCES = ("max_ulp", "atol", "rtol")
+_COMMON = ("name", "file", *TOLERANCES)
+_TARGETS = ("model", "config", "scheme")
+PLACES: Mapping[str, Parameter] = {
+    "offset": Whole(help="position of the first row", low=0, high=LAST_POSITION - 1),
+    "length": Whole(help="the length that dynamic scalings are read at", high=LAST_POSITION),
+    "recipe": RECIPE,
+}
+"""Where the tables of a model are read, and how they were computed."""
+LARGEST = 16 << 20
+
+
+def is_manifest(path: str) -> bool:
+    """Whether a file is a manifest, going by its name."""
+    return path.lower().endswith(".toml")
+
+
+def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None) -> list[Check]:
+    """The checks of a manifest. Tolerances given here win over its defaults, those of a check win over both."""
+    data = _toml(path)
+    _only_known(f"{path}: ", data, ("check", "defaults"))
+    defaults = data.get("defaults", {})
+    _must_be(f"{path}: ", "defaults", defaults, dict, "a table of max_ulp, atol and rtol")
+    _only_known(f"{path}: defaults: ", defaults, TOLERANCES)
+    common = {**defaults, **(tolerances or {})}
+    _tolerance(f"{path}: defaults: ", common)
+    checks = data.get("check", [])
+    _must_be(f"{path}: ", "check", checks, list, "one or more tables: [[check]]")
+    if not checks:
+        raise ParameterError(path, "empty", "a manifest has checks", "write [[check]] and file = … below it")
+    models = _Models(os.path.dirname(path))
+    return [_check(path, number, given, common, models) for number, given in enumerate(checks, 1)]
+
+
+def _toml(path: str) -> dict[str, Any]:
+    import tomllib
+
+    from pecli.files.trouble import failure
+
+    try:
+        with open(path, "rb") as file:
+            text = file.read(LARGEST + 1)
+    except (OSError, ValueError) as problem:
+        raise failure(path, problem) from None
+    if len(text) > LARGEST:
+        raise ParameterError(path, f"larger than {LARGEST >> 20} MB", "a manifest is not")
+    try:
+        return tomllib.loads(text.decode())
+    except UnicodeDecodeError:
+        raise ParameterError(path, "not UTF-8", "a manifest is TOML, in UTF-8") from None
+    except (ValueError, RecursionError) as problem:
+        raise ParameterError(path, "not TOML", " ".join(str(problem).split())) from None
+
+
+def _only_known(where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+    for key in given:
+        if key not in known:
+            advice = nearest(key, known) or f"known: {', '.join(known)}"
+            raise ParameterError(f"{where}{_shown(key)}", "unknown", "there is no such key here", advice)
+
+
+def _shown(key: str) -> str:
+    return key if key.isidentifier() and len(key) < 60 else repr(key[:60])
+
+
+def _must_be(where: str, key: str, value: Any, kind: type, rule: str) -> None:
+    if not isinstance(value, kind):
+        raise ParameterError(f"{where}{key}", repr(value)[:60], f"it must be {rule}")
+
+
+def _text(where: str, key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ParameterError(f"{where}{key}", repr(value)[:60], "it must be a text that is not empty")
+    return value
+
+
+def _tolerance(where: str, given: Mapping[str, Any]) -> Tolerance:
+    try:
+        return Tolerance(**{name: given[name] for name in TOLERANCES if name in given})
+    except ParameterError as problem:
+        raise _placed(where, problem) from None
+
+
+def _placed(where: str, problem: ParameterError) -> ParameterError:
+    """The problem, as one of a check."""
+    return ParameterError(f"{where}{problem.name}", problem.given, problem.rule, problem.advice)
+
+
+class _Models:
+    """The models that checks name, each read once, or the problem with it."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._read: dict[tuple[str, str], ModelEncodings | PecliError] = {}
+
+    def of(self, kind: str, name: str) -> ModelEncodings | PecliError:
+        if (kind, name) not in self._read:
+            try:
+                path = os.path.join(self.folder, name)
+                model = find_model(None, name) if kind == "model" else find_model(path, None)
+                self._read[kind, name] = model
+            except PecliError as problem:
+                self._read[kind, name] = problem
+        return self._read[kind, name]
+
+
+def _check(path: str, number: int, given: Any, common: Mapping[str, Any], models: _Models) -> Check:
+    where = f"{path}: check {number}: "
+    _must_be(f"{path}: ", "check", given, dict, "a table: [[check]]")
+    if "name" in given:
+        where = f"{path}: check {_text(where, 'name', given['name'])!r}: "
+    if "file" not in given:
+        raise ParameterError(f"{where}file", "missing", "a check names the file that it is about")
+    name = _text(where, "file", given["file"])
+    if name == "-":
+        raise ParameterError(f"{where}file", "-", "a manifest names files, not standard input")
+    file = os.path.join(models.folder, name)
+    targets = [key for key in _TARGETS if key in given]
+    if len(targets) > 1:
+        rule = f"a check has one of {', '.join(_TARGETS)}, or none of them"
+        raise ParameterError(f"{where}{targets[1]}", f"beside {targets[0]}", rule)
+    tolerance = _tolerance(where, {**common, **{key: given[key] for key in TOLERANCES if key in given}})
+    rest = {key: value for key, value in given.items() if key not in _COMMON}
+    try:
+        run = _target(where, file, rest, tolerance, models)
+    except ParameterError as problem:
+        raise (problem if problem.name.startswith(path) else _placed(where, problem)) from None
+    return Check(file, run, given.get("name", name), path)
+
+
+def _target(where: str, file: str, given: dict[str, Any], tolerance: Tolerance, models: _Models) -> Any:
+    """What runs the check."""
+    if "scheme" in given:
+        name = _text(where, "scheme", given.pop("scheme"))
+        scheme = _scheme(where, name, given)
+        return partial(verify, file, scheme, tolerance, any_dtype="dtype" not in given)
+    kind = next((key for key in ("model", "config") if key in given), None)
+    if kind is None:
+        if (key := next(iter(given), None)) is not None and key in ("layer_type", *PLACES, *_every_parameter()):
+            raise ParameterError(f"{where}{key}", "given", "it belongs to a model, a config or a scheme", "name one")
+        _only_known(where, given, (*_COMMON, *_TARGETS))
+        return partial(verify, file, None, tolerance)
+    name = _text(where, kind, given.pop(kind))
+    _only_known(where, given, (*_COMMON, *_TARGETS, "layer_type", *PLACES))
+    places = {key: rule.check(key, given[key]) for key, rule in PLACES.items() if key in given}
+    layer_type = _text(where, "layer_type", given["layer_type"]) if "layer_type" in given else None
+    model = models.of(kind, name)
+    if isinstance(model, PecliError):
+        if kind == "model":
+            raise model
+        return partial(_fail, model)
+    if layer_type is not None:
+        model.one(layer_type)
+    return partial(verify_model, file, model, tolerance, layer_type=layer_type, **places)
+
+
+def _fail(problem: PecliError) -> Verification:
+    raise problem
+
+
+def _every_parameter() -> set[str]:
+    return {key for name in SCHEMES for key in (*scheme_named(name).parameters(), *scheme_named(name).presets)}
+
+
+def _scheme(where: str, name: str, given: Mapping[str, Any]) -> Scheme:
+    """The scheme that the keys of a check describe."""
+    if name not in SCHEMES:
+        rule = f"it must be one of {', '.join(SCHEMES)}"
+        raise ParameterError(f"{where}scheme", repr(name), rule, nearest(name, SCHEMES))
+    kind = scheme_named(name)
+    known = {**kind.parameters(), **kind.presets}
+    _only_known(where, given, (*_COMMON, "scheme", *known))
+    for field in fields(kind):
+        if field.default is MISSING and field.name not in given:
+            raise ParameterError(field.name, "missing", known[field.name].rule)
+    return kind(**given)

@@ -1,0 +1,201 @@
+"""A file held against what a model's configuration asks for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pecli.checks.compare import Comparison, compare
+from pecli.checks.tolerance import EXACT, Tolerance
+from pecli.checks.verify.matching import ANYTHING, SCHEMES, layer_named, role_of
+from pecli.checks.verify.readings import Place, Reading, readings
+from pecli.checks.verify.stopping import open_for_checks
+from pecli.checks.verify.verification import Verification, explained, problems_of
+from pecli.engine.scheme import Scheme
+from pecli.engine.table import Table
+from pecli.errors import FileError, ParameterError
+from pecli.files import LoadedFile
+from pecli.files.npy_reader import ARRAY_NAME
+from pecli.models.encoding import Encoding, ModelEncodings
+
+FEW = 16
+"""Tensors of a file that are looked at when no name tells anything."""
+LIKENESS = 0.1
+"""How near, on the whole, a tensor has to be that only its content speaks for."""
+
+_PARTS = ("vision", "audio")
+_UNKNOWN: dict[str, Any] = {"max_abs_error": None, "max_rel_error": None, "max_ulp_error": None}
+
+
+def verify_model(
+    path: str | os.PathLike[str],
+    model: ModelEncodings,
+    tolerance: Tolerance = EXACT,
+    *,
+    layer_type: str | None = None,
+    offset: int | None = None,
+    length: int | None = None,
+    recipe: str = "exact",
+) -> Verification:
+    """Compare the tensors of a file that belong to a model's encodings with what they should be.
+
+    Tensors are found by name, and where names do not tell, by content; nothing else of the file is read. How many
+    positions a table has, and how it is laid out, is up to the file.
+    """
+    path = os.fspath(path)
+    encodings = model.encodings if layer_type is None else (model.one(layer_type),)
+    if not encodings:
+        raise ParameterError("model", repr(model.file), "it has no positional encoding to check", "see pecli config")
+    with open_for_checks(path) as file:
+        file.check()
+        layer_types = [encoding.layer_type for encoding in model.encodings]
+        search = _Search(path, file, encodings, layer_types, Place(offset, length, recipe))
+        return search.verified(tolerance)
+
+
+class _Search:
+    """The tensors of one file that belong to some encodings, each with its best reading."""
+
+    def __init__(
+        self, path: str, file: LoadedFile, encodings: Sequence[Encoding], layer_types: Sequence[str], place: Place
+    ) -> None:
+        self.path, self.file, self.encodings, self.place = path, file, encodings, place
+        self._layer_types = layer_types  # of the whole model
+        self._several = len({encoding.layer_type for encoding in encodings}) > 1
+
+    def verified(self, tolerance: Tolerance) -> Verification:
+        tensors, words, suspects = [], {}, []
+        found = self._found()
+        for table, reading in found:
+            name = _label(table, reading)
+            if reading is None:
+                tensors.append(_unfit(name, table, self._shapes(table)))
+            else:
+                tensors.append(_compared(name, reading, tolerance))
+                words[name] = self._words(table, name, reading)
+            if not tensors[-1].passed:
+                suspects += self._suspect(table, reading)
+        schemes = {each.encoding.scheme for _, each in found if each} or {each.scheme for each in self.encodings}
+        readings = {name: text for name, text in words.items() if text}
+        reasons = explained(suspects, tolerance)
+        scheme = ", ".join(sorted(schemes))
+        return Verification(self.path, scheme, tuple(tensors), problems_of(tensors), reasons, readings)
+
+    def _words(self, table: Table, name: str, reading: Reading) -> str:
+        known = name == reading.name or role_of(name) not in (None, ANYTHING)
+        parts = ("" if known else reading.name, self._layers(table, reading), reading.words)
+        return ", ".join(filter(None, parts))
+
+    def _suspect(self, table: Table, reading: Reading | None) -> list[tuple[Scheme, str, Table]]:
+        """A tensor that did not pass, with the scheme that it fails; where none fits, with the likeliest."""
+        if reading is not None:
+            scheme = reading.scheme
+            return [] if scheme is None else [(scheme, name, part) for name, part in reading.parts().items()]
+        ropes = [each for each in self._likely(table) if each.scheme == "rope"]
+        if not ropes or not table.size:
+            return []
+        role = role_of(table.name)
+        common = {"offset": self.place.offset or 0, "recipe": self.place.recipe}
+        rope = ropes[0].rope(max(table.shape, default=1), length=self.place.length, **common)
+        return [(rope, role if role in ("cos", "sin", "inv_freq") else "cos_sin", table)]
+
+    def _found(self) -> list[tuple[Table, Reading | None]]:
+        """The tensors to check: the only one, or those whose names say so, or those that look like it."""
+        tables = self.file.tables
+        if len(tables) == 1:
+            return [(tables[0], self._best(tables[0], self._role(tables[0])))]
+        found = []
+        kinds = {encoding.scheme for encoding in self.encodings}
+        for table in tables:
+            role = role_of(table.name)
+            if role is None or not SCHEMES[role] & kinds or not _is_float(table) or self._is_foreign(table):
+                continue
+            best = self._best(table, role)
+            if best is not None or _must_fit(role, kinds):
+                found.append((table, best))
+        if not found and len(tables) <= FEW:
+            likely = ((table, self._best(table, None)) for table in tables if _is_float(table))
+            found = [(table, best) for table, best in likely if best is not None and best.distance() < LIKENESS]
+        if not found:
+            kind = " or ".join(sorted(kinds))
+            names = ", ".join(table.name for table in tables[:4]) + (" …" if len(tables) > 4 else "")
+            problem = f"has no tensor that is known to be of {kind} ({len(tables):,} tensors: {names})"
+            raise FileError(self.path, problem, "name one: FILE:NAME")
+        return found
+
+    def _is_foreign(self, table: Table) -> bool:
+        """Whether it is of layers that were not asked for, or of a part that the configuration does not describe."""
+        named, name = self._named(table), _plain(table.name)
+        if named is not None:
+            return all(each.layer_type != named for each in self.encodings)
+        return any(part in name and not any(part in each for each in self._layer_types) for part in _PARTS)
+
+    def _role(self, table: Table) -> str | None:
+        """What the name of the tensor says, or else that of the file, unless the shape says otherwise."""
+        stem = os.path.splitext(os.path.basename(self.file.path))[0]
+        role = role_of(stem if table.name == ARRAY_NAME else table.name)
+        return role if any(readings(each, table, role, self.place) for each in self.encodings) else None
+
+    def _best(self, table: Table, role: str | None) -> Reading | None:
+        """The reading that comes nearest, of the layer type that the name speaks of if it does."""
+        found = [reading for each in self._likely(table) for reading in readings(each, table, role, self.place)]
+        return found[0] if len(found) == 1 else min(found, key=Reading.distance, default=None)
+
+    def _likely(self, table: Table) -> Sequence[Encoding]:
+        return [each for each in self.encodings if each.layer_type == self._named(table)] or self.encodings
+
+    def _named(self, table: Table) -> str | None:
+        return layer_named(_plain(table.name), self._layer_types)
+
+    def _layers(self, table: Table, reading: Reading) -> str:
+        if not self._several or not reading.encoding.layer_type:
+            return ""
+        layers = f"{reading.encoding.layer_type} layers"
+        return layers if self._named(table) else f"{layers}, which it fits best"
+
+    def _shapes(self, table: Table) -> str:
+        return " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(table)))
+
+
+def _plain(name: str) -> str:
+    """A tensor's name, with the part that sees under one word."""
+    return name.replace("visual", "vision")
+
+
+def _is_float(table: Table) -> bool:
+    return table.dtype.startswith(("float", "bfloat", "complex"))
+
+
+def _must_fit(role: str, kinds: set[str]) -> bool:
+    """Whether a tensor of that name is wrong where its shape is; other names may mean other things."""
+    return role != ANYTHING and (role != "rows" or bool(kinds & {"sinusoidal", "learned"}))
+
+
+def _label(table: Table, reading: Reading | None) -> str:
+    """The tensor's name in the report; an array without a name goes by what it is."""
+    return table.name if table.name != ARRAY_NAME or reading is None else reading.name
+
+
+def _compared(name: str, reading: Reading, tolerance: Tolerance) -> Comparison:
+    if reading.scheme is None:
+        return Comparison(name, reading.found.shape, reading.found.size, **_UNKNOWN)
+    return compare(replace(reading.expected, name=name), reading.found, tolerance)
+
+
+def _unfit(name: str, table: Table, shapes: str) -> Comparison:
+    shape = ", ".join(map(str, table.shape))
+    problem = f"its shape is ({shape}) where {shapes} is expected"
+    return Comparison(name, table.shape, table.size, mismatched=None, problem=problem, **_UNKNOWN)
+
+
+def _shapes_of(encoding: Encoding) -> str:
+    """The shapes that tables of an encoding have, in words."""
+    given = encoding.parameters
+    if encoding.scheme == "rope":
+        dim = encoding.rotary_dim or 0
+        return f"({dim // 2}), (positions, {dim // 2}) or (positions, {dim})"
+    if encoding.scheme == "alibi":
+        return f"({given['heads']}) or ({given['heads']}, …, positions)"
+    return f"({given.get('max_len', 'positions')}, {given['dim']})"

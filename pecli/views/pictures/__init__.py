@@ -1,0 +1,1 @@
+"""Pictures of tables: in the terminal, and as figures in files."""

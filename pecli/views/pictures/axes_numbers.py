@@ -1,0 +1,32 @@
+"""Numbers along the axes of a chart, in plain digits: matplotlib would set powers as formulas, which take time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pecli.views.pictures import ticks
+from pecli.views.pictures.panels import Chart
+
+
+def number(axes: Any, panel: Chart, size: tuple[float, float]) -> None:
+    """Ticks at round numbers, as many as keep apart in axes of so many inches."""
+    for axis, log, room in ((axes.xaxis, panel.log_x, (size[0] - 1) * 1.2), (axes.yaxis, panel.log_y, size[1] * 1.6)):
+        low, high = sorted(axis.get_view_interval())
+        most = max(2, int(room))
+        values = ticks.round_powers(low, high, most) if log else ticks.round_values(low, high, most)
+        if axis is axes.xaxis and not log and panel.x != "value":
+            values = [value for value in values if value == round(value)]
+        axis.set_ticks(values, labels=[plain(value) for value in values])
+        axis.set_ticks([], minor=True)
+        axis.set_view_interval(low, high, ignore=True)
+
+
+def plain(value: float) -> str:
+    """A number in plain digits, as far as that is shorter.
+
+    >>> plain(1000000.0), plain(-0.5), plain(1e-05)
+    ('1,000,000', '−0.5', '1e−5')
+    """
+    value = round(value, 12)
+    text = f"{value:,.0f}" if value == round(value) and abs(value) < 1e7 else ticks.short(value)
+    return text.replace("-", "−")

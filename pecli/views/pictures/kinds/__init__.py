@@ -1,0 +1,64 @@
+"""The kinds of pictures, by name; each is a module that turns subjects into a `Picture`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+from pecli.engine.spelling import nearest
+from pecli.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pecli.views.pictures.panels import Picture, Subject, Wish
+
+_TABLES = ("sinusoidal", "learned-init", "file")
+_TURNING = ("sinusoidal", "rope")
+
+
+class Kind(NamedTuple):
+    """One kind of picture: what it fits, and what it shows."""
+
+    fits: tuple[str, ...]
+    summary: str
+    terminal: bool = True
+
+
+KINDS: dict[str, Kind] = {
+    "heatmap": Kind((*_TABLES, "rope", "alibi"), "the tables themselves"),
+    "curves": Kind((*_TABLES, "rope", "alibi"), "chosen channels over positions; biases over distances"),
+    "wavelengths": Kind(_TURNING, "wavelength by frequency, with the contexts that they have to span"),
+    "similarity": Kind((*_TABLES, "rope"), "p·q of all positions, and its mean by distance"),
+    "decay": Kind((*_TURNING, "alibi"), "how attention falls with distance"),
+    "circle": Kind(_TURNING, "pairs turning on the unit circle", terminal=False),
+    "histogram": Kind(_TABLES, "how the values are distributed"),
+    "spectrum": Kind((*_TABLES, "rope"), "singular values"),
+    "slopes": Kind(("alibi",), "the slope of each head"),
+}
+"""Each kind lives in the module of its name."""
+
+
+def default_kind(subjects: Sequence[Subject]) -> str:
+    """What is drawn when nobody says what: the tables, or the slopes where there is nothing else."""
+    alone = all([table.name for table in subject.tables] == ["slopes"] for subject in subjects)
+    return "slopes" if alone and {subject.kind for subject in subjects} == {"alibi"} else "heatmap"
+
+
+def picture(kind: str, subjects: Sequence[Subject], wish: Wish) -> Picture:
+    """The picture of that kind of these subjects."""
+    check(kind, subjects)
+    made: Picture = import_module(f"pecli.views.pictures.kinds.{kind}").picture(subjects, wish)
+    return made
+
+
+def check(kind: str, subjects: Sequence[Subject] = (), *, terminal: bool = False) -> None:
+    """Refuse a kind that does not exist, or does not fit."""
+    if kind not in KINDS:
+        raise ParameterError("kind", repr(kind), f"it must be one of {', '.join(KINDS)}", nearest(kind, KINDS))
+    for subject in subjects:
+        if subject.kind not in KINDS[kind].fits:
+            name = f"a {subject.kind} without a pecli spec" if subject.kind == "file" else subject.kind
+            fitting = ", ".join(other for other, each in KINDS.items() if subject.kind in each.fits)
+            raise ParameterError("kind", kind, f"{name} has no such picture", f"take one of {fitting}")
+    if terminal and not KINDS[kind].terminal:
+        raise ParameterError("kind", kind, "it is not drawn in a terminal", "write it to a file with -o x.png")

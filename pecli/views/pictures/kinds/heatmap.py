@@ -1,0 +1,97 @@
+"""Tables as colours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pecli.engine.table import Table
+from pecli.errors import ParameterError
+from pecli.views.pictures import ticks
+from pecli.views.pictures.panels import Heat, Picture, Subject, Wish, chosen
+from pecli.views.pictures.reduced import reduced, slab
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Floats
+
+_MOST = 12
+"""Panels that a picture has room for."""
+
+
+def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
+    """One panel a matrix; panels of one meaning share their colours."""
+    panels = []
+    for subject in subjects:
+        for table, title, rows in _matrices(subject, wish):
+            many = len(subjects) > 1
+            values = reduced(table, wish.rows, wish.columns)
+            panels.append(
+                _heat(table, values, ", ".join(filter(None, [subject.label if many else "", title])), rows, subject)
+            )
+            if len(panels) > _MOST:
+                rule = f"it would take more than {_MOST} panels"
+                raise ParameterError("channels", "too many", rule, "draw fewer, or name one tensor as FILE:NAME")
+    if not panels:
+        names = ", ".join(subject.label for subject in subjects)
+        advice = "give it a --seq-len" if subjects[0].kind == "alibi" else ""
+        raise ParameterError("kind", "heatmap", f"{names} has no table with rows and columns", advice)
+    return Picture("", _alike(panels), across=_across(len(panels)))
+
+
+def _matrices(subject: Subject, wish: Wish) -> Iterator[tuple[Table, str, str]]:
+    """Every matrix worth drawing, with what it is called and what its rows are."""
+    tables = [table for table in subject.tables if len(table.shape) > 1 and table.size]
+    for table in tables:
+        name = table.name if len(tables) > 1 or subject.kind == "rope" else ""
+        if len(table.shape) == 2:
+            yield table, name, "position"
+            continue
+        outer = table.rows // table.shape[-2]
+        if table.shape[-2] == 1:
+            yield Table(table.name, table.dtype, (outer, table.shape[-1]), table.fill, table.in_order), name, "head"
+            continue
+        for index in chosen(wish, outer, 8, "heads"):
+            word = f"head {index}" if subject.kind == "alibi" else f"{table.name}[{index}]"
+            yield slab(table, index), word, "query" if subject.kind == "alibi" else "position"
+
+
+def _heat(table: Table, values: Floats, title: str, rows: str, subject: Subject) -> Heat:
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    biased = subject.kind == "alibi"
+    return Heat(
+        title,
+        values,
+        rows=rows,
+        columns="key" if biased else "pair" if _is_compact(subject) else "channel",
+        centred=low < 0 < high and not biased,
+        first_row=subject.first if rows == "position" else 0,
+        row_count=table.rows,
+        column_count=table.width,
+        limits=(low, high),
+        meaning="bias" if biased else "",
+    )
+
+
+def _is_compact(subject: Subject) -> bool:
+    return getattr(subject.scheme, "layout", "") == "compact"
+
+
+def _alike(panels: Sequence[Heat]) -> list[Heat]:
+    """The same limits for all panels, so that the same colour is the same value."""
+    from dataclasses import replace
+
+    low, high = min(panel.limits[0] for panel in panels), max(panel.limits[1] for panel in panels)
+    centred = any(panel.centred for panel in panels)
+    if centred:
+        reach = ticks.round_ends(0.0, max(-low, high))[1]
+        low, high = -reach, reach
+    elif not high > low:
+        low, high = low - 0.5, high + 0.5
+    return [replace(panel, limits=(low, high), centred=centred) for panel in panels]
+
+
+def _across(count: int) -> int:
+    return count if count <= 3 else 2 if count == 4 else 3 if count in (5, 6, 9) else 4

@@ -1,0 +1,61 @@
+"""How long each wave is, against the contexts that it has to span: the picture that explains scaling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pecli.engine.rope import Rope
+from pecli.engine.sinusoidal import Sinusoidal
+from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Floats
+    from pecli.engine.scheme import Scheme
+
+
+def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
+    """A curve a subject, and a line for every context."""
+    curves = []
+    levels: dict[float, str] = {}
+    for subject in subjects:
+        frequencies = angles(subject.scheme)
+        with np.errstate(divide="ignore"):
+            lengths = 2 * math.pi / frequencies
+        curves.append(Curve(subject.label, np.arange(len(lengths), dtype=np.float64), lengths))
+        levels.update(contexts(subject.scheme))
+    if "trained on" in levels.values():  # the length of the table says nothing then
+        levels = {length: word for length, word in levels.items() if word != "length"}
+    shown = [(f"{word} {length:,.0f}", length) for length, word in sorted(levels.items())]
+    chart = Chart("", curves, x="pair", y="wavelength, in positions", log_y=True, levels=shown, points=True)
+    return Picture("", [chart])
+
+
+def angles(scheme: Scheme | None) -> Floats:
+    """Radians a position, pair by pair."""
+    if isinstance(scheme, Rope):
+        return np.array(scheme.frequencies().floats())
+    assert isinstance(scheme, Sinusoidal)
+    halves = scheme.layout == "halves"
+    half = scheme.dim // 2 if halves else scheme.dim / 2
+    count = scheme.dim // 2 if halves else (scheme.dim + 1) // 2
+    steps = np.arange(count) / ((half - scheme.freq_shift) if count > 1 else 1)
+    return np.asarray(scheme.scale * scheme.base**-steps, np.float64)
+
+
+def contexts(scheme: Scheme | None) -> dict[float, str]:
+    """The lengths that matter to a scheme: what a model was trained on, and how far scaling takes it."""
+    if not isinstance(scheme, Rope) or scheme.scaling == "none":
+        return {float(getattr(scheme, "seq_len", 0) + getattr(scheme, "offset", 0)): "length"}
+    trained = scheme.original_max_position_embeddings or scheme.max_position_embeddings
+    if trained is None:
+        return {float(scheme.read_at): "length"}
+    longest = scheme.max_position_embeddings or 0
+    reached = longest if longest > trained else trained * (scheme.factor or 1.0)
+    found = {float(trained): "trained on"}
+    if reached > trained:
+        found[float(reached)] = "extended to"
+    return found

@@ -1,0 +1,116 @@
+"""What is to be drawn: schemes and files, each under a name that tells it from the others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+from pecli.engine.bundle import Bundle
+from pecli.engine.scheme import Scheme
+from pecli.engine.table import Table
+from pecli.errors import FileError, ParameterError
+from pecli.views.pictures.panels import Subject
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Array
+    from pecli.files import LoadedFile
+
+_SIZES = ("seq_len", "max_len", "dim", "heads")
+
+
+def of_scheme(scheme: Scheme, label: str = "") -> list[Subject]:
+    """A scheme; one of several kinds of layers is as many subjects."""
+    if isinstance(scheme, Bundle):
+        return [Subject(f"{label} {name}".strip(), part.tensors(), part) for name, part in scheme.parts]
+    return [Subject(label, scheme.tensors(), scheme)]
+
+
+def of_file(text: str, file: LoadedFile) -> list[Subject]:
+    """A file, or a tensor of it; where it carries a spec, also as the scheme that made it."""
+    from pecli.files.provenance import carried_spec
+
+    label = os.path.basename(text) or text
+    tables = tuple(part for table in file.tables for part in _real(table))
+    spec = carried_spec(file.path, file.metadata) if text in (file.path, "-") else None
+    if spec is None:
+        return [Subject(label, tables)]
+    try:
+        scheme: Scheme = Scheme.from_spec({name: spec.get(name) for name in ("scheme", "parameters")})
+    except ParameterError as problem:
+        raise FileError(text, f"carries a spec that makes no table ({problem})") from None
+    if not isinstance(scheme, Bundle):
+        return [Subject(label, tables, scheme if _has(tables, scheme) else None)]
+    found = []
+    for name, part in scheme.parts:
+        own = tuple(replace(t, name=t.name.removeprefix(f"{name}.")) for t in tables if t.name.startswith(f"{name}."))
+        found.append(Subject(f"{label} {name}", own, part if _has(own, part) else None))
+    return found
+
+
+def _has(tables: Sequence[Table], scheme: Scheme) -> bool:
+    """Whether the tables are those of the scheme, by name and shape."""
+    there = {table.name: table.shape for table in tables}
+    return all(there.get(table.name) == table.shape for table in scheme.tensors())
+
+
+def _real(table: Table) -> tuple[Table, ...]:
+    """A table of complex numbers as its two parts; any other as it is."""
+    if not table.dtype.startswith("complex"):
+        return (table,)
+    dtype = "float32" if table.dtype == "complex64" else "float64"
+
+    def part(name: str) -> Table:
+        def fill(start: int, out: Array) -> None:
+            out[...] = getattr(table.read(start, start + len(out)), name)
+
+        return Table(f"{table.name}.{name}", dtype, table.shape, fill, table.in_order)
+
+    return part("real"), part("imag")
+
+
+def labelled(subjects: Sequence[Subject]) -> list[Subject]:
+    """The same with a label each: what was given, or the parameters in which they differ."""
+    every = [_parameters(subject.scheme) for subject in subjects]
+    found = []
+    for subject, own in zip(subjects, every, strict=True):
+        if subject.label or subject.scheme is None:
+            found.append(subject)
+            continue
+        alike = [other for other, each in zip(every, subjects, strict=True) if each.kind == subject.kind]
+        differing = {name: value for name, value in own.items() if any(other.get(name) != value for other in alike)}
+        words = [subject.kind, *(f"{name} {_shown(value)}" for name, value in differing.items())]
+        found.append(subject._replace(label=" ".join(words)[:48]))
+    return found
+
+
+def title_of(subjects: Sequence[Subject]) -> str:
+    """What a picture is of: a scheme with its parameters, a file with its shapes, or several by their labels."""
+    if len(subjects) > 1:
+        return " and ".join(dict.fromkeys(subject.label for subject in subjects))
+    (subject,) = subjects
+    if subject.scheme is None:
+        shapes = [f"{table.name} {' × '.join(map(str, table.shape))}" for table in subject.tables[:4]]
+        return f"{subject.label}: {', '.join(shapes)}"
+    own, usual = _parameters(subject.scheme), {field.name: field.default for field in fields(subject.scheme)}
+    asked = subject.scheme.parameters()
+    words = []
+    for name, value in own.items():
+        default = usual[name] if usual[name] is not None else asked[name].default
+        if name in _SIZES or value != default:
+            words.append(f"{name} {_shown(value)}")
+    named = f"{subject.label}, {subject.kind}" if subject.label and subject.label != subject.kind else subject.kind
+    return f"{named}: {', '.join(words)}"
+
+
+def _parameters(scheme: Scheme | None) -> dict[str, Any]:
+    """The parameters that a title has room for."""
+    if scheme is None:
+        return {}
+    values = scheme.spec()["parameters"]
+    return {name: value for name, value in values.items() if value is not None and not isinstance(value, tuple)}
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,191 @@
+"""What each kind of picture shows, in numbers that come from elsewhere."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.engine.table import table_of
+from pecli.errors import ParameterError
+from pecli.views.pictures import kinds as figures
+from pecli.views.pictures.kinds import decay, histogram, similarity, spectrum
+from pecli.views.pictures.panels import Chart, Heat, Picture, Subject, Wish, spread
+from pecli.views.pictures.subjects import labelled, of_scheme
+
+
+def made(kind: str, *schemes: pecli.Scheme, wish: Wish | None = None) -> Picture:
+    subjects = labelled([subject for scheme in schemes for subject in of_scheme(scheme)])
+    return figures.picture(kind, subjects, wish or Wish())
+
+
+def test_a_heatmap_holds_the_table() -> None:
+    scheme = pecli.Sinusoidal(40, 16, offset=5)
+    (panel,) = made("heatmap", scheme).panels
+    assert isinstance(panel, Heat)
+    np.testing.assert_array_equal(panel.values, scheme.tables()["pe"].astype(float))
+    assert (panel.first_row, panel.row_count, panel.column_count, panel.limits) == (5, 40, 16, (-1.0, 1.0))
+
+
+def test_a_long_table_is_its_means() -> None:
+    scheme = pecli.Sinusoidal(1000, 8)
+    (panel,) = made("heatmap", scheme, wish=Wish(10, 8)).panels
+    expected = scheme.tables()["pe"].astype(float).reshape(10, 100, 8).mean(axis=1)
+    np.testing.assert_allclose(panel.values, expected, atol=1e-12)
+
+
+def test_alibi_is_small_multiples_of_one_scale() -> None:
+    picture = made("heatmap", pecli.Alibi(16, 8))
+    heads = [panel.title for panel in picture.panels]
+    assert heads == [f"head {head}" for head in spread(16, 8)]
+    assert {panel.limits for panel in picture.panels} == {(-7 * 2**-0.5, 0.0)} or len(heads) == 8
+    assert len({panel.limits for panel in picture.panels}) == 1
+    (row,) = made("heatmap", pecli.Alibi(4, 8, form="key")).panels
+    np.testing.assert_array_equal(row.values[:, 1], [2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8])
+
+
+def test_wavelengths_run_from_2_pi_to_2_pi_times_the_base() -> None:
+    (chart,) = made("wavelengths", pecli.Sinusoidal(512, 64, freq_shift=1.0)).panels
+    (curve,) = chart.curves
+    assert curve.y[0] == pytest.approx(2 * math.pi, rel=1e-12)
+    assert curve.y[-1] == pytest.approx(2 * math.pi * 10000, rel=1e-12)
+    (chart,) = made("wavelengths", pecli.Rope(512, 64)).panels
+    np.testing.assert_allclose(chart.curves[0].y, 2 * math.pi * 10000 ** (np.arange(32) / 32), rtol=1e-12)
+
+
+def test_wavelengths_mark_the_contexts_of_a_scaling() -> None:
+    scaled = pecli.Rope(
+        64,
+        128,
+        base=5e5,
+        scaling="llama3",
+        factor=8.0,
+        original_max_position_embeddings=8192,
+        low_freq_factor=1.0,
+        high_freq_factor=4.0,
+    )
+    (chart,) = made("wavelengths", scaled, pecli.Rope(64, 128, base=5e5)).panels
+    assert [level for _, level in chart.levels] == [8192.0, 65536.0]
+    ratio = chart.curves[0].y / chart.curves[1].y
+    plain = chart.curves[1].y
+    np.testing.assert_allclose(ratio[plain > 8192], 8.0, rtol=1e-12)
+    np.testing.assert_allclose(ratio[plain < 2048], 1.0, rtol=1e-12)
+
+
+def test_similarity_of_sinusoids_depends_on_the_distance_alone() -> None:
+    heat, chart = made("similarity", pecli.Sinusoidal(100, 32, dtype="float64")).panels
+    distances = np.arange(100)
+    expected = np.cos(distances[:, None] * 10000.0 ** (-np.arange(16) / 16)).mean(axis=1)
+    np.testing.assert_allclose(chart.curves[0].y, expected, atol=1e-12)
+    np.testing.assert_allclose(heat.values[0], expected, atol=1e-12)
+    np.testing.assert_allclose(np.diag(heat.values), 1.0, atol=1e-12)
+    turned = made("similarity", pecli.Rope(100, 32, dtype="float64")).panels[1]
+    np.testing.assert_allclose(turned.curves[0].y, expected, atol=1e-12)
+
+
+def test_the_mean_by_distance_is_that_of_the_diagonals() -> None:
+    rows = np.random.default_rng(0).normal(size=(50, 7))
+    product = rows @ rows.T
+    expected = [np.diagonal(product, k).mean() for k in range(50)]
+    np.testing.assert_allclose(similarity.by_distance(rows), expected, atol=1e-12)
+
+
+def test_the_block_means_of_a_similarity_are_means_of_the_products() -> None:
+    scheme = pecli.LearnedInit(64, 16, dtype="float64")
+    heat = made("similarity", scheme, wish=Wish(16, 16)).panels[0]
+    rows = scheme.tables()["weight"]
+    full = rows @ rows.T / np.mean(np.sum(rows**2, axis=1))
+    np.testing.assert_allclose(heat.values, full.reshape(16, 4, 16, 4).mean(axis=(1, 3)), atol=1e-12)
+
+
+def test_the_expected_score_and_its_bound() -> None:
+    angles = 10000.0 ** (-np.arange(8) / 8)
+    score, bound = decay.scores(angles, np.array([0.0, 3.0]))
+    assert score[0] == 1.0
+    assert bound[0] == pytest.approx(4.5)  # the mean of 1 … 8
+    assert score[1] == pytest.approx(sum(math.cos(3 * angle) for angle in angles) / 8)
+    sums = [abs(sum(complex(math.cos(3 * a), math.sin(3 * a)) for a in angles[: i + 1])) for i in range(8)]
+    assert bound[1] == pytest.approx(sum(sums) / 8)
+
+
+@pytest.mark.parametrize("slope", [0.5, 2.0**-8])
+def test_weights_after_softmax_add_up_to_one(slope: float) -> None:
+    logits = -slope * np.arange(100)
+    expected = np.exp(logits) / np.exp(logits).sum()
+    found = decay.weights(slope, np.arange(100.0), 100)
+    np.testing.assert_allclose(found[np.isfinite(found)], expected[expected >= decay.FAINTEST], rtol=1e-12)
+
+
+def test_circles_turn_once_in_a_wavelength() -> None:
+    picture = made("circle", pecli.Rope(97, 12), wish=Wish(channels=(0, 5)))
+    fast, slow = picture.panels
+    np.testing.assert_allclose(fast.angles, np.arange(97.0), rtol=1e-12)
+    np.testing.assert_allclose(slow.angles, np.arange(97) * 10000 ** (-5 / 6), rtol=1e-12)
+
+
+def test_a_histogram_is_a_density() -> None:
+    values = np.random.default_rng(0).uniform(-2, 4, (300, 40))
+    middles, density, mean, spread = histogram.distribution(table_of("x", values))
+    assert np.sum(density) * (middles[1] - middles[0]) == pytest.approx(1.0)
+    np.testing.assert_allclose(density, 1 / 6, rtol=0.4)
+    assert mean == pytest.approx(values.mean())
+    assert spread == pytest.approx(values.std())
+
+
+def test_singular_values_of_a_known_table(monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    left, right = np.linalg.qr(rng.normal(size=(60, 5)))[0], np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    known = np.array([9.0, 4.0, 2.0, 1.0, 0.5])
+    table = table_of("x", left * known @ right)
+    np.testing.assert_allclose(spectrum.singular_values(table), known, rtol=1e-12)
+    monkeypatch.setattr(spectrum, "_WHOLE", 0)
+    np.testing.assert_allclose(spectrum.singular_values(table), known, rtol=1e-10)
+
+
+def test_slopes_are_the_paper_s() -> None:
+    (chart,) = made("slopes", pecli.Alibi(8)).panels
+    assert chart.curves[0].y.tolist() == [2.0**-k for k in range(1, 9)]
+
+
+def test_curves_are_columns_and_biases_are_lines() -> None:
+    scheme = pecli.Sinusoidal(50, 16)
+    (chart,) = made("curves", scheme, wish=Wish(channels=(3, 0))).panels
+    np.testing.assert_array_equal(chart.curves[0].y, scheme.tables()["pe"][:, 3])
+    assert [curve.label for curve in chart.curves] == ["channel 3", "channel 0"]
+    (chart,) = made("curves", pecli.Alibi(2, 101), wish=Wish(channels=(1,))).panels
+    assert chart.curves[0].y[-1] == -100 * 2.0**-8
+
+
+SCHEMES = {
+    "sinusoidal": pecli.Sinusoidal(64, 16),
+    "rope": pecli.Rope(64, 16),
+    "alibi": pecli.Alibi(4, 64),
+    "learned-init": pecli.LearnedInit(64, 16),
+}
+
+
+@pytest.mark.parametrize("kind", figures.KINDS)
+@pytest.mark.parametrize("name", SCHEMES)
+def test_every_kind_fits_or_says_what_does(kind: str, name: str) -> None:
+    if name in figures.KINDS[kind].fits:
+        assert made(kind, SCHEMES[name]).panels
+    else:
+        with pytest.raises(ParameterError, match=f"{name} has no such picture; take one of heatmap"):
+            made(kind, SCHEMES[name])
+
+
+@pytest.mark.parametrize("kind", [kind for kind, each in figures.KINDS.items() if "file" in each.fits])
+def test_files_without_a_spec_have_their_kinds(kind: str) -> None:
+    subject = Subject("x.npy", (table_of("array", np.random.default_rng(0).normal(size=(64, 8))),))
+    assert figures.picture(kind, [subject], Wish()).panels
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "curves", "wavelengths", "similarity", "decay", "spectrum"])
+def test_two_are_compared_under_names_that_tell_them_apart(kind: str) -> None:
+    picture = made(kind, pecli.Rope(64, 16), pecli.Rope(64, 16, base=500.0))
+    words = [panel.title for panel in picture.panels]
+    words += [curve.label for panel in picture.panels if isinstance(panel, Chart) for curve in panel.curves]
+    assert any("base 10000" in word for word in words)
+    assert any("base 500" in word for word in words)
