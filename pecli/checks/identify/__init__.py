@@ -1,0 +1,1 @@
+"""Which scheme, with which parameters, made an unknown table."""
