@@ -55,6 +55,24 @@ def describe(sample: Sample) -> list[str]:
     return []
 
 
+def with_slopes(matches: list[Match]) -> list[Match]:
+    """Matches in which slopes count to the bias that lies in the same file and has them."""
+    found = list(matches)
+    for match in matches:
+        if not isinstance(match.scheme, Alibi) or not match.scheme.slopes or match.form:
+            continue
+        for k, bias in enumerate(found):
+            if isinstance(bias.scheme, Alibi) and not bias.scheme.slopes and _same_slopes(bias.scheme, match.scheme):
+                found[k] = replace(bias, tensors=(*bias.tensors, *match.tensors))
+                found.remove(match)
+                break
+    return found
+
+
+def _same_slopes(one: Alibi, other: Alibi) -> bool:
+    return np.array_equal(*(replace(scheme, slopes=True).plain().array() for scheme in (one, other)))
+
+
 def _explain(reading: Reading, sample: Sample) -> Iterator[Match]:
     fits = list(_fits(reading, sample.dtype))
     for fit in fits:
