@@ -70,7 +70,8 @@ def with_slopes(matches: list[Match]) -> list[Match]:
 
 
 def _same_slopes(one: Alibi, other: Alibi) -> bool:
-    return np.array_equal(*(replace(scheme, slopes=True).plain().array() for scheme in (one, other)))
+    mine, yours = (replace(scheme, slopes=True).plain().array() for scheme in (one, other))
+    return np.array_equal(mine, yours)
 
 
 def _explain(reading: Reading, sample: Sample) -> Iterator[Match]:
