@@ -13,6 +13,8 @@ from pecli.checks.identify.intervals import Interval, spacing
 from pecli.checks.identify.match import Match
 from pecli.checks.identify.sample import MOST
 from pecli.engine.alibi import Alibi
+from pecli.engine.dtypes import KINDS
+from pecli.engine.recipes import BIAS_RECIPE
 from pecli.engine.rounding import round_to, widened
 
 if TYPE_CHECKING:
@@ -75,32 +77,40 @@ def _same_slopes(one: Alibi, other: Alibi) -> bool:
 
 
 def _explain(reading: Reading, sample: Sample) -> Iterator[Match]:
-    fits = list(_fits(reading, sample.dtype))
-    for fit in fits:
-        scheme = Alibi(
-            heads=fit.heads,
-            seq_len=reading.length,
-            rule=fit.rule,
-            max_bias=fit.max_bias.plainest(),
-            form=reading.form or "symmetric",
-            slopes=not reading.form,
-            dtype=sample.dtype,
-        )
-        words = [reading.words if fit.repeats == 1 else f"{reading.words}; repeated {fit.repeats} times (a batch)"]
+    for fit in _fits(reading, sample.dtype):
+        schemes = [
+            Alibi(
+                heads=fit.heads,
+                seq_len=reading.length,
+                rule=fit.rule,
+                max_bias=fit.max_bias.plainest(),
+                form=reading.form or "symmetric",
+                slopes=not reading.form,
+                dtype=sample.dtype,
+                recipe=recipe,
+            )
+            for recipe in BIAS_RECIPE.options
+        ]
+        errors = [_error(scheme, reading, fit) for scheme in schemes]
+        best = [scheme for scheme, error in zip(schemes, errors, strict=True) if error == min(errors)]
+        batch = "" if fit.repeats == 1 else f"repeated {fit.repeats} times, once for each of a batch"
         yield Match(
-            scheme,
-            _error(scheme, reading, fit),
+            best[0],
+            min(errors),
             (sample.name,),
-            form="; ".join(filter(None, words)).removeprefix("; "),
-            undetermined=tuple(_open_questions(fit, scheme)),
+            form=", ".join(filter(None, [reading.words, batch])),
+            undetermined=tuple(_open_questions(fit, best)),
         )
 
 
-def _open_questions(fit: Fit, scheme: Alibi) -> Iterator[str]:
+def _open_questions(fit: Fit, best: list[Alibi]) -> Iterator[str]:
     if fit.heads & (fit.heads - 1) == 0:
         yield "rule: paper and naive are the same for a number of heads that is a power of two"
-    if fit.max_bias.high - fit.max_bias.low > 1e-4 * scheme.max_bias:
+    if fit.max_bias.high - fit.max_bias.low > 1e-4 * best[0].max_bias:
         yield f"max_bias: the data allow {fit.max_bias.words()}"
+    if len(best) > 1:
+        *others, last = (scheme.recipe for scheme in best)
+        yield f"recipe: {', '.join(others)} and {last} make the same table"
 
 
 def _fits(reading: Reading, dtype: str) -> Iterator[Fit]:
@@ -108,17 +118,27 @@ def _fits(reading: Reading, dtype: str) -> Iterator[Fit]:
     count, shown = reading.heads, len(reading.values)
     batched = reading.form and shown == count
     periods = [heads for heads in range(3, count) if batched and count % heads == 0] + [count]
-    for room in _ROOM:
-        for heads in periods:
-            found = False
-            for rule in ("paper", "naive") if heads & (heads - 1) else ("paper",):
-                exponents = np.tile(slope_exponents(rule, heads), count // heads)[:shown]
-                limits = _limits(reading, exponents, dtype, room)
-                if limits is not None and _plausible(limits, heads):
-                    yield Fit(rule, heads, limits, count // heads)
-                    found = True
-            if found:
-                return
+    for coarse in _held_by(reading.values, dtype):
+        for room in _ROOM:
+            for heads in periods:
+                found = False
+                for rule in ("paper", "naive") if heads & (heads - 1) else ("paper",):
+                    exponents = np.tile(slope_exponents(rule, heads), count // heads)[:shown]
+                    limits = _limits(reading, exponents, coarse, room)
+                    if limits is not None and _plausible(limits, heads):
+                        yield Fit(rule, heads, limits, count // heads)
+                        found = True
+                if found:
+                    return
+
+
+def _held_by(values: Floats, dtype: str) -> Iterator[str]:
+    """The dtype, and coarser ones that hold the values too: those in which they may have been made."""
+    yield dtype
+    names = list(KINDS)
+    for coarse in names[names.index(dtype) + 1 :]:
+        if np.array_equal(widened(round_to(values, coarse)), values):
+            yield coarse
 
 
 def slope_exponents(rule: str, heads: int) -> Floats:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pecli.checks.identify.sample import Sample
     from pecli.engine.arrays import Floats
 
-_SIDE = 512
+_SIDE = 256
 """Rows and columns that are looked at closely."""
 
 
@@ -37,7 +37,7 @@ def describe(sample: Sample) -> list[str]:
     if values.min() == values.max():
         return lines
     table = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values[:, None]
-    drawn = draws.describe(table) if table.size >= _SIDE else []
+    drawn = draws.describe(table) if table.size >= 2 * _SIDE else []
     return lines + (drawn or list(_structure(table, square=values.ndim == 2)))
 
 
