@@ -79,9 +79,10 @@ def _symmetry(part: Floats) -> Iterator[str]:
 
 def _rank(part: Floats) -> Iterator[str]:
     """How many directions hold the table, down to the rounding of the coarsest dtypes."""
-    values = np.linalg.svd(part, compute_uv=False)
-    rank = int(np.count_nonzero(values > 1e-5 * values[0]))
-    energy = np.cumsum(values**2) / np.sum(values**2)
+    gram = part @ part.T if len(part) < part.shape[1] else part.T @ part
+    squares = np.linalg.eigvalsh(gram)[::-1]
+    rank = int(np.count_nonzero(squares > 1e-10 * squares[0]))
+    energy = np.cumsum(squares) / np.sum(squares)
     most = int(np.searchsorted(energy, 0.99)) + 1
     full = min(part.shape)
     if rank < full:

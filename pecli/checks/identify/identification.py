@@ -102,10 +102,11 @@ def _explain(group: Group) -> tuple[list[Match], list[str]]:
 
 
 def _explain_one(one: Sample) -> list[Match]:
-    """Waves and biases are told apart by their shapes and values; draws are tried last, since that takes longest."""
-    found = alibi.recognise(one) + rotary.recognise([one], None)
-    found.sort(key=lambda match: match.max_abs_error)
-    return found or learned.recognise(one)
+    """Draws are tried last, since that takes longest."""
+    biases, waves = alibi.recognise(one), rotary.recognise([one])
+    if biases and waves and biases[0].max_abs_error > waves[0].max_abs_error:
+        return waves + biases
+    return biases + waves or learned.recognise(one)
 
 
 def _merged(matches: list[Match]) -> list[Match]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from pecli.engine.alibi import Alibi
 from pecli.engine.learned import LearnedInit
+from pecli.engine.recipes import BIAS_RECIPE, RECIPES
 from pecli.engine.rope import Rope
 from pecli.engine.scheme import Scheme
 from pecli.engine.sinusoidal import STYLES, Sinusoidal
@@ -40,6 +42,11 @@ def _offset(rng: np.random.Generator) -> int:
     return int(_one(rng, (0, 0, 0, 1, 2, 100, int(rng.integers(1, 5000)))))
 
 
+def _recipe(rng: np.random.Generator, names: Iterable[str]) -> str:
+    """Mostly the exact one."""
+    return "exact" if rng.random() < 0.8 else str(_one(rng, list(names)))
+
+
 def _sinusoidal(rng: np.random.Generator) -> Scheme:
     dim = int(_one(rng, (16, 32, 64, 128, 256, 2 * int(rng.integers(8, 129)), int(rng.integers(16, 129)))))
     length, dtype = _length(rng), str(_one(rng, DTYPES))
@@ -58,6 +65,7 @@ def _sinusoidal(rng: np.random.Generator) -> Scheme:
         amplitude=_one(rng, (1.0, 1.0, 1.0, 0.1, 2.5, 1 / math.sqrt(dim), math.sqrt(2 / dim))),
         padding_idx=_one(rng, (None, None, None, offset, offset + 1)),
         dtype=dtype,
+        recipe=_recipe(rng, RECIPES),
     )
 
 
@@ -72,6 +80,7 @@ def _rope(rng: np.random.Generator) -> Scheme:
         layout=_one(rng, ("compact", "halves", "interleaved")),
         scaling=scaling if rng.random() < 0.95 else "proportional",
         dtype=_one(rng, DTYPES),
+        recipe=_recipe(rng, RECIPES),
         **(_SCALINGS[scaling](rng, dim)),
     )
 
@@ -132,6 +141,7 @@ def _alibi(rng: np.random.Generator) -> Scheme:
         max_bias=_one(rng, (8.0, 8.0, 16.0, 4.0, 10.0, 7.5)),
         form=_one(rng, ("symmetric", "causal", "key", "key-last")),
         dtype=_one(rng, DTYPES),
+        recipe=_recipe(rng, BIAS_RECIPE.options),
     )
 
 

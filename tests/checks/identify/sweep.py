@@ -30,6 +30,19 @@ from pecli.engine.scheme import Scheme
 from tests.checks.identify.specs import random_scheme
 
 
+VERDICTS = ("found", "unsaid", "wrong", "lost")
+SPOKEN = {
+    "short_factor": ("divisors",),
+    "long_factor": ("divisors",),
+    "original_max_position_embeddings": ("original length",),
+    "max_position_embeddings": ("dynamic scaling",),
+    "attention_factor": ("attention factor",),
+    "mscale": ("attention factor",),
+    "mscale_all_dim": ("attention factor",),
+}
+"""Parameters in other words."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of one table: nothing found, made again or not, and which parameters are not the true ones."""
@@ -39,7 +52,15 @@ class Outcome:
     seconds: float
     problem: str = ""
     wrong: tuple[str, ...] = ()
+    same: bool = False
+    """Whether the scheme that was found makes the very same bits."""
     found: Scheme | None = None
+    undetermined: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """lost: not made again; wrong: other parameters; unsaid: those, but the table is the same to the last bit."""
+        return "lost" if self.problem else "found" if not self.wrong else "unsaid" if self.same else "wrong"
 
     @property
     def kind(self) -> str:
@@ -71,7 +92,15 @@ def attempt(seed: int) -> Outcome:
             return Outcome(scheme, suffix, seconds, "nothing found: " + " | ".join(found.description))
         match = found.matches[0]
         problem = made_again(match, tables, Path(folder))
-    return Outcome(scheme, suffix, seconds, problem, tuple(wrong_parameters(scheme, match)), match.scheme)
+    wrong = tuple(wrong_parameters(scheme, match))
+    same = bool(wrong) and same_bits(scheme, match.scheme)
+    return Outcome(scheme, suffix, seconds, problem, wrong, same, match.scheme, match.undetermined)
+
+
+def same_bits(one: Scheme, other: Scheme) -> bool:
+    """Whether two schemes make the same table; rounded frequencies beside it do not count."""
+    mine, yours = one.plain().array(), other.plain().array()
+    return mine.dtype == yours.dtype and mine.shape == yours.shape and mine.tobytes() == yours.tobytes()
 
 
 def made_again(match: Match, tables: dict[str, np.ndarray], folder: Path) -> str:
@@ -109,7 +138,7 @@ def unlike(one: np.ndarray, other: np.ndarray) -> str:
         return "other elements are infinite"
     finite = np.isfinite(a)
     allowed = 2.0 ** (2 - KINDS[one.dtype.name]) * float(np.abs(a[finite]).max(initial=0))
-    error = float(np.abs(a - b)[finite].max(initial=0))
+    error = float(np.abs(a[finite] - b[finite]).max(initial=0))
     return f"an error of {error:.3g}, where {allowed:.3g} is allowed" if error > allowed else ""
 
 
@@ -125,7 +154,9 @@ def wrong_parameters(scheme: Scheme, match: Match) -> list[str]:
     return [
         name
         for name in scheme.parameters()
-        if name not in idle and name not in said and getattr(scheme, name) != getattr(found, name)
+        if name not in idle
+        and getattr(scheme, name) != getattr(found, name)
+        and not any(word in said for word in (name, *SPOKEN.get(name, ())))
     ]
 
 
@@ -137,11 +168,21 @@ def _idle(scheme: Scheme) -> set[str]:
     return {"zeros": {"seed", "std", "rng"}, "xavier-uniform": {"std"}}.get(init, set())
 
 
+def report(seed: int, outcome: Outcome) -> str:
+    """A failure in a few lines: the spec without what is not set, and what was found instead."""
+    given = {name: value for name, value in outcome.scheme.spec()["parameters"].items() if value is not None}
+    lines = [f"{outcome.verdict} {seed} {outcome.suffix} {outcome.scheme.name} {given}", f"    {outcome.problem}"]
+    if outcome.found is not None:
+        lines += [f"    {name}: {getattr(outcome.found, name, None)}" for name in outcome.wrong]
+    return "\n".join([*filter(str.strip, lines), *(f"    said: {line}" for line in outcome.undetermined)])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--specs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--unsaid", action="store_true", help="print those, too")
     given = parser.parse_args()
     seeds = [given.seed * 10**6 + k for k in range(given.specs)]
     counts: Counter[tuple[str, str]] = Counter()
@@ -149,14 +190,11 @@ def main() -> int:
     with get_context("spawn").Pool(given.processes) as pool:
         for seed, outcome in zip(seeds, pool.imap(attempt, seeds, chunksize=4), strict=True):
             slowest = max(slowest, outcome.seconds)
-            verdict = "lost" if outcome.problem else "wrong" if outcome.wrong else "found"
-            counts[outcome.kind, verdict] += 1
-            if verdict != "found":
-                print(f"{verdict} {seed} {outcome.suffix} {outcome.scheme}\n    {outcome.problem} {outcome.wrong}")
-                print(f"    {outcome.found}")
-    kinds = sorted({kind for kind, _ in counts})
-    for kind in kinds:
-        print(f"{kind:20}", *(f"{verdict} {counts[kind, verdict]:5}" for verdict in ("found", "wrong", "lost")))
+            counts[outcome.kind, outcome.verdict] += 1
+            if outcome.verdict in ("lost", "wrong") or (given.unsaid and outcome.verdict == "unsaid"):
+                print(report(seed, outcome))
+    for kind in sorted({kind for kind, _ in counts}):
+        print(f"{kind:20}", *(f"{verdict} {counts[kind, verdict]:4}" for verdict in VERDICTS))
     made = given.specs - sum(count for (_, verdict), count in counts.items() if verdict == "lost")
     true = sum(count for (_, verdict), count in counts.items() if verdict == "found")
     print(
