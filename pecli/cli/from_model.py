@@ -40,7 +40,7 @@ LayerType = Annotated[
 ]
 OPTIONS = (("config", Config, None), ("model", Model, None), ("layer_type", LayerType, None))
 
-_BESIDE = ("seq_len", "offset", "layout", "length", "dtype")
+_BESIDE = ("seq_len", "offset", "layout", "length", "recipe", "dtype")
 """What the command line still decides."""
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from pecli.engine import fixed
 from pecli.engine.parameters import Choice, Flag, Real, Whole
+from pecli.engine.recipes import BIAS_RECIPE, RECIPES
 from pecli.engine.scheme import Scheme
 
 if TYPE_CHECKING:
@@ -62,13 +63,28 @@ class Alibi(Scheme):
         ),
     ] = "symmetric"
     slopes: Annotated[bool, Flag(help="the slopes alone")] = False
+    recipe: Annotated[str, BIAS_RECIPE] = field(default="exact", kw_only=True)
 
     @property
     def byproducts(self) -> frozenset[str]:
         return frozenset() if self.slopes or self.seq_len is None else frozenset({"slopes"})
 
+    @property
+    def _through(self) -> str:
+        """The dtype in which values are made, before they are given in their own."""
+        return self.dtype if self.recipe == "exact" else RECIPES[self.recipe].table or "float32"
+
     @cached_property
     def _slopes(self) -> list[Slope]:
+        slopes = self._exact_slopes()
+        if self.recipe != "float32":
+            return slopes
+        from pecli.engine.rounding import round_fixed
+
+        singles = (Fraction(round_fixed(slope.value, _BITS, "float32")) for slope in slopes)
+        return [Slope(fixed.fixed(value, _BITS), exact=True) for value in singles]
+
+    def _exact_slopes(self) -> list[Slope]:
         if self.rule == "naive":
             return self._series(self.heads)
         power = 1 << (self.heads.bit_length() - 1)
@@ -97,23 +113,28 @@ class Alibi(Scheme):
         return (Table("bias", self.dtype, (self.heads, rows, self.seq_len), self._bias(self.seq_len)), slopes)
 
     def _fill_slopes(self, start: int, out: Array) -> None:
-        from pecli.engine.rounding import round_fixed
+        import numpy as np
 
-        for row, slope in enumerate(self._slopes[start : start + len(out)]):
-            out[row, 0] = round_fixed(slope.value, _BITS, self.dtype)
+        from pecli.engine.dtypes import numpy_dtype
+        from pecli.engine.rounding import as_dtype, round_fixed
+
+        values = [round_fixed(slope.value, _BITS, self._through) for slope in self._slopes[start : start + len(out)]]
+        out[:, 0] = as_dtype(np.array(values, numpy_dtype(self._through)), self.dtype)
 
     def _bias(self, seq_len: int) -> Any:
         """How rows of the bias are filled: each is a window on one vector of its head (the matrix is Toeplitz)."""
         import numpy as np
 
+        from pecli.engine.rounding import as_dtype
+
         slopes = self._slopes
 
         @lru_cache(maxsize=4)
         def vector(head: int) -> Array:
+            first = 0 if self.form == "key" else 1 - seq_len
+            past = as_dtype(_multiples(slopes[head], first, seq_len, self._through), self.dtype)
             if self.form.startswith("key"):
-                first = 0 if self.form == "key" else 1 - seq_len
-                return _multiples(slopes[head], first, seq_len, self.dtype)
-            past = _multiples(slopes[head], 1 - seq_len, seq_len, self.dtype)
+                return past
             future = past[-2::-1] if self.form == "symmetric" else np.full(seq_len - 1, -np.inf).astype(past.dtype)
             return np.concatenate([past, future])
 

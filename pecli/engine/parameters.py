@@ -21,14 +21,17 @@ class Parameter(ABC):
     """The rule and help of one parameter.
 
     `default` stands for a value that was not given; where a scheme's own field has a default, that one counts.
-    `panel` is the heading under which a command's help lists it.
+    `panel` is the heading under which a command's help lists it. A spec leaves the parameter out where it has the
+    value `unsaid`: so it is with parameters that are younger than the files that lack them.
     """
 
     metavar = ""
     rule = ""
 
-    def __init__(self, *, help: str, default: Any = None, aliases: tuple[str, ...] = (), panel: str = "") -> None:
-        self.help, self.default, self.aliases, self.panel = help, default, aliases, panel
+    def __init__(
+        self, *, help: str, default: Any = None, aliases: tuple[str, ...] = (), panel: str = "", unsaid: Any = None
+    ) -> None:
+        self.help, self.default, self.aliases, self.panel, self.unsaid = help, default, aliases, panel, unsaid
 
     def parse(self, name: str, text: str) -> Any:
         """The value that a text stands for."""

@@ -24,7 +24,7 @@ POSITION_BITS = 41
 
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
-_SECTORS = 256
+SECTORS = 256
 """The circle is cut into this many sectors; a table holds their directions, a short series does the rest."""
 
 _SPARE_DIGITS = 1
@@ -78,10 +78,10 @@ def bits_for(smallest: float) -> int:
 
 
 @cache
-def _sectors() -> tuple[Doubled, Doubled]:
+def sectors() -> tuple[Doubled, Doubled]:
     """Cosines and sines of the sectors' directions; the first eighth of the circle is computed, the rest mirrored."""
-    bits, eighth = 160, _SECTORS // 8
-    pairs = [fixed.cos_sin((sector << bits) // _SECTORS, bits) for sector in range(eighth + 1)]
+    bits, eighth = 160, SECTORS // 8
+    pairs = [fixed.cos_sin((sector << bits) // SECTORS, bits) for sector in range(eighth + 1)]
     quarter = pairs + [(s, c) for c, s in pairs[-2::-1]]
     half = quarter + [(-c, s) for c, s in quarter[-2::-1]]
     circle = half + [(c, -s) for c, s in half[-2::-1]]
@@ -155,7 +155,7 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
     for digit in reversed(digits[:-1]):  # from the top: where beyond is −1 and the rest almost 1, nothing may be lost
         scale *= 2.0**-32
         beyond = beyond + digit * scale
-    cosines, sines = _sectors()
+    cosines, sines = sectors()
     x = beyond * (2.0**-32 * float(_turn().hi))
     z = x * x
     sine = x + x * z * (-1 / 6 + z * (1 / 120 - z * (1 / 5040)))
@@ -169,7 +169,7 @@ def cos_sin_doubled(limbs: Ints, positions: Ints) -> tuple[Doubled, Doubled]:
     sector, turns = _reduce(limbs, positions)
     x = doubled.multiply(turns, _turn())
     sine, versine = _series(x)
-    cosines, sines = _sectors()
+    cosines, sines = sectors()
     c, s = cosines.take(sector), sines.take(sector)
     cosine = doubled.add(c, doubled.add(doubled.multiply(c, versine), -doubled.multiply(s, sine)))
     return cosine, doubled.add(s, doubled.add(doubled.multiply(s, versine), doubled.multiply(c, sine)))

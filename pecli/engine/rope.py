@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
-from pecli.engine import frequencies, rope_scaling
+from pecli.engine import frequencies, recipes, rope_scaling
 from pecli.engine.parameters import Choice, Real, Several, Truth, Whole
 from pecli.engine.positions import LAST_POSITION, check_last
+from pecli.engine.recipes import RECIPE
 from pecli.engine.rope_scaling import SCALINGS
 from pecli.engine.scheme import Scheme
 from pecli.errors import ParameterError
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from pecli.engine.arrays import Array
+    from pecli.engine.computed import Computed, Course, Narrowed
     from pecli.engine.phases import Waves
     from pecli.engine.rotation import Rotation
     from pecli.engine.table import Table
@@ -105,6 +108,7 @@ class Rope(Scheme):
     mrope_interleaved: Annotated[
         bool | None, Truth(help="axes take turns (Qwen3-VL), not one after the other", panel=_PANEL)
     ] = None
+    recipe: Annotated[str, RECIPE] = field(default="exact", kw_only=True)
 
     def _check(self) -> None:
         check_last(self.offset, self.seq_len)
@@ -114,6 +118,7 @@ class Rope(Scheme):
             rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels turn in pairs"
             raise ParameterError("partial_rotary_factor", f"{self.partial_rotary_factor:g}", rule)
         frequencies.check_base(self.base, 1.0)
+        recipes.check_base(self.recipe, self.base)
         rope_scaling.check(self)
         self._check_axes()
 
@@ -138,8 +143,6 @@ class Rope(Scheme):
         """cos and sin, a column a frequency, of the given positions: (L,), or (axes, L) where there are sections."""
         import numpy as np
 
-        from pecli.engine.settle import settle
-
         ids = np.atleast_2d(np.asarray(position_ids))
         count = len(self.mrope_section or (1,))
         if ids.dtype.kind not in "iu" or ids.ndim != 2 or len(ids) not in (1, count):
@@ -147,15 +150,11 @@ class Rope(Scheme):
             raise ParameterError("position_ids", f"of shape {ids.shape} and dtype {ids.dtype}", rule)
         if ids.size and not 0 <= ids.min() <= ids.max() < LAST_POSITION:
             raise ParameterError("position_ids", f"{ids.min()} … {ids.max()}", "positions are from 0 to below 2^40")
-        length, moving = ids.shape[1], self.turning
-        columns = np.tile(np.arange(moving), length)
-        axes = np.array(self.axes)[:moving] if len(ids) > 1 else np.zeros(moving, np.intp)
-        positions = ids.T[:, axes].astype(np.uint64).reshape(-1)
-        waves, found = self._waves(), {}
+        axes = np.array(self.axes)[: self.turning] if len(ids) > 1 else np.zeros(self.turning, np.intp)
+        filler, found = self._filler(), {}
         for name in ("cos", "sin"):
-            sine = np.full(len(positions), name == "sin")
-            table = settle(waves, positions, columns, sine, self.dtype).reshape(length, moving)
-            still = np.full((length, self.rotary_dim // 2 - moving), 1 - (name == "sin")).astype(table.dtype)
+            table = filler.at(name, ids.astype(np.int64), axes, self.dtype)
+            still = np.full((len(table), self.rotary_dim // 2 - self.turning), 1 - (name == "sin")).astype(table.dtype)
             found[name] = np.concatenate([table, still], axis=1)
         return found
 
@@ -204,14 +203,33 @@ class Rope(Scheme):
 
         return Rotation(self._waves, self.turning, self.seq_len)
 
+    def _course(self) -> Course:
+        from pecli.engine.computed import Course
+
+        scaled = self.frequencies if self.scaling != "none" else None
+        denominator = Fraction(self.exponent_dim, 2)
+        return Course(self.base, denominator, self.turning, amplitude=self.attention_factor_value(), scaled=scaled)
+
+    def _filler(self) -> Rotation | Computed | Narrowed:
+        return recipes.filler(self.recipe, self.rotation(), self._course)
+
+    def inverse_frequencies(self) -> list[float]:
+        """As float64; where a recipe rounds them, as rounded."""
+        if self.recipe == "exact" or recipes.RECIPES[self.recipe].table:
+            return self.frequencies().floats()
+        from pecli.engine.computed import Computed
+
+        still = [0.0] * (self.rotary_dim // 2 - self.turning)
+        return [float(value) for value in Computed(recipes.RECIPES[self.recipe], self._course()).inv_freq] + still
+
     def tensors(self) -> tuple[Table, ...]:
         from pecli.engine.table import Table
 
-        rotation = self.rotation()
+        rotation = self._filler()
         shape = (self.seq_len, self._width)
 
         def inverse_frequencies(start: int, out: Array) -> None:
-            out[:, 0] = self.frequencies().floats()[start : start + len(out)]
+            out[:, 0] = self.inverse_frequencies()[start : start + len(out)]
 
         def axis(start: int, out: Array) -> None:
             out[:, 0] = self.axes[start : start + len(out)]
@@ -228,7 +246,7 @@ class Rope(Scheme):
         """cos and sin, one after the other: (2, seq_len, width)."""
         from pecli.engine.table import Table
 
-        rotation = self.rotation()
+        rotation = self._filler()
 
         def fill(start: int, out: Array) -> None:
             cosines = max(0, min(len(out), self.seq_len - start))
@@ -243,7 +261,7 @@ class Rope(Scheme):
     def _width(self) -> int:
         return self.rotary_dim // 2 if self.layout == "compact" else self.rotary_dim
 
-    def _fill(self, rotation: Rotation, part: str, start: int, out: Array) -> None:
+    def _fill(self, rotation: Rotation | Computed | Narrowed, part: str, start: int, out: Array) -> None:
         half = self.rotary_dim // 2
         if self.layout == "interleaved":
             single, double = out[:, 0::2], out[:, 1::2]

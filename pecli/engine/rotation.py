@@ -87,6 +87,13 @@ class Rotation:
                 row += many
         doubts.settle(waves, first, out, part, dtype)
 
+    def at(self, part: str, positions: Places, axes: Places, dtype: str) -> Array:
+        """The cos or sin of a few positions: of (axes, rows) positions, each wave follows one axis."""
+        rows, width = positions.shape[1], len(axes)
+        columns, sine = np.tile(np.arange(width), rows), np.full(rows * width, part == "sin")
+        places = positions.T[:, axes].astype(np.uint64).reshape(-1)
+        return settle(self.waves, places, columns, sine, dtype).reshape(rows, width)
+
     def _split(self, first: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
         """The range of positions as tiles: (large step, anchor, first row of the small table, how many)."""
         while first < stop:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.doubled import Doubled
-from pecli.engine.dtypes import KINDS, numpy_dtype
+from pecli.engine.dtypes import KINDS, dtype_name, numpy_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,6 +47,11 @@ def widened(block: Array) -> Floats:
     """Any numbers as float64, signalling NaNs included, about which NumPy would warn."""
     with np.errstate(invalid="ignore"):
         return block.astype(np.float64)
+
+
+def as_dtype(values: Array, dtype: str) -> Array:
+    """Values in another dtype, wider or narrower; a narrower one rounds."""
+    return values if dtype_name(values.dtype) == dtype else round_to(widened(values), dtype)
 
 
 def round_doubled(values: Doubled, dtype: str) -> Array:

@@ -82,7 +82,13 @@ class Scheme(ABC):
     def spec(self) -> dict[str, Any]:
         """The scheme as plain data; `from_spec` makes it again."""
         values = {name: getattr(self, name) for name in self.parameters()}
-        return {"scheme": self.name, "parameters": values}
+        said = {name: value for name, value in values.items() if value is None or value != self._unsaid(name)}
+        return {"scheme": self.name, "parameters": said}
+
+    @classmethod
+    def _unsaid(cls, name: str) -> Any:
+        """The value of a parameter that goes without saying; None where there is no such."""
+        return cls.parameters()[name].unsaid
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> Self:
@@ -103,7 +109,7 @@ class Scheme(ABC):
                     str(key), "unknown", f"{name} has no such parameter", nearest(key, kind.parameters())
                 )
         for key in kind.parameters():
-            if key not in parameters:
+            if key not in parameters and kind._unsaid(key) is None:
                 raise ParameterError(key, "missing", f"a spec of {name} names every parameter")
         return kind(**parameters)
 

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pecli.engine import frequencies
+from pecli.engine import frequencies, recipes
 from pecli.engine.parameters import Choice, Flag, Parameter, Real, Whole, shown
 from pecli.engine.positions import LAST_POSITION, check_last
+from pecli.engine.recipes import RECIPE
 from pecli.engine.scheme import Scheme, unset
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
+    from pecli.engine.computed import Course
     from pecli.engine.table import Table
 
 
@@ -88,6 +90,7 @@ class Sinusoidal(Scheme):
         unset()
     )
     style: InitVar[str | None] = None
+    recipe: Annotated[str, RECIPE] = field(default="exact", kw_only=True)
 
     presets: ClassVar[Mapping[str, Parameter]] = {"style": STYLE}
 
@@ -107,6 +110,7 @@ class Sinusoidal(Scheme):
             raise ParameterError("freq_shift", shown(self.freq_shift), rule)
         largest = float((self._waves - 1) / self._denominator) if self._waves > 1 else 0.0
         frequencies.check_base(self.base, largest, self.scale)
+        recipes.check_base(self.recipe, self.base)
 
     @property
     def _half(self) -> Fraction:
@@ -121,6 +125,11 @@ class Sinusoidal(Scheme):
     def _waves(self) -> int:
         return self.dim // 2 if self.layout == "halves" else (self.dim + 1) // 2
 
+    def _course(self) -> Course:
+        from pecli.engine.computed import Course
+
+        return Course(self.base, self._denominator, self._waves, self.scale, self.amplitude)
+
     def tensors(self) -> tuple[Table, ...]:
         from pecli.engine.rotation import Rotation
         from pecli.engine.table import Table
@@ -129,7 +138,7 @@ class Sinusoidal(Scheme):
             shape = frequencies.geometric(self.base, self._denominator, self._waves, self.scale)
             return frequencies.waves(shape, scale=self.scale, amplitude=self.amplitude)
 
-        rotation = Rotation(waves, max(1, self._waves), self.seq_len)
+        rotation = recipes.filler(self.recipe, Rotation(waves, max(1, self._waves), self.seq_len), self._course)
 
         def fill(start: int, out: Array) -> None:
             first, half = self.offset + start, self._waves

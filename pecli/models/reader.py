@@ -66,7 +66,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def scheme_for(encoding: Encoding, *, seq_len: int, length: int | None = None, offset: int = 0, **others: Any) -> Rope:
-    """The rotary scheme of an encoding for tables of `seq_len` rows; others are `dtype` and `layout`.
+    """The rotary scheme of an encoding for tables of `seq_len` rows; others are `dtype`, `layout` and `recipe`.
 
     Dynamic and longrope scaling are read at `length`, or else where the table ends.
     """

@@ -64,12 +64,28 @@ def test_equal_schemes_make_equal_bytes(scheme):
 def test_a_spec_names_every_parameter(name):
     scheme = scheme_named(name)(**SMALL[name])
     parameters = scheme.spec()["parameters"]
-    assert set(parameters) == {field.name for field in dataclasses.fields(scheme)}
+    assert set(parameters) == {field.name for field in dataclasses.fields(scheme)} - {"recipe"}
     assert list(parameters)[-1] == "dtype"
     for missing in parameters:
         fewer = {key: value for key, value in parameters.items() if key != missing}
         with pytest.raises(ParameterError, match=f"^{missing} is missing; a spec of {name} names every parameter"):
             Scheme.from_spec({"scheme": name, "parameters": fewer})
+
+
+@pytest.mark.parametrize("name", ["sinusoidal", "rope", "alibi"])
+def test_exact_goes_without_saying(name):
+    """A spec from before there were recipes is exact, and an exact spec is what it was then."""
+    exact = scheme_named(name)(**SMALL[name])
+    spec = exact.spec()
+    assert "recipe" not in spec["parameters"]
+    assert Scheme.from_spec(spec) == Scheme.from_spec(
+        {"scheme": name, "parameters": {**spec["parameters"], "recipe": "exact"}}
+    )
+    other = dataclasses.replace(exact, recipe="float32")
+    assert other.spec()["parameters"]["recipe"] == "float32"
+    assert Scheme.from_spec(json.loads(json.dumps(other.spec()))) == other != exact
+    with pytest.raises(ParameterError, match="did you mean 'bfloat16-table'"):
+        dataclasses.replace(exact, recipe="bfloat16-tables")
 
 
 @pytest.mark.parametrize("name", SMALL)
