@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.identify.curve import FAR, Curve, Reading
+from pecli.checks.identify.heights import Height
 from pecli.checks.identify.numerals import digits, roundest, shortest
 
 if TYPE_CHECKING:
@@ -46,12 +47,12 @@ class Bend:
         return shortest(value, value * (_SIGMAS * self.log_factor_error + 4e-16))
 
 
-def readings(curve: Curve, amplitude: float, amplitude_error: float) -> Iterator[Reading]:
+def readings(curve: Curve, height: Height) -> Iterator[Reading]:
     """Every YaRN or Llama 3 scaling that gives the curve, the rounder ones first."""
     if curve.known.sum() < 3 or not curve.known[0] or abs(curve.logs[0]) > FAR * curve.log_errors[0]:
         return
-    found = list(_yarn(curve, amplitude, amplitude_error))
-    if abs(amplitude - 1) <= _SIGMAS * amplitude_error + 2e-7:
+    found = list(_yarn(curve, height))
+    if height.near(1.0):
         found += list(_llama3(curve))
     yield from sorted(found, key=lambda reading: reading.cost)[:8]
 
@@ -68,7 +69,7 @@ def _steps(curve: Curve) -> list[float]:
     return [each for each in dict.fromkeys([*exact, middle[0], middle[len(middle) // 2]]) if each > 0]
 
 
-def _yarn(curve: Curve, amplitude: float, amplitude_error: float) -> Iterator[Reading]:
+def _yarn(curve: Curve, height: Height) -> Iterator[Reading]:
     half = len(curve.frequency)
     seen = set()
     for bend in _ramps(curve):
@@ -76,7 +77,7 @@ def _yarn(curve: Curve, amplitude: float, amplitude_error: float) -> Iterator[Re
             if truncate and (bend.low != round(bend.low) or bend.high != round(bend.high)):
                 continue
             base, factor = bend.base(half), bend.factor
-            if factor <= 1 or base <= 1:
+            if factor <= 1.0001 or base <= 1:
                 continue
             lengths = _original(base, half, bend.low, bend.high, truncate)
             if lengths is None:
@@ -87,7 +88,7 @@ def _yarn(curve: Curve, amplitude: float, amplitude_error: float) -> Iterator[Re
             cost = digits(base) + digits(factor) + 4 * (not truncate) + 2 * len(lengths)
             length = lengths["original_max_position_embeddings"]
             said = (f"other original lengths near {length} give the same table",) if truncate else ()
-            attention = _attention(factor, amplitude, amplitude_error)
+            attention = _attention(factor, height)
             key = repr(parameters)
             if key not in seen:
                 seen.add(key)
@@ -95,12 +96,11 @@ def _yarn(curve: Curve, amplitude: float, amplitude_error: float) -> Iterator[Re
                 yield Reading({**parameters, **extra}, said, cost + 2 * len(extra))
 
 
-def _attention(factor: float, amplitude: float, error: float) -> float | None:
+def _attention(factor: float, height: Height) -> float | None:
     """The attention factor to give: none where YaRN's own rule has it."""
-    slack = _SIGMAS * error + 2e-7 * amplitude
-    if abs(0.1 * math.log(factor) + 1 - amplitude) <= slack:
+    if height.near(0.1 * math.log(factor) + 1):
         return None
-    return 1.0 if abs(amplitude - 1) <= slack else shortest(amplitude, slack)
+    return 1.0 if height.near(1.0) else shortest(height.value, height.slack)
 
 
 def _ramps(curve: Curve) -> list[Bend]:
@@ -282,7 +282,7 @@ def _waved(curve: Curve, step: float, low: float, high: float) -> Bend | None:
 
     start = np.array([step, max(-math.log1p(-depth), 0.01)])
     solution = least_squares(model, start, curve.logs, curve.log_errors)
-    if solution is None or solution[2] > FAR or solution[0][1] < 1e-6:
+    if solution is None or solution[2] > FAR or solution[0][1] < 1e-4:
         return None
     (x, errors, misfit) = solution
     return Bend(float(x[0]), float(x[1]), low, high, float(errors[0]), float(errors[1]), misfit)
@@ -323,12 +323,12 @@ def _llama3_free(curve: Curve) -> Iterator[Reading]:
         yield _llama3_reading(bend, half, length, first, last)
 
 
-def unbent(base: float, half: int, amplitude: float, error: float) -> Iterator[Reading]:
+def unbent(base: float, half: int, height: Height) -> Iterator[Reading]:
     """A geometric law whose amplitude is not one: YaRN whose bend lies beyond the table, or just an attention factor."""
-    factor = math.exp(10 * (amplitude - 1))
+    amplitude, factor = height.value, math.exp(10 * (height.value - 1))
     ones = (1.0,) * half
     if amplitude > 1 and factor < 1e6:
-        value = shortest(factor, factor * (10 * (_SIGMAS * error + 2e-7)))
+        value = shortest(factor, factor * 10 * height.slack)
         if digits(value) <= 4 and value > 1 and base > 1:
             beyond = 2 * math.pi * 32 * base ** ((half + 1) / half)
             length = 1 << max(1, math.ceil(math.log2(beyond)))
@@ -347,7 +347,7 @@ def unbent(base: float, half: int, amplitude: float, error: float) -> Iterator[R
         "short_factor": ones,
         "long_factor": ones,
         "original_max_position_embeddings": 4096,
-        "attention_factor": shortest(amplitude, _SIGMAS * error),
+        "attention_factor": shortest(amplitude, height.slack),
     }
     said = "cos and sin are multiplied by a constant: longrope with divisors of one is one way to write that"
     yield Reading(parameters, (said,), digits(base) + 20)

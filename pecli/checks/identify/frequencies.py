@@ -40,6 +40,12 @@ def silent_rows(*parts: Floats) -> Flags:
     return np.asarray(~np.any([part.any(axis=1) for part in parts], axis=0))
 
 
+def repetition(*parts: Floats) -> Floats:
+    """How much less a channel tells whose values stay the same for many rows: rounding errs there all one way."""
+    changes = np.max([np.count_nonzero(np.diff(part, axis=0), axis=0) for part in parts], axis=0)
+    return np.asarray(np.sqrt(len(parts[0]) / np.maximum(1, changes)))
+
+
 def constant_size(parts: tuple[Floats, Floats], unit: float) -> bool:
     """Whether two parts lie on a circle: c² + s² is the same everywhere, but for rows of zeros."""
     step = max(1, len(parts[0]) // 16)
@@ -70,7 +76,7 @@ def two_functions(cosine: Floats, sine: Floats, unit: float) -> Channels:
     level = (rest * weights).sum(axis=0) / count
     slope = (weights * (rows - middle) * rest).sum(axis=0) / spread if len(z) > 1 else np.zeros(z.shape[1])
     noise = np.sqrt((weights * (rest - level - slope * (rows - middle)) ** 2).sum(axis=0) / count)
-    noise = np.maximum(noise, unit / 4)
+    noise = np.maximum(noise, unit / 4) * repetition(z.real, z.imag)
     phase = wrapped(np.angle(centre) + level - slope * middle)
     frequency_error = noise / np.sqrt(spread) if len(z) > 1 else np.full(z.shape[1], np.inf)
     phase_error = noise * np.sqrt(1 / count + middle**2 / spread)
@@ -174,7 +180,7 @@ def _fit(values: Floats, silent: Flags, frequency: Floats, unit: float) -> _Fit:
     rest[silent] = 0
     size = np.hypot(a, b)
     noise = np.maximum(np.sqrt((rest**2).mean(axis=0)), unit / 4 * size)
-    errors = noise * np.sqrt(np.maximum(spread, 0))
+    errors = noise * repetition(values) * np.sqrt(np.maximum(spread, 0))
     return _Fit(
         change / len(values),
         errors[2] / len(values),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from pecli.checks.identify import bends
 from pecli.checks.identify.curve import LOOSENESS, Curve, Law, Reading, geometric
+from pecli.checks.identify.heights import Height
 from pecli.checks.identify.numerals import digits, shorter, shortest
 
 if TYPE_CHECKING:
@@ -19,17 +19,6 @@ if TYPE_CHECKING:
 
 _SIGMAS = 5.0
 _USUAL_BASES = (10000.0, 500000.0, 1000000.0)
-
-
-@dataclass(frozen=True)
-class Height:
-    """The amplitude of a table, and how well it is known."""
-
-    value: float = 1.0
-    error: float = 0.0
-
-    def near(self, other: float) -> bool:
-        return abs(self.value - other) <= _SIGMAS * self.error + 2e-7 * self.value
 
 
 def sinusoidal(curve: Curve, half: float, height: Height, dim: int) -> Iterator[Reading]:
@@ -55,16 +44,18 @@ def _shifts(law: Law, half: float) -> list[Reading]:
         return [Reading({"base": 10000.0, "freq_shift": 0.0}, ("one channel turns visibly: any base gives this table",))]
     found = []
     for shift, fetched in ((0.0, 0.0), (1.0, 0.5), (0.5, 2.0)):
-        if half - shift < 0.5:
-            continue
-        log_base, error = law.step * (half - shift), law.step_error * (half - shift)
-        if log_base > 700:
-            continue
-        base = math.exp(log_base)
-        for k, value in enumerate(islice(shorter(base, base * (_SIGMAS * error + 4e-16)), 2)):
-            found.append(Reading({"base": value, "freq_shift": shift}, (), digits(value) + fetched + 3 * k))
+        found += [Reading(each.parameters, (), each.cost + fetched) for each in shifted(law, half, shift)]
     found.sort(key=lambda reading: reading.cost)
     return [_with_others(each, found) for each in found]
+
+
+def shifted(law: Law, half: float, shift: float) -> Iterator[Reading]:
+    """The bases that give a step with that shift, the roundest first."""
+    log_base, error = law.step * (half - shift), law.step_error * (half - shift)
+    if half - shift >= 0.5 and abs(log_base) < 700:
+        base = math.exp(log_base)
+        for k, value in enumerate(islice(shorter(base, base * (_SIGMAS * error + 4e-16)), 2)):
+            yield Reading({"base": value, "freq_shift": shift}, (), digits(value) + 3 * k)
 
 
 def _with_others(reading: Reading, others: list[Reading]) -> Reading:
@@ -81,20 +72,24 @@ def _amplitude(height: Height, dim: int) -> float:
     for usual in (1.0, math.sqrt(2 / dim), 1 / math.sqrt(dim), math.sqrt(dim)):
         if height.near(usual):
             return usual
-    return shortest(height.value, _SIGMAS * height.error)
+    return shortest(height.value, height.slack)
 
 
 def rope(curve: Curve, height: Height) -> Iterator[Reading]:
     """Readings as a rotary table; the simpler ones first."""
     half = len(curve.frequency)
-    for by in LOOSENESS:
-        looser = curve.loosened(by)
+    curves = [curve.loosened(by) for by in LOOSENESS]
+    exact, single, coarse = curves
+    for looser in (exact, single):
         law = geometric(looser, 0.0) or geometric(looser)
         if law is not None:
             yield from _plain(looser, law, half, height)
-        else:
-            yield from _still_ones(looser, half, height)
-            yield from bends.readings(looser, height.value, height.error)
+    for looser in (exact, single):
+        yield from _still_ones(looser, half, height)
+        yield from bends.readings(looser, height)
+    law = geometric(coarse, 0.0) or geometric(coarse)
+    if law is not None:
+        yield from _plain(coarse, law, half, height)
     yield divided(curve, height)
 
 
@@ -113,7 +108,7 @@ def _plain(curve: Curve, law: Law, half: int, height: Height) -> Iterator[Readin
             elif factor > 1:
                 yield Reading({**base, "scaling": "linear", "factor": factor}, reading.undetermined, reading.cost)
         elif factor == 1:
-            yield from bends.unbent(base["base"], half, height.value, height.error)
+            yield from bends.unbent(base["base"], half, height)
 
 
 def _bases(law: Law, half: int) -> list[Reading]:
@@ -180,7 +175,7 @@ def divided(curve: Curve, height: Height) -> Reading:
         "short_factor": divisors,
         "long_factor": divisors,
         "original_max_position_embeddings": 4096,
-        "attention_factor": 1.0 if height.near(1.0) else shortest(height.value, _SIGMAS * height.error),
+        "attention_factor": 1.0 if height.near(1.0) else shortest(height.value, height.slack),
     }
     said = (
         "the base and the divisors are known only together",

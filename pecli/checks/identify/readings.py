@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.identify import frequencies, laws, positions, refine
+from pecli.checks.identify import frequencies, heights, laws, positions, refine
 from pecli.checks.identify.curve import Curve, Reading, geometric
 from pecli.checks.identify.frequencies import TURN, Channels, silent_rows
-from pecli.checks.identify.laws import Height
+from pecli.checks.identify.heights import Height
 from pecli.engine.rope import Rope
 from pecli.engine.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
@@ -77,21 +77,17 @@ def _looks_at_both(first: Floats, second: Floats, unit: float) -> Iterator[Look]
         cosine, sine = (second, first) if sine_first else (first, second)
         channels = _turned_over(measured) if sine_first else measured
         channels = unfolded(channels)
-        height = Height(channels.amplitude, channels.amplitude_error)
+        rough = Height(channels.amplitude, channels.amplitude * unit / 4)
         for offset, start in _starts(channels):
-            found, error = refine.from_both(cosine, sine, offset, start, unit)
-            yield Look(Curve(found, error), offset, height, sine_first)
+            curve = Curve(*refine.from_both(cosine, sine, offset, start, unit))
+            height = heights.measured({"cos": cosine, "sin": sine}, curve, offset, rough, unit)
+            yield Look(curve, offset, height, sine_first)
 
 
 def _turned_over(channels: Channels) -> Channels:
     """The channels with cosine and sine exchanged."""
-    return Channels(
-        -channels.frequency,
-        channels.frequency_error,
-        frequencies.wrapped(np.pi / 2 - channels.phase),
-        channels.phase_error,
-        channels.amplitude,
-        channels.amplitude_error,
+    return replace(
+        channels, frequency=-channels.frequency, phase=frequencies.wrapped(np.pi / 2 - channels.phase)
     )
 
 
@@ -99,16 +95,19 @@ def _looks_at_one(values: Floats, unit: float) -> Iterator[Look]:
     measured = frequencies.one_function(values, unit)
     if measured is None:
         return
-    height = Height(measured.amplitude, measured.amplitude_error)
-    amplitude = 1.0 if height.near(1.0) else measured.amplitude
+    rough = Height(measured.amplitude, max(measured.amplitude_error, measured.amplitude * unit / 4))
+    amplitude = 1.0 if rough.near(1.0) else measured.amplitude
+    known = np.isfinite(measured.frequency_error)
     for sine in (False, True):
         phase = frequencies.wrapped(measured.phase + (np.pi / 2 if sine else 0.0))
-        channels = Channels(measured.frequency, measured.frequency_error, phase, measured.phase_error, amplitude, 0.0)
+        channels = replace(measured, phase=phase)
         for offset, start in _starts(channels):
-            known = np.isfinite(channels.frequency_error)
-            start = np.where(known, start, np.nan)
-            found, error = refine.from_one(values, sine, offset, start, amplitude, unit)
-            yield Look(Curve(found, error), offset, height, sine=sine)
+            law = geometric(Curve(np.where(known, start, 0.0), np.where(known, measured.frequency_error, np.inf)).loosened(1e-7))
+            start = np.where(known, start, np.exp(law.logs(len(start))) if law else 0.1 / (offset + len(values)))
+            found, error = refine.from_one(values / amplitude, sine, offset, start, ~known, unit)
+            curve = Curve(found, error)
+            name = {"sin" if sine else "cos": values}
+            yield Look(curve, offset, heights.measured(name, curve, offset, rough, unit), sine=sine)
 
 
 def _starts(channels: Channels) -> Iterator[tuple[int, Floats]]:
@@ -118,9 +117,7 @@ def _starts(channels: Channels) -> Iterator[tuple[int, Floats]]:
         for offset in positions.offsets(frequency, error, channels.phase, channels.phase_error, 3):
             if offset not in done:
                 done.add(offset)
-                here = Channels(
-                    frequency, error, channels.phase, channels.phase_error, channels.amplitude, channels.amplitude_error
-                )
+                here = replace(channels, frequency=frequency, frequency_error=error)
                 yield offset, refine.at_offset(here, offset)
 
 
@@ -171,9 +168,7 @@ def _climbed(channels: Channels, lowest: int) -> Channels:
             break
         expected = float(np.exp(law.level + law.step))
         f[index] += TURN * np.rint((expected - f[index]) / TURN)
-    return Channels(
-        f, error, channels.phase, channels.phase_error, channels.amplitude, channels.amplitude_error
-    )
+    return replace(channels, frequency=f)
 
 
 def proposals(look: Look, source: Source) -> Iterator[Proposal]:
@@ -182,7 +177,8 @@ def proposals(look: Look, source: Source) -> Iterator[Proposal]:
     flat = arrangement in ("interleaved", "halves") and not doubled and len(source.parts) == 2
     if flat:
         yield from _sinusoidal(look, source)
-    if not silent_rows(*source.parts).any() and not source.form.padded:
+    padded = source.form.padded or (len(source.parts) == 2 and silent_rows(*source.parts).any())
+    if not padded:
         yield from _rope(look, source, flat)
 
 

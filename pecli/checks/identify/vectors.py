@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pecli.checks.identify import laws, recipes
 from pecli.checks.identify.curve import Curve
-from pecli.checks.identify.laws import Height
+from pecli.checks.identify.heights import Height
 from pecli.checks.identify.match import Match
 from pecli.engine.rope import Rope
 from pecli.errors import ParameterError
