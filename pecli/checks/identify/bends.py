@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
 
 _SIGMAS = 5.0
-_BEST = 12
+_BEST = 6
 _LENGTHS = (4096, *(1 << k for k in range(5, 25)))
 
 
@@ -51,10 +51,23 @@ def readings(curve: Curve, height: Height) -> Iterator[Reading]:
     """Every YaRN or Llama 3 scaling that gives the curve, the rounder ones first."""
     if curve.known.sum() < 3 or not curve.known[0] or abs(curve.logs[0]) > FAR * curve.log_errors[0]:
         return
+    if not _falls(curve):
+        return
     found = list(_yarn(curve, height))
     if height.near(1.0):
         found += list(_llama3(curve))
     yield from sorted(found, key=lambda reading: reading.cost)[:8]
+
+
+def _falls(curve: Curve) -> bool:
+    """Whether, with some law taken out, the curve never rises: a bend only slows channels down."""
+    index = np.flatnonzero(curve.known)
+    doubt = FAR * curve.log_errors[index]
+    for step in _steps(curve):
+        rest = curve.logs[index] + step * index
+        if (np.diff(rest) <= doubt[1:] + doubt[:-1] + 1e-9).all() and (rest <= doubt + 1e-9).all():
+            return True
+    return False
 
 
 def _steps(curve: Curve) -> list[float]:
@@ -66,7 +79,11 @@ def _steps(curve: Curve) -> list[float]:
     steps = [float(logs[a] - logs[b]) / int(b - a) for a, b in pairs]
     exact = sorted(steps[:3])
     middle = sorted(steps[3:])
-    return [each for each in dict.fromkeys([*exact, middle[0], middle[len(middle) // 2]]) if each > 0]
+    found: list[float] = []
+    for each in (*exact, middle[0], middle[len(middle) // 2]):
+        if each > 0 and all(abs(each / other - 1) > 1e-9 for other in found):
+            found.append(each)
+    return found
 
 
 def _yarn(curve: Curve, height: Height) -> Iterator[Reading]:
@@ -105,37 +122,50 @@ def _attention(factor: float, height: Height) -> float | None:
 
 def _ramps(curve: Curve) -> list[Bend]:
     """The best ramps over channels: between whole limits, and the very best of all."""
-    half = len(curve.frequency)
-    weights = np.where(curve.known, 1 / curve.log_errors**2, 0.0)
-    index = np.arange(half, dtype=np.float64)
-    lows, highs = (each.ravel() for each in np.meshgrid(np.arange(half), np.arange(1, 2 * half), indexing="ij"))
-    use = lows < highs
-    if half > 64:  # far fewer limits: near where the curve leaves the law
-        use &= (lows % (half // 32) == 0) | (highs < half)
-    lows, highs = lows[use].astype(float), highs[use].astype(float)
-    if len(lows) > 20000:
-        keep = np.linspace(0, len(lows) - 1, 20000).astype(int)
-        lows, highs = lows[keep], highs[keep]
-    ramps = np.clip((index - lows[:, None]) / (highs - lows)[:, None], 0, 1)
-    found: dict[tuple[float, float], float] = {}
-    for step in _steps(curve):
-        fall = 1 - np.exp(curve.logs + step * index)
-        own = weights * np.exp(-2 * (curve.logs + step * index))
-        own = own / max(own.max(), 1e-300)
-        below = (ramps**2 * own).sum(axis=1)
-        depth = np.clip((ramps * (own * fall)).sum(axis=1) / np.maximum(below, 1e-300), 0, 0.9999)
-        error = (own * (fall - depth[:, None] * ramps) ** 2).sum(axis=1)
-        for k in np.argsort(error)[:_BEST]:
-            found[lows[k], highs[k]] = math.log(1 / (1 - depth[k]))
-    step = _steps(curve)[0]
-    fitted = [_fitted(curve, low, high, each, depth) for (low, high), depth in found.items() for each in _steps(curve)[:2]]
+    steps = _steps(curve)
+    found: dict[tuple[float, float], tuple[float, float]] = {}
+    for step in steps:
+        for lows, highs in (_usual_limits(curve, step), _all_limits(curve)):
+            for low, high, depth in _best_ramps(curve, step, lows, highs):
+                found.setdefault((low, high), (step, depth))
+    fitted = [_fitted(curve, *limits, *start) for limits, start in found.items()]
     best = sorted((each for each in fitted if each is not None), key=lambda bend: bend.misfit)
-    best = list({(each.low, each.high): each for each in reversed(best)}.values())[::-1]
     good = [bend for bend in best if bend.misfit <= FAR]
     if not good and best:
-        free = [_fitted(curve, each.low, each.high, each.step, each.log_factor, free=True) for each in best[:3]]
+        free = [_fitted(curve, each.low, each.high, each.step, each.log_factor, free=True) for each in best[:2]]
         good = [bend for bend in free if bend is not None and bend.misfit <= FAR][:1]
     return good
+
+
+def _usual_limits(curve: Curve, step: float) -> tuple[Floats, Floats]:
+    """Limits that 32 rotations and 1 give, whatever the original length."""
+    half = len(curve.frequency)
+    lows = np.repeat(np.arange(half, dtype=np.float64), 3)
+    highs = np.ceil(lows + math.log(32) / step) + np.tile([0.0, 1.0, 2.0], half)
+    return lows, np.minimum(highs, 2 * half - 1)
+
+
+def _all_limits(curve: Curve) -> tuple[Floats, Floats]:
+    half = len(curve.frequency)
+    stride = -(-half // 48)
+    grid = np.meshgrid(np.arange(0, half, stride), np.arange(1, 2 * half, stride), indexing="ij")
+    lows, highs = (each.ravel().astype(np.float64) for each in grid)
+    return lows[lows < highs], highs[lows < highs]
+
+
+def _best_ramps(curve: Curve, step: float, lows: Floats, highs: Floats) -> Iterator[tuple[float, float, float]]:
+    """The limits between which a straight ramp comes nearest, with the logarithm of the factor."""
+    index = np.arange(len(curve.frequency), dtype=np.float64)
+    fall = 1 - np.exp(curve.logs + step * index)
+    weights = np.where(curve.known, np.exp(-2 * (curve.logs + step * index)) / curve.log_errors**2, 0.0)
+    weights = weights / max(weights.max(), 1e-300)
+    lows = np.minimum(lows, highs - 1e-3)
+    ramps = np.clip((index - lows[:, None]) / (highs - lows)[:, None], 0, 1)
+    below = (ramps**2 * weights).sum(axis=1)
+    depth = np.clip((ramps * (weights * fall)).sum(axis=1) / np.maximum(below, 1e-300), 0, 0.9999)
+    error = (weights * (fall - depth[:, None] * ramps) ** 2).sum(axis=1)
+    for k in np.argsort(error, kind="stable")[:_BEST]:
+        yield float(lows[k]), float(highs[k]), -math.log1p(-depth[k])
 
 
 def _fitted(curve: Curve, low: float, high: float, step: float, depth: float, free: bool = False) -> Bend | None:

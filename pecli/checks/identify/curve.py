@@ -36,6 +36,9 @@ class Curve:
     def loosened(self, by: float) -> Curve:
         return Curve(self.frequency, np.hypot(self.error, by * np.abs(self.frequency)))
 
+    def inflated(self, by: float) -> Curve:
+        return Curve(self.frequency, by * self.error)
+
     @cached_property
     def known(self) -> Flags:
         """Channels that turn, and of which it is known how fast."""

@@ -24,8 +24,7 @@ _USUAL_BASES = (10000.0, 500000.0, 1000000.0)
 def sinusoidal(curve: Curve, half: float, height: Height, dim: int) -> Iterator[Reading]:
     """Readings as a sinusoidal table whose exponents count in D/2 = half."""
     amplitude = _amplitude(height, dim)
-    for by in LOOSENESS:
-        looser = curve.loosened(by)
+    for looser in _levels(curve):
         law = geometric(looser)
         if law is None:
             continue
@@ -78,19 +77,25 @@ def _amplitude(height: Height, dim: int) -> float:
 def rope(curve: Curve, height: Height) -> Iterator[Reading]:
     """Readings as a rotary table; the simpler ones first."""
     half = len(curve.frequency)
-    curves = [curve.loosened(by) for by in LOOSENESS]
-    exact, single, coarse = curves
-    for looser in (exact, single):
+    levels = list(_levels(curve))
+    for looser in levels[:-1]:
         law = geometric(looser, 0.0) or geometric(looser)
         if law is not None:
             yield from _plain(looser, law, half, height)
-    for looser in (exact, single):
+    for looser in levels[:-1]:
         yield from _still_ones(looser, half, height)
         yield from bends.readings(looser, height)
-    law = geometric(coarse, 0.0) or geometric(coarse)
+    law = geometric(levels[-1], 0.0) or geometric(levels[-1])
     if law is not None:
-        yield from _plain(coarse, law, half, height)
+        yield from _plain(levels[-1], law, half, height)
     yield divided(curve, height)
+
+
+def _levels(curve: Curve) -> Iterator[Curve]:
+    """The curve with ever other errors: somewhat larger, since rounding is no chance; as measured; and as by recipes."""
+    yield curve.inflated(4)
+    for by in LOOSENESS:
+        yield curve.loosened(by)
 
 
 def _plain(curve: Curve, law: Law, half: int, height: Height) -> Iterator[Reading]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.identify import frequencies, heights, laws, positions, refine
-from pecli.checks.identify.curve import Curve, Reading, geometric
-from pecli.checks.identify.frequencies import TURN, Channels, silent_rows
+from pecli.checks.identify import aliases, frequencies, heights, laws, positions, refine
+from pecli.checks.identify.curve import Curve, geometric
+from pecli.checks.identify.frequencies import Channels, silent_rows
 from pecli.checks.identify.heights import Height
 from pecli.engine.rope import Rope
 from pecli.engine.sinusoidal import Sinusoidal
@@ -63,7 +64,7 @@ def looks(parts: tuple[Floats, ...], unit: float) -> Iterator[Look]:
     rows = min(len(parts[0]), max(64, _MOST // parts[0].shape[1]))
     parts = tuple(np.asarray(part[:rows], np.float64) for part in parts)
     if len(parts) == 1:
-        yield from _looks_at_one(parts[0], unit)
+        yield from sorted(_looks_at_one(parts[0], unit), key=lambda look: look.offset)
     elif frequencies.constant_size((parts[0], parts[1]), unit):
         yield from _looks_at_both(parts[0], parts[1], unit)
 
@@ -76,7 +77,7 @@ def _looks_at_both(first: Floats, second: Floats, unit: float) -> Iterator[Look]
     for sine_first in (backwards, not backwards):
         cosine, sine = (second, first) if sine_first else (first, second)
         channels = _turned_over(measured) if sine_first else measured
-        channels = unfolded(channels)
+        channels = aliases.unfolded(channels)
         rough = Height(channels.amplitude, channels.amplitude * unit / 4)
         for offset, start in _starts(channels):
             curve = Curve(*refine.from_both(cosine, sine, offset, start, unit))
@@ -114,7 +115,7 @@ def _starts(channels: Channels) -> Iterator[tuple[int, Floats]]:
     """Offsets with the frequencies that go with them: measured ones, or those of a law with round parameters."""
     done = set()
     for frequency, error in _guesses(channels):
-        for offset in positions.offsets(frequency, error, channels.phase, channels.phase_error, 3):
+        for offset in positions.offsets(frequency, error, channels.phase, channels.phase_error):
             if offset not in done:
                 done.add(offset)
                 here = replace(channels, frequency=frequency, frequency_error=error)
@@ -122,53 +123,20 @@ def _starts(channels: Channels) -> Iterator[tuple[int, Floats]]:
 
 
 def _guesses(channels: Channels) -> Iterator[tuple[Floats, Floats]]:
-    """The frequencies as measured, then as round laws have them, which are sharper."""
+    """The frequencies as measured, then as laws with round parameters have them, which are sharper."""
     yield channels.frequency, channels.frequency_error
-    curve = Curve(channels.frequency, channels.frequency_error)
-    count = len(channels.frequency)
-    for level in (0.0, None):
-        law = geometric(curve, level)
-        if law is None or not np.isfinite(law.step_error):
-            continue
-        for shift in (0, 1):
-            if count - shift < 1:
-                continue
-            reading: Reading = next(iter(laws.shifted(law, count, float(shift))), None)
-            if reading is not None:
+    curve, count = Curve(channels.frequency, channels.frequency_error), len(channels.frequency)
+    law = geometric(curve.inflated(3), 0.0) or geometric(curve.inflated(3))
+    if law is not None:
+        for shift in (0.0, 1.0):
+            for reading in laws.shifted(law, count, shift) if np.isfinite(law.step_error) else ():
                 step = np.log(reading.parameters["base"]) / (count - shift)
                 yield np.exp(law.level - step * np.arange(count)), np.zeros(count)
         return
-
-
-def unfolded(channels: Channels) -> Channels:
-    """Frequencies of more than half a turn a row show up as slower ones: count their turns by the law of the slow."""
-    f, error = channels.frequency, channels.frequency_error
-    known = np.flatnonzero((np.abs(f) > 8 * error) & np.isfinite(error))
-    if len(known) < 4 or (np.diff(f[known]) < 0).all() or (np.diff(f[known]) > 0).all():
-        return channels
-    true = f.copy()
-    for end in range(len(known), 3, -1):
-        last = known[end - 3 : end]
-        if (true[last] <= 0).any() or last[-1] - last[0] != 2:
-            continue
-        logs = np.log(true[last])
-        if abs(logs[0] - 2 * logs[1] + logs[2]) > 8 * np.sqrt((np.array([1, 2, 1]) * error[last] / true[last] @ np.ones(3)) ** 2) + 1e-6:
-            continue
-        return _climbed(channels, int(last[0]))
-    return channels
-
-
-def _climbed(channels: Channels, lowest: int) -> Channels:
-    """From a channel on that is slow enough, upwards: each faster one is near what the law of those below says."""
-    f, error = channels.frequency.copy(), channels.frequency_error
-    for index in range(lowest - 1, -1, -1):
-        below = Curve(f[index + 1 :], error[index + 1 :])
-        law = geometric(below.loosened(1e-7))
-        if law is None:
-            break
-        expected = float(np.exp(law.level + law.step))
-        f[index] += TURN * np.rint((expected - f[index]) / TURN)
-    return replace(channels, frequency=f)
+    for reading in islice(laws.rope(curve, Height(channels.amplitude, channels.amplitude * 1e-2)), 6):
+        scheme = _made(Rope, seq_len=1, dim=2 * count, **reading.parameters)
+        if isinstance(scheme, Rope) and reading.parameters.get("scaling") != "longrope":
+            yield np.array(scheme.frequencies().floats()), np.zeros(count)
 
 
 def proposals(look: Look, source: Source) -> Iterator[Proposal]:
