@@ -29,6 +29,7 @@ _HOMES = {
     "Sinusoidal": "pecli.engine.sinusoidal",
     "SinusoidalPosEmbedding": "pecli.layers",
     "Tolerance": "pecli.checks.tolerance",
+    "identify": "pecli.checks.identify",
     "load": "pecli.files.whole",
     "load_config": "pecli.models.reader",
     "save": "pecli.files.whole",
@@ -37,6 +38,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from pecli.checks.identify import identify
     from pecli.checks.tolerance import Tolerance
     from pecli.checks.verify import verify
     from pecli.engine.alibi import Alibi
@@ -71,6 +73,7 @@ __all__ = [
     "SinusoidalPosEmbedding",
     "Tolerance",
     "__version__",
+    "identify",
     "load",
     "load_config",
     "save",

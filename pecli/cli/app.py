@@ -25,6 +25,7 @@ COMMANDS = {
     "config": "pecli.cli.config",
     "models": "pecli.cli.models",
     "inspect": "pecli.cli.inspect",
+    "identify": "pecli.cli.identify",
     "verify": "pecli.cli.verify",
 }
 """Where each command lives; a module is imported when its command is called, or listed."""

@@ -34,7 +34,7 @@ class Match:
     @property
     def output(self) -> str:
         """A file that can hold it: .npy where a plain array does, .safetensors for bfloat16 and for several tensors."""
-        single = self.scheme.dtype != "bfloat16" and self.scheme.name != "rope"
+        single = self.scheme.dtype != "bfloat16" and self.scheme.name != "rope" and len(self.tensors) == 1
         return "again.npy" if single else "again.safetensors"
 
     @property

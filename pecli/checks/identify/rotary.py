@@ -1,0 +1,91 @@
+"""Waves: a table of sines and cosines, alone or as a pair, with or without its frequencies beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pecli.checks.identify.intervals import spacing
+from pecli.engine.dtypes import KINDS
+from pecli.engine.rope import Rope
+from pecli.engine.rounding import widened
+from pecli.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pecli.checks.identify.match import Match
+    from pecli.checks.identify.sample import Sample
+    from pecli.engine.arrays import Floats
+
+_MANY = 1 << 18
+"""Elements that are held against a scheme."""
+_OF_THE_TABLE = ("seq_len", "offset", "layout", "dtype", "recipe")
+"""What frequencies say nothing about."""
+
+
+def recognise(samples: Sequence[Sample], inv_freq: Sample | None = None) -> list[Match]:
+    """The schemes of waves that one tensor, or a pair of cosines and sines, is, best first."""
+    found = _waves(samples)
+    if inv_freq is None or not found or inv_freq.array.ndim != 1 or not inv_freq.floating:
+        return found
+    agreed = [match for match in found if _agrees(match, inv_freq)]
+    if not agreed:
+        others = _waves([inv_freq])
+        agreed = [both for match in found for other in others if (both := _together(match, other, samples))]
+    name = (inv_freq.name,)
+    return [replace(match, tensors=(*match.tensors, *name)) for match in agreed] or [*found, *_waves([inv_freq])]
+
+
+def _waves(samples: Sequence[Sample]) -> list[Match]:
+    from pecli.checks.identify.waves import recognise
+
+    return recognise(
+        {one.name: one.array for one in samples},
+        {one.name: one.dtype for one in samples},
+        {one.name: one.shape for one in samples},
+    )
+
+
+def _agrees(match: Match, inv_freq: Sample) -> bool:
+    """Whether the scheme has these inverse frequencies, to the last places of their dtype."""
+    if not isinstance(match.scheme, Rope):
+        return False
+    (mine,) = (table.array() for table in match.scheme.tensors() if table.name == "inv_freq")
+    yours = inv_freq.array.astype(np.float64)
+    if mine.shape != yours.shape:
+        return False
+    singles = np.array_equal(widened(yours.astype(np.float32)), yours)
+    coarse = inv_freq.dtype if KINDS[inv_freq.dtype] < KINDS["float32"] or not singles else "float32"
+    off = np.abs(widened(mine) - yours)
+    return bool(np.all(off <= 4 * spacing(yours, coarse)))
+
+
+def _together(match: Match, other: Match, samples: Sequence[Sample]) -> Match | None:
+    """The frequencies of one match with the layout and positions of the other, if that is the table, too."""
+    if not isinstance(match.scheme, Rope) or not isinstance(other.scheme, Rope):
+        return None
+    changes: dict[str, Any] = {name: getattr(match.scheme, name) for name in _OF_THE_TABLE}
+    if other.scheme.scaling in ("yarn", "longrope"):
+        changes["attention_factor"] = match.scheme.attention_factor_value()
+    if other.scheme.scaling in ("dynamic", "longrope") and other.scheme.length is None:
+        changes["length"] = other.scheme.read_at
+    try:
+        scheme = replace(other.scheme, **changes)
+    except ParameterError:
+        return None
+    error = max(_error(scheme, name, one) for name, one in zip(("cos", "sin"), samples, strict=True))
+    if not error <= max(2 * match.max_abs_error, 2.0 ** (2 - KINDS[scheme.dtype])):
+        return None
+    kept = (line for line in match.undetermined if line.startswith(_OF_THE_TABLE))
+    return replace(match, scheme=scheme, max_abs_error=error, undetermined=(*other.undetermined, *kept))
+
+
+def _error(scheme: Rope, name: str, one: Sample) -> float:
+    """The largest distance of a tensor's first rows from the scheme's."""
+    (table,) = (table for table in scheme.tensors() if table.name == name)
+    found: Floats = one.array.reshape(-1, one.array.shape[-1]).astype(np.float64)
+    rows = max(1, min(len(found), table.rows, _MANY // max(1, table.width)))
+    expected = widened(table.read(0, rows))
+    return float(np.abs(expected - found[:rows]).max()) if expected.shape == found[:rows].shape else np.inf

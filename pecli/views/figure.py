@@ -1,0 +1,154 @@
+"""Figures in files: a blank one in the house style, and saving it so that the same figure is the same bytes.
+
+matplotlib's Figure is used as it is, without pyplot. Nothing of a user's matplotlibrc counts, so that a figure looks
+the same everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from pecli.errors import ParameterError
+from pecli.files.output import open_output
+from pecli.views import palettes
+
+if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
+SUFFIXES = ("png", "svg", "pdf")
+
+_INK, _PAPER, _FAINT = ("#1b1f24", "#e8eaed"), ("#ffffff", "#15181c"), ("#d5d9de", "#3a4048")
+"""Text, background and lines that only help the eye: each light and dark."""
+
+
+def check_suffix(path: str) -> str:
+    """The format that a path's suffix asks for; refused before any work is done.
+
+    >>> check_suffix("rope.PNG")
+    'png'
+    """
+    suffix = os.path.splitext(path)[1]
+    if suffix[1:].lower() in SUFFIXES:
+        return suffix[1:].lower()
+    known = ", ".join("." + name for name in SUFFIXES)
+    raise ParameterError("output", path or "''", f"the suffix of a picture must be one of {known}")
+
+
+def new(width: float = 8.0, height: float = 5.0, *, dark: bool = False, layout: Any = "constrained") -> Figure:
+    """A blank figure of so many inches. Its axes take the style that is set here, so draw one figure at a time."""
+    _import_quietly()
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    settings: Any = matplotlib.rcParams
+    kept = ("backend", "backend_fallback")
+    settings.update({name: value for name, value in matplotlib.rcParamsDefault.items() if name not in kept})
+    settings.update(_style(dark))
+    figure = Figure(figsize=(width, height), dpi=100, layout=layout)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save(figure: Figure, path: str, dpi: float = 100) -> None:
+    """Write a figure as its path's suffix asks: no dates, no versions, and the file appears when it is complete."""
+    kind = check_suffix(path)
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a title may have characters that the font lacks: it shows boxes
+        data = _png(figure, dpi) if kind == "png" else _vectors(figure, kind, dpi)
+    with open_output(path) as output:
+        output.write(data)
+
+
+def colours(name: str | None = None, *, centred: bool = False) -> Colormap:
+    """matplotlib's colour map of that name; without one, the same palettes as in the terminal."""
+    _import_quietly()
+    import matplotlib
+    from matplotlib.colors import ListedColormap
+
+    if name is None:
+        table = palettes.steps(palettes.DIVERGING if centred else palettes.SEQUENTIAL) / 255
+        return ListedColormap(table, name="pecli").with_extremes(bad=_rgb(palettes.UNKNOWN))
+    if name not in matplotlib.colormaps:
+        from pecli.engine.spelling import nearest
+
+        rule = "it must be one of matplotlib's colour maps, such as viridis, cividis, gray, RdBu, PuOr"
+        raise ParameterError("cmap", repr(name), rule, nearest(name, list(matplotlib.colormaps)))
+    return matplotlib.colormaps[name].with_extremes(bad=_rgb(palettes.UNKNOWN))
+
+
+def _rgb(colour: palettes.Colour) -> tuple[float, float, float]:
+    return colour[0] / 255, colour[1] / 255, colour[2] / 255
+
+
+def _import_quietly() -> None:
+    """Import matplotlib without its remarks: about a folder that it may not write to, or a cache that it builds."""
+    import logging
+
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    os.environ.pop("MPLBACKEND", None)  # a notebook's, say, which need not exist here
+
+
+def _style(dark: bool) -> dict[str, Any]:
+    from cycler import cycler
+
+    ink, paper, faint = _INK[dark], _PAPER[dark], _FAINT[dark]
+    return {
+        "figure.facecolor": paper,
+        "savefig.facecolor": paper,
+        "axes.facecolor": paper,
+        "axes.edgecolor": ink,
+        "axes.labelcolor": ink,
+        "axes.linewidth": 0.8,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": 11,
+        "axes.titlelocation": "left",
+        "axes.labelsize": 10,
+        "axes.grid": False,
+        "axes.prop_cycle": cycler(color=[_rgb(each) for each in (palettes.BRIGHT if dark else palettes.CURVES)]),
+        "grid.color": faint,
+        "grid.linewidth": 0.6,
+        "text.color": ink,
+        "xtick.color": ink,
+        "ytick.color": ink,
+        "xtick.labelsize": 9,
+        "ytick.labelsize": 9,
+        "lines.linewidth": 1.6,
+        "legend.frameon": False,
+        "legend.fontsize": 9,
+        "image.aspect": "auto",
+        "image.interpolation": "nearest",
+        "figure.titlesize": 12,
+        "figure.constrained_layout.h_pad": 0.1,
+        "figure.constrained_layout.w_pad": 0.1,
+        "text.parse_math": False,  # a $ in a title is a $
+        "svg.hashsalt": "pecli",
+        "svg.fonttype": "path",
+        "pdf.fonttype": 42,
+    }
+
+
+def _png(figure: Figure, dpi: float) -> bytes:
+    import numpy as np
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    from pecli.views.png import encode
+
+    figure.set_dpi(dpi)
+    canvas: Any = FigureCanvasAgg(figure)
+    canvas.draw()
+    return encode(np.asarray(canvas.buffer_rgba())[:, :, :3], dpi)
+
+
+def _vectors(figure: Figure, kind: str, dpi: float) -> bytes:
+    from io import BytesIO
+
+    unsaid = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}[kind]
+    written = BytesIO()
+    figure.savefig(written, format=kind, dpi=dpi, metadata=dict.fromkeys(unsaid))
+    return written.getvalue()

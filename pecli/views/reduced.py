@@ -1,0 +1,128 @@
+"""Tables of any size as small arrays: read block by block, each block averaged and let go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pecli.engine.rounding import widened
+from pecli.engine.table import Table
+from pecli.views.shrink import shrink
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Array, Floats
+
+WHOLE = 1 << 21
+"""Elements up to which a table is read at once."""
+MOST = 1 << 28
+"""Elements up to which every one counts; longer tables are read in part, evenly."""
+_RUNS = 32
+"""From how many places of a picture's line rows are taken, when not all of them are."""
+
+
+def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floats:
+    """At most rows × columns means of the table's elements, or those of largest magnitude with "max"."""
+    if table.size <= WHOLE:
+        return shrink(widened(table.array()).reshape(table.rows, table.width), rows, columns, reduce)
+    bins = _Bins(table, min(rows, table.rows), min(columns, table.width), reduce)
+    for start, block in _blocks(table, bins):
+        bins.add(start, block)
+    return bins.result()
+
+
+def slab(table: Table, index: int) -> Table:
+    """One matrix of a tensor with more than two axes: those before the last two are run through in order."""
+    height = table.shape[-2]
+
+    def fill(start: int, out: Array) -> None:
+        table.fill(index * height + start, out)
+
+    return replace(table, shape=table.shape[-2:], fill=fill)
+
+
+def _blocks(table: Table, bins: _Bins) -> Iterator[tuple[int, Array]]:
+    if table.in_order or table.size <= MOST:
+        start = 0
+        for block in table.blocks():
+            yield start, block
+            start += len(block)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    from pecli.engine.table import thread_count
+
+    length = max(1, MOST // (table.width * bins.rows * _RUNS))
+    starts = []
+    for k in range(bins.rows):
+        first, stop = bins.edges[k], bins.edges[k + 1]
+        for run in range(_RUNS):  # neither at equal distances nor by chance, so that no wave is met in step
+            share = (run + (run * 0.6180339887498949) % 1) / _RUNS
+            starts.append((first + int(share * (stop - first)), stop))
+    with ThreadPoolExecutor(thread_count()) as pool:
+        try:
+            work = ((start, pool.submit(table.read, start, min(start + length, stop))) for start, stop in starts)
+            ahead = [next(work) for _ in range(thread_count() + 1)]
+            while ahead:
+                start, reading = ahead.pop(0)
+                ahead.extend(piece for piece in [next(work, None)] if piece is not None)
+                yield start, reading.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+class _Bins:
+    """Sums over the rows and columns that each element of the result stands for."""
+
+    def __init__(self, table: Table, rows: int, columns: int, reduce: str) -> None:
+        self.rows, self._largest = rows, reduce == "max"
+        self.edges = [k * table.rows // rows for k in range(rows + 1)]
+        self._columns = np.arange(columns) * table.width // columns
+        self._widths = np.diff([*self._columns.tolist(), table.width])
+        shape = (rows, columns)
+        self._sums, self._weights = np.zeros(shape), np.zeros(shape)
+        self._high, self._low = np.full(shape, -np.inf), np.full(shape, np.inf)
+        self._nan = np.zeros(shape, bool)
+
+    def add(self, start: int, block: Array) -> None:
+        """Take the rows from `start` on into account."""
+        k = int(np.searchsorted(self.edges, start, side="right")) - 1
+        done = 0
+        while done < len(block):
+            stop = min(len(block), self.edges[k + 1] - start)
+            self._add(k, block[done:stop])
+            done, k = stop, k + 1
+
+    def _add(self, k: int, piece: Array) -> None:
+        if piece.dtype not in (np.float32, np.float64):
+            piece = widened(piece)
+        if self._largest:
+            with np.errstate(invalid="ignore"):
+                high, low = piece.max(axis=0), piece.min(axis=0)
+                np.maximum(self._high[k], np.maximum.reduceat(high, self._columns), out=self._high[k])
+                np.minimum(self._low[k], np.minimum.reduceat(low, self._columns), out=self._low[k])
+            return
+        with np.errstate(invalid="ignore", over="ignore"):
+            sums = piece.sum(axis=0, dtype=np.float64)
+        if np.isfinite(sums).all():
+            self._sums[k] += np.add.reduceat(sums, self._columns)
+            self._weights[k] += len(piece) * self._widths
+            return
+        values = widened(piece)
+        finite = np.isfinite(values)
+        self._sums[k] += np.add.reduceat(np.where(finite, values, 0.0).sum(axis=0), self._columns)
+        self._weights[k] += np.add.reduceat(finite.sum(axis=0), self._columns)
+        self._nan[k] |= np.logical_or.reduceat(np.isnan(values).any(axis=0), self._columns)
+        infinite = np.where(finite | np.isnan(values), 0.0, np.sign(values)).sum(axis=0)
+        self._high[k] = np.maximum(
+            self._high[k], np.where(np.add.reduceat(infinite, self._columns) > 0, np.inf, -np.inf)
+        )
+
+    def result(self) -> Floats:
+        if self._largest:
+            return np.where(self._high >= -self._low, self._high, self._low)
+        with np.errstate(invalid="ignore"):
+            means = np.divide(self._sums, self._weights, out=self._high.copy(), where=self._weights > 0)
+        return np.where(self._nan, np.nan, means)

@@ -1,0 +1,55 @@
+"""Round numbers along an axis."""
+
+from __future__ import annotations
+
+import math
+
+
+def round_step(span: float, most: int) -> float:
+    """The smallest of 1, 2, 5, 10, 20, … (and their tenths) that cuts a span into no more than `most` pieces.
+
+    >>> round_step(511, 6)
+    100.0
+    """
+    if span <= 0 or not math.isfinite(span):
+        return 1.0
+    rough = span / max(1, most)
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next((factor * power for factor in (1, 2, 5) if factor * power >= rough * (1 - 1e-9)), 10 * power)
+
+
+def round_values(low: float, high: float, most: int) -> list[float]:
+    """Round numbers from low to high, no more than `most` + 1.
+
+    >>> round_values(0, 1, 5)
+    [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]
+    """
+    step = round_step(high - low, most)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [k * step for k in range(first, last + 1)]
+
+
+def indices(first: int, count: int, most: int) -> list[int]:
+    """Places on an axis of whole numbers: round ones, and every one where there are few.
+
+    >>> indices(0, 512, 4), indices(3, 3, 5)
+    ([0, 200, 400], [3, 4, 5])
+    """
+    if count <= most:
+        return list(range(first, first + count))
+    step = max(1, round(round_step(count - 1, most)))
+    return list(range(-(-first // step) * step, first + count, step))
+
+
+def short(value: float) -> str:
+    """A number in a few characters.
+
+    >>> short(0.6000000000000001), short(-1.0), short(1048576), short(1.5e-7), short(65536)
+    ('0.6', '-1', '1.05e6', '1.5e-7', '65536')
+    """
+    if not math.isfinite(value):
+        return str(value)
+    if value and not 1e-3 <= abs(value) < 1e6:
+        mantissa, _, power = f"{value:.2e}".partition("e")
+        return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
