@@ -1,0 +1,201 @@
+"""From a curve of frequencies to the parameters that give it: base, shift and scale, or a rotary scaling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pecli.checks.identify import bends
+from pecli.checks.identify.curve import LOOSENESS, Curve, Law, Reading, geometric
+from pecli.checks.identify.heights import Height
+from pecli.checks.identify.numerals import digits, shorter, shortest
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Floats
+
+_SIGMAS = 5.0
+_USUAL_BASES = (10000.0, 500000.0, 1000000.0)
+
+
+def sinusoidal(curve: Curve, half: float, height: Height, dim: int) -> Iterator[Reading]:
+    """Readings as a sinusoidal table whose exponents count in D/2 = half."""
+    amplitude = _amplitude(height, dim)
+    for looser in _levels(curve):
+        law = geometric(looser)
+        if law is None:
+            continue
+        level_error = _SIGMAS * law.level_error + 1e-15
+        for scale in islice(shorter(math.exp(law.level), math.exp(law.level) * level_error), 2):
+            fixed = geometric(looser, math.log(scale)) or law
+            for reading in _shifts(fixed, half):
+                yield Reading(
+                    {**reading.parameters, "scale": scale, "amplitude": amplitude}, reading.undetermined, reading.cost
+                )
+
+
+def _shifts(law: Law, half: float) -> list[Reading]:
+    """The bases that give a step, for each usual shift; the roundest first."""
+    if math.isinf(law.step_error):
+        return [Reading({"base": 10000.0, "freq_shift": 0.0}, ("one channel turns visibly: any base gives this table",))]
+    found = []
+    for shift, fetched in ((0.0, 0.0), (1.0, 0.5), (0.5, 2.0)):
+        found += [Reading(each.parameters, (), each.cost + fetched) for each in shifted(law, half, shift)]
+    found.sort(key=lambda reading: reading.cost)
+    return [_with_others(each, found) for each in found]
+
+
+def shifted(law: Law, half: float, shift: float) -> Iterator[Reading]:
+    """The bases that give a step with that shift, the roundest first."""
+    log_base, error = law.step * (half - shift), law.step_error * (half - shift)
+    if half - shift >= 0.5 and abs(log_base) < 700:
+        base = math.exp(log_base)
+        for k, value in enumerate(islice(shorter(base, base * (_SIGMAS * error + 4e-16)), 2)):
+            yield Reading({"base": value, "freq_shift": shift}, (), digits(value) + 3 * k)
+
+
+def _with_others(reading: Reading, others: list[Reading]) -> Reading:
+    for other in others:
+        if other.parameters["freq_shift"] != reading.parameters["freq_shift"]:
+            said = "base {base:.9g} with freq_shift {freq_shift:g}"
+            here, there = said.format(**reading.parameters), said.format(**other.parameters)
+            return Reading(reading.parameters, (f"{here} and {there} give the same table",), reading.cost)
+    return reading
+
+
+def _amplitude(height: Height, dim: int) -> float:
+    """The amplitude as somebody wrote it: one, or a root of the dim, or a short number."""
+    for usual in (1.0, math.sqrt(2 / dim), 1 / math.sqrt(dim), math.sqrt(dim)):
+        if height.near(usual):
+            return usual
+    return shortest(height.value, height.slack)
+
+
+def rope(curve: Curve, height: Height) -> Iterator[Reading]:
+    """Readings as a rotary table; the simpler ones first."""
+    half = len(curve.frequency)
+    levels = list(_levels(curve))
+    for looser in levels[:-1]:
+        law = geometric(looser, 0.0) or geometric(looser)
+        if law is not None:
+            yield from _plain(looser, law, half, height)
+    for looser in levels[:-1]:
+        yield from _still_ones(looser, half, height)
+        yield from bends.readings(looser, height)
+    law = geometric(levels[-1], 0.0) or geometric(levels[-1])
+    if law is not None:
+        yield from _plain(levels[-1], law, half, height)
+    yield divided(curve, height)
+
+
+def _levels(curve: Curve) -> Iterator[Curve]:
+    """The curve with ever other errors: somewhat larger, since rounding is no chance; as measured; and as by recipes."""
+    yield curve.inflated(4)
+    for by in LOOSENESS:
+        yield curve.loosened(by)
+
+
+def _plain(curve: Curve, law: Law, half: int, height: Height) -> Iterator[Reading]:
+    """One geometric law: as it is, or all positions divided."""
+    factor = 1.0
+    if law.level_error:
+        inverse = math.exp(-law.level)
+        factor = shortest(inverse, inverse * (_SIGMAS * law.level_error + 1e-15))
+        law = geometric(curve, -math.log(factor)) or law
+    for reading in _bases(law, half):
+        base = reading.parameters
+        if height.near(1.0):
+            if factor == 1:
+                yield reading
+            elif factor > 1:
+                yield Reading({**base, "scaling": "linear", "factor": factor}, reading.undetermined, reading.cost)
+        elif factor == 1:
+            yield from bends.unbent(base["base"], half, height)
+
+
+def _bases(law: Law, half: int) -> list[Reading]:
+    if math.isinf(law.step_error):
+        said = "one frequency: any base gives this table" if half == 1 else "one frequency turns visibly: the base is open"
+        return [Reading({"base": 10000.0}, (said,))]
+    log_base, error = law.step * half, law.step_error * half
+    if abs(log_base) > 700:
+        return []
+    base = math.exp(log_base)
+    values = list(islice(shorter(base, base * (_SIGMAS * error + 4e-16)), 3))
+    found = [Reading({"base": value}, (), digits(value) + 3 * k) for k, value in enumerate(values)]
+    if half > 1 and digits(values[0]) > 4:
+        found += _stretched(base, error, half)
+    return sorted(found, key=lambda reading: reading.cost)
+
+
+def _stretched(base: float, error: float, half: int) -> Iterator[Reading]:
+    """A base that is no round number may be a round one, stretched by NTK scaling with a round factor."""
+    for plain in _USUAL_BASES:
+        if base <= plain * 1.01:
+            continue
+        power = (half - 1) / half
+        factor = (base / plain) ** power
+        value = shortest(factor, factor * (_SIGMAS * error * power + 1e-15))
+        if digits(value) <= 4:
+            said = f"rope with base {base:.9g} is the same table, and so is dynamic scaling with that stretch"
+            yield Reading(
+                {"base": plain, "scaling": "ntk", "factor": value}, (said,), digits(value) + digits(plain) + 0.5
+            )
+
+
+def _still_ones(curve: Curve, half: int, height: Height) -> Iterator[Reading]:
+    """Proportional scaling: the last channels do not turn at all."""
+    still = np.abs(curve.frequency) <= 6 * curve.error
+    moving = half - int(np.argmin(still[::-1])) if not still.all() else 0
+    if not 0 < moving < half or not height.near(1.0):
+        return
+    head = Curve(curve.frequency[:moving], curve.error[:moving])
+    law = geometric(head, 0.0) or geometric(head)
+    if law is None:
+        return
+    for reading in _plain(head, law, half, height):
+        parameters = {name: value for name, value in reading.parameters.items() if name != "scaling"}
+        if reading.parameters.get("scaling", "linear") != "linear":
+            continue
+        share = shortest(moving / half, 0.0)
+        if int(2 * half * share // 2) != moving:
+            share = math.nextafter(share, 2.0)
+        yield Reading(
+            {**parameters, "scaling": "proportional", "partial_rotary_factor": share}, reading.undetermined, reading.cost
+        )
+
+
+def divided(curve: Curve, height: Height) -> Reading:
+    """Longrope: a divisor for each frequency, whatever they are."""
+    half = len(curve.frequency)
+    base = 10000.0
+    plain = np.exp(-np.arange(half) / half * math.log(base))
+    divisors = tuple(_divisor(*each) for each in zip(plain, curve.frequency, curve.error, strict=True))
+    parameters: dict[str, Any] = {
+        "base": base,
+        "scaling": "longrope",
+        "short_factor": divisors,
+        "long_factor": divisors,
+        "original_max_position_embeddings": 4096,
+        "attention_factor": 1.0 if height.near(1.0) else shortest(height.value, height.slack),
+    }
+    said = (
+        "the base and the divisors are known only together",
+        "short and long divisors are not told apart, nor is the original length",
+    )
+    return Reading(parameters, said, 1000.0)
+
+
+def _divisor(plain: float, frequency: float, error: float) -> float:
+    if not frequency > 2 * error:  # no turn to be seen
+        return 1.0 if error >= plain / 4 else 1e30
+    value = plain / frequency
+    return shortest(value, value * min(1.0 * error / frequency, 0.5))
+
+
+def wavelengths(values: Floats) -> Floats:
+    """Radians a position, from positions a turn."""
+    return np.asarray(2 * np.pi / values)

@@ -1,0 +1,134 @@
+"""Tables of waves: sinusoidal and rotary ones, in any layout, with both functions or one alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pecli.checks.forms import Form, forms, without_ones
+from pecli.checks.identify import readings, recipes, vectors
+from pecli.checks.identify.match import Match
+from pecli.checks.identify.recipes import Evidence
+from pecli.engine.dtypes import KINDS
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Array, Floats
+
+_COMPLEX = {"complex64": "float32", "complex128": "float64"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A way to read a file: its form, its parts, and what the whole is called."""
+
+    names: tuple[str, ...]
+    form: Form
+    parts: tuple[Floats, ...]
+    whole: Floats
+    """The array of one tensor, positions along the rows."""
+    dtype: str
+    length: int
+    """Rows of the table in the file, of which some may have been left out here."""
+
+    @property
+    def narrow(self) -> str:
+        return recipes.precision(self.parts[-1], self.dtype)
+
+
+def recognise(
+    tensors: Mapping[str, Array], dtypes: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> list[Match]:
+    """Every sinusoidal or rotary scheme that explains the tensors, the best first: one tensor, or cos and sin.
+
+    `shapes` are the true ones, where the tensors are only the beginning of longer ones.
+    """
+    arrays = {name: without_ones(array) for name, array in tensors.items()}
+    if not all(array.size and np.isfinite(array).all() for array in arrays.values()):
+        return []
+    kinds = {name: _COMPLEX.get(dtypes[name], dtypes[name]) for name in arrays}
+    if not all(kind in KINDS for kind in kinds.values()):
+        return []
+    true = {name: without_ones(np.empty(0)).shape if shapes is None else shapes[name] for name in arrays}
+    if len(arrays) == 1 and next(iter(arrays.values())).ndim == 1:
+        ((name, array),) = arrays.items()
+        return vectors.recognise(name, array.real, kinds[name])
+    for source in _sources(arrays, kinds, true if shapes is not None else None):
+        found = _explained(source)
+        if found:
+            return found
+    return []
+
+
+def _sources(
+    arrays: Mapping[str, Array], kinds: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]] | None
+) -> Iterator[Source]:
+    """Every way to read the arrays; those with doubled columns first, as they are doubled in no other."""
+    names = tuple(arrays)
+    first = arrays[names[0]]
+    if len(names) == 2 and (arrays[names[1]].shape != first.shape or first.ndim != 2 or first.dtype.kind == "c"):
+        return
+    if len(names) > 2:
+        return
+    ways = sorted(forms(first), key=lambda form: (form.transposed, not form.doubled))
+    for form in ways:
+        if len(names) == 2 and form.arrangement != "alone":
+            continue
+        if form.padded and form.arrangement != "halves":
+            continue
+        split = [form.split(arrays[name]) for name in names]
+        parts = tuple(part for each in split if each is not None for part in each)
+        if None in split or min(parts[0].shape) < 1 or len(parts[0]) < 2:
+            continue
+        axis = _position_axis(form, first.ndim)
+        length = first.shape[axis]
+        if shapes is not None:
+            length = [size for size in shapes[names[0]] if size != 1 or len(shapes[names[0]]) <= 2][axis]
+        whole = np.swapaxes(first, -1, -2) if form.transposed else first
+        yield Source(names, form, parts, whole, kinds[names[0]], length)
+
+
+def _position_axis(form: Form, axes: int) -> int:
+    first = 0 if form.arrangement == "pairs" else axes - 2
+    return first + form.transposed
+
+
+def _explained(source: Source) -> list[Match]:
+    """Matches of one way to read a file."""
+    unit = recipes.unit(source.narrow)
+    found: list[Match] = []
+    for look in readings.looks(source.parts, unit):
+        for proposal in readings.proposals(look, source):
+            evidence = _evidence(source, proposal.scheme.name, look.sine_first, look.sine)
+            angles = look.angles(len(source.parts[0]))
+            settled = recipes.explained(proposal.scheme, evidence, angles, look.amplitude)
+            if settled is None:
+                continue
+            scheme, error = settled
+            found.append(Match(scheme, error, source.names, proposal.form, proposal.undetermined))
+            if error <= look.amplitude * unit / 2 and len({match.scheme.name for match in found}) >= proposal.enough:
+                return _ranked(found)
+        if found:
+            break
+    return _ranked(found)
+
+
+def _ranked(found: list[Match]) -> list[Match]:
+    """Sinusoidal readings make the very array, so they come first; of each scheme the nearest, then the simplest."""
+    best: dict[str, Match] = {}
+    for match in found:
+        known = best.get(match.scheme.name)
+        if known is None or match.max_abs_error < 0.75 * known.max_abs_error:
+            best[match.scheme.name] = match
+    return sorted(best.values(), key=lambda match: match.scheme.name != "sinusoidal")
+
+
+def _evidence(source: Source, scheme: str, sine_first: bool, sine: bool) -> Evidence:
+    if scheme == "sinusoidal":
+        return Evidence({"pe": source.whole}, source.dtype, source.narrow)
+    if len(source.parts) == 1:
+        return Evidence({"sin" if sine else "cos": source.parts[0]}, source.dtype, source.narrow)
+    cosine, sine_part = source.parts[::-1] if sine_first else source.parts
+    return Evidence({"cos": cosine, "sin": sine_part}, source.dtype, source.narrow)
