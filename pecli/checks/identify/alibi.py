@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pecli.checks.identify.sample import Sample
     from pecli.engine.arrays import Floats
 
-_ROOM = (0.51, 2.0, 16.0, 128.0)
-"""Units of the last place that elements may be off: rounded once, computed in the dtype, or by powers of powers."""
+_ROOM = {"float64": (0.51, 16.0), "float32": (0.51, 2.0, 16.0, 128.0), "float16": (0.51, 2.0), "bfloat16": (0.51, 2.0)}
+"""Units of the last place that elements may be off: rounded once, computed in the dtype, or as powers of a power."""
 _LARGEST = 256.0
 _FEW_DIGITS = 4
 _MOST_POINTS = 1 << 17
@@ -119,14 +119,16 @@ def _fits(reading: Reading, dtype: str) -> Iterator[Fit]:
     batched = reading.form and shown == count
     periods = [heads for heads in range(3, count) if batched and count % heads == 0] + [count]
     for coarse in _held_by(reading.values, dtype):
-        for room in _ROOM:
+        for room in _ROOM[coarse]:
             for heads in periods:
                 found = False
                 for rule in ("paper", "naive") if heads & (heads - 1) else ("paper",):
                     exponents = np.tile(slope_exponents(rule, heads), count // heads)[:shown]
                     limits = _limits(reading, exponents, coarse, room)
                     if limits is not None and _plausible(limits, heads):
-                        yield Fit(rule, heads, limits, count // heads)
+                        wide = _limits(reading, exponents, coarse, _ROOM[coarse][-1]) or limits
+                        better = not _plain(limits) and _plain(wide)
+                        yield Fit(rule, heads, wide if better else limits, count // heads)
                         found = True
                 if found:
                     return
@@ -163,7 +165,12 @@ def _limits(reading: Reading, exponents: Floats, dtype: str, room: float) -> Int
 
 def _plausible(limits: Interval, heads: int) -> bool:
     """One or two slopes fit some max_bias too easily: there it must be a plain number."""
-    return heads > 2 or len(f"{limits.plainest():g}".replace(".", "").strip("0")) < _FEW_DIGITS
+    return heads > 2 or _plain(limits)
+
+
+def _plain(limits: Interval) -> bool:
+    """Whether a number that people choose is among them; powers of a rounded base are off by a little, all one way."""
+    return len(f"{limits.plainest():.9g}".replace(".", "").strip("0")) < _FEW_DIGITS
 
 
 def _error(scheme: Alibi, reading: Reading, fit: Fit) -> float:

@@ -88,6 +88,8 @@ def _explain(group: Group) -> tuple[list[Match], list[str]]:
     else:
         frequencies = None if group.inv_freq is None else sample(group.inv_freq)
         found = rotary.recognise(samples, frequencies)
+    if all(one.whole for one in samples) and found:
+        return found, []
     kept, words = [], []
     for match in found:
         whole, doubt = confirmed(match, group.tables)
@@ -102,11 +104,8 @@ def _explain(group: Group) -> tuple[list[Match], list[str]]:
 
 
 def _explain_one(one: Sample) -> list[Match]:
-    """Draws are tried last, since that takes longest."""
-    biases, waves = alibi.recognise(one), rotary.recognise([one])
-    if biases and waves and biases[0].max_abs_error > waves[0].max_abs_error:
-        return waves + biases
-    return biases + waves or learned.recognise(one)
+    """Slopes have the plainer rule where frequencies would do, too; draws are tried last, since that takes longest."""
+    return alibi.recognise(one) + rotary.recognise([one]) or learned.recognise(one)
 
 
 def _merged(matches: list[Match]) -> list[Match]:

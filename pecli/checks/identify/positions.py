@@ -24,7 +24,9 @@ SINGLE = 1.2e-7
 """What computing in float32 does to an angle, relative to it."""
 
 
-def offsets(frequency: Floats, frequency_error: Floats, phase: Floats, phase_error: Floats, most: int = 16) -> list[int]:
+def offsets(
+    frequency: Floats, frequency_error: Floats, phase: Floats, phase_error: Floats, most: int = 16
+) -> list[int]:
     """Positions at which the phases are what they are, the nearest to the data first; those in the first reach that
     has any.
     """

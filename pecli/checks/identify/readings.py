@@ -87,9 +87,7 @@ def _looks_at_both(first: Floats, second: Floats, unit: float) -> Iterator[Look]
 
 def _turned_over(channels: Channels) -> Channels:
     """The channels with cosine and sine exchanged."""
-    return replace(
-        channels, frequency=-channels.frequency, phase=frequencies.wrapped(np.pi / 2 - channels.phase)
-    )
+    return replace(channels, frequency=-channels.frequency, phase=frequencies.wrapped(np.pi / 2 - channels.phase))
 
 
 def _looks_at_one(values: Floats, unit: float) -> Iterator[Look]:
@@ -103,7 +101,9 @@ def _looks_at_one(values: Floats, unit: float) -> Iterator[Look]:
         phase = frequencies.wrapped(measured.phase + (np.pi / 2 if sine else 0.0))
         channels = replace(measured, phase=phase)
         for offset, start in _starts(channels):
-            law = geometric(Curve(np.where(known, start, 0.0), np.where(known, measured.frequency_error, np.inf)).loosened(1e-7))
+            law = geometric(
+                Curve(np.where(known, start, 0.0), np.where(known, measured.frequency_error, np.inf)).loosened(1e-7)
+            )
             start = np.where(known, start, np.exp(law.logs(len(start))) if law else 0.1 / (offset + len(values)))
             found, error = refine.from_one(values / amplitude, sine, offset, start, ~known, unit)
             curve = Curve(found, error)

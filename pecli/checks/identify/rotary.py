@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _MANY = 1 << 18
 """Elements that are held against a scheme."""
+_FEW = 4
+_FALLING = -0.7
+"""The correlation of a channel's place and the logarithm of its frequency."""
 _OF_THE_TABLE = ("seq_len", "offset", "layout", "dtype", "recipe")
 """What frequencies say nothing about."""
 
@@ -41,11 +44,24 @@ def recognise(samples: Sequence[Sample], inv_freq: Sample | None = None) -> list
 def _waves(samples: Sequence[Sample]) -> list[Match]:
     from pecli.checks.identify.waves import recognise
 
-    return recognise(
+    if any(not one.array.size or (one.array == one.array.flat[0]).all() for one in samples):
+        return []
+    found = recognise(
         {one.name: one.array for one in samples},
         {one.name: one.dtype for one in samples},
         {one.name: one.shape for one in samples},
     )
+    return [match for match in found if _believable(match)]
+
+
+def _believable(match: Match) -> bool:
+    """Whether frequencies fall from channel to channel: with a divisor for each, longrope would explain any waves."""
+    if not isinstance(match.scheme, Rope) or match.scheme.scaling != "longrope":
+        return True
+    frequencies = np.array(match.scheme.frequencies().floats())
+    if len(frequencies) < _FEW or not (frequencies > 0).all():
+        return False
+    return float(np.corrcoef(np.log(frequencies), np.arange(len(frequencies)))[0, 1]) < _FALLING
 
 
 def _agrees(match: Match, inv_freq: Sample) -> bool:

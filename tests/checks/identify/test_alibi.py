@@ -26,7 +26,7 @@ def bloom_slopes(heads: int) -> np.ndarray:
 @pytest.mark.parametrize("heads", [3, 6, 8, 12, 16, 20, 32, 40, 71, 112])
 @pytest.mark.parametrize("shape", [(-1,), (-1, 1, 1), (1, -1, 1, 1)])
 def test_slopes_of_bloom(heads: int, shape: tuple[int, ...]) -> None:
-    (match,) = identify(bloom_slopes(heads).reshape(shape)).matches
+    match = identify(bloom_slopes(heads).reshape(shape)).matches[0]
     assert match.scheme == Alibi(heads, slopes=True, dtype="float32", recipe=match.recipe)
     assert match.max_abs_error < 1e-6
     assert ("of shape" in match.form) == (len(shape) > 1)
@@ -45,13 +45,13 @@ def test_a_bias_as_bloom_writes_it(batch: int, heads: int, length: int) -> None:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
 def test_the_naive_rule_is_told_from_the_papers(dtype: type) -> None:
     naive = 2.0 ** (-8 * np.arange(1, 13) / 12)
-    (match,) = identify(naive.astype(dtype)).matches
+    match = identify(naive.astype(dtype)).matches[0]
     assert match.scheme.rule == "naive"
     assert not any(line.startswith("rule") for line in match.undetermined)
 
 
 def test_where_the_rules_agree_that_is_said() -> None:
-    (match,) = identify(2.0 ** -np.arange(1, 9)).matches
+    match = identify(2.0 ** -np.arange(1, 9)).matches[0]
     assert match.scheme.rule == "paper"
     assert any(line.startswith("rule: paper and naive are the same") for line in match.undetermined)
 
@@ -100,7 +100,7 @@ def test_rows_repeated_for_every_query_and_plain_matrices() -> None:
 
 
 def test_a_coarse_dtype_says_how_far_max_bias_is_known() -> None:
-    (match,) = identify((2.0 ** (-7.3 * np.arange(1, 5) / 4)).astype(ml_dtypes.bfloat16)).matches
+    match = identify((2.0 ** (-7.3 * np.arange(1, 5) / 4)).astype(ml_dtypes.bfloat16)).matches[0]
     (line,) = (line for line in match.undetermined if line.startswith("max_bias"))
     low, high = (float(word) for word in line.removeprefix("max_bias: the data allow ").split(" … "))
     assert low < 7.3 < high
