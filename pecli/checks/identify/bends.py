@@ -38,12 +38,12 @@ class Bend:
     misfit: float
 
     def base(self, half: int) -> float:
-        value = math.exp(self.step * half)
+        value = math.exp(min(self.step * half, 700.0))
         return shortest(value, value * (_SIGMAS * self.step_error * half + 4e-16))
 
     @property
     def factor(self) -> float:
-        value = math.exp(self.log_factor)
+        value = math.exp(min(self.log_factor, 50.0))
         return shortest(value, value * (_SIGMAS * self.log_factor_error + 4e-16))
 
 

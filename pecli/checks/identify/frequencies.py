@@ -133,8 +133,8 @@ def one_function(values: Floats, unit: float) -> Channels | None:
     weights = known / np.maximum(fit.size_error, 1e-300) ** 2
     amplitude = float((weights * np.where(known, fit.size, 0)).sum() / weights.sum())
     error = float(1 / np.sqrt(weights.sum()))
-    far = np.where(known, 1.0, np.inf)
-    return Channels(frequency, fit.frequency_error * far, fit.phase, fit.phase_error * far, amplitude, error)
+    frequency_error, phase_error = (np.where(known, each, np.inf) for each in (fit.frequency_error, fit.phase_error))
+    return Channels(frequency, frequency_error, fit.phase, phase_error, amplitude, error)
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def _from_recurrences(values: Floats, silent: Flags) -> Floats | None:
             rest = ((sums - 2 * cosine * middle) ** 2).sum(axis=0)
             if (rest > 0.05 * np.maximum(power, 1e-300) + 1e-300).any() or (np.abs(cosine) > 1.5).any():
                 return None
-        now = ~found & (cosine < 0.9)
+        now = ~found & (cosine < 0.9) & (power > 0)
         frequency[now] = np.arccos(np.clip(cosine[now], -1, 1)) / step
         found |= now
         step *= 2

@@ -50,6 +50,15 @@ def _shifts(law: Law, half: float) -> list[Reading]:
     return [_with_others(each, found) for each in found]
 
 
+def round_levels(law: Law) -> list[float]:
+    """Logarithms of a round first frequency, or of one over a round number."""
+    if not law.level_error:
+        return [law.level]
+    first = math.exp(law.level)
+    slack = _SIGMAS * law.level_error + 1e-15
+    return [math.log(shortest(first, first * slack)), -math.log(shortest(1 / first, slack / first))]
+
+
 def shifted(law: Law, half: float, shift: float) -> Iterator[Reading]:
     """The bases that give a step with that shift, the roundest first."""
     log_base, error = law.step * (half - shift), law.step_error * (half - shift)

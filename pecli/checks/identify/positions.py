@@ -15,7 +15,7 @@ from pecli.engine.positions import LAST_POSITION
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
 
-_REACHES = (1 << 10, 1 << 16, 1 << 22, 1 << 31, LAST_POSITION)
+_REACHES = tuple(1 << k for k in range(10, LAST_POSITION.bit_length()))
 _MOST = 3_000_000
 """Candidates that are looked at."""
 _WIDE = 1.5

@@ -127,11 +127,13 @@ def _guesses(channels: Channels) -> Iterator[tuple[Floats, Floats]]:
     yield channels.frequency, channels.frequency_error
     curve, count = Curve(channels.frequency, channels.frequency_error), len(channels.frequency)
     law = geometric(curve.inflated(3), 0.0) or geometric(curve.inflated(3))
-    if law is not None:
-        for shift in (0.0, 1.0):
-            for reading in laws.shifted(law, count, shift) if np.isfinite(law.step_error) else ():
-                step = np.log(reading.parameters["base"]) / (count - shift)
-                yield np.exp(law.level - step * np.arange(count)), np.zeros(count)
+    if law is not None and np.isfinite(law.step_error):
+        for level in laws.round_levels(law):
+            fixed = geometric(curve.inflated(4), level) or law
+            for shift in (0.0, 1.0):
+                for reading in laws.shifted(fixed, count, shift):
+                    step = np.log(reading.parameters["base"]) / (count - shift)
+                    yield np.exp(level - step * np.arange(count)), np.zeros(count)
         return
     for reading in islice(laws.rope(curve, Height(channels.amplitude, channels.amplitude * 1e-2)), 6):
         scheme = _made(Rope, seq_len=1, dim=2 * count, **reading.parameters)
