@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _FIRST = 16
 """Elements that tell a seed."""
+_DIFFERENT = 12
+"""How many of them differ, at least, even in a coarse dtype."""
 _SOME = 1 << 12
 """Elements that tell the standard deviation."""
 _MANY = 1 << 18
@@ -62,6 +64,8 @@ def _like_draws(table: Floats) -> bool:
     some = table.reshape(-1)[:_SOME]
     spread = float(some.std())
     if not np.isfinite(some).all() or not spread or len(some) < _FIRST or abs(float(some.mean())) > 0.5 * spread:
+        return False
+    if len(np.unique(np.abs(some[:_FIRST]))) < _DIFFERENT:
         return False
     alike = float(np.mean((some[1:] - some.mean()) * (some[:-1] - some.mean()))) / spread**2
     return abs(alike) < 8 / math.sqrt(len(some)) and np.abs(some).max() < 8 * spread

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pecli.checks.forms import without_ones
+from pecli.checks.identify import beside
 from pecli.checks.identify.intervals import spacing
 from pecli.engine.dtypes import KINDS
 from pecli.engine.rope import Rope
@@ -17,10 +19,7 @@ from pecli.errors import ParameterError
 if TYPE_CHECKING:
     from pecli.checks.identify.match import Match
     from pecli.checks.identify.sample import Sample
-    from pecli.engine.arrays import Floats
 
-_MANY = 1 << 18
-"""Elements that are held against a scheme."""
 _FEW = 4
 _FALLING = -0.7
 """The correlation of a channel's place and the logarithm of its frequency."""
@@ -31,14 +30,16 @@ _OF_THE_TABLE = ("seq_len", "offset", "layout", "dtype", "recipe")
 def recognise(samples: Sequence[Sample], inv_freq: Sample | None = None) -> list[Match]:
     """The schemes of waves that one tensor, or a pair of cosines and sines, is, best first."""
     found = _waves(samples)
-    if inv_freq is None or not found or inv_freq.array.ndim != 1 or not inv_freq.floating:
+    if inv_freq is None or inv_freq.array.ndim != 1 or not inv_freq.floating:
         return found
     agreed = [match for match in found if _agrees(match, inv_freq)]
-    if not agreed:
-        others = _waves([inv_freq])
-        agreed = [both for match in found for other in others if (both := _together(match, other, samples))]
-    name = (inv_freq.name,)
-    return [replace(match, tensors=(*match.tensors, *name)) for match in agreed] or [*found, *_waves([inv_freq])]
+    if not agreed or _divided(agreed[0]):
+        alone = _waves([inv_freq])
+        joined = [both for match in found for other in alone if (both := _together(match, other, samples))]
+        agreed = joined or [both for other in alone if (both := beside.explained(other, samples))] or agreed
+        if not agreed:
+            return [*found, *alone] if found else []
+    return [replace(match, tensors=(*match.tensors, inv_freq.name)) for match in agreed]
 
 
 def _waves(samples: Sequence[Sample]) -> list[Match]:
@@ -56,12 +57,16 @@ def _waves(samples: Sequence[Sample]) -> list[Match]:
 
 def _believable(match: Match) -> bool:
     """Whether frequencies fall from channel to channel: with a divisor for each, longrope would explain any waves."""
-    if not isinstance(match.scheme, Rope) or match.scheme.scaling != "longrope":
+    if not isinstance(match.scheme, Rope) or not _divided(match):
         return True
     frequencies = np.array(match.scheme.frequencies().floats())
     if len(frequencies) < _FEW or not (frequencies > 0).all():
         return False
     return float(np.corrcoef(np.log(frequencies), np.arange(len(frequencies)))[0, 1]) < _FALLING
+
+
+def _divided(match: Match) -> bool:
+    return isinstance(match.scheme, Rope) and match.scheme.scaling == "longrope"
 
 
 def _agrees(match: Match, inv_freq: Sample) -> bool:
@@ -91,17 +96,8 @@ def _together(match: Match, other: Match, samples: Sequence[Sample]) -> Match | 
         scheme = replace(other.scheme, **changes)
     except ParameterError:
         return None
-    error = max(_error(scheme, name, one) for name, one in zip(("cos", "sin"), samples, strict=True))
+    error = beside.distance(scheme, *(without_ones(one.array) for one in samples))
     if not error <= max(2 * match.max_abs_error, 2.0 ** (2 - KINDS[scheme.dtype])):
         return None
     kept = (line for line in match.undetermined if line.startswith(_OF_THE_TABLE))
     return replace(match, scheme=scheme, max_abs_error=error, undetermined=(*other.undetermined, *kept))
-
-
-def _error(scheme: Rope, name: str, one: Sample) -> float:
-    """The largest distance of a tensor's first rows from the scheme's."""
-    (table,) = (table for table in scheme.tensors() if table.name == name)
-    found: Floats = one.array.reshape(-1, one.array.shape[-1]).astype(np.float64)
-    rows = max(1, min(len(found), table.rows, _MANY // max(1, table.width)))
-    expected = widened(table.read(0, rows))
-    return float(np.abs(expected - found[:rows]).max()) if expected.shape == found[:rows].shape else np.inf

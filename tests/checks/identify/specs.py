@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pecli.engine.alibi import Alibi
 from pecli.engine.learned import LearnedInit
-from pecli.engine.recipes import BIAS_RECIPE, RECIPES
+from pecli.engine.parameters import Choice
 from pecli.engine.rope import Rope
 from pecli.engine.scheme import Scheme
 from pecli.engine.sinusoidal import STYLES, Sinusoidal
@@ -21,13 +21,19 @@ BASES = (10000.0, 10000.0, 500000.0, 1e6, 100.0, 150000.0, 5e6, 160000.0, 1000.0
 KINDS = ("sinusoidal", "sinusoidal", "rope", "rope", "rope", "rope", "alibi", "learned-init")
 
 
-def random_scheme(rng: np.random.Generator) -> Scheme:
-    """A scheme with random parameters that fit together."""
+def random_scheme(rng: np.random.Generator, recipes: float = 0.0) -> Scheme:
+    """A scheme with random parameters that fit together; that share of them by a recipe that is not exact."""
     while True:
         try:
-            return _MAKERS[str(rng.choice(KINDS))](rng)
+            scheme = _MAKERS[str(rng.choice(KINDS))](rng)
+            return _by_recipe(rng, scheme) if rng.random() < recipes else scheme
         except ParameterError:
             continue
+
+
+def _by_recipe(rng: np.random.Generator, scheme: Scheme) -> Scheme:
+    choice = scheme.parameters().get("recipe")
+    return replace(scheme, recipe=_one(rng, choice.options)) if isinstance(choice, Choice) else scheme
 
 
 def _one(rng: np.random.Generator, options: Any) -> Any:
@@ -40,11 +46,6 @@ def _length(rng: np.random.Generator) -> int:
 
 def _offset(rng: np.random.Generator) -> int:
     return int(_one(rng, (0, 0, 0, 1, 2, 100, int(rng.integers(1, 5000)))))
-
-
-def _recipe(rng: np.random.Generator, names: Iterable[str]) -> str:
-    """Mostly the exact one."""
-    return "exact" if rng.random() < 0.8 else str(_one(rng, list(names)))
 
 
 def _sinusoidal(rng: np.random.Generator) -> Scheme:
@@ -65,7 +66,6 @@ def _sinusoidal(rng: np.random.Generator) -> Scheme:
         amplitude=_one(rng, (1.0, 1.0, 1.0, 0.1, 2.5, 1 / math.sqrt(dim), math.sqrt(2 / dim))),
         padding_idx=_one(rng, (None, None, None, offset, offset + 1)),
         dtype=dtype,
-        recipe=_recipe(rng, RECIPES),
     )
 
 
@@ -80,7 +80,6 @@ def _rope(rng: np.random.Generator) -> Scheme:
         layout=_one(rng, ("compact", "halves", "interleaved")),
         scaling=scaling if rng.random() < 0.95 else "proportional",
         dtype=_one(rng, DTYPES),
-        recipe=_recipe(rng, RECIPES),
         **(_SCALINGS[scaling](rng, dim)),
     )
 
@@ -141,7 +140,6 @@ def _alibi(rng: np.random.Generator) -> Scheme:
         max_bias=_one(rng, (8.0, 8.0, 16.0, 4.0, 10.0, 7.5)),
         form=_one(rng, ("symmetric", "causal", "key", "key-last")),
         dtype=_one(rng, DTYPES),
-        recipe=_recipe(rng, BIAS_RECIPE.options),
     )
 
 

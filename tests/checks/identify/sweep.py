@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -72,10 +73,10 @@ def tables_of(scheme: Scheme, suffix: str) -> dict[str, np.ndarray]:
     return {"array": scheme.plain().array()} if suffix == ".npy" else scheme.tables()
 
 
-def attempt(seed: int) -> Outcome:
+def attempt(seed: int, recipes: float = 0.0) -> Outcome:
     """Make a table, identify it, make it again."""
     rng = np.random.default_rng(seed)
-    scheme = random_scheme(rng)
+    scheme = random_scheme(rng, recipes)
     suffixes = [".safetensors"] if scheme.dtype == "bfloat16" else [".npy", ".npz", ".safetensors"]
     suffix = suffixes[int(rng.integers(len(suffixes)))]
     with tempfile.TemporaryDirectory() as folder:
@@ -181,13 +182,16 @@ def main() -> int:
     parser.add_argument("--specs", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--recipes", type=float, default=0.0, help="the share that is not made exactly")
     parser.add_argument("--unsaid", action="store_true", help="print those, too")
     given = parser.parse_args()
     seeds = [given.seed * 10**6 + k for k in range(given.specs)]
     counts: Counter[tuple[str, str]] = Counter()
     slowest = 0.0
     with get_context("spawn").Pool(given.processes) as pool:
-        for seed, outcome in zip(seeds, pool.imap(attempt, seeds, chunksize=4), strict=True):
+        for seed, outcome in zip(
+            seeds, pool.imap(partial(attempt, recipes=given.recipes), seeds, chunksize=4), strict=True
+        ):
             slowest = max(slowest, outcome.seconds)
             counts[outcome.kind, outcome.verdict] += 1
             if outcome.verdict in ("lost", "wrong") or (given.unsaid and outcome.verdict == "unsaid"):
