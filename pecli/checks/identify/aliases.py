@@ -59,11 +59,7 @@ def _by_scale(f: Floats, error: Floats) -> Floats | None:
         second = f[1] + TURN * turns
         ratios = np.sort(second[second > 0] / scale)
         for k in range(2, len(f)):
-            doubt = (
-                FAR * error[k]
-                + 1e-6
-                + scale * ratios**k * k * (2 * error[k - 1] / (scale * ratios ** (k - 1)) / (k - 1))
-            )
+            doubt = FAR * error[k] + 1e-6 + scale * ratios**k * k * (2 * error[k - 1] / (scale * ratios ** (k - 1)) / (k - 1))
             expected = scale * ratios**k
             apart = wrapped(expected - f[k])
             kept = (np.abs(apart) <= doubt) | (doubt > 2)

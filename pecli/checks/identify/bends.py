@@ -266,16 +266,7 @@ def _llama3(curve: Curve) -> Iterator[Reading]:
     seen = set()
     for step in _steps(curve):
         for length in _LENGTHS:
-            for low, high in (
-                (1.0, 4.0),
-                (1.0, 2.0),
-                (1.0, 8.0),
-                (2.0, 4.0),
-                (1.0, 3.0),
-                (2.0, 8.0),
-                (1.0, 16.0),
-                (1.0, 32.0),
-            ):
+            for low, high in ((1.0, 4.0), (1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (1.0, 3.0), (2.0, 8.0), (1.0, 16.0), (1.0, 32.0)):
                 bend = _waved(curve, step, 2 * math.pi * low / length, 2 * math.pi * high / length)
                 if bend is None:
                     continue
@@ -354,9 +345,7 @@ def _llama3_free(curve: Curve) -> Iterator[Reading]:
     relative = _SIGMAS * float(max(errors[2], errors[3])) + 1e-12
     choices = []
     for length in _LENGTHS:
-        limits = [
-            shortest(each * length / (2 * math.pi), each * length / (2 * math.pi) * relative) for each in (low, high)
-        ]
+        limits = [shortest(each * length / (2 * math.pi), each * length / (2 * math.pi) * relative) for each in (low, high)]
         if 0 < limits[0] < limits[1]:
             choices.append((sum(map(digits, limits)), abs(math.log(limits[0])), length, *limits))
     if choices:

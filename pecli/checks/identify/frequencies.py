@@ -122,15 +122,10 @@ def one_function(values: Floats, unit: float) -> Channels | None:
         fit = _fit(values, silent, frequency, unit)
         near = np.abs(fit.change) < 0.3 / window
         frequency = np.where(near, frequency + fit.change, frequency)
-    known = (
-        near
-        & (fit.noise < 0.3 * fit.size)
-        & (fit.size_error < 0.05 * fit.size)
-        & (fit.frequency_error < 0.1 * frequency)
-    )
+    known = near & (fit.noise < 0.3 * fit.size) & (fit.size_error < 0.05 * fit.size) & (fit.frequency_error < 0.1 * frequency)
     if not known.any():
         return None
-    weights = known / np.maximum(fit.size_error, 1e-300) ** 2
+    weights = known / np.maximum(fit.size_error, 1e-100) ** 2
     amplitude = float((weights * np.where(known, fit.size, 0)).sum() / weights.sum())
     error = float(1 / np.sqrt(weights.sum()))
     frequency_error, phase_error = (np.where(known, each, np.inf) for each in (fit.frequency_error, fit.phase_error))

@@ -40,9 +40,7 @@ def sinusoidal(curve: Curve, half: float, height: Height, dim: int) -> Iterator[
 def _shifts(law: Law, half: float) -> list[Reading]:
     """The bases that give a step, for each usual shift; the roundest first."""
     if math.isinf(law.step_error):
-        return [
-            Reading({"base": 10000.0, "freq_shift": 0.0}, ("one channel turns visibly: any base gives this table",))
-        ]
+        return [Reading({"base": 10000.0, "freq_shift": 0.0}, ("one channel turns visibly: any base gives this table",))]
     found = []
     for shift, fetched in ((0.0, 0.0), (1.0, 0.5), (0.5, 2.0)):
         found += [Reading(each.parameters, (), each.cost + fetched) for each in shifted(law, half, shift)]
@@ -129,9 +127,7 @@ def _plain(curve: Curve, law: Law, half: int, height: Height) -> Iterator[Readin
 
 def _bases(law: Law, half: int) -> list[Reading]:
     if math.isinf(law.step_error):
-        said = (
-            "one frequency: any base gives this table" if half == 1 else "one frequency turns visibly: the base is open"
-        )
+        said = "one frequency: any base gives this table" if half == 1 else "one frequency turns visibly: the base is open"
         return [Reading({"base": 10000.0}, (said,))]
     log_base, error = law.step * half, law.step_error * half
     if abs(log_base) > 700:
@@ -177,9 +173,7 @@ def _still_ones(curve: Curve, half: int, height: Height) -> Iterator[Reading]:
         if int(2 * half * share // 2) != moving:
             share = math.nextafter(share, 2.0)
         yield Reading(
-            {**parameters, "scaling": "proportional", "partial_rotary_factor": share},
-            reading.undetermined,
-            reading.cost,
+            {**parameters, "scaling": "proportional", "partial_rotary_factor": share}, reading.undetermined, reading.cost
         )
 
 

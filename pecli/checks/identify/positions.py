@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.checks.identify.frequencies import TURN, wrapped
+from pecli.checks.identify.frequencies import TURN, Channels, wrapped
 from pecli.engine.positions import LAST_POSITION
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
 
-_REACHES = tuple(1 << k for k in range(10, LAST_POSITION.bit_length()))
-_MOST = 3_000_000
+NEAR = tuple(1 << k for k in (10, 12, 14, 15, 16, 17, 18, 19, 20))
+FAR_OFF = tuple(1 << k for k in range(20, LAST_POSITION.bit_length(), 2))
+_MOST = 400_000
 """Candidates that are looked at."""
 _WIDE = 1.5
 """Radians; a channel that is known no better says nothing."""
@@ -24,18 +25,17 @@ SINGLE = 1.2e-7
 """What computing in float32 does to an angle, relative to it."""
 
 
-def offsets(
-    frequency: Floats, frequency_error: Floats, phase: Floats, phase_error: Floats, most: int = 16
-) -> list[int]:
+def offsets(channels: Channels, reaches: tuple[int, ...] = NEAR, most: int = 16) -> list[int]:
     """Positions at which the phases are what they are, the nearest to the data first; those in the first reach that
     has any.
     """
-    known = np.isfinite(frequency_error) & np.isfinite(phase_error) & (frequency != 0)
-    f, df, phi, dphi = (each[known] for each in (frequency, frequency_error, phase, phase_error))
+    each = (channels.frequency, channels.frequency_error, channels.phase, channels.phase_error)
+    known = np.isfinite(each[1]) & np.isfinite(each[3]) & (each[0] != 0)
+    f, df, phi, dphi = (values[known] for values in each)
     if not len(f):
         return []
-    below = 0
-    for reach in _REACHES:
+    below = 0 if reaches is NEAR else reaches[0]
+    for reach in reaches:
         candidates = _candidates(np.abs(f), df, np.sign(f) * phi, dphi, below, reach)
         if candidates is None:
             return []

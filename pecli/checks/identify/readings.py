@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.identify import aliases, frequencies, heights, laws, positions, refine
-from pecli.checks.identify.curve import Curve, geometric
+from pecli.checks.identify.curve import Curve, Reading, geometric
 from pecli.checks.identify.frequencies import Channels, silent_rows
 from pecli.checks.identify.heights import Height
 from pecli.engine.rope import Rope
@@ -49,37 +49,43 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Proposal:
-    """A scheme to be held against the table."""
+class Proposals:
+    """Schemes of one kind to be held against the table, the likeliest first, with what each leaves open."""
 
-    scheme: Scheme
+    kind: str
     form: str
-    undetermined: tuple[str, ...]
-    enough: int = 1
-    """How many schemes explain such a table."""
+    candidates: Iterator[tuple[Scheme, tuple[str, ...]]]
+    more: bool = False
+    """Whether schemes of another kind explain such a table, too."""
 
 
-def looks(parts: tuple[Floats, ...], unit: float) -> Iterator[Look]:
-    """Every meaning that the parts can have."""
+def ways_to_look(parts: tuple[Floats, ...], unit: float) -> Iterator[tuple[str, Iterator[Look]]]:
+    """Meanings of the parts, as they are; then as recipes would have spoilt them that leave no pure waves."""
     rows = min(len(parts[0]), max(64, _MOST // parts[0].shape[1]))
-    parts = tuple(np.asarray(part[:rows], np.float64) for part in parts)
+    some = tuple(np.asarray(part[:rows], np.float64) for part in parts)
     if len(parts) == 1:
-        yield from sorted(_looks_at_one(parts[0], unit), key=lambda look: look.offset)
-    elif frequencies.constant_size((parts[0], parts[1]), unit):
-        yield from _looks_at_both(parts[0], parts[1], unit)
+        measured = frequencies.one_function(some[0], unit)
+        if measured is not None:
+            for reaches in (positions.NEAR, positions.FAR_OFF):
+                found = sorted(_looks_at_one(some[0], measured, unit, reaches), key=lambda look: look.offset)
+                yield "", iter(found)
+    elif frequencies.constant_size((some[0], some[1]), unit):
+        measured = frequencies.two_functions(some[0], some[1], unit)
+        for reaches in (positions.NEAR, positions.FAR_OFF):
+            yield "", _looks_at_both(some[0], some[1], measured, unit, reaches)
 
 
-def _looks_at_both(first: Floats, second: Floats, unit: float) -> Iterator[Look]:
-    measured = frequencies.two_functions(first, second, unit)
+def _looks_at_both(
+    first: Floats, second: Floats, measured: Channels, unit: float, reaches: tuple[int, ...]
+) -> Iterator[Look]:
     significant = np.abs(measured.frequency) > 8 * measured.frequency_error
     slowest = np.where(significant, np.abs(measured.frequency), np.inf).argmin()
     backwards = bool(measured.frequency[slowest] < 0)
     for sine_first in (backwards, not backwards):
         cosine, sine = (second, first) if sine_first else (first, second)
-        channels = _turned_over(measured) if sine_first else measured
-        channels = aliases.unfolded(channels)
+        channels = aliases.unfolded(_turned_over(measured) if sine_first else measured)
         rough = Height(channels.amplitude, channels.amplitude * unit / 4)
-        for offset, start in _starts(channels):
+        for offset, start in _starts(channels, reaches):
             curve = Curve(*refine.from_both(cosine, sine, offset, start, unit))
             height = heights.measured({"cos": cosine, "sin": sine}, curve, offset, rough, unit)
             yield Look(curve, offset, height, sine_first)
@@ -90,35 +96,30 @@ def _turned_over(channels: Channels) -> Channels:
     return replace(channels, frequency=-channels.frequency, phase=frequencies.wrapped(np.pi / 2 - channels.phase))
 
 
-def _looks_at_one(values: Floats, unit: float) -> Iterator[Look]:
-    measured = frequencies.one_function(values, unit)
-    if measured is None:
-        return
+def _looks_at_one(values: Floats, measured: Channels, unit: float, reaches: tuple[int, ...]) -> Iterator[Look]:
     rough = Height(measured.amplitude, max(measured.amplitude_error, measured.amplitude * unit / 4))
     amplitude = 1.0 if rough.near(1.0) else measured.amplitude
     known = np.isfinite(measured.frequency_error)
     for sine in (False, True):
         phase = frequencies.wrapped(measured.phase + (np.pi / 2 if sine else 0.0))
-        channels = replace(measured, phase=phase)
-        for offset, start in _starts(channels):
-            law = geometric(
-                Curve(np.where(known, start, 0.0), np.where(known, measured.frequency_error, np.inf)).loosened(1e-7)
-            )
-            start = np.where(known, start, np.exp(law.logs(len(start))) if law else 0.1 / (offset + len(values)))
-            found, error = refine.from_one(values / amplitude, sine, offset, start, ~known, unit)
-            curve = Curve(found, error)
-            name = {"sin" if sine else "cos": values}
-            yield Look(curve, offset, heights.measured(name, curve, offset, rough, unit), sine=sine)
+        for offset, start in _starts(replace(measured, phase=phase), reaches):
+            seen = Curve(np.where(known, start, 0.0), np.where(known, measured.frequency_error, np.inf))
+            law = geometric(seen.loosened(1e-7))
+            slow = np.exp(law.logs(len(start))) if law else 0.1 / (offset + len(values))
+            start = np.where(known, start, slow)
+            curve = Curve(*refine.from_one(values / amplitude, sine, offset, start, ~known, unit))
+            name = "sin" if sine else "cos"
+            yield Look(curve, offset, heights.measured({name: values}, curve, offset, rough, unit), sine=sine)
 
 
-def _starts(channels: Channels) -> Iterator[tuple[int, Floats]]:
+def _starts(channels: Channels, reaches: tuple[int, ...]) -> Iterator[tuple[int, Floats]]:
     """Offsets with the frequencies that go with them: measured ones, or those of a law with round parameters."""
     done = set()
     for frequency, error in _guesses(channels):
-        for offset in positions.offsets(frequency, error, channels.phase, channels.phase_error):
+        here = replace(channels, frequency=frequency, frequency_error=error)
+        for offset in positions.offsets(here, reaches):
             if offset not in done:
                 done.add(offset)
-                here = replace(channels, frequency=frequency, frequency_error=error)
                 yield offset, refine.at_offset(here, offset)
 
 
@@ -141,20 +142,20 @@ def _guesses(channels: Channels) -> Iterator[tuple[Floats, Floats]]:
             yield np.array(scheme.frequencies().floats()), np.zeros(count)
 
 
-def proposals(look: Look, source: Source) -> Iterator[Proposal]:
+def proposals(look: Look, source: Source) -> Iterator[Proposals]:
     """Schemes that would give what was seen."""
-    arrangement, doubled = source.form.arrangement, source.form.doubled
-    flat = arrangement in ("interleaved", "halves") and not doubled and len(source.parts) == 2
+    form = source.form
+    flat = form.arrangement in ("interleaved", "halves") and not form.doubled and len(source.parts) == 2
     if flat:
-        yield from _sinusoidal(look, source)
-    padded = source.form.padded or (len(source.parts) == 2 and silent_rows(*source.parts).any())
-    if not padded:
-        yield from _rope(look, source, flat)
+        both = not look.sine_first and look.height.near(1.0) and source.whole.shape[1] % 2 == 0
+        yield Proposals("sinusoidal", "transposed" if form.transposed else "", _sinusoidal(look, source), both)
+    if form.padded or (len(source.parts) == 2 and silent_rows(*source.parts).any()):
+        return
+    yield Proposals("rope", _words(look, source), _rope(look, source, flat))
 
 
-def _sinusoidal(look: Look, source: Source) -> Iterator[Proposal]:
+def _sinusoidal(look: Look, source: Source) -> Iterator[tuple[Scheme, tuple[str, ...]]]:
     dim = source.whole.shape[1]
-    halves = source.form.arrangement == "halves"
     silent = np.flatnonzero(silent_rows(*source.parts))
     if len(silent) > 1:
         return
@@ -165,41 +166,50 @@ def _sinusoidal(look: Look, source: Source) -> Iterator[Proposal]:
         "padding_idx": look.offset + int(silent[0]) if len(silent) else None,
         "dtype": source.dtype,
     }
-    half = dim // 2 if halves else dim / 2
-    for reading in laws.sinusoidal(look.curve, half, look.height, dim):
+    half = dim // 2 if source.form.arrangement == "halves" else dim / 2
+    for reading in distinct(laws.sinusoidal(look.curve, half, look.height, dim)):
         scheme = _made(Sinusoidal, seq_len=source.length, dim=dim, **fixed, **reading.parameters)
         if scheme is not None:
-            both = not look.sine_first and reading.parameters["scale"] == 1 and dim % 2 == 0
-            form = "transposed" if source.form.transposed else ""
-            yield Proposal(scheme, form, reading.undetermined, 1 + both)
+            yield scheme, reading.undetermined
 
 
-def _rope(look: Look, source: Source, flat: bool) -> Iterator[Proposal]:
-    arrangement, doubled = source.form.arrangement, source.form.doubled
-    own = arrangement in ("stacked", "alone") and not source.form.transposed
-    paired = len(source.names) == 2 or arrangement == "stacked"
-    words = source.form.words() if not (own and paired) else ""
-    if len(source.names) == 2 and source.form.transposed:
-        words = "transposed"
-    if arrangement == "alone" and len(source.names) == 1:
+def _words(look: Look, source: Source) -> str:
+    """How the file lays a rotary table out, where that is not the scheme's own way."""
+    form = source.form
+    paired = len(source.names) == 2 or form.arrangement == "stacked"
+    words = form.words()
+    if paired:
+        words = "transposed" if form.transposed else ""
+    elif form.arrangement == "alone":
         words = words.replace("one function of the angle", "the sine alone" if look.sine else "the cosine alone")
     if look.sine_first and len(source.names) == 1:
         words = ", ".join(filter(None, [words, "sine first"]))
-    half = source.parts[0].shape[1]
-    for reading in laws.rope(look.curve, look.height):
+    return words
+
+
+def _rope(look: Look, source: Source, flat: bool) -> Iterator[tuple[Scheme, tuple[str, ...]]]:
+    fixed: dict[str, Any] = {
+        "dim": 2 * source.parts[0].shape[1],
+        "layout": source.form.doubled or "compact",
+        "offset": look.offset,
+        "dtype": source.dtype,
+    }
+    for reading in distinct(laws.rope(look.curve, look.height)):
         if flat and reading.parameters.get("scaling") == "longrope" and reading.cost >= 1000:
             continue
-        scheme = _made(
-            Rope,
-            seq_len=source.length,
-            dim=2 * half,
-            layout=doubled or "compact",
-            offset=look.offset,
-            dtype=source.dtype,
-            **reading.parameters,
-        )
+        scheme = _made(Rope, seq_len=source.length, **fixed, **reading.parameters)
         if scheme is not None:
-            yield Proposal(scheme, words, reading.undetermined, 2 if flat else 1)
+            yield scheme, reading.undetermined
+
+
+def distinct(found: Iterator[Reading]) -> Iterator[Reading]:
+    """Each reading once."""
+    seen = set()
+    for reading in found:
+        key = repr(sorted(reading.parameters.items()))
+        if key not in seen:
+            seen.add(key)
+            yield reading
 
 
 def _made(kind: type[Scheme], **parameters: Any) -> Scheme | None:

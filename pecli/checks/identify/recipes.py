@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,7 @@ OTHERS = (
 )
 """Recipes that are tried where the exact one does not give the table."""
 _SINGLE = 2.0**-23
+_FEW = 256
 
 
 def unit(dtype: str) -> float:
@@ -57,6 +59,10 @@ class Evidence:
     def rows(self) -> int:
         return len(next(iter(self.parts.values())))
 
+    def first(self, rows: int) -> Evidence:
+        """The first rows only."""
+        return Evidence({name: part[:rows] for name, part in self.parts.items()}, self.dtype, self.narrow)
+
     def made(self, scheme: Scheme) -> dict[str, Floats]:
         """The same parts as the scheme makes them."""
         here = replace(scheme, seq_len=self.rows)  # type: ignore[call-arg]
@@ -86,31 +92,67 @@ class Evidence:
         return worst, share
 
 
-def has_recipes(scheme: Scheme) -> bool:
-    return any(field.name == "recipe" for field in fields(scheme))
+@dataclass(frozen=True)
+class Trial:
+    """A scheme held against the numbers."""
+
+    scheme: Scheme
+    error: float
+    share: float
+    """The error over what is allowed."""
+    undetermined: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return self.share <= 1
 
 
-def explained(scheme: Scheme, evidence: Evidence, angles: Floats, amplitude: float) -> tuple[Scheme, float] | None:
-    """The scheme with the recipe that comes nearest to the table, and its largest error; None where none is near.
+def settled(
+    candidates: Iterable[tuple[Scheme, tuple[str, ...]]],
+    evidence: Evidence,
+    angles: Floats,
+    amplitude: float,
+    only: str = "",
+) -> Trial | None:
+    """The first scheme that gives the very numbers, exactly or by a recipe; else the nearest that is near enough.
 
-    Exact values that are within two units of the last place are exact, whatever a recipe would give.
+    Schemes are tried on the first rows, before all of them are made. `only` is a recipe that must have been.
     """
-    worst, share = evidence.distance(scheme, angles, amplitude)
-    if worst <= amplitude * 2 * unit(evidence.narrow) and evidence.narrow == evidence.dtype:
-        return scheme, worst
-    best = (scheme, worst) if share <= 1 else None
-    if has_recipes(scheme):
-        for name in OTHERS:
-            if not _plausible(name, evidence, worst):
+    few = evidence.first(_FEW)
+    tried: list[Trial] = []
+    for scheme, said in candidates:
+        scheme = replace(scheme, recipe=only) if only else scheme  # type: ignore[call-arg]
+        trial = Trial(scheme, *few.distance(scheme, angles[: few.rows], amplitude), said)
+        if trial.passed and few.rows < evidence.rows:
+            trial = Trial(scheme, *evidence.distance(scheme, angles, amplitude), said)
+        if trial.error == 0:
+            return trial
+        tried.append(trial)
+    tried.sort(key=lambda trial: trial.error)
+    others = [] if only else list(_by_other_recipes(tried[:3], evidence, angles, amplitude))
+    if others and others[-1].error == 0:
+        return others[-1]
+    passed = [trial for trial in (*tried, *others) if trial.passed]
+    return min(passed, key=lambda trial: trial.error * (1 if trial.scheme.recipe == "exact" else 2), default=None)
+
+
+def _by_other_recipes(
+    tried: Sequence[Trial], evidence: Evidence, angles: Floats, amplitude: float
+) -> Iterator[Trial]:
+    """The nearest schemes once more, by each recipe that may be; until one gives the very numbers."""
+    few = evidence.first(_FEW)
+    for name in OTHERS:
+        for trial in tried:
+            if not _plausible(name, evidence, trial.error):
                 continue
-            other = replace(scheme, recipe=name)  # type: ignore[call-arg]
-            error, share = evidence.distance(other, angles, amplitude)
-            close = error <= amplitude * 2 * unit(evidence.dtype)
-            if (share <= 1 or close) and (best is None or error < best[1]):
-                best = other, error
-            if close:
-                break
-    return best
+            scheme = replace(trial.scheme, recipe=name)  # type: ignore[call-arg]
+            again = Trial(scheme, *few.distance(scheme, angles[: few.rows], amplitude), trial.undetermined)
+            if again.passed and few.rows < evidence.rows:
+                again = Trial(scheme, *evidence.distance(scheme, angles, amplitude), trial.undetermined)
+            if again.passed:
+                yield again
+            if again.error == 0:
+                return
 
 
 def _plausible(name: str, evidence: Evidence, worst: float) -> bool:

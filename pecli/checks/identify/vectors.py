@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+
+from typing import TYPE_CHECKING
 
 from pecli.checks.identify import laws, recipes
 from pecli.checks.identify.curve import Curve

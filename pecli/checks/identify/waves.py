@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,12 +12,15 @@ import numpy as np
 from pecli.checks.forms import Form, forms, without_ones
 from pecli.checks.identify import readings, recipes, vectors
 from pecli.checks.identify.match import Match
+from pecli.checks.identify.readings import Look
 from pecli.checks.identify.recipes import Evidence
 from pecli.engine.dtypes import KINDS
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Floats
 
+_MOST = 24
+"""Candidates that are held against the table."""
 _COMPLEX = {"complex64": "float32", "complex128": "float64"}
 
 
@@ -98,31 +102,25 @@ def _position_axis(form: Form, axes: int) -> int:
 def _explained(source: Source) -> list[Match]:
     """Matches of one way to read a file."""
     unit = recipes.unit(source.narrow)
-    found: list[Match] = []
-    for look in readings.looks(source.parts, unit):
-        for proposal in readings.proposals(look, source):
-            evidence = _evidence(source, proposal.scheme.name, look.sine_first, look.sine)
-            angles = look.angles(len(source.parts[0]))
-            settled = recipes.explained(proposal.scheme, evidence, angles, look.amplitude)
-            if settled is None:
-                continue
-            scheme, error = settled
-            found.append(Match(scheme, error, source.names, proposal.form, proposal.undetermined))
-            if error <= look.amplitude * unit / 2 and len({match.scheme.name for match in found}) >= proposal.enough:
-                return _ranked(found)
-        if found:
-            break
-    return _ranked(found)
+    for recipe, looks in readings.ways_to_look(source.parts, unit):
+        for look in looks:
+            found = [match for match in _matches(look, source, recipe) if match is not None]
+            if found:
+                return found
+    return []
 
 
-def _ranked(found: list[Match]) -> list[Match]:
-    """Sinusoidal readings make the very array, so they come first; of each scheme the nearest, then the simplest."""
-    best: dict[str, Match] = {}
-    for match in found:
-        known = best.get(match.scheme.name)
-        if known is None or match.max_abs_error < 0.75 * known.max_abs_error:
-            best[match.scheme.name] = match
-    return sorted(best.values(), key=lambda match: match.scheme.name != "sinusoidal")
+def _matches(look: Look, source: Source, recipe: str) -> Iterator[Match | None]:
+    """The best scheme of each kind: sinusoidal ones make the very array, so they come first."""
+    angles = look.angles(len(source.parts[0]))
+    for proposals in readings.proposals(look, source):
+        evidence = _evidence(source, proposals.kind, look.sine_first, look.sine)
+        candidates = islice(proposals.candidates, _MOST)
+        trial = recipes.settled(candidates, evidence, angles, look.amplitude, recipe)
+        if trial is not None:
+            yield Match(trial.scheme, trial.error, source.names, proposals.form, trial.undetermined)
+            if not proposals.more:
+                return
 
 
 def _evidence(source: Source, scheme: str, sine_first: bool, sine: bool) -> Evidence:
