@@ -104,8 +104,11 @@ def _explain(group: Group) -> tuple[list[Match], list[str]]:
 
 
 def _explain_one(one: Sample) -> list[Match]:
-    """Slopes have the plainer rule where frequencies would do, too; draws are tried last, since that takes longest."""
-    return alibi.recognise(one) + rotary.recognise([one]) or learned.recognise(one)
+    """Slopes come before frequencies that would do as well; draws are tried last, since that takes longest."""
+    biases, waves = alibi.recognise(one), rotary.recognise([one])
+    if biases:
+        return biases + [match for match in waves if match.max_abs_error <= biases[0].max_abs_error]
+    return waves or learned.recognise(one)
 
 
 def _merged(matches: list[Match]) -> list[Match]:

@@ -52,7 +52,23 @@ def _waves(samples: Sequence[Sample]) -> list[Match]:
         {one.name: one.dtype for one in samples},
         {one.name: one.shape for one in samples},
     )
-    return [match for match in found if _believable(match)]
+    return [_with_alternatives(match) for match in found if _believable(match)]
+
+
+def _with_alternatives(match: Match) -> Match:
+    """The match with what no table can tell apart: how a base or an attention factor came about."""
+    scheme, said = match.scheme, []
+    if isinstance(scheme, Rope) and scheme.scaling == "none" and not _round(scheme.base):
+        said.append(
+            "base and scaling: ntk or dynamic scaling (factor, max_position_embeddings) makes the same of another"
+        )
+    if isinstance(scheme, Rope) and scheme.attention_factor is not None:
+        said.append("attention_factor: it may be given, or follow from factor, lengths and mscale")
+    return replace(match, undetermined=(*match.undetermined, *said))
+
+
+def _round(number: float) -> bool:
+    return float(f"{number:.3g}") == number
 
 
 def _believable(match: Match) -> bool:
