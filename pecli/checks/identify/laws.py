@@ -83,21 +83,26 @@ def _amplitude(height: Height, dim: int) -> float:
     return shortest(height.value, height.slack)
 
 
-def rope(curve: Curve, height: Height) -> Iterator[Reading]:
-    """Readings as a rotary table; the simpler ones first."""
-    half = len(curve.frequency)
+def rope(curve: Curve, height: Height) -> Iterator[Iterator[Reading]]:
+    """Readings as a rotary table; the simpler ones first, in tiers: the next one only where none of the last is it."""
     levels = list(_levels(curve))
-    for looser in levels[:-1]:
+    yield _all_plain(levels[:-1], height)
+    yield _all_bent(levels[:-1], height)
+    yield _all_plain(levels[-1:], height)
+    yield iter([divided(curve, height)])
+
+
+def _all_plain(levels: list[Curve], height: Height) -> Iterator[Reading]:
+    for looser in levels:
         law = geometric(looser, 0.0) or geometric(looser)
         if law is not None:
-            yield from _plain(looser, law, half, height)
-    for looser in levels[:-1]:
-        yield from _still_ones(looser, half, height)
+            yield from _plain(looser, law, len(looser.frequency), height)
+        yield from _still_ones(looser, len(looser.frequency), height)
+
+
+def _all_bent(levels: list[Curve], height: Height) -> Iterator[Reading]:
+    for looser in levels:
         yield from bends.readings(looser, height)
-    law = geometric(levels[-1], 0.0) or geometric(levels[-1])
-    if law is not None:
-        yield from _plain(levels[-1], law, half, height)
-    yield divided(curve, height)
 
 
 def _levels(curve: Curve) -> Iterator[Curve]:
