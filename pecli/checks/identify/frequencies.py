@@ -7,7 +7,7 @@ x[p+K] + x[p−K] = 2·cos(K·f)·x[p], and refined over windows that grow.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +35,11 @@ class Channels:
     def pure(self) -> bool:
         """Whether most channels are waves; fast ones may suffer from a recipe."""
         return bool((self.noise < 0.03).mean() > 0.4)
+
+
+def turned_over(channels: Channels) -> Channels:
+    """The channels with cosine and sine exchanged."""
+    return replace(channels, frequency=-channels.frequency, phase=wrapped(np.pi / 2 - channels.phase))
 
 
 def wrapped(angle: Floats) -> Floats:

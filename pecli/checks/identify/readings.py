@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.identify import aliases, bends, frequencies, heights, laws, positions, refine
+from pecli.checks.identify import aliases, bends, frequencies, heights, laws, positions, refine, spoilt
 from pecli.checks.identify.curve import Curve, Reading, geometric
 from pecli.checks.identify.frequencies import Channels, silent_rows
 from pecli.checks.identify.heights import Height
@@ -77,6 +77,25 @@ def ways_to_look(parts: tuple[Floats, ...], unit: float) -> Iterator[tuple[str, 
         measured = frequencies.two_functions(some[0], some[1], unit)
         for reaches in (positions.NEAR, positions.FAR_OFF) if measured.pure else ():
             yield "", _looks_at_both(some[0], some[1], measured, unit, reaches)
+        yield from _spoilt(some[0], some[1], unit)
+
+
+def _spoilt(first: Floats, second: Floats, unit: float) -> Iterator[tuple[str, Iterator[Look]]]:
+    """Meanings of tables whose positions or angles were rounded to bfloat16."""
+    height = Height(float(np.hypot(first, second).max()), unit / 4)
+
+    def look(curve: Curve, offset: int, sine_first: bool) -> Look:
+        parts = {"cos": second, "sin": first} if sine_first else {"cos": first, "sin": second}
+        return Look(curve, offset, heights.measured(parts, curve, offset, height, unit), sine_first)
+
+    row = spoilt.repeated(first, second)
+    if row is not None and spoilt.enough_rows(row):
+        head = first[: row + 1], second[: row + 1]
+        measured = frequencies.two_functions(*head, unit)
+        yield "bfloat16-positions", _looks_at_both(*head, measured, unit, positions.NEAR)
+    elif row is not None:
+        yield "bfloat16-positions", (look(*each) for each in spoilt.by_steps(first, second, unit))
+    yield "bfloat16-phases", (look(*each) for each in spoilt.by_rounded_angles(first, second, unit))
 
 
 def _looks_at_both(
@@ -87,17 +106,12 @@ def _looks_at_both(
     backwards = bool(measured.frequency[slowest] < 0)
     for sine_first in (backwards, not backwards):
         cosine, sine = (second, first) if sine_first else (first, second)
-        channels = aliases.unfolded(_turned_over(measured) if sine_first else measured)
+        channels = aliases.unfolded(frequencies.turned_over(measured) if sine_first else measured)
         rough = Height(channels.amplitude, channels.amplitude * unit / 4)
         for offset, start in _starts(channels, reaches):
             curve = Curve(*refine.from_both(cosine, sine, offset, start, unit))
             height = heights.measured({"cos": cosine, "sin": sine}, curve, offset, rough, unit)
             yield Look(curve, offset, height, sine_first)
-
-
-def _turned_over(channels: Channels) -> Channels:
-    """The channels with cosine and sine exchanged."""
-    return replace(channels, frequency=-channels.frequency, phase=frequencies.wrapped(np.pi / 2 - channels.phase))
 
 
 def _looks_at_one(values: Floats, measured: Channels, unit: float, reaches: tuple[int, ...]) -> Iterator[Look]:
