@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from pecli.checks.identify import bends
 from pecli.checks.identify.curve import LOOSENESS, Curve, Law, Reading, geometric
 from pecli.checks.identify.heights import Height
 from pecli.checks.identify.numerals import digits, shorter, shortest
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Places
 
 _SIGMAS = 5.0
 _USUAL_BASES = tuple(
@@ -89,13 +86,17 @@ def _amplitude(height: Height, dim: int) -> float:
     return shortest(height.value, height.slack)
 
 
-def rope(curve: Curve, height: Height) -> Iterator[Iterator[Reading]]:
-    """Readings as a rotary table; the simpler ones first, in tiers: the next one only where none of the last is it."""
+def rope(curve: Curve, height: Height, free: bool = True) -> Iterator[Iterator[Reading]]:
+    """Readings as a rotary table; the simpler ones first, in tiers: the next one only where none of the last is it.
+
+    With `free`, a curve that follows no law is read as divisors of its own.
+    """
     levels = list(_levels(curve))
     yield _all_plain(levels[:-1], height)
     yield _all_bent(levels[:-1], height)
     yield _all_plain(levels[-1:], height)
-    yield iter([divided(curve, height)])
+    if free:
+        yield (divided(looser, height) for looser in (levels[2], curve))
 
 
 def _all_plain(levels: list[Curve], height: Height) -> Iterator[Reading]:
@@ -200,8 +201,7 @@ def _still_ones(curve: Curve, half: int, height: Height) -> Iterator[Reading]:
 
 def divided(curve: Curve, height: Height) -> Reading:
     """Longrope: a divisor for each frequency, over the base that leaves the shortest ones."""
-    choices = [10000.0, *(each for each in _USUAL_BASES if each != 10000)]
-    base = min(choices, key=lambda each: _length(curve, each))
+    base = max(_USUAL_BASES, key=lambda each: (_hundredths(curve, each), each == 10000))
     divisors = tuple(_divisors(curve, base))
     parameters: dict[str, Any] = {
         "base": base,
@@ -219,16 +219,19 @@ def divided(curve: Curve, height: Height) -> Reading:
     return Reading(parameters, said, 1000.0)
 
 
-def _length(curve: Curve, base: float) -> int:
-    """How many digits the divisors take, of channels that are known well."""
-    sharp = np.flatnonzero(curve.log_errors < 1e-5)[:64]
-    chosen = Curve(curve.frequency[sharp], curve.error[sharp])
-    return sum(map(digits, _divisors(chosen, base, sharp, len(curve.frequency))))
+def _hundredths(curve: Curve, base: float) -> int:
+    """How many divisors are whole hundredths, of channels that are known well enough to say so."""
+    half = len(curve.frequency)
+    with np.errstate(divide="ignore"):
+        divisors = np.exp(-np.arange(half) / half * math.log(base)) / np.where(curve.known, curve.frequency, np.nan)
+    slack = 2 * divisors * curve.log_errors
+    sharp = (slack < 5e-4) & (np.abs(divisors * 100 - np.rint(divisors * 100)) <= 100 * slack + 1e-9)
+    return int(sharp.sum())
 
 
-def _divisors(curve: Curve, base: float, index: Places | None = None, half: int = 0) -> Iterator[float]:
-    places = np.arange(len(curve.frequency)) if index is None else index
-    plain = np.exp(-places / (half or len(places)) * math.log(base))
+def _divisors(curve: Curve, base: float) -> Iterator[float]:
+    half = len(curve.frequency)
+    plain = np.exp(-np.arange(half) / half * math.log(base))
     for one, frequency, error in zip(plain.tolist(), curve.frequency.tolist(), curve.error.tolist(), strict=True):
         yield _divisor(one, frequency, error)
 

@@ -88,6 +88,7 @@ def _spoilt(first: Floats, second: Floats, unit: float) -> Iterator[tuple[str, I
         parts = {"cos": second, "sin": first} if sine_first else {"cos": first, "sin": second}
         return Look(curve, offset, heights.measured(parts, curve, offset, height, unit), sine_first)
 
+    first, second = spoilt.filled(first, second)
     row = spoilt.repeated(first, second)
     if row is not None and spoilt.enough_rows(row):
         head = first[: row + 1], second[: row + 1]
@@ -216,13 +217,11 @@ def _rope(look: Look, source: Source, flat: bool) -> Iterator[Iterator[Candidate
 
     def schemes(tier: Iterator[Reading]) -> Iterator[Candidate]:
         for reading in distinct(tier):
-            if flat and reading.parameters.get("scaling") == "longrope" and reading.cost >= 1000:
-                continue
             scheme = _made(Rope, seq_len=source.length, **fixed, **reading.parameters)
             if scheme is not None:
                 yield scheme, reading.undetermined
 
-    for tier in laws.rope(look.curve, look.height):
+    for tier in laws.rope(look.curve, look.height, free=not flat and look.offset < positions.NEAR[-1]):
         yield schemes(tier)
 
 

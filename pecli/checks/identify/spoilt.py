@@ -14,7 +14,7 @@ import numpy as np
 
 from pecli.checks.identify import aliases, positions, refine
 from pecli.checks.identify.curve import Curve
-from pecli.checks.identify.frequencies import Channels, turned_over, two_functions
+from pecli.checks.identify.frequencies import Channels, silent_rows, turned_over, two_functions
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
@@ -22,6 +22,18 @@ if TYPE_CHECKING:
 _HALF_UNIT = 2.0**-8
 """Of a number in [0.5, 1), times two: half the distance of neighbours in bfloat16, relative to its power of two."""
 _ENOUGH = 16
+
+
+def filled(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    """The parts with a row of zeros, as at a padding position, replaced by its neighbour."""
+    silent = np.flatnonzero(silent_rows(first, second))
+    if len(silent) != 1 or len(first) < 2:
+        return first, second
+    row = int(silent[0])
+    parts = first.copy(), second.copy()
+    for part in parts:
+        part[row] = part[row - 1 if row else 1]
+    return parts
 
 
 def repeated(first: Floats, second: Floats) -> int | None:
