@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MOST = 1e6
 
 
-def unfolded(channels: Channels) -> Channels:
+def unfolded(channels: Channels, scale: float | None = None) -> Channels:
     """The channels with their true frequencies, by the law of the slow ones, or by a round scale."""
     f, error = channels.frequency, channels.frequency_error
     known = np.flatnonzero((np.abs(f) > 8 * error) & np.isfinite(error))
@@ -32,7 +32,7 @@ def unfolded(channels: Channels) -> Channels:
         climbed = _climbed(channels, int(last[0]))
         if climbed is not None:
             return climbed
-    found = _by_scale(f, error)
+    found = _by_scale(f, error, scale)
     return channels if found is None else replace(channels, frequency=found)
 
 
@@ -48,13 +48,13 @@ def _climbed(channels: Channels, lowest: int) -> Channels | None:
     return replace(channels, frequency=f) if geometric(Curve(f, error).inflated(3).loosened(1e-7)) else None
 
 
-def _by_scale(f: Floats, error: Floats) -> Floats | None:
+def _by_scale(f: Floats, error: Floats, scale: float | None) -> Floats | None:
     """All channels turn too fast to be told: try round scales, and the ratios that the next channel leaves."""
     scales = np.unique([m * 10.0**k for k in range(6) for m in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 7.5, 8, 9)])
     scales = np.union1d(scales, 2.0 ** np.arange(1, 18))
     scales = scales[(scales > np.pi) & (np.abs(wrapped(scales - f[0])) < FAR * error[0] + 1e-6)]
     index = np.arange(len(f))
-    for scale in scales[scales < _MOST]:
+    for scale in scales[scales < _MOST] if scale is None else [scale]:
         turns = np.arange(np.ceil(-f[1] / TURN), (scale - f[1]) / TURN + 1)
         second = f[1] + TURN * turns
         ratios = np.sort(second[second > 0] / scale)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _SIGMAS = 5.0
 _BEST = 6
+_PAIRS = ((1.0, 4.0), (1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (1.0, 3.0), (2.0, 8.0), (1.0, 16.0), (1.0, 32.0))
+_RATIOS = (1.5, 2.0, 4.0, 8.0, 16.0, 32.0)
 _LENGTHS = (4096, *(1 << k for k in range(5, 25)))
 
 
@@ -263,19 +266,33 @@ def _other_betas(low: float, high: float, half: int, length: Callable[[float, fl
 def _llama3(curve: Curve) -> Iterator[Reading]:
     """Llama 3 scalings: over frequencies, 1 down to the high limit, 1/factor from the low one on."""
     half = len(curve.frequency)
-    seen = set()
+    usual = [(length, *pair) for length in _LENGTHS for pair in _PAIRS]
+    found = False
     for step in _steps(curve):
-        for length in _LENGTHS:
-            for low, high in ((1.0, 4.0), (1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (1.0, 3.0), (2.0, 8.0), (1.0, 16.0), (1.0, 32.0)):
-                bend = _waved(curve, step, 2 * math.pi * low / length, 2 * math.pi * high / length)
-                if bend is None:
-                    continue
-                reading = _llama3_reading(bend, half, length, low, high)
-                if repr(reading.parameters) not in seen:
-                    seen.add(repr(reading.parameters))
-                    yield reading
-    if not seen:
+        table = np.array(usual)
+        limits = 2 * math.pi * table[:, 1:] / table[:, :1]
+        for k, depth in _best_shares(curve, step, limits[:, 0], limits[:, 1]):
+            bend = _waved(curve, step, depth, float(limits[k, 0]), float(limits[k, 1]))
+            if bend is not None:
+                found = True
+                yield _llama3_reading(bend, half, *usual[k])
+    if not found:
         yield from _llama3_free(curve)
+
+
+def _best_shares(curve: Curve, step: float, lows: Floats, highs: Floats) -> Iterator[tuple[int, float]]:
+    """The limits of frequencies between which a straight blend comes nearest, with the logarithm of the factor."""
+    index = np.arange(len(curve.frequency), dtype=np.float64)
+    fall = 1 - np.exp(curve.logs + step * index)
+    weights = np.where(curve.known, np.exp(-2 * (curve.logs + step * index)) / curve.log_errors**2, 0.0)
+    weights = weights / max(weights.max(), 1e-300)
+    lost = 1 - np.clip((np.exp(-step * index) - lows[:, None]) / (highs - lows)[:, None], 0, 1)
+    below = (weights * lost**2).sum(axis=1)
+    depth = np.clip((lost * (weights * fall)).sum(axis=1) / np.maximum(below, 1e-300), 0, 0.9999)
+    error = (weights * (fall - depth[:, None] * lost) ** 2).sum(axis=1)
+    for k in np.argsort(error, kind="stable")[:_BEST]:
+        if np.abs(fall - depth[k] * lost[k])[curve.known].max() < 0.1:
+            yield int(k), -math.log1p(-depth[k])
 
 
 def _llama3_reading(bend: Bend, half: int, length: int, low: float, high: float) -> Reading:
@@ -293,24 +310,15 @@ def _llama3_reading(bend: Bend, half: int, length: int, low: float, high: float)
     return Reading(parameters, (said,), digits(base) + digits(factor) + usual + digits(low) + digits(high))
 
 
-def _waved(curve: Curve, step: float, low: float, high: float) -> Bend | None:
+def _waved(curve: Curve, step: float, depth: float, low: float, high: float) -> Bend | None:
     """The fit with these limits of the frequency, if it is one."""
     index = np.arange(len(curve.frequency), dtype=np.float64)
-    share = np.clip((np.exp(-step * index) - low) / (high - low), 0, 1)
-    weights = np.where(curve.known, 1 / curve.log_errors**2, 0.0)
-    fall = 1 - np.exp(curve.logs + step * index)
-    below = float((weights * (1 - share) ** 2).sum())
-    if below <= 0:
-        return None
-    depth = min(max(float((weights * (1 - share) * fall).sum()) / below, 0.0), 0.9999)
-    if np.abs(fall - depth * (1 - share))[curve.known].max() > 0.02:
-        return None
 
     def model(x: Floats) -> Floats:
         keep = np.clip((np.exp(-x[0] * index) - low) / (high - low), 0, 1)
         return np.asarray(-x[0] * index + np.log1p(-(1 - keep) * -np.expm1(-min(max(x[1], 0.0), 50.0))))
 
-    start = np.array([step, max(-math.log1p(-depth), 0.01)])
+    start = np.array([step, max(depth, 0.01)])
     solution = least_squares(model, start, curve.logs, curve.log_errors)
     if solution is None or solution[2] > FAR or solution[0][1] < 1e-4:
         return None
@@ -330,13 +338,14 @@ def _llama3_free(curve: Curve) -> Iterator[Reading]:
 
     best = None
     for step in _steps(curve):
-        depth = -float(curve.logs[curve.known][-1] + step * index[curve.known][-1])
-        for place in range(1, half, max(1, half // 12)):
-            for ratio in (2.0, 8.0):
-                start = np.array([step, max(depth, 0.1), -step * place - math.log(ratio) / 2, math.log(ratio)])
-                solution = least_squares(model, start, curve.logs, curve.log_errors)
-                if solution is not None and (best is None or solution[2] < best[2]):
-                    best = solution
+        places = np.repeat(np.exp(-step * np.arange(0, half + 1, max(1, half / 40))), len(_RATIOS))
+        lows = places / np.sqrt(np.tile(_RATIOS, len(places) // len(_RATIOS)))
+        highs = lows * np.tile(_RATIOS, len(places) // len(_RATIOS))
+        for k, depth in islice(_best_shares(curve, step, lows, highs), 2):
+            start = np.array([step, max(depth, 0.01), math.log(lows[k]), math.log(highs[k] / lows[k])])
+            solution = least_squares(model, start, curve.logs, curve.log_errors)
+            if solution is not None and (best is None or solution[2] < best[2]):
+                best = solution
     if best is None or best[2] > FAR:
         return
     x, errors, misfit = best

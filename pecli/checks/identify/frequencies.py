@@ -7,7 +7,7 @@ x[p+K] + x[p−K] = 2·cos(K·f)·x[p], and refined over windows that grow.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +28,18 @@ class Channels:
     phase_error: Floats
     amplitude: float
     amplitude_error: float
+    noise: Floats
+    """How far the data are from pure waves, in radians."""
+
+    @property
+    def pure(self) -> bool:
+        """Whether most channels are waves; fast ones may suffer from a recipe."""
+        return bool((self.noise < 0.03).mean() > 0.4)
+
+
+def turned_over(channels: Channels) -> Channels:
+    """The channels with cosine and sine exchanged."""
+    return replace(channels, frequency=-channels.frequency, phase=wrapped(np.pi / 2 - channels.phase))
 
 
 def wrapped(angle: Floats) -> Floats:
@@ -76,12 +88,14 @@ def two_functions(cosine: Floats, sine: Floats, unit: float) -> Channels:
     level = (rest * weights).sum(axis=0) / count
     slope = (weights * (rows - middle) * rest).sum(axis=0) / spread if len(z) > 1 else np.zeros(z.shape[1])
     noise = np.sqrt((weights * (rest - level - slope * (rows - middle)) ** 2).sum(axis=0) / count)
-    noise = np.maximum(noise, unit / 4) * repetition(z.real, z.imag)
+    noise = np.maximum(noise, unit / 4)
+    doubt = noise * repetition(z.real, z.imag)
     phase = wrapped(np.angle(centre) + level - slope * middle)
-    frequency_error = noise / np.sqrt(spread) if len(z) > 1 else np.full(z.shape[1], np.inf)
-    phase_error = noise * np.sqrt(1 / count + middle**2 / spread)
+    frequency_error = doubt / np.sqrt(spread) if len(z) > 1 else np.full(z.shape[1], np.inf)
+    phase_error = doubt * np.sqrt(1 / count + middle**2 / spread)
     scatter = unit / np.sqrt(count * z.shape[1])
-    return Channels(wrapped(frequency + slope), frequency_error, phase, phase_error, amplitude, amplitude * scatter)
+    error = amplitude * scatter
+    return Channels(wrapped(frequency + slope), frequency_error, phase, phase_error, amplitude, error, noise)
 
 
 def _by_doubling(z: Complex) -> Floats:
@@ -129,7 +143,7 @@ def one_function(values: Floats, unit: float) -> Channels | None:
     amplitude = float((weights * np.where(known, fit.size, 0)).sum() / weights.sum())
     error = float(1 / np.sqrt(weights.sum()))
     frequency_error, phase_error = (np.where(known, each, np.inf) for each in (fit.frequency_error, fit.phase_error))
-    return Channels(frequency, frequency_error, fit.phase, phase_error, amplitude, error)
+    return Channels(frequency, frequency_error, fit.phase, phase_error, amplitude, error, fit.noise)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +14,14 @@ from pecli.checks.identify.curve import LOOSENESS, Curve, Law, Reading, geometri
 from pecli.checks.identify.heights import Height
 from pecli.checks.identify.numerals import digits, shorter, shortest
 
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
-
 _SIGMAS = 5.0
-_USUAL_BASES = (10000.0, 500000.0, 1000000.0)
+_USUAL_BASES = tuple(
+    float(f"{digits}e{power}")
+    for power in range(2, 8)
+    for digits in (1, 5, 1.5, 2, 1.6, 2.5, 3, 8, 1.2, 4, 6, 7, 9)
+)
+"""Bases that people choose, if the frequencies say that somebody stretched or divided one."""
+
 
 
 def sinusoidal(curve: Curve, half: float, height: Height, dim: int) -> Iterator[Reading]:
@@ -83,21 +86,30 @@ def _amplitude(height: Height, dim: int) -> float:
     return shortest(height.value, height.slack)
 
 
-def rope(curve: Curve, height: Height) -> Iterator[Reading]:
-    """Readings as a rotary table; the simpler ones first."""
-    half = len(curve.frequency)
+def rope(curve: Curve, height: Height, free: bool = True) -> Iterator[Iterator[Reading]]:
+    """Readings as a rotary table; the simpler ones first, in tiers: the next one only where none of the last is it.
+
+    With `free`, a curve that follows no law is read as divisors of its own.
+    """
     levels = list(_levels(curve))
-    for looser in levels[:-1]:
+    yield _all_plain(levels[:-1], height)
+    yield _all_bent(levels[:-1], height)
+    yield _all_plain(levels[-1:], height)
+    if free:
+        yield (divided(looser, height) for looser in (levels[2], curve))
+
+
+def _all_plain(levels: list[Curve], height: Height) -> Iterator[Reading]:
+    for looser in levels:
         law = geometric(looser, 0.0) or geometric(looser)
         if law is not None:
-            yield from _plain(looser, law, half, height)
-    for looser in levels[:-1]:
-        yield from _still_ones(looser, half, height)
+            yield from _plain(looser, law, len(looser.frequency), height)
+        yield from _still_ones(looser, len(looser.frequency), height)
+
+
+def _all_bent(levels: list[Curve], height: Height) -> Iterator[Reading]:
+    for looser in levels:
         yield from bends.readings(looser, height)
-    law = geometric(levels[-1], 0.0) or geometric(levels[-1])
-    if law is not None:
-        yield from _plain(levels[-1], law, half, height)
-    yield divided(curve, height)
 
 
 def _levels(curve: Curve) -> Iterator[Curve]:
@@ -134,25 +146,35 @@ def _bases(law: Law, half: int) -> list[Reading]:
         return []
     base = math.exp(log_base)
     values = list(islice(shorter(base, base * (_SIGMAS * error + 4e-16)), 3))
-    found = [Reading({"base": value}, (), digits(value) + 3 * k) for k, value in enumerate(values)]
+    said: tuple[str, ...] = ()
+    if digits(values[0]) > 3:
+        said = ("ntk or dynamic scaling of another base by some factor is the same table",)
+    if error > 1e-6:
+        said += (f"the base is known within {_SIGMAS * error * base:.1g}",)
+    found = [Reading({"base": value}, said, digits(value) + 3 * k) for k, value in enumerate(values)]
     if half > 1 and digits(values[0]) > 4:
         found += _stretched(base, error, half)
     return sorted(found, key=lambda reading: reading.cost)
 
 
-def _stretched(base: float, error: float, half: int) -> Iterator[Reading]:
+def _stretched(base: float, error: float, half: int) -> list[Reading]:
     """A base that is no round number may be a round one, stretched by NTK scaling with a round factor."""
+    power = (half - 1) / half
+    found = []
     for plain in _USUAL_BASES:
-        if base <= plain * 1.01:
+        if not plain * 1.01 < base < plain * 1000:
             continue
-        power = (half - 1) / half
         factor = (base / plain) ** power
-        value = shortest(factor, factor * (_SIGMAS * error * power + 1e-15))
-        if digits(value) <= 4:
-            said = f"rope with base {base:.9g} is the same table, and so is dynamic scaling with that stretch"
-            yield Reading(
-                {"base": plain, "scaling": "ntk", "factor": value}, (said,), digits(value) + digits(plain) + 0.5
-            )
+        slack = factor * (_SIGMAS * error * power + 1e-15)
+        value, fetched = shortest(factor, slack), 0.0
+        eighths = round(factor * 2048) / 2048  # as dynamic scaling has them, length over length
+        if digits(value) > 3 and abs(eighths - factor) <= slack < 1e-5:
+            value, fetched = eighths, 1.0
+        if digits(value) <= 3 or fetched:
+            said = f"base {base:.9g} without scaling is the same table, and so is dynamic scaling with that factor"
+            parameters = {"base": plain, "scaling": "ntk", "factor": value}
+            found.append(Reading(parameters, (said,), min(digits(value), 3) + digits(plain) + 0.5 + fetched))
+    return sorted(found, key=lambda reading: reading.cost)[:4]
 
 
 def _still_ones(curve: Curve, half: int, height: Height) -> Iterator[Reading]:
@@ -178,11 +200,9 @@ def _still_ones(curve: Curve, half: int, height: Height) -> Iterator[Reading]:
 
 
 def divided(curve: Curve, height: Height) -> Reading:
-    """Longrope: a divisor for each frequency, whatever they are."""
-    half = len(curve.frequency)
-    base = 10000.0
-    plain = np.exp(-np.arange(half) / half * math.log(base))
-    divisors = tuple(_divisor(*each) for each in zip(plain, curve.frequency, curve.error, strict=True))
+    """Longrope: a divisor for each frequency, over the base that leaves the shortest ones."""
+    base = max(_USUAL_BASES, key=lambda each: (_hundredths(curve, each), each == 10000))
+    divisors = tuple(_divisors(curve, base))
     parameters: dict[str, Any] = {
         "base": base,
         "scaling": "longrope",
@@ -194,17 +214,30 @@ def divided(curve: Curve, height: Height) -> Reading:
     said = (
         "the base and the divisors are known only together",
         "short and long divisors are not told apart, nor is the original length",
+        "the attention factor is as measured; a factor may have given it",
     )
     return Reading(parameters, said, 1000.0)
+
+
+def _hundredths(curve: Curve, base: float) -> int:
+    """How many divisors are whole hundredths, of channels that are known well enough to say so."""
+    half = len(curve.frequency)
+    with np.errstate(divide="ignore"):
+        divisors = np.exp(-np.arange(half) / half * math.log(base)) / np.where(curve.known, curve.frequency, np.nan)
+    slack = 2 * divisors * curve.log_errors
+    sharp = (slack < 5e-4) & (np.abs(divisors * 100 - np.rint(divisors * 100)) <= 100 * slack + 1e-9)
+    return int(sharp.sum())
+
+
+def _divisors(curve: Curve, base: float) -> Iterator[float]:
+    half = len(curve.frequency)
+    plain = np.exp(-np.arange(half) / half * math.log(base))
+    for one, frequency, error in zip(plain.tolist(), curve.frequency.tolist(), curve.error.tolist(), strict=True):
+        yield _divisor(one, frequency, error)
 
 
 def _divisor(plain: float, frequency: float, error: float) -> float:
     if not frequency > 2 * error:  # no turn to be seen
         return 1.0 if error >= plain / 4 else 1e30
     value = plain / frequency
-    return shortest(value, value * min(1.0 * error / frequency, 0.5))
-
-
-def wavelengths(values: Floats) -> Floats:
-    """Radians a position, from positions a turn."""
-    return np.asarray(2 * np.pi / values)
+    return shortest(value, value * min(2.0 * error / frequency, 0.5))

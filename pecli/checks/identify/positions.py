@@ -15,17 +15,16 @@ from pecli.engine.positions import LAST_POSITION
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
 
+SINGLE = 1.2e-7
+"""What computing in float32 does to an angle, relative to it."""
 NEAR = tuple(1 << k for k in (10, 12, 14, 15, 16, 17, 18, 19, 20))
 FAR_OFF = tuple(1 << k for k in range(20, LAST_POSITION.bit_length(), 2))
 _MOST = 400_000
 """Candidates that are looked at."""
+_SURVIVORS = 16
 _WIDE = 1.5
 """Radians; a channel that is known no better says nothing."""
-SINGLE = 1.2e-7
-"""What computing in float32 does to an angle, relative to it."""
-
-
-def offsets(channels: Channels, reaches: tuple[int, ...] = NEAR, most: int = 16) -> list[int]:
+def offsets(channels: Channels, reaches: tuple[int, ...] = NEAR, relative: float = SINGLE) -> list[int]:
     """Positions at which the phases are what they are, the nearest to the data first; those in the first reach that
     has any.
     """
@@ -34,21 +33,21 @@ def offsets(channels: Channels, reaches: tuple[int, ...] = NEAR, most: int = 16)
     f, df, phi, dphi = (values[known] for values in each)
     if not len(f):
         return []
-    below = 0 if reaches is NEAR else reaches[0]
+    below = reaches[0] if reaches is FAR_OFF else 0
     for reach in reaches:
-        candidates = _candidates(np.abs(f), df, np.sign(f) * phi, dphi, below, reach)
+        candidates = _candidates(np.abs(f), df + relative * np.abs(f), np.sign(f) * phi, dphi, below, reach)
         if candidates is None:
             return []
-        found = _sifted(candidates, f, df, phi, dphi)
+        found = _sifted(candidates, f, df + relative / 4 * np.abs(f), phi, dphi)
         if len(found):
-            return [int(each) for each in found[:most]]
+            return [int(each) for each in found[:_SURVIVORS]]
         below = reach
     return []
 
 
 def _candidates(f: Floats, df: Floats, phi: Floats, dphi: Floats, below: int, reach: int) -> Floats | None:
     """Positions that one channel allows: the channel that allows the fewest; None where there are too many."""
-    slack = 5 * dphi + (5 * df + (4e-16 + SINGLE) * f) * reach
+    slack = 5 * dphi + (5 * df + 4e-16 * f) * reach
     around = np.ceil(slack / f)
     turns = (reach - below) * f / TURN + 2
     counts = np.where(slack < _WIDE, turns * (2 * around + 1), np.inf)
@@ -67,7 +66,7 @@ def _sifted(candidates: Floats, f: Floats, df: Floats, phi: Floats, dphi: Floats
     """Candidates that every channel allows, the best first."""
     cost = np.zeros(len(candidates))
     for each in np.argsort(-f / np.maximum(dphi, 1e-12)):
-        slack = dphi[each] + (df[each] + (1e-16 + SINGLE / 4) * abs(f[each])) * candidates
+        slack = dphi[each] + (df[each] + 1e-16 * abs(f[each])) * candidates
         apart = np.abs(wrapped(f[each] * candidates - phi[each]))
         kept = (apart <= 5 * slack + 1e-12) | (5 * slack > _WIDE)
         cost = (cost + np.where(5 * slack > _WIDE, 1, (apart / (slack + 1e-13)) ** 2))[kept]

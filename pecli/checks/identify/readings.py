@@ -9,21 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.identify import aliases, frequencies, heights, laws, positions, refine
+from pecli.checks.identify import aliases, bends, frequencies, heights, laws, positions, refine, spoilt
 from pecli.checks.identify.curve import Curve, Reading, geometric
 from pecli.checks.identify.frequencies import Channels, silent_rows
 from pecli.checks.identify.heights import Height
 from pecli.engine.rope import Rope
+from pecli.engine.scheme import Scheme
 from pecli.engine.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.checks.identify.waves import Source
     from pecli.engine.arrays import Floats
-    from pecli.engine.scheme import Scheme
 
 _MOST = 1 << 18
 """Elements of a part from which frequencies are measured; all are compared at the end."""
+
+
+Candidate = tuple[Scheme, tuple[str, ...]]
+"""A scheme, and what it leaves open."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Proposals:
 
     kind: str
     form: str
-    candidates: Iterator[tuple[Scheme, tuple[str, ...]]]
+    tiers: Iterator[Iterator[Candidate]]
     more: bool = False
     """Whether schemes of another kind explain such a table, too."""
 
@@ -65,14 +69,34 @@ def ways_to_look(parts: tuple[Floats, ...], unit: float) -> Iterator[tuple[str, 
     some = tuple(np.asarray(part[:rows], np.float64) for part in parts)
     if len(parts) == 1:
         measured = frequencies.one_function(some[0], unit)
-        if measured is not None:
+        if measured is not None and measured.pure:
             for reaches in (positions.NEAR, positions.FAR_OFF):
                 found = sorted(_looks_at_one(some[0], measured, unit, reaches), key=lambda look: look.offset)
                 yield "", iter(found)
     elif frequencies.constant_size((some[0], some[1]), unit):
         measured = frequencies.two_functions(some[0], some[1], unit)
-        for reaches in (positions.NEAR, positions.FAR_OFF):
+        for reaches in (positions.NEAR, positions.FAR_OFF) if measured.pure else ():
             yield "", _looks_at_both(some[0], some[1], measured, unit, reaches)
+        yield from _spoilt(some[0], some[1], unit)
+
+
+def _spoilt(first: Floats, second: Floats, unit: float) -> Iterator[tuple[str, Iterator[Look]]]:
+    """Meanings of tables whose positions or angles were rounded to bfloat16."""
+    height = Height(float(np.hypot(first, second).max()), unit / 4)
+
+    def look(curve: Curve, offset: int, sine_first: bool) -> Look:
+        parts = {"cos": second, "sin": first} if sine_first else {"cos": first, "sin": second}
+        return Look(curve, offset, heights.measured(parts, curve, offset, height, unit), sine_first)
+
+    first, second = spoilt.filled(first, second)
+    row = spoilt.repeated(first, second)
+    if row is not None and spoilt.enough_rows(row):
+        head = first[: row + 1], second[: row + 1]
+        measured = frequencies.two_functions(*head, unit)
+        yield "bfloat16-positions", _looks_at_both(*head, measured, unit, positions.NEAR)
+    elif row is not None:
+        yield "bfloat16-positions", (look(*each) for each in spoilt.by_steps(first, second, unit))
+    yield "bfloat16-phases", (look(*each) for each in spoilt.by_rounded_angles(first, second, unit))
 
 
 def _looks_at_both(
@@ -83,17 +107,12 @@ def _looks_at_both(
     backwards = bool(measured.frequency[slowest] < 0)
     for sine_first in (backwards, not backwards):
         cosine, sine = (second, first) if sine_first else (first, second)
-        channels = aliases.unfolded(_turned_over(measured) if sine_first else measured)
+        channels = aliases.unfolded(frequencies.turned_over(measured) if sine_first else measured)
         rough = Height(channels.amplitude, channels.amplitude * unit / 4)
         for offset, start in _starts(channels, reaches):
             curve = Curve(*refine.from_both(cosine, sine, offset, start, unit))
             height = heights.measured({"cos": cosine, "sin": sine}, curve, offset, rough, unit)
             yield Look(curve, offset, height, sine_first)
-
-
-def _turned_over(channels: Channels) -> Channels:
-    """The channels with cosine and sine exchanged."""
-    return replace(channels, frequency=-channels.frequency, phase=frequencies.wrapped(np.pi / 2 - channels.phase))
 
 
 def _looks_at_one(values: Floats, measured: Channels, unit: float, reaches: tuple[int, ...]) -> Iterator[Look]:
@@ -136,9 +155,10 @@ def _guesses(channels: Channels) -> Iterator[tuple[Floats, Floats]]:
                     step = np.log(reading.parameters["base"]) / (count - shift)
                     yield np.exp(level - step * np.arange(count)), np.zeros(count)
         return
-    for reading in islice(laws.rope(curve, Height(channels.amplitude, channels.amplitude * 1e-2)), 6):
+    bent = bends.readings(curve.inflated(3), Height(channels.amplitude, channels.amplitude * 1e-2))
+    for reading in islice(bent, 6):
         scheme = _made(Rope, seq_len=1, dim=2 * count, **reading.parameters)
-        if isinstance(scheme, Rope) and reading.parameters.get("scaling") != "longrope":
+        if isinstance(scheme, Rope):
             yield np.array(scheme.frequencies().floats()), np.zeros(count)
 
 
@@ -148,13 +168,13 @@ def proposals(look: Look, source: Source) -> Iterator[Proposals]:
     flat = form.arrangement in ("interleaved", "halves") and not form.doubled and len(source.parts) == 2
     if flat:
         both = not look.sine_first and look.height.near(1.0) and source.whole.shape[1] % 2 == 0
-        yield Proposals("sinusoidal", "transposed" if form.transposed else "", _sinusoidal(look, source), both)
+        yield Proposals("sinusoidal", "transposed" if form.transposed else "", iter([_sinusoidal(look, source)]), both)
     if form.padded or (len(source.parts) == 2 and silent_rows(*source.parts).any()):
         return
     yield Proposals("rope", _words(look, source), _rope(look, source, flat))
 
 
-def _sinusoidal(look: Look, source: Source) -> Iterator[tuple[Scheme, tuple[str, ...]]]:
+def _sinusoidal(look: Look, source: Source) -> Iterator[Candidate]:
     dim = source.whole.shape[1]
     silent = np.flatnonzero(silent_rows(*source.parts))
     if len(silent) > 1:
@@ -187,19 +207,22 @@ def _words(look: Look, source: Source) -> str:
     return words
 
 
-def _rope(look: Look, source: Source, flat: bool) -> Iterator[tuple[Scheme, tuple[str, ...]]]:
+def _rope(look: Look, source: Source, flat: bool) -> Iterator[Iterator[Candidate]]:
     fixed: dict[str, Any] = {
         "dim": 2 * source.parts[0].shape[1],
         "layout": source.form.doubled or "compact",
         "offset": look.offset,
         "dtype": source.dtype,
     }
-    for reading in distinct(laws.rope(look.curve, look.height)):
-        if flat and reading.parameters.get("scaling") == "longrope" and reading.cost >= 1000:
-            continue
-        scheme = _made(Rope, seq_len=source.length, **fixed, **reading.parameters)
-        if scheme is not None:
-            yield scheme, reading.undetermined
+
+    def schemes(tier: Iterator[Reading]) -> Iterator[Candidate]:
+        for reading in distinct(tier):
+            scheme = _made(Rope, seq_len=source.length, **fixed, **reading.parameters)
+            if scheme is not None:
+                yield scheme, reading.undetermined
+
+    for tier in laws.rope(look.curve, look.height, free=not flat and look.offset < positions.NEAR[-1]):
+        yield schemes(tier)
 
 
 def distinct(found: Iterator[Reading]) -> Iterator[Reading]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ OTHERS = (
     "bfloat16-phases",
 )
 """Recipes that are tried where the exact one does not give the table."""
+SPOILING = ("bfloat16-positions", "bfloat16-phases")
+"""Recipes that leave no pure waves."""
 _SINGLE = 2.0**-23
 _FEW = 256
 
@@ -71,8 +74,8 @@ class Evidence:
         tables: dict[str, Array] = {table.name: table.array() for table in here.tensors() if table.name in self.parts}
         return {name: widened(table) for name, table in tables.items()}
 
-    def distance(self, scheme: Scheme, angles: Floats, amplitude: float) -> tuple[float, float]:
-        """The largest error of the exact values or recipe, and the same in units of what it may be.
+    def distance(self, scheme: Scheme, angles: Floats, amplitude: float) -> tuple[float, float, float]:
+        """The largest error of the exact values or recipe, the same in units of what it may be, and that of most rows.
 
         `angles` is the largest angle of each row: float32 arithmetic errs in proportion to it.
         """
@@ -82,14 +85,15 @@ class Evidence:
             allowed = amplitude * (4e-16 + angles * 2.0**-51)
         else:
             allowed = slack + amplitude * _SINGLE * 6 * angles
-        worst, share = 0.0, 0.0
+        worst, share, usual = 0.0, 0.0, 0.0
         for name, values in self.parts.items():
             error = np.abs(made[name] - values)
             error[np.isnan(error)] = np.inf
             rows = error.max(axis=1)
             worst = max(worst, float(rows.max()))
             share = max(share, float((rows / allowed).max()))
-        return worst, share
+            usual = max(usual, float(np.median(rows)))
+        return worst, share, usual
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,8 @@ class Trial:
     error: float
     share: float
     """The error over what is allowed."""
+    usual: float
+    """The error of most rows: recipes may spoil the others."""
     undetermined: tuple[str, ...] = ()
 
     @property
@@ -119,17 +125,18 @@ def settled(
     Schemes are tried on the first rows, before all of them are made. `only` is a recipe that must have been.
     """
     few = evidence.first(_FEW)
+    only = only or (f"{evidence.narrow}-table" if evidence.narrow != evidence.dtype else "")
     tried: list[Trial] = []
     for scheme, said in candidates:
-        scheme = replace(scheme, recipe=only) if only else scheme  # type: ignore[call-arg]
-        trial = Trial(scheme, *few.distance(scheme, angles[: few.rows], amplitude), said)
-        if trial.passed and few.rows < evidence.rows:
-            trial = Trial(scheme, *evidence.distance(scheme, angles, amplitude), said)
-        if trial.error == 0:
-            return trial
-        tried.append(trial)
-    tried.sort(key=lambda trial: trial.error)
-    others = [] if only else list(_by_other_recipes(tried[:3], evidence, angles, amplitude))
+        for variant in _variants(replace(scheme, recipe=only)) if only else [scheme]:  # type: ignore[call-arg]
+            trial = Trial(variant, *few.distance(variant, angles[: few.rows], amplitude), said)
+            if trial.passed and few.rows < evidence.rows:
+                trial = Trial(variant, *evidence.distance(variant, angles, amplitude), said)
+            if trial.error == 0:
+                return trial
+            tried.append(trial)
+    tried.sort(key=lambda trial: round(2 * math.log2(trial.usual + 1e-300)))  # of those as near, the simplest first
+    others = [] if only in SPOILING else list(_by_other_recipes(tried[:3], evidence, angles, amplitude))
     if others and others[-1].error == 0:
         return others[-1]
     passed = [trial for trial in (*tried, *others) if trial.passed]
@@ -145,20 +152,28 @@ def _by_other_recipes(
         for trial in tried:
             if not _plausible(name, evidence, trial.error):
                 continue
-            scheme = replace(trial.scheme, recipe=name)  # type: ignore[call-arg]
-            again = Trial(scheme, *few.distance(scheme, angles[: few.rows], amplitude), trial.undetermined)
-            if again.passed and few.rows < evidence.rows:
-                again = Trial(scheme, *evidence.distance(scheme, angles, amplitude), trial.undetermined)
-            if again.passed:
-                yield again
-            if again.error == 0:
-                return
+            for scheme in _variants(replace(trial.scheme, recipe=name)):  # type: ignore[call-arg]
+                again = Trial(scheme, *few.distance(scheme, angles[: few.rows], amplitude), trial.undetermined)
+                if again.passed and few.rows < evidence.rows:
+                    again = Trial(scheme, *evidence.distance(scheme, angles, amplitude), trial.undetermined)
+                if again.passed:
+                    yield again
+                if again.error == 0:
+                    return
+
+
+def _variants(scheme: Scheme) -> Iterator[Scheme]:
+    """The scheme; and of a rotary one without scaling the same with frequencies that are rounded once, as after one."""
+    yield scheme
+    if isinstance(scheme, Rope) and scheme.scaling == "none" and not scheme.recipe.endswith("-table"):
+        yield replace(scheme, scaling="linear", factor=1.0)
 
 
 def _plausible(name: str, evidence: Evidence, worst: float) -> bool:
     """Whether a recipe may explain the numbers at all; making tables takes time."""
     if name.endswith("-table"):
-        return evidence.narrow != evidence.dtype and name.removesuffix("-table") == evidence.narrow
+        twice = name == "float16-table" and evidence.dtype == "bfloat16"
+        return twice or (evidence.narrow != evidence.dtype and name.removesuffix("-table") == evidence.narrow)
     if name.startswith("bfloat16"):
         return worst > 2.0**-9
     return evidence.dtype != "float64"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from itertools import chain
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from pecli.checks.identify import laws, recipes
 from pecli.checks.identify.curve import Curve
@@ -34,7 +35,7 @@ def recognise(name: str, values: Floats, dtype: str) -> list[Match]:
 
 def _matches(name: str, frequency: Floats, unit: float, wavelengths: bool) -> list[Match]:
     curve = Curve(frequency, np.maximum(frequency, frequency.max() * 1e-12) * max(unit, 2.0**-52) / 2)
-    for reading in laws.rope(curve, Height()):
+    for reading in chain.from_iterable(laws.rope(curve, Height())):
         if reading.parameters.get("scaling") == "longrope":
             continue
         try:

@@ -12,13 +12,14 @@ import numpy as np
 from pecli.checks.forms import Form, forms, without_ones
 from pecli.checks.identify import readings, recipes, vectors
 from pecli.checks.identify.match import Match
-from pecli.checks.identify.readings import Look
+from pecli.checks.identify.readings import Candidate, Look, Proposals
 from pecli.checks.identify.recipes import Evidence
 from pecli.engine.dtypes import KINDS
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Floats
 
+_LOOKS = 16
 _MOST = 24
 """Candidates that are held against the table."""
 _COMPLEX = {"complex64": "float32", "complex128": "float64"}
@@ -100,27 +101,35 @@ def _position_axis(form: Form, axes: int) -> int:
 
 
 def _explained(source: Source) -> list[Match]:
-    """Matches of one way to read a file."""
+    """Matches of one way to read a file: a simple law at any offset is looked for before an involved one at another."""
     unit = recipes.unit(source.narrow)
     for recipe, looks in readings.ways_to_look(source.parts, unit):
-        for look in looks:
-            found = [match for match in _matches(look, source, recipe) if match is not None]
+        waiting = [(look, proposals) for look in islice(looks, _LOOKS) for proposals in readings.proposals(look, source)]
+        while waiting:
+            tiers = [(*each, next(each[1].tiers, None)) for each in waiting]
+            found: list[Match] = []
+            for look, proposals, tier in tiers:
+                if tier is None or (found and proposals.kind == found[0].scheme.name):
+                    continue
+                match = _match(look, source, proposals, tier, recipe)
+                found += [] if match is None else [match]
+                if match is not None and not proposals.more:
+                    return found
             if found:
                 return found
+            waiting = [(look, proposals) for look, proposals, tier in tiers if tier is not None]
     return []
 
 
-def _matches(look: Look, source: Source, recipe: str) -> Iterator[Match | None]:
-    """The best scheme of each kind: sinusoidal ones make the very array, so they come first."""
+def _match(
+    look: Look, source: Source, proposals: Proposals, tier: Iterator[Candidate], recipe: str
+) -> Match | None:
+    evidence = _evidence(source, proposals.kind, look.sine_first, look.sine)
     angles = look.angles(len(source.parts[0]))
-    for proposals in readings.proposals(look, source):
-        evidence = _evidence(source, proposals.kind, look.sine_first, look.sine)
-        candidates = islice(proposals.candidates, _MOST)
-        trial = recipes.settled(candidates, evidence, angles, look.amplitude, recipe)
-        if trial is not None:
-            yield Match(trial.scheme, trial.error, source.names, proposals.form, trial.undetermined)
-            if not proposals.more:
-                return
+    trial = recipes.settled(islice(tier, _MOST), evidence, angles, look.amplitude, recipe)
+    if trial is None:
+        return None
+    return Match(trial.scheme, trial.error, source.names, proposals.form, trial.undetermined)
 
 
 def _evidence(source: Source, scheme: str, sine_first: bool, sine: bool) -> Evidence:
