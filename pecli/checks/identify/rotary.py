@@ -47,11 +47,12 @@ def _waves(samples: Sequence[Sample]) -> list[Match]:
 
     if any(not one.array.size or (one.array == one.array.flat[0]).all() for one in samples):
         return []
-    found = recognise(
-        {one.name: one.array for one in samples},
-        {one.name: one.dtype for one in samples},
-        {one.name: one.shape for one in samples},
-    )
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # a search passes impossible parameters
+        found = recognise(
+            {one.name: one.array for one in samples},
+            {one.name: one.dtype for one in samples},
+            {one.name: one.shape for one in samples},
+        )
     return [_with_alternatives(match) for match in found if _believable(match)]
 
 
