@@ -29,7 +29,6 @@ from pecli.engine.dtypes import KINDS
 from pecli.engine.scheme import Scheme
 from tests.checks.identify.specs import random_scheme
 
-
 VERDICTS = ("found", "unsaid", "wrong", "lost")
 SPOKEN = {
     "short_factor": ("divisors",),
