@@ -48,18 +48,22 @@ def _climbed(channels: Channels, lowest: int) -> Channels | None:
     return replace(channels, frequency=f) if geometric(Curve(f, error).inflated(3).loosened(1e-7)) else None
 
 
-def _by_scale(f: Floats, error: Floats, scale: float | None) -> Floats | None:
+def _by_scale(f: Floats, error: Floats, given: float | None) -> Floats | None:
     """All channels turn too fast to be told: try round scales, and the ratios that the next channel leaves."""
     scales = np.unique([m * 10.0**k for k in range(6) for m in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 7.5, 8, 9)])
     scales = np.union1d(scales, 2.0 ** np.arange(1, 18))
     scales = scales[(scales > np.pi) & (np.abs(wrapped(scales - f[0])) < FAR * error[0] + 1e-6)]
     index = np.arange(len(f))
-    for scale in scales[scales < _MOST] if scale is None else [scale]:
+    for scale in scales[scales < _MOST] if given is None else [given]:
         turns = np.arange(np.ceil(-f[1] / TURN), (scale - f[1]) / TURN + 1)
         second = f[1] + TURN * turns
         ratios = np.sort(second[second > 0] / scale)
         for k in range(2, len(f)):
-            doubt = FAR * error[k] + 1e-6 + scale * ratios**k * k * (2 * error[k - 1] / (scale * ratios ** (k - 1)) / (k - 1))
+            doubt = (
+                FAR * error[k]
+                + 1e-6
+                + scale * ratios**k * k * (2 * error[k - 1] / (scale * ratios ** (k - 1)) / (k - 1))
+            )
             expected = scale * ratios**k
             apart = wrapped(expected - f[k])
             kept = (np.abs(apart) <= doubt) | (doubt > 2)

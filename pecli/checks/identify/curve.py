@@ -66,7 +66,7 @@ class Law:
     step_error: float
 
     def logs(self, count: int) -> Floats:
-        return self.level - self.step * np.arange(count)
+        return np.asarray(self.level - self.step * np.arange(count, dtype=np.float64))
 
 
 def geometric(curve: Curve, level: float | None = None) -> Law | None:

@@ -136,7 +136,12 @@ def one_function(values: Floats, unit: float) -> Channels | None:
         fit = _fit(values, silent, frequency, unit)
         near = np.abs(fit.change) < 0.3 / window
         frequency = np.where(near, frequency + fit.change, frequency)
-    known = near & (fit.noise < 0.3 * fit.size) & (fit.size_error < 0.05 * fit.size) & (fit.frequency_error < 0.1 * frequency)
+    known = (
+        near
+        & (fit.noise < 0.3 * fit.size)
+        & (fit.size_error < 0.05 * fit.size)
+        & (fit.frequency_error < 0.1 * frequency)
+    )
     if not known.any():
         return None
     weights = known / np.maximum(fit.size_error, 1e-100) ** 2

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from pecli.checks.identify import bends
-from pecli.checks.identify.curve import LOOSENESS, Curve, Law, Reading, geometric
+from pecli.checks.identify import blends, ramps
+from pecli.checks.identify.bends import falls
+from pecli.checks.identify.curve import FAR, LOOSENESS, Curve, Law, Reading, geometric
 from pecli.checks.identify.heights import Height
 from pecli.checks.identify.numerals import digits, shorter, shortest
 
 _SIGMAS = 5.0
 _USUAL_BASES = tuple(
-    float(f"{digits}e{power}")
+    float(f"{mantissa}e{power}")
     for power in range(2, 8)
-    for digits in (1, 5, 1.5, 2, 1.6, 2.5, 3, 8, 1.2, 4, 6, 7, 9)
+    for mantissa in (1, 5, 1.5, 2, 1.6, 2.5, 3, 8, 1.2, 4, 6, 7, 9)
 )
 """Bases that people choose, if the frequencies say that somebody stretched or divided one."""
-
 
 
 def sinusoidal(curve: Curve, half: float, height: Height, dim: int) -> Iterator[Reading]:
@@ -43,7 +43,9 @@ def sinusoidal(curve: Curve, half: float, height: Height, dim: int) -> Iterator[
 def _shifts(law: Law, half: float) -> list[Reading]:
     """The bases that give a step, for each usual shift; the roundest first."""
     if math.isinf(law.step_error):
-        return [Reading({"base": 10000.0, "freq_shift": 0.0}, ("one channel turns visibly: any base gives this table",))]
+        return [
+            Reading({"base": 10000.0, "freq_shift": 0.0}, ("one channel turns visibly: any base gives this table",))
+        ]
     found = []
     for shift, fetched in ((0.0, 0.0), (1.0, 0.5), (0.5, 2.0)):
         found += [Reading(each.parameters, (), each.cost + fetched) for each in shifted(law, half, shift)]
@@ -109,12 +111,23 @@ def _all_plain(levels: list[Curve], height: Height) -> Iterator[Reading]:
 
 def _all_bent(levels: list[Curve], height: Height) -> Iterator[Reading]:
     for looser in levels:
-        yield from bends.readings(looser, height)
+        yield from bent(looser, height)
+
+
+def bent(curve: Curve, height: Height) -> Iterator[Reading]:
+    """Every YaRN or Llama 3 scaling that gives the curve, the rounder ones first."""
+    first = curve.known[0] and abs(curve.logs[0]) <= FAR * curve.log_errors[0]
+    if curve.known.sum() < 3 or not first or not falls(curve):
+        return
+    found = list(ramps.readings(curve, height))
+    if height.near(1.0):
+        found += list(blends.readings(curve))
+    yield from sorted(found, key=lambda reading: reading.cost)[:8]
 
 
 def _levels(curve: Curve) -> Iterator[Curve]:
-    """The curve with ever other errors: somewhat larger, since rounding is no chance; as measured; and as by recipes."""
-    yield curve.inflated(4)
+    """The curve with other errors: larger ones, since rounding is no chance; as measured; and as recipes make."""
+    yield curve.inflated(12)
     for by in LOOSENESS:
         yield curve.loosened(by)
 
@@ -134,13 +147,12 @@ def _plain(curve: Curve, law: Law, half: int, height: Height) -> Iterator[Readin
             elif factor > 1:
                 yield Reading({**base, "scaling": "linear", "factor": factor}, reading.undetermined, reading.cost)
         elif factor == 1:
-            yield from bends.unbent(base["base"], half, height)
+            yield from ramps.unbent(base["base"], half, height)
 
 
 def _bases(law: Law, half: int) -> list[Reading]:
     if math.isinf(law.step_error):
-        said = "one frequency: any base gives this table" if half == 1 else "one frequency turns visibly: the base is open"
-        return [Reading({"base": 10000.0}, (said,))]
+        return [Reading({"base": 10000.0}, ("one frequency turns visibly: any base gives this table",))]
     log_base, error = law.step * half, law.step_error * half
     if abs(log_base) > 700:
         return []
@@ -195,7 +207,9 @@ def _still_ones(curve: Curve, half: int, height: Height) -> Iterator[Reading]:
         if int(2 * half * share // 2) != moving:
             share = math.nextafter(share, 2.0)
         yield Reading(
-            {**parameters, "scaling": "proportional", "partial_rotary_factor": share}, reading.undetermined, reading.cost
+            {**parameters, "scaling": "proportional", "partial_rotary_factor": share},
+            reading.undetermined,
+            reading.cost,
         )
 
 

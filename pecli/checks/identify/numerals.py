@@ -57,7 +57,7 @@ def roundest(low: float, high: float) -> int | None:
         if last // step * step >= first and step >= last / 64:
             return last // step * step
         step //= 2
-    ten = 10 ** (len(str(last)) - 1)
+    ten = int(10 ** (len(str(last)) - 1))
     while last // ten * ten < first:
         ten //= 10
     return last // ten * ten

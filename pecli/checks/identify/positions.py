@@ -24,6 +24,8 @@ _MOST = 400_000
 _SURVIVORS = 16
 _WIDE = 1.5
 """Radians; a channel that is known no better says nothing."""
+
+
 def offsets(channels: Channels, reaches: tuple[int, ...] = NEAR, relative: float = SINGLE) -> list[int]:
     """Positions at which the phases are what they are, the nearest to the data first; those in the first reach that
     has any.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.identify import aliases, bends, frequencies, heights, laws, positions, refine, spoilt
+from pecli.checks.identify import aliases, frequencies, heights, laws, positions, refine, spoilt
 from pecli.checks.identify.curve import Curve, Reading, geometric
 from pecli.checks.identify.frequencies import Channels, silent_rows
 from pecli.checks.identify.heights import Height
@@ -155,7 +155,7 @@ def _guesses(channels: Channels) -> Iterator[tuple[Floats, Floats]]:
                     step = np.log(reading.parameters["base"]) / (count - shift)
                     yield np.exp(level - step * np.arange(count)), np.zeros(count)
         return
-    bent = bends.readings(curve.inflated(3), Height(channels.amplitude, channels.amplitude * 1e-2))
+    bent = laws.bent(curve.inflated(3), Height(channels.amplitude, channels.amplitude * 1e-2))
     for reading in islice(bent, 6):
         scheme = _made(Rope, seq_len=1, dim=2 * count, **reading.parameters)
         if isinstance(scheme, Rope):

@@ -109,6 +109,10 @@ class Trial:
     undetermined: tuple[str, ...] = ()
 
     @property
+    def exact(self) -> bool:
+        return getattr(self.scheme, "recipe", "exact") == "exact"
+
+    @property
     def passed(self) -> bool:
         return self.share <= 1
 
@@ -140,12 +144,10 @@ def settled(
     if others and others[-1].error == 0:
         return others[-1]
     passed = [trial for trial in (*tried, *others) if trial.passed]
-    return min(passed, key=lambda trial: trial.error * (1 if trial.scheme.recipe == "exact" else 2), default=None)
+    return min(passed, key=lambda trial: trial.error * (1 if trial.exact else 2), default=None)
 
 
-def _by_other_recipes(
-    tried: Sequence[Trial], evidence: Evidence, angles: Floats, amplitude: float
-) -> Iterator[Trial]:
+def _by_other_recipes(tried: Sequence[Trial], evidence: Evidence, angles: Floats, amplitude: float) -> Iterator[Trial]:
     """The nearest schemes once more, by each recipe that may be; until one gives the very numbers."""
     few = evidence.first(_FEW)
     for name in OTHERS:

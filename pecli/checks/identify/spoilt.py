@@ -91,7 +91,8 @@ def _squeezed(angle: Floats, offset: int, channels: Channels, unit: float) -> Cu
     for _ in range(6):
         expected = places * frequency
         whole = angle + 2 * np.pi * np.rint((expected - angle) / (2 * np.pi))
-        half = np.ldexp(_HALF_UNIT / 2, np.frexp(np.abs(whole) * (1 + unit) + unit)[1]) * 1.001 + 2 * unit
+        half = np.ldexp(_HALF_UNIT / 2, np.frexp(np.abs(whole) * (1 + unit))[1]) * 1.001
+        half += 2 * unit * np.minimum(1, np.abs(whole)) + 1e-12
         usable = (places > 0) & (doubt * np.abs(expected) + half < 2.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             low = np.where(usable, (whole - half) / places, -np.inf).max(axis=0)
@@ -108,4 +109,3 @@ def _squeezed(angle: Floats, offset: int, channels: Channels, unit: float) -> Cu
 def enough_rows(row: int | None) -> bool:
     """Whether the rows before the first repetition tell the table by themselves."""
     return row is not None and row + 1 >= _ENOUGH
-

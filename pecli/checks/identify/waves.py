@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.checks.forms import Form, forms, without_ones
-from pecli.checks.identify import readings, recipes, vectors
+from pecli.checks.identify import readings, recipes, simpler, vectors
 from pecli.checks.identify.match import Match
 from pecli.checks.identify.readings import Candidate, Look, Proposals
 from pecli.checks.identify.recipes import Evidence
@@ -84,14 +84,14 @@ def _sources(
         if form.padded and form.arrangement != "halves":
             continue
         split = [form.split(arrays[name]) for name in names]
-        parts = tuple(part for each in split if each is not None for part in each)
+        parts = tuple(np.asarray(part, np.float64) for each in split if each is not None for part in each)
         if None in split or min(parts[0].shape) < 1 or len(parts[0]) < 2:
             continue
         axis = _position_axis(form, first.ndim)
         length = first.shape[axis]
         if shapes is not None:
             length = [size for size in shapes[names[0]] if size != 1 or len(shapes[names[0]]) <= 2][axis]
-        whole = np.swapaxes(first, -1, -2) if form.transposed else first
+        whole = np.asarray((np.swapaxes(first, -1, -2) if form.transposed else first).real, np.float64)
         yield Source(names, form, parts, whole, kinds[names[0]], length)
 
 
@@ -104,7 +104,9 @@ def _explained(source: Source) -> list[Match]:
     """Matches of one way to read a file: a simple law at any offset is looked for before an involved one at another."""
     unit = recipes.unit(source.narrow)
     for recipe, looks in readings.ways_to_look(source.parts, unit):
-        waiting = [(look, proposals) for look in islice(looks, _LOOKS) for proposals in readings.proposals(look, source)]
+        waiting = [
+            (look, proposals) for look in islice(looks, _LOOKS) for proposals in readings.proposals(look, source)
+        ]
         while waiting:
             tiers = [(*each, next(each[1].tiers, None)) for each in waiting]
             found: list[Match] = []
@@ -121,14 +123,14 @@ def _explained(source: Source) -> list[Match]:
     return []
 
 
-def _match(
-    look: Look, source: Source, proposals: Proposals, tier: Iterator[Candidate], recipe: str
-) -> Match | None:
+def _match(look: Look, source: Source, proposals: Proposals, tier: Iterator[Candidate], recipe: str) -> Match | None:
     evidence = _evidence(source, proposals.kind, look.sine_first, look.sine)
     angles = look.angles(len(source.parts[0]))
     trial = recipes.settled(islice(tier, _MOST), evidence, angles, look.amplitude, recipe)
     if trial is None:
         return None
+    if trial.error == 0:
+        trial = simpler.simplified(trial, evidence, angles, look.amplitude)
     return Match(trial.scheme, trial.error, source.names, proposals.form, trial.undetermined)
 
 
