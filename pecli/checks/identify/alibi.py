@@ -110,7 +110,7 @@ def _open_questions(fit: Fit, best: list[Alibi]) -> Iterator[str]:
         yield f"max_bias: the data allow {fit.max_bias.words()}"
     if len(best) > 1:
         *others, last = (scheme.recipe for scheme in best)
-        yield f"recipe: {', '.join(others)} and {last} make the same table"
+        yield f"recipe: {', '.join(others)} and {last} come equally near"
 
 
 def _fits(reading: Reading, dtype: str) -> Iterator[Fit]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,9 @@ from pecli.files import open_tensors
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+_FEWER = (256, 64)
+"""Rows that are looked at, where more have no explanation."""
 
 
 @dataclass(frozen=True)
@@ -82,21 +85,45 @@ def _identify(file: str, tables: Sequence[Table]) -> Identification:
 
 def _explain(group: Group) -> tuple[list[Match], list[str]]:
     """The matches of a group of tensors, best first; without any, what it is like."""
-    samples = [sample(table) for table in group.tables]
-    if len(samples) == 1:
-        found = _explain_one(samples[0])
-    else:
-        frequencies = None if group.inv_freq is None else sample(group.inv_freq)
-        found = rotary.recognise(samples, frequencies)
-    if all(one.whole for one in samples) and found:
-        return found, []
-    kept, words = [], []
-    for match in found:
-        whole, doubt = confirmed(match, group.tables)
-        kept += [whole] if whole else []
-        words += [f"{group.names}: {doubt}"] if doubt and not kept else []
-    if kept:
-        return kept, []
+    whole = [sample(table) for table in group.tables]
+    frequencies = None if group.inv_freq is None else sample(group.inv_freq)
+    doubts: list[str] = []
+    for samples in _ever_shorter(whole):
+        found = _explain_one(samples[0]) if len(samples) == 1 else rotary.recognise(samples, frequencies)
+        kept = []
+        for match in found:
+            confirmation, doubt = confirmed(match, group.tables) if not _all_whole(samples) else (match, "")
+            kept += [confirmation] if confirmation else []
+            doubts += [f"{group.names}: {doubt}"] if doubt else []
+        if kept:
+            return kept, []
+    return _without_match(group, whole, doubts[:1])
+
+
+def _ever_shorter(samples: list[Sample]) -> Iterator[list[Sample]]:
+    """The samples; then fewer rows of what may be waves: the float32 angles of other programs are near only there."""
+    yield samples
+    if all(_may_be_waves(one) for one in samples):
+        for rows in _FEWER:
+            shorter = [one.first(rows) for one in samples]
+            if shorter[0] is not samples[0]:
+                yield shorter
+
+
+def _may_be_waves(one: Sample) -> bool:
+    """Numbers on both sides of zero, of even size, whose neighbours down the rows are alike somewhere."""
+    array = one.array
+    if array.ndim < 2 or not array.size or not np.isfinite(array).all():
+        return False
+    rows = np.abs(np.diff(array.reshape(-1, array.shape[-1])[:256], axis=0))
+    return bool(np.median(rows.mean(axis=0)) < 0.75 * np.abs(array).mean())
+
+
+def _all_whole(samples: Sequence[Sample]) -> bool:
+    return all(one.whole for one in samples)
+
+
+def _without_match(group: Group, samples: list[Sample], words: list[str]) -> tuple[list[Match], list[str]]:
     if len(samples) > 1:  # what is no pair may still be something alone
         alone = [_explain(Group((table,))) for table in (*group.tables, *filter(None, [group.inv_freq]))]
         return [match for matches, _ in alone for match in matches], [line for _, lines in alone for line in lines]

@@ -14,6 +14,7 @@ from pecli.checks.identify.intervals import spacing
 from pecli.engine.dtypes import KINDS
 from pecli.engine.rope import Rope
 from pecli.engine.rounding import widened
+from pecli.engine.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _FEW = 4
 _FALLING = -0.7
 """The correlation of a channel's place and the logarithm of its frequency."""
+_SHIFTS = (0.0, 1.0, 0.5)
 _OF_THE_TABLE = ("seq_len", "offset", "layout", "dtype", "recipe")
 """What frequencies say nothing about."""
 
@@ -53,7 +55,31 @@ def _waves(samples: Sequence[Sample]) -> list[Match]:
             {one.name: one.dtype for one in samples},
             {one.name: one.shape for one in samples},
         )
-    return [_with_alternatives(match) for match in found if _believable(match)]
+    plainer = [_plainer(match, samples) for match in found if _believable(match)]
+    return [_with_alternatives(match) for match in plainer]
+
+
+def _plainer(match: Match, samples: Sequence[Sample]) -> Match:
+    """The same sinusoidal frequencies with a usual shift and a round base, where those come about as near."""
+    scheme = match.scheme
+    if not isinstance(scheme, Sinusoidal) or _round(scheme.base) or samples[0].array.ndim != 2:
+        return match
+    half = scheme.dim // 2 if scheme.layout == "halves" else scheme.dim / 2
+    for shift in _SHIFTS:
+        if half - max(shift, scheme.freq_shift) < 1:
+            continue
+        base = float(f"{scheme.base ** ((half - shift) / (half - scheme.freq_shift)):.3g}")
+        other = replace(scheme, base=base, freq_shift=shift)
+        table, found = other.plain(), widened(samples[0].array)
+        if table.shape[1] != found.shape[1]:
+            continue
+        error = float(np.abs(widened(table.read(0, len(found))) - found).max())
+        if error <= max(2 * match.max_abs_error, 2.0 ** (1 - KINDS[scheme.dtype])):
+            said = (
+                f"base and freq_shift: {base:g} with {shift:g}, {scheme.base:g} with {scheme.freq_shift:g} do as well"
+            )
+            return replace(match, scheme=other, max_abs_error=error, undetermined=(said,))
+    return match
 
 
 def _with_alternatives(match: Match) -> Match:

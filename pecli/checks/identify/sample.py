@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,6 +49,14 @@ class Sample:
     def not_finite(self) -> int:
         """How many of the elements at hand are infinite or not numbers."""
         return int(self.array.size - np.count_nonzero(np.isfinite(self.array)))
+
+    def first(self, rows: int) -> Sample:
+        """The same with fewer positions; they run along the last axis but one, or the first of pairs."""
+        axes = self.array.ndim
+        axis = 0 if axes == 3 and self.array.shape[-1] == 2 < self.array.shape[0] else axes - 2
+        if axes < 2 or self.array.shape[axis] <= rows:
+            return self
+        return replace(self, array=np.take(self.array, np.arange(rows), axis))
 
 
 def sample(table: Table) -> Sample:
