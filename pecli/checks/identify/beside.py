@@ -25,6 +25,8 @@ _MANY = 1 << 17
 _OFFSETS = 1 << 17
 """Positions that the first row is tried at."""
 _NEAR = 0.05
+_FEWEST = 8
+"""Frequencies that tell a law."""
 _SPREAD = 12
 """Frequencies that an offset is read from."""
 
@@ -54,6 +56,25 @@ def explained(frequencies: Match, samples: Sequence[Sample]) -> Match | None:
     if best is None or best[0] > size * 2.0 ** (3 - KINDS[samples[0].dtype]):
         return None
     return Match(best[1], best[0], tuple(one.name for one in samples), "", frequencies.undetermined)
+
+
+def geometric(one: Sample) -> list[Match]:
+    """The rotary scheme of frequencies that other programs computed in float32, where a round base comes near."""
+    values = one.array.astype(np.float64)
+    count = len(values)
+    if one.dtype not in KINDS or count < _FEWEST or not np.isfinite(values).all() or not (values > 0).all():
+        return []
+    factor = float(f"{1 / values[0]:.3g}")
+    base = float(f"{(values[0] / values[-1]) ** (count / (count - 1)):.3g}")
+    if not 1 < base < 1e30 or factor < 1:
+        return []
+    scaling: dict[str, Any] = {"scaling": "linear", "factor": factor} if factor > 1 else {}
+    scheme = Rope(1, 2 * count, base=base, **scaling)
+    exact = np.array(scheme.frequencies().floats())
+    room = 4 + 2 * np.log(base)  # an exponent rounded to float32 is off by that much in the power
+    if (np.abs(values / exact - 1) > room * 2.0 ** (1 - min(KINDS[one.dtype], KINDS["float32"]))).any():
+        return []
+    return [Match(scheme, float(np.abs(values - exact).max()), (one.name,), "inverse frequencies")]
 
 
 def distance(scheme: Rope, cosine: Array, sine: Array) -> float:

@@ -55,30 +55,32 @@ def _waves(samples: Sequence[Sample]) -> list[Match]:
             {one.name: one.dtype for one in samples},
             {one.name: one.shape for one in samples},
         )
+    if not found and len(samples) == 1 and samples[0].array.ndim == 1:
+        found = beside.geometric(samples[0])
     plainer = [_plainer(match, samples) for match in found if _believable(match)]
     return [_with_alternatives(match) for match in plainer]
 
 
 def _plainer(match: Match, samples: Sequence[Sample]) -> Match:
-    """The same sinusoidal frequencies with a usual shift and a round base, where those come about as near."""
-    scheme = match.scheme
-    if not isinstance(scheme, Sinusoidal) or _round(scheme.base) or samples[0].array.ndim != 2:
+    """The same sinusoidal frequencies with a usual shift, a round base and scale, where those come about as near."""
+    scheme, found = match.scheme, samples[0].array
+    if not isinstance(scheme, Sinusoidal) or (_round(scheme.base) and _round(scheme.scale)) or found.ndim != 2:
         return match
     half = scheme.dim // 2 if scheme.layout == "halves" else scheme.dim / 2
-    for shift in _SHIFTS:
+    scale = float(f"{scheme.scale:.3g}")
+    for shift in dict.fromkeys((scheme.freq_shift, *_SHIFTS)):
         if half - max(shift, scheme.freq_shift) < 1:
             continue
         base = float(f"{scheme.base ** ((half - shift) / (half - scheme.freq_shift)):.3g}")
-        other = replace(scheme, base=base, freq_shift=shift)
-        table, found = other.plain(), widened(samples[0].array)
+        other = replace(scheme, base=base, freq_shift=shift, scale=scale)
+        table = other.plain()
         if table.shape[1] != found.shape[1]:
             continue
-        error = float(np.abs(widened(table.read(0, len(found))) - found).max())
-        if error <= max(2 * match.max_abs_error, 2.0 ** (1 - KINDS[scheme.dtype])):
-            said = (
-                f"base and freq_shift: {base:g} with {shift:g}, {scheme.base:g} with {scheme.freq_shift:g} do as well"
-            )
-            return replace(match, scheme=other, max_abs_error=error, undetermined=(said,))
+        error = float(np.abs(widened(table.read(0, len(found))) - widened(found)).max())
+        if error <= max(2 * match.max_abs_error, scheme.amplitude * 2.0 ** -KINDS[scheme.dtype]):
+            said = f"base and freq_shift: {scheme.base:g} with {scheme.freq_shift:g} comes as near"
+            lines = match.undetermined if shift == scheme.freq_shift else (said,)
+            return replace(match, scheme=other, max_abs_error=error, undetermined=lines)
     return match
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -173,3 +177,44 @@ def test_what_cannot_be_read_or_is_no_table() -> None:
         pecli.identify("/nowhere/t.npy")
     with pytest.raises(KindError):
         pecli.identify(np.array(["a"]))
+
+
+def test_sinusoids_as_whisper_computes_them() -> None:
+    """In float32 throughout, so that late rows are off by a thousand units of the last place."""
+    step = np.float32(np.log(10000) / (384 // 2 - 1))
+    angles = np.arange(1500, dtype=np.float32)[:, None] * np.exp(-step * np.arange(192, dtype=np.float32))
+    table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    (match,) = pecli.identify(table).matches
+    assert match.scheme == pecli.Sinusoidal(1500, 384, style="whisper", recipe=match.recipe)
+    assert match.max_abs_error < 3e-4
+
+
+ROPE = json.loads((Path(__file__).parents[2] / "engine" / "torch_rope.json").read_text())["cases"]
+
+
+@pytest.mark.parametrize("case", ROPE[:5], ids=lambda case: f"{case['dim']}-{case['base']:g}")
+def test_frequencies_as_transformers_computes_them(case: dict[str, Any]) -> None:
+    values = np.array([int(bits, 16) for bits in case["inv_freq"]], np.uint32).view(np.float32)
+    (match,) = pecli.identify(values).matches
+    assert match.form == "inverse frequencies"
+    scheme, scaling = match.scheme, case["scaling"]
+    assert (scheme.dim, scheme.base) == (case["dim"], case["base"])
+    assert scheme.scaling == scaling.get("rope_type", "none")
+    assert scheme.factor == scaling.get("factor")
+
+
+@pytest.mark.parametrize("form", ["complex", "pairs", "halves", "doubled"])
+def test_rotary_tables_as_others_lay_them_out(form: str) -> None:
+    """Meta's complex numbers, torchtune's pairs, vLLM's halves, and one function alone."""
+    angles = np.outer(np.arange(200), 500000.0 ** (-np.arange(32) / 32))
+    cosine, sine = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    table = {
+        "complex": (cosine + 1j * sine).astype(np.complex64),
+        "pairs": np.stack([cosine, sine], axis=-1),
+        "halves": np.concatenate([cosine, sine], axis=1),
+        "doubled": np.concatenate([cosine, cosine], axis=1)[None, None],
+    }[form]
+    (rope,) = (match for match in pecli.identify(table).matches if match.scheme.name == "rope")
+    expected = pecli.Rope(200, 64, base=500000.0, layout="halves" if form == "doubled" else "compact")
+    assert rope.scheme == expected
+    assert rope.form
