@@ -74,7 +74,7 @@ def _waved(curve: Curve, step: float, depth: float, low: float, high: float) -> 
 
     def model(x: Floats) -> Floats:
         keep = np.clip((np.exp(-x[0] * index) - low) / (high - low), 0, 1)
-        return np.asarray(-x[0] * index + np.log1p(-(1 - keep) * -np.expm1(-min(max(x[1], 0.0), 50.0))))
+        return np.asarray(-x[0] * index + np.log1p(-(1 - keep) * -np.expm1(-min(max(x[1], 0.0), 25.0))))
 
     start = np.array([step, max(depth, 0.01)])
     solution = least_squares(model, start, curve.logs, curve.log_errors)
@@ -92,7 +92,7 @@ def _free(curve: Curve) -> Iterator[Reading]:
     def model(x: Floats) -> Floats:
         low, high = math.exp(min(x[2], 50.0)), math.exp(min(x[2] + max(x[3], 1e-6), 60.0))
         keep = np.clip((np.exp(-x[0] * index) - low) / (high - low), 0, 1)
-        return np.asarray(-x[0] * index + np.log1p(-(1 - keep) * -np.expm1(-min(max(x[1], 0.0), 50.0))))
+        return np.asarray(-x[0] * index + np.log1p(-(1 - keep) * -np.expm1(-min(max(x[1], 0.0), 25.0))))
 
     best = None
     for step in steps(curve):

@@ -33,8 +33,8 @@ class Channels:
 
     @property
     def pure(self) -> bool:
-        """Whether most channels are waves; fast ones may suffer from a recipe."""
-        return bool((self.noise < 0.03).mean() > 0.4)
+        """Whether most channels are waves, if only still ones; fast ones may suffer from a recipe."""
+        return bool((self.noise < 0.03).mean() > 0.4 and (self.noise < 0.3).any())
 
 
 def turned_over(channels: Channels) -> Channels:
@@ -142,7 +142,8 @@ def one_function(values: Floats, unit: float) -> Channels | None:
         & (fit.size_error < 0.05 * fit.size)
         & (fit.frequency_error < 0.1 * frequency)
     )
-    if not known.any():
+    turning = known & (frequency * len(values) > 0.3)
+    if turning.sum() < min(2, values.shape[1]):
         return None
     weights = known / np.maximum(fit.size_error, 1e-100) ** 2
     amplitude = float((weights * np.where(known, fit.size, 0)).sum() / weights.sum())

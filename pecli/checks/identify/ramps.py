@@ -117,7 +117,7 @@ def _fitted(curve: Curve, low: float, high: float, step: float, depth: float, fr
     def model(x: Floats) -> Floats:
         first, last = (x[2], max(x[3], x[2] + 1e-3)) if free else (low, high)
         ramp = np.clip((index - first) / (last - first), 0, 1)
-        return np.asarray(-x[0] * index + np.log1p(-ramp * -np.expm1(-min(max(x[1], 0.0), 50.0))))
+        return np.asarray(-x[0] * index + np.log1p(-ramp * -np.expm1(-min(max(x[1], 0.0), 25.0))))
 
     start = np.array([step, max(depth, 0.01), low, high][: 4 if free else 2])
     solution = least_squares(model, start, curve.logs, curve.log_errors)

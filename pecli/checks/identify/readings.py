@@ -30,6 +30,10 @@ Candidate = tuple[Scheme, tuple[str, ...]]
 """A scheme, and what it leaves open."""
 
 
+_TURN = 0.3
+"""Radians that the fastest channel turns at least: what hardly changes is no table of positions."""
+
+
 @dataclass(frozen=True)
 class Look:
     """The parts with a meaning: which is the cosine, where the positions start, how fast each channel turns."""
@@ -75,6 +79,8 @@ def ways_to_look(parts: tuple[Floats, ...], unit: float) -> Iterator[tuple[str, 
                 yield "", iter(found)
     elif frequencies.constant_size((some[0], some[1]), unit):
         measured = frequencies.two_functions(some[0], some[1], unit)
+        if (np.abs(measured.frequency) * rows).max() < _TURN:
+            return
         for reaches in (positions.NEAR, positions.FAR_OFF) if measured.pure else ():
             yield "", _looks_at_both(some[0], some[1], measured, unit, reaches)
         yield from _spoilt(some[0], some[1], unit)
@@ -136,10 +142,13 @@ def _starts(channels: Channels, reaches: tuple[int, ...]) -> Iterator[tuple[int,
     done = set()
     for frequency, error in _guesses(channels):
         here = replace(channels, frequency=frequency, frequency_error=error)
-        for offset in positions.offsets(here, reaches):
-            if offset not in done:
-                done.add(offset)
-                yield offset, refine.at_offset(here, offset)
+        for relative in (0.0, positions.SINGLE):
+            for offset in positions.offsets(here, reaches, relative):
+                if offset not in done:
+                    done.add(offset)
+                    yield offset, refine.at_offset(here, offset)
+    if not done and reaches is positions.NEAR:
+        yield 0, channels.frequency
 
 
 def _guesses(channels: Channels) -> Iterator[tuple[Floats, Floats]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.checks.identify.numerals import digits
 from pecli.engine.dtypes import KINDS
 from pecli.engine.rope import Rope
 from pecli.engine.rounding import round_to, widened
@@ -31,6 +32,9 @@ SPOILING = ("bfloat16-positions", "bfloat16-phases")
 """Recipes that leave no pure waves."""
 _SINGLE = 2.0**-23
 _FEW = 256
+_NOT_FAR = 0.05
+_AS_NEAR = 1.5
+"""Exact values that are not further off than this, relative to a recipe, are taken for exact."""
 
 
 def unit(dtype: str) -> float:
@@ -139,12 +143,37 @@ def settled(
             if trial.error == 0:
                 return trial
             tried.append(trial)
-    tried.sort(key=lambda trial: round(2 * math.log2(trial.usual + 1e-300)))  # of those as near, the simplest first
-    others = [] if only in SPOILING else list(_by_other_recipes(tried[:3], evidence, angles, amplitude))
+    others = [] if only in SPOILING else list(_by_other_recipes(_promising(tried), evidence, angles, amplitude))
     if others and others[-1].error == 0:
         return others[-1]
-    passed = [trial for trial in (*tried, *others) if trial.passed]
-    return min(passed, key=lambda trial: trial.error * (1 if trial.exact else 2), default=None)
+    return _simplest([trial for trial in (*tried, *others) if trial.passed])
+
+
+def _promising(tried: Sequence[Trial]) -> list[Trial]:
+    """Schemes that a recipe may bring nearer: the nearest, simpler ones first, and the simplest that are not far."""
+    near = sorted(tried, key=lambda trial: round(2 * math.log2(trial.usual + 1e-300)))[:3]
+    simple = sorted((trial for trial in tried if trial.usual < _NOT_FAR), key=lambda trial: _digits(trial.scheme))
+    return near + [trial for trial in simple[:1] if trial not in near]
+
+
+def _simplest(passed: Sequence[Trial]) -> Trial | None:
+    """Of schemes that are all near enough the one with the shortest numbers; of its recipes the nearest, or exact."""
+    if not passed:
+        return None
+    least = min(trial.error for trial in passed)
+    first = min(passed, key=lambda trial: _digits(trial.scheme) + 4 * math.log10(trial.error / least + 1))
+    same = [trial for trial in passed if _exactly(trial.scheme) == _exactly(first.scheme)]
+    return min(same, key=lambda trial: trial.error / (_AS_NEAR if trial.exact else 1))
+
+
+def _digits(scheme: Scheme) -> int:
+    """How many digits the numbers of a scheme have together."""
+    values = scheme.spec()["parameters"].values()
+    return sum(digits(value) for value in values if isinstance(value, float))
+
+
+def _exactly(scheme: Scheme) -> Scheme:
+    return replace(scheme, recipe="exact")  # type: ignore[call-arg]
 
 
 def _by_other_recipes(tried: Sequence[Trial], evidence: Evidence, angles: Floats, amplitude: float) -> Iterator[Trial]:
@@ -158,7 +187,7 @@ def _by_other_recipes(tried: Sequence[Trial], evidence: Evidence, angles: Floats
                 again = Trial(scheme, *few.distance(scheme, angles[: few.rows], amplitude), trial.undetermined)
                 if again.passed and few.rows < evidence.rows:
                     again = Trial(scheme, *evidence.distance(scheme, angles, amplitude), trial.undetermined)
-                if again.passed:
+                if again.passed and (again.error == 0 or _exactly(scheme) == _exactly(trial.scheme)):
                     yield again
                 if again.error == 0:
                     return
