@@ -91,7 +91,8 @@ def _with_alternatives(match: Match) -> Match:
         said.append(
             "base and scaling: ntk or dynamic scaling (factor, max_position_embeddings) makes the same of another"
         )
-    if isinstance(scheme, Rope) and scheme.attention_factor is not None:
+    known = "attention factor" in " ".join(match.undetermined)
+    if isinstance(scheme, Rope) and scheme.attention_factor is not None and not known:
         said.append("attention_factor: it may be given, or follow from factor, lengths and mscale")
     return replace(match, undetermined=(*match.undetermined, *said))
 

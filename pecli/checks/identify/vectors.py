@@ -23,13 +23,14 @@ def recognise(name: str, values: Floats, dtype: str) -> list[Match]:
     if len(values) < 3 or (values < 0).any() or values[0] <= 0:
         return []
     unit = recipes.unit(recipes.precision(values, dtype))
-    for wavelengths in (False, True):
-        if wavelengths and not (values > 0).all():
-            continue
-        frequency = 2 * np.pi / values if wavelengths else values
-        found = _matches(name, frequency, unit, wavelengths)
-        if found:
-            return found
+    for room in (1, 8):  # rounded once; or powers with exponents that were rounded before
+        for wavelengths in (False, True):
+            if wavelengths and not (values > 0).all():
+                continue
+            frequency = 2 * np.pi / values if wavelengths else values
+            found = _matches(name, frequency, room * unit, wavelengths)
+            if found:
+                return found
     return []
 
 

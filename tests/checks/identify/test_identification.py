@@ -192,7 +192,7 @@ def test_sinusoids_as_whisper_computes_them() -> None:
 ROPE = json.loads((Path(__file__).parents[2] / "engine" / "torch_rope.json").read_text())["cases"]
 
 
-@pytest.mark.parametrize("case", ROPE[:5], ids=lambda case: f"{case['dim']}-{case['base']:g}")
+@pytest.mark.parametrize("case", ROPE, ids=lambda case: f"{case['dim']}-{case['base']:g}")
 def test_frequencies_as_transformers_computes_them(case: dict[str, Any]) -> None:
     values = np.array([int(bits, 16) for bits in case["inv_freq"]], np.uint32).view(np.float32)
     (match,) = pecli.identify(values).matches
