@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,6 +31,11 @@ class Height:
 
     def near(self, other: float) -> bool:
         return abs(self.value - other) <= self.slack
+
+
+def usual_amplitudes(dim: int) -> tuple[float, ...]:
+    """What projects multiply sinusoidal tables by: one, or a root of the dim."""
+    return (1.0, math.sqrt(2 / dim), 1 / math.sqrt(dim), math.sqrt(dim))
 
 
 def measured(parts: Mapping[str, Floats], curve: Curve, offset: int, rough: Height, unit: float) -> Height:

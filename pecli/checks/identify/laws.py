@@ -12,7 +12,7 @@ import numpy as np
 from pecli.checks.identify import blends, ramps
 from pecli.checks.identify.bends import falls
 from pecli.checks.identify.curve import FAR, LOOSENESS, Curve, Law, Reading, geometric
-from pecli.checks.identify.heights import Height
+from pecli.checks.identify.heights import Height, usual_amplitudes
 from pecli.checks.identify.numerals import digits, shorter, shortest
 
 _SIGMAS = 5.0
@@ -82,7 +82,7 @@ def _with_others(reading: Reading, others: list[Reading]) -> Reading:
 
 def _amplitude(height: Height, dim: int) -> float:
     """The amplitude as somebody wrote it: one, or a root of the dim, or a short number."""
-    for usual in (1.0, math.sqrt(2 / dim), 1 / math.sqrt(dim), math.sqrt(dim)):
+    for usual in usual_amplitudes(dim):
         if height.near(usual):
             return usual
     return shortest(height.value, height.slack)
@@ -95,7 +95,7 @@ def rope(curve: Curve, height: Height, free: bool = True) -> Iterator[Iterator[R
     """
     levels = list(_levels(curve))
     yield _all_plain(levels[:-1], height)
-    yield _all_bent(levels[:-1], height)
+    yield _all_bent(levels[:3], height)
     yield _all_plain(levels[-1:], height)
     if free:
         yield (divided(looser, height) for looser in (levels[2], curve))

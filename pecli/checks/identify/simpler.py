@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pecli.checks.identify.heights import usual_amplitudes
 from pecli.checks.identify.numerals import digits
 from pecli.errors import ParameterError
 
@@ -23,7 +24,10 @@ def simplified(trial: Trial, evidence: Evidence, angles: Floats, amplitude: floa
     """The scheme with each number as round as it may be without changing one element of the table."""
     few = evidence.first(64)
     for name in _NUMBERS:
-        for value in _rounder(name, getattr(trial.scheme, name, None)):
+        given = getattr(trial.scheme, name, None)
+        if name == "amplitude" and given in usual_amplitudes(getattr(trial.scheme, "dim", 1)):
+            continue
+        for value in _rounder(name, given):
             try:
                 changed: dict[str, Any] = {name: value}
                 scheme = replace(trial.scheme, **changed)
