@@ -178,14 +178,17 @@ def _exactly(scheme: Scheme) -> Scheme:
 
 def _by_other_recipes(tried: Sequence[Trial], evidence: Evidence, angles: Floats, amplitude: float) -> Iterator[Trial]:
     """The nearest schemes once more, by each recipe that may be; until one gives the very numbers."""
-    few = evidence.first(_FEW)
+    few, least = evidence.first(_FEW), math.inf
     for name in OTHERS:
         for trial in tried:
             if not _plausible(name, evidence, trial.error):
                 continue
             for scheme in _variants(replace(trial.scheme, recipe=name)):  # type: ignore[call-arg]
                 again = Trial(scheme, *few.distance(scheme, angles[: few.rows], amplitude), trial.undetermined)
-                if again.passed and few.rows < evidence.rows:
+                if again.error > 2 * least or not again.passed:
+                    continue
+                least = min(least, again.error)
+                if few.rows < evidence.rows:
                     again = Trial(scheme, *evidence.distance(scheme, angles, amplitude), trial.undetermined)
                 if again.passed and (again.error == 0 or _exactly(scheme) == _exactly(trial.scheme)):
                     yield again

@@ -104,22 +104,42 @@ def _explained(source: Source) -> list[Match]:
     """Matches of one way to read a file: a simple law at any offset is looked for before an involved one at another."""
     unit = recipes.unit(source.narrow)
     for recipe, looks in readings.ways_to_look(source.parts, unit):
-        waiting = [
-            (look, proposals) for look in islice(looks, _LOOKS) for proposals in readings.proposals(look, source)
-        ]
-        while waiting:
-            tiers = [(*each, next(each[1].tiers, None)) for each in waiting]
-            found: list[Match] = []
-            for look, proposals, tier in tiers:
-                if tier is None or (found and proposals.kind == found[0].scheme.name):
-                    continue
-                match = _match(look, source, proposals, tier, recipe)
-                found += [] if match is None else [match]
-                if match is not None and not proposals.more:
-                    return found
-            if found:
-                return found
-            waiting = [(look, proposals) for look, proposals, tier in tiers if tier is not None]
+        waiting: list[_Waiting] = []
+        found = _first_matches(_seen(looks, source), source, recipe, waiting)
+        while not found and waiting:
+            again, waiting = waiting, []
+            found = _first_matches(iter(again), source, recipe, waiting)
+        if found:
+            return found
+    return []
+
+
+_Waiting = tuple[Look, list[Proposals]]
+
+
+def _seen(looks: Iterator[Look], source: Source) -> Iterator[_Waiting]:
+    for look in islice(looks, _LOOKS):
+        yield look, list(readings.proposals(look, source))
+
+
+def _first_matches(seen: Iterator[_Waiting], source: Source, recipe: str, waiting: list[_Waiting]) -> list[Match]:
+    """Matches among the next tier of every look, one after the other; those that have more tiers go to `waiting`."""
+    for look, kinds in seen:
+        left, found = [], []
+        for proposals in kinds:
+            tier = next(proposals.tiers, None)
+            if tier is None:
+                continue
+            left.append(proposals)
+            match = _match(look, source, proposals, tier, recipe)
+            if match is not None:
+                found.append(match)
+                if not proposals.more:
+                    break
+        if found:
+            return found
+        if left:
+            waiting.append((look, left))
     return []
 
 
