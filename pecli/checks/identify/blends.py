@@ -107,7 +107,7 @@ def _free(curve: Curve) -> Iterator[Reading]:
     if best is None or best[2] > FAR:
         return
     x, errors, misfit = best
-    low, high = math.exp(x[2]), math.exp(x[2] + x[3])
+    low, high = math.exp(min(x[2], 50.0)), math.exp(min(x[2] + x[3], 60.0))
     bend = Bend(float(x[0]), float(x[1]), low, high, float(errors[0]), float(errors[1]), misfit)
     relative = SIGMAS * float(max(errors[2], errors[3])) + 1e-12
     choices = []

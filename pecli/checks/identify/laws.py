@@ -66,7 +66,7 @@ def shifted(law: Law, half: float, shift: float) -> Iterator[Reading]:
     """The bases that give a step with that shift, the roundest first."""
     log_base, error = law.step * (half - shift), law.step_error * (half - shift)
     if half - shift >= 0.5 and abs(log_base) < 700:
-        base = math.exp(log_base)
+        base = math.exp(min(log_base, 700.0))
         for k, value in enumerate(islice(shorter(base, base * (_SIGMAS * error + 4e-16)), 2)):
             yield Reading({"base": value, "freq_shift": shift}, (), digits(value) + 3 * k)
 
@@ -156,7 +156,7 @@ def _bases(law: Law, half: int) -> list[Reading]:
     log_base, error = law.step * half, law.step_error * half
     if abs(log_base) > 700:
         return []
-    base = math.exp(log_base)
+    base = math.exp(min(log_base, 700.0))
     values = list(islice(shorter(base, base * (_SIGMAS * error + 4e-16)), 3))
     said: tuple[str, ...] = ()
     if digits(values[0]) > 3:

@@ -168,7 +168,7 @@ def _other_betas(low: float, high: float, half: int, length: Callable[[float, fl
 
 def unbent(base: float, half: int, height: Height) -> Iterator[Reading]:
     """A geometric law whose amplitude is not one: YaRN with its bend beyond the table, or a mere attention factor."""
-    amplitude, factor = height.value, math.exp(10 * (height.value - 1))
+    amplitude, factor = height.value, math.exp(min(10 * (height.value - 1), 50.0))
     ones = (1.0,) * half
     if amplitude > 1 and factor < 1e6:
         value = shortest(factor, factor * 10 * height.slack)

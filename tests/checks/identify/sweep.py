@@ -195,7 +195,7 @@ def main() -> int:
             slowest = max(slowest, outcome.seconds)
             counts[outcome.kind, outcome.verdict] += 1
             if outcome.verdict in ("lost", "wrong") or (given.unsaid and outcome.verdict == "unsaid"):
-                print(report(seed, outcome))
+                print(report(seed, outcome), flush=True)
     for kind in sorted({kind for kind, _ in counts}):
         print(f"{kind:20}", *(f"{verdict} {counts[kind, verdict]:4}" for verdict in VERDICTS))
     made = given.specs - sum(count for (_, verdict), count in counts.items() if verdict == "lost")

@@ -218,3 +218,12 @@ def test_rotary_tables_as_others_lay_them_out(form: str) -> None:
     expected = pecli.Rope(200, 64, base=500000.0, layout="halves" if form == "doubled" else "compact")
     assert rope.scheme == expected
     assert rope.form
+
+
+@pytest.mark.parametrize("size", [1e-12, 100.0, 1e15])
+def test_sizes_far_from_one_break_nothing(size: float) -> None:
+    tables = pecli.Rope(128, 32).tables()
+    found = pecli.identify({"cos": tables["cos"] * np.float32(size), "sin": tables["sin"] * np.float32(size)})
+    assert found.matches or found.description
+    table = pecli.Sinusoidal(100, 20).tables()["pe"] * np.float32(size)
+    assert pecli.identify(table).matches[0].scheme == pecli.Sinusoidal(100, 20, amplitude=size)
