@@ -180,8 +180,8 @@ def _stretched(base: float, error: float, half: int) -> list[Reading]:
         slack = factor * (_SIGMAS * error * power + 1e-15)
         value, fetched = shortest(factor, slack), 0.0
         eighths = round(factor * 2048) / 2048  # as dynamic scaling has them, length over length
-        if digits(value) > 3 and abs(eighths - factor) <= slack < 1e-5:
-            value, fetched = eighths, 1.0
+        if digits(value) > 3 and abs(eighths - factor) <= slack < 1e-6:
+            value, fetched = eighths, 4.0
         if digits(value) <= 3 or fetched:
             said = f"base {base:.9g} without scaling is the same table, and so is dynamic scaling with that factor"
             parameters = {"base": plain, "scaling": "ntk", "factor": value}

@@ -20,29 +20,30 @@ if TYPE_CHECKING:
 def readings(curve: Curve, height: Height) -> Iterator[Reading]:
     """YaRN scalings that give the curve, with every limit that fits."""
     half = len(curve.frequency)
-    seen = set()
     for bend in _ramps(curve):
+        base = bend.base(half)
         for truncate, slack in ((True, 0.0), (False, 1e-3), (False, 1e-5), (False, 1e-9)):
-            if truncate and (bend.low != round(bend.low) or bend.high != round(bend.high)):
-                continue
-            base, factor = bend.base(half), bend.factor
-            if factor <= 1.0001 or base <= 1:
+            if base <= 1 or (truncate and (bend.low != round(bend.low) or bend.high != round(bend.high))):
                 continue
             lengths = _original(base, half, bend.low, bend.high, slack)
-            if lengths is None:
-                continue
-            parameters: dict[str, Any] = {"base": base, "scaling": "yarn", "factor": factor, **lengths}
-            if not truncate:
-                parameters["truncate"] = False
-            cost = digits(base) + digits(factor) + 4 * (not truncate) + 2 * len(lengths) - math.log10(slack or 1) / 10
-            length = lengths["original_max_position_embeddings"]
-            said = tuple(_open(bend, half, length, truncate))
-            attention = _attention(factor, height)
-            key = repr(parameters)
-            if key not in seen:
-                seen.add(key)
-                extra = {} if attention is None else {"attention_factor": attention}
-                yield Reading({**parameters, **extra}, said, cost + 2 * len(extra))
+            said = tuple(_open(bend, half, lengths["original_max_position_embeddings"], truncate))
+            for factor in _factors(bend, height):
+                attention = _attention(factor, height)
+                parameters = {"base": base, "scaling": "yarn", "factor": factor, **lengths}
+                parameters |= {} if truncate else {"truncate": False}
+                parameters |= {} if attention is None else {"attention_factor": attention}
+                extra = 2 * (len(parameters) - 3) + 2 * (not truncate) - math.log10(slack or 1) / 10
+                yield Reading(parameters, said, digits(base) + digits(factor) + extra)
+
+
+def _factors(bend: Bend, height: Height) -> Iterator[float]:
+    """The factor of the curve; and the one that the amplitude follows from by YaRN's rule, if it is a round one."""
+    if bend.factor > 1.0001:
+        yield bend.factor
+    by_rule = math.exp(min(10 * (height.value - 1), 20.0))
+    rounded = shortest(by_rule, by_rule * 10 * height.slack)
+    if 1 < rounded != bend.factor and digits(rounded) <= 3:
+        yield rounded
 
 
 def _open(bend: Bend, half: int, length: int, truncate: bool) -> Iterator[str]:
@@ -128,7 +129,7 @@ def _fitted(curve: Curve, low: float, high: float, step: float, depth: float, fr
     return Bend(float(x[0]), float(x[1]), *limits, float(errors[0]), float(errors[1]), misfit)
 
 
-def _original(base: float, half: int, low: float, high: float, slack: float) -> dict[str, Any] | None:
+def _original(base: float, half: int, low: float, high: float, slack: float) -> dict[str, Any]:
     """An original length, and the betas where they are not 32 and 1, that put the limits there."""
 
     def length(index: float, rotations: float) -> float:
@@ -155,7 +156,7 @@ def _original(base: float, half: int, low: float, high: float, slack: float) -> 
     return _other_betas(low, high, half, length)
 
 
-def _other_betas(low: float, high: float, half: int, length: Callable[[float, float], float]) -> dict[str, Any] | None:
+def _other_betas(low: float, high: float, half: int, length: Callable[[float, float], float]) -> dict[str, Any]:
     """Betas other than 32 and 1: a round length, then the roundest betas that give the limits."""
     whole = roundest(length(high - 0.9, 1), length(high - 0.1, 1)) or round(length(high - 0.5, 1))
     slow: dict[str, Any] = {}

@@ -74,7 +74,8 @@ def ways_to_look(parts: tuple[Floats, ...], unit: float) -> Iterator[tuple[str, 
     if len(parts) == 1:
         measured = frequencies.one_function(some[0], unit)
         if measured is not None and measured.pure:
-            for reaches in (positions.NEAR, positions.FAR_OFF):
+            turning = int(np.isfinite(measured.frequency_error).sum())
+            for reaches in (positions.NEAR, positions.FAR_OFF)[: 1 + (turning > 3)]:
                 found = sorted(_looks_at_one(some[0], measured, unit, reaches), key=lambda look: look.offset)
                 yield "", iter(found)
     elif frequencies.constant_size((some[0], some[1]), unit):
