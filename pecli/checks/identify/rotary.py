@@ -87,10 +87,16 @@ def _plainer(match: Match, samples: Sequence[Sample]) -> Match:
 def _with_alternatives(match: Match) -> Match:
     """The match with what no table can tell apart: how a base or an attention factor came about."""
     scheme, said = match.scheme, []
-    if isinstance(scheme, Rope) and scheme.scaling == "none" and not _round(scheme.base):
+    if isinstance(scheme, Rope) and scheme.scaling == "none":
         said.append(
-            "base and scaling: ntk or dynamic scaling (factor, max_position_embeddings) makes the same of another"
+            "scaling: one that leaves these frequencies alone (dynamic below its length, proportional) is the same"
         )
+        if not _round(scheme.base):
+            said.append(
+                "base and scaling: ntk or dynamic (factor, max_position_embeddings) makes the same of another base"
+            )
+    elif isinstance(scheme, Rope) and scheme.scaling == "linear":
+        said.append("scaling: proportional with this factor is the same")
     known = "attention factor" in " ".join(match.undetermined)
     if isinstance(scheme, Rope) and scheme.attention_factor is not None and not known:
         said.append("attention_factor: it may be given, or follow from factor, lengths and mscale")

@@ -94,6 +94,8 @@ def attempt(seed: int, recipes: float = 0.0) -> Outcome:
         problem = made_again(match, tables, Path(folder))
     wrong = tuple(wrong_parameters(scheme, match))
     same = bool(wrong) and same_bits(scheme, match.scheme)
+    if same and any(line.startswith("scaling:") for line in match.undetermined):
+        wrong = ()  # said, with all that belongs to a scaling
     return Outcome(scheme, suffix, seconds, problem, wrong, same, match.scheme, match.undetermined)
 
 
