@@ -75,9 +75,31 @@ def _ramps(curve: Curve) -> list[Bend]:
     best = sorted((each for each in fitted if each is not None), key=lambda bend: bend.misfit)
     good = [bend for bend in best if bend.misfit <= FAR]
     if not good and best:
+        tied = [_tied(curve, each.step, each.log_factor, each.high) for each in best[:3]]
         free = [_fitted(curve, each.low, each.high, each.step, each.log_factor, free=True) for each in best[:2]]
-        good = [bend for bend in free if bend is not None and bend.misfit <= FAR][:1]
+        fitting = [bend for bend in (*tied, *free) if bend is not None and bend.misfit <= FAR]
+        good = fitting[:2]
     return good
+
+
+def _tied(curve: Curve, step: float, depth: float, high: float) -> Bend | None:
+    """Least squares for the law, the factor and the original length, with limits at 32 rotations and 1."""
+    index = np.arange(len(curve.frequency), dtype=np.float64)
+
+    def limits(x: Floats) -> tuple[float, float]:
+        high = x[2] / max(x[0], 1e-9)
+        return max(0.0, high - math.log(32) / max(x[0], 1e-9)), high
+
+    def model(x: Floats) -> Floats:
+        low, high = limits(x)
+        ramp = np.clip((index - low) / max(high - low, 1e-3), 0, 1)
+        return np.asarray(-x[0] * index + np.log1p(-ramp * -np.expm1(-min(max(x[1], 0.0), 25.0))))
+
+    solution = least_squares(model, np.array([step, max(depth, 0.01), high * step]), curve.logs, curve.log_errors)
+    if solution is None:
+        return None
+    x, errors, misfit = solution
+    return Bend(float(x[0]), float(x[1]), *limits(x), float(errors[0]), float(errors[1]), misfit)
 
 
 def _usual_limits(curve: Curve, step: float) -> tuple[Floats, Floats]:

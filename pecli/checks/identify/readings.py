@@ -44,7 +44,6 @@ class Look:
     sine_first: bool = False
     sine: bool = False
     """Of one function alone: it is the sine."""
-    open_offsets: tuple[int, ...] = ()
 
     @property
     def amplitude(self) -> float:

@@ -56,11 +56,10 @@ def recognise(
     kinds = {name: _COMPLEX.get(dtypes[name], dtypes[name]) for name in arrays}
     if not all(kind in KINDS for kind in kinds.values()):
         return []
-    true = {name: without_ones(np.empty(0)).shape if shapes is None else shapes[name] for name in arrays}
     if len(arrays) == 1 and next(iter(arrays.values())).ndim == 1:
         ((name, array),) = arrays.items()
         return vectors.recognise(name, array.real, kinds[name])
-    for source in _sources(arrays, kinds, true if shapes is not None else None):
+    for source in _sources(arrays, kinds, shapes):
         found = _explained(source)
         if found:
             return found
