@@ -30,6 +30,7 @@ _HOMES = {
     "SinusoidalPosEmbedding": "pecli.layers",
     "Tolerance": "pecli.checks.tolerance",
     "diff": "pecli.checks.diff",
+    "identify": "pecli.checks.identify",
     "load": "pecli.files.whole",
     "load_config": "pecli.models.reader",
     "save": "pecli.files.whole",
@@ -39,6 +40,7 @@ _HOMES = {
 
 if TYPE_CHECKING:
     from pecli.checks.diff import diff
+    from pecli.checks.identify import identify
     from pecli.checks.tolerance import Tolerance
     from pecli.checks.verify import verify
     from pecli.engine.alibi import Alibi
@@ -74,6 +76,7 @@ __all__ = [
     "Tolerance",
     "__version__",
     "diff",
+    "identify",
     "load",
     "load_config",
     "save",

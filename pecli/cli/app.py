@@ -30,6 +30,7 @@ COMMANDS = {
     "resize": "pecli.cli.resize",
     "inspect": "pecli.cli.inspect",
     "plot": "pecli.cli.plot",
+    "identify": "pecli.cli.identify",
     "verify": "pecli.cli.verify",
     "diff": "pecli.cli.diff",
 }

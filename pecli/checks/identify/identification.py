@@ -1,0 +1,152 @@
+"""An unknown table, or a file of them: what made it, or what can be said of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pecli.checks.identify import alibi, describe, learned, rotary
+from pecli.checks.identify.groups import Group, groups
+from pecli.checks.identify.match import Match
+from pecli.checks.identify.sample import Sample, sample
+from pecli.checks.identify.tail import confirmed
+from pecli.engine.table import Table, table_of
+from pecli.errors import KindError
+from pecli.files import open_tensors
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+_FEWER = (256, 64)
+"""Rows that are looked at, where more have no explanation."""
+
+
+@dataclass(frozen=True)
+class Identification:
+    """What was found: explanations, the best first, and sentences about what has none."""
+
+    file: str
+    matches: tuple[Match, ...]
+    description: tuple[str, ...] = ()
+
+    @property
+    def identified(self) -> bool:
+        return bool(self.matches)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "file": self.file,
+            "identified": self.identified,
+            "matches": [match.as_json() for match in self.matches],
+            "description": list(self.description),
+        }
+
+
+def identify(source: str | os.PathLike[str] | Mapping[str, ArrayLike] | ArrayLike) -> Identification:
+    """Say which scheme makes a table: that of a file (or FILE:NAME), an array, or arrays by name.
+
+    >>> import pecli
+    >>> identify(pecli.Alibi(heads=12).tables()).matches[0].command
+    'pecli alibi --heads 12 --slopes -o again.npy'
+    """
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        with open_tensors(path) as file:
+            return _identify(path, file.tables)
+    named = source if isinstance(source, Mapping) else {"array": source}
+    return _identify("", [_table(name, array) for name, array in named.items()])
+
+
+def _table(name: str, array: ArrayLike) -> Table:
+    found = np.asarray(array)
+    if found.dtype.kind not in "biufcV" or found.dtype.hasobject or found.dtype.names:
+        raise KindError(name, f"of dtype {found.dtype}", "a table holds numbers")
+    return table_of(name, found)
+
+
+def _identify(file: str, tables: Sequence[Table]) -> Identification:
+    chosen = groups(tables)
+    if not chosen:
+        none = "it holds no tensor" if not tables else ""
+        many = f"it holds {len(tables)} tensors, and no name speaks of positions: name one, as {file or 'FILE'}:NAME"
+        return Identification(file, (), (none or many,))
+    matches: list[Match] = []
+    description: list[str] = []
+    for group in chosen:
+        found, words = _explain(group)
+        matches += found
+        description += words
+    return Identification(file, tuple(_merged(matches)), tuple(description))
+
+
+def _explain(group: Group) -> tuple[list[Match], list[str]]:
+    """The matches of a group of tensors, best first; without any, what it is like."""
+    whole = [sample(table) for table in group.tables]
+    frequencies = None if group.inv_freq is None else sample(group.inv_freq)
+    doubts: list[str] = []
+    for samples in _ever_shorter(whole):
+        found = _explain_one(samples[0]) if len(samples) == 1 else rotary.recognise(samples, frequencies)
+        kept = []
+        for match in found:
+            confirmation, doubt = confirmed(match, group.tables) if not _all_whole(samples) else (match, "")
+            kept += [confirmation] if confirmation else []
+            doubts += [f"{group.names}: {doubt}"] if doubt else []
+        if kept:
+            return kept, []
+    return _without_match(group, whole, doubts[:1])
+
+
+def _ever_shorter(samples: list[Sample]) -> Iterator[list[Sample]]:
+    """The samples; then fewer rows of what may be waves: the float32 angles of other programs are near only there."""
+    yield samples
+    if all(_may_be_waves(one) for one in samples):
+        for rows in _FEWER:
+            shorter = [one.first(rows) for one in samples]
+            if shorter[0] is not samples[0]:
+                yield shorter
+
+
+def _may_be_waves(one: Sample) -> bool:
+    """Numbers on both sides of zero, of even size, whose neighbours down the rows are alike somewhere."""
+    array = one.array
+    if array.ndim < 2 or not array.size or not np.isfinite(array).all():
+        return False
+    rows = np.abs(np.diff(array.reshape(-1, array.shape[-1])[:256], axis=0))
+    return bool(np.median(rows.mean(axis=0)) < 0.75 * np.abs(array).mean())
+
+
+def _all_whole(samples: Sequence[Sample]) -> bool:
+    return all(one.whole for one in samples)
+
+
+def _without_match(group: Group, samples: list[Sample], words: list[str]) -> tuple[list[Match], list[str]]:
+    if len(samples) > 1:  # what is no pair may still be something alone
+        alone = [_explain(Group((table,))) for table in (*group.tables, *filter(None, [group.inv_freq]))]
+        return [match for matches, _ in alone for match in matches], [line for _, lines in alone for line in lines]
+    return [], words + alibi.describe(samples[0]) + describe.describe(samples[0])
+
+
+def _explain_one(one: Sample) -> list[Match]:
+    """Slopes come before frequencies that would do as well; draws are tried last, since that takes longest."""
+    biases, waves = alibi.recognise(one), rotary.recognise([one])
+    if biases:
+        return biases + [match for match in waves if match.max_abs_error <= biases[0].max_abs_error]
+    return waves or learned.recognise(one)
+
+
+def _merged(matches: list[Match]) -> list[Match]:
+    """Matches with one scheme made into one, of all their tensors; slopes belong to the bias that has them."""
+    merged: list[Match] = []
+    for match in matches:
+        for k, other in enumerate(merged):
+            if match.scheme == other.scheme and match.form == other.form:
+                errors = max(match.max_abs_error, other.max_abs_error)
+                merged[k] = replace(other, tensors=(*other.tensors, *match.tensors), max_abs_error=errors)
+                break
+        else:
+            merged.append(match)
+    return alibi.with_slopes(merged)

@@ -1,0 +1,219 @@
+"""YaRN: with the law taken out, the curve falls along the channels in a straight line between two limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pecli.checks.identify.bends import BEST, Bend, least_squares, steps
+from pecli.checks.identify.curve import FAR, Curve, Reading
+from pecli.checks.identify.heights import Height
+from pecli.checks.identify.numerals import digits, roundest, shortest
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Floats
+
+
+def readings(curve: Curve, height: Height) -> Iterator[Reading]:
+    """YaRN scalings that give the curve, with every limit that fits."""
+    half = len(curve.frequency)
+    for bend in _ramps(curve):
+        base = bend.base(half)
+        for truncate, slack in ((True, 0.0), (False, 1e-3), (False, 1e-5), (False, 1e-9)):
+            if base <= 1 or (truncate and (bend.low != round(bend.low) or bend.high != round(bend.high))):
+                continue
+            lengths = _original(base, half, bend.low, bend.high, slack)
+            said = tuple(_open(bend, half, lengths["original_max_position_embeddings"], truncate))
+            for factor in _factors(bend, height):
+                attention = _attention(factor, height)
+                parameters = {"base": base, "scaling": "yarn", "factor": factor, **lengths}
+                parameters |= {} if truncate else {"truncate": False}
+                parameters |= {} if attention is None else {"attention_factor": attention}
+                extra = 2 * (len(parameters) - 3) + 2 * (not truncate) - math.log10(slack or 1) / 10
+                yield Reading(parameters, said, digits(base) + digits(factor) + extra)
+
+
+def _factors(bend: Bend, height: Height) -> Iterator[float]:
+    """The factor of the curve; and the one that the amplitude follows from by YaRN's rule, if it is a round one."""
+    if bend.factor > 1.0001:
+        yield bend.factor
+    by_rule = math.exp(min(10 * (height.value - 1), 20.0))
+    rounded = shortest(by_rule, by_rule * 10 * height.slack)
+    if 1 < rounded != bend.factor and digits(rounded) <= 3:
+        yield rounded
+
+
+def _open(bend: Bend, half: int, length: int, truncate: bool) -> Iterator[str]:
+    """What a YaRN curve does not decide."""
+    yield "the attention factor may be given, or follow from mscale and mscale_all_dim"
+    if truncate:
+        yield f"other original lengths near {length}, or other beta_fast and beta_slow, give the same table"
+    else:
+        yield "the original length is known only with beta_fast and beta_slow"
+    if bend.high >= half:
+        yield "the scaling does not end within the table: its factor is known only with where it ends"
+
+
+def _attention(factor: float, height: Height) -> float | None:
+    """The attention factor to give: none where YaRN's own rule has it."""
+    if height.near(0.1 * math.log(factor) + 1):
+        return None
+    return 1.0 if height.near(1.0) else shortest(height.value, height.slack)
+
+
+def _ramps(curve: Curve) -> list[Bend]:
+    """The best ramps over channels: between whole limits, and the very best of all."""
+    found: dict[tuple[float, float], tuple[float, float]] = {}
+    for step in steps(curve):
+        for lows, highs in (_usual_limits(curve, step), _all_limits(curve)):
+            for low, high, depth in _best_ramps(curve, step, lows, highs):
+                found.setdefault((low, high), (step, depth))
+    fitted = [_fitted(curve, *limits, *start) for limits, start in found.items()]
+    best = sorted((each for each in fitted if each is not None), key=lambda bend: bend.misfit)
+    good = [bend for bend in best if bend.misfit <= FAR]
+    if not good and best:
+        tied = [_tied(curve, each.step, each.log_factor, each.high) for each in best[:3]]
+        free = [_fitted(curve, each.low, each.high, each.step, each.log_factor, free=True) for each in best[:2]]
+        fitting = [bend for bend in (*tied, *free) if bend is not None and bend.misfit <= FAR]
+        good = fitting[:2]
+    return good
+
+
+def _tied(curve: Curve, step: float, depth: float, high: float) -> Bend | None:
+    """Least squares for the law, the factor and the original length, with limits at 32 rotations and 1."""
+    index = np.arange(len(curve.frequency), dtype=np.float64)
+
+    def limits(x: Floats) -> tuple[float, float]:
+        high = x[2] / max(x[0], 1e-9)
+        return max(0.0, high - math.log(32) / max(x[0], 1e-9)), high
+
+    def model(x: Floats) -> Floats:
+        low, high = limits(x)
+        ramp = np.clip((index - low) / max(high - low, 1e-3), 0, 1)
+        return np.asarray(-x[0] * index + np.log1p(-ramp * -np.expm1(-min(max(x[1], 0.0), 25.0))))
+
+    solution = least_squares(model, np.array([step, max(depth, 0.01), high * step]), curve.logs, curve.log_errors)
+    if solution is None:
+        return None
+    x, errors, misfit = solution
+    return Bend(float(x[0]), float(x[1]), *limits(x), float(errors[0]), float(errors[1]), misfit)
+
+
+def _usual_limits(curve: Curve, step: float) -> tuple[Floats, Floats]:
+    """Limits that 32 rotations and 1 give, whatever the original length."""
+    half = len(curve.frequency)
+    lows = np.repeat(np.arange(half, dtype=np.float64), 3)
+    highs = np.ceil(lows + math.log(32) / step) + np.tile([0.0, 1.0, 2.0], half)
+    return lows, np.minimum(highs, 2 * half - 1)
+
+
+def _all_limits(curve: Curve) -> tuple[Floats, Floats]:
+    half = len(curve.frequency)
+    stride = -(-half // 48)
+    grid = np.meshgrid(np.arange(0, half, stride), np.arange(1, 2 * half, stride), indexing="ij")
+    lows, highs = (each.ravel().astype(np.float64) for each in grid)
+    return lows[lows < highs], highs[lows < highs]
+
+
+def _best_ramps(curve: Curve, step: float, lows: Floats, highs: Floats) -> Iterator[tuple[float, float, float]]:
+    """The limits between which a straight ramp comes nearest, with the logarithm of the factor."""
+    index = np.arange(len(curve.frequency), dtype=np.float64)
+    fall = 1 - np.exp(curve.logs + step * index)
+    weights = np.where(curve.known, np.exp(-2 * (curve.logs + step * index)) / curve.log_errors**2, 0.0)
+    weights = weights / max(weights.max(), 1e-300)
+    lows = np.minimum(lows, highs - 1e-3)
+    ramps = np.clip((index - lows[:, None]) / (highs - lows)[:, None], 0, 1)
+    below = (ramps**2 * weights).sum(axis=1)
+    depth = np.clip((ramps * (weights * fall)).sum(axis=1) / np.maximum(below, 1e-300), 0, 0.9999)
+    error = (weights * (fall - depth[:, None] * ramps) ** 2).sum(axis=1)
+    for k in np.argsort(error, kind="stable")[:BEST]:
+        yield float(lows[k]), float(highs[k]), -math.log1p(-depth[k])
+
+
+def _fitted(curve: Curve, low: float, high: float, step: float, depth: float, free: bool = False) -> Bend | None:
+    """Least squares for the law and the factor, and for the limits too if they are free."""
+    index = np.arange(len(curve.frequency), dtype=np.float64)
+
+    def model(x: Floats) -> Floats:
+        first, last = (x[2], max(x[3], x[2] + 1e-3)) if free else (low, high)
+        ramp = np.clip((index - first) / (last - first), 0, 1)
+        return np.asarray(-x[0] * index + np.log1p(-ramp * -np.expm1(-min(max(x[1], 0.0), 25.0))))
+
+    start = np.array([step, max(depth, 0.01), low, high][: 4 if free else 2])
+    solution = least_squares(model, start, curve.logs, curve.log_errors)
+    if solution is None:
+        return None
+    x, errors, misfit = solution
+    limits = (float(x[2]), float(x[3])) if free else (low, high)
+    return Bend(float(x[0]), float(x[1]), *limits, float(errors[0]), float(errors[1]), misfit)
+
+
+def _original(base: float, half: int, low: float, high: float, slack: float) -> dict[str, Any]:
+    """An original length, and the betas where they are not 32 and 1, that put the limits there."""
+
+    def length(index: float, rotations: float) -> float:
+        return float(2 * math.pi * rotations * base ** (index / half))
+
+    if slack:
+        fast, slow = length(low, 32), length(high, 1)
+        if abs(fast / slow - 1) < slack:
+            return {"original_max_position_embeddings": roundest(slow * (1 - slack), slow * (1 + slack)) or round(slow)}
+        choice = roundest(slow * 0.7, slow * 1.4) or round(slow)
+        return {
+            "original_max_position_embeddings": choice,
+            "beta_fast": shortest(32 * choice / fast, 32 * choice / fast * slack),
+            "beta_slow": shortest(choice / slow, choice / slow * slack),
+        }
+    least = length(low, 32) if low > 0 else 1.0
+    most = length(low + 1, 32)
+    tail = (length(high - 1, 1), length(high, 1) if high < 2 * half - 1 else math.inf)
+    bottom, top = max(least, tail[0]), min(most, tail[1])
+    if bottom < top:
+        fitting = roundest(bottom * (1 + 1e-9), top * (1 - 1e-9))
+        if fitting is not None:
+            return {"original_max_position_embeddings": fitting}
+    return _other_betas(low, high, half, length)
+
+
+def _other_betas(low: float, high: float, half: int, length: Callable[[float, float], float]) -> dict[str, Any]:
+    """Betas other than 32 and 1: a round length, then the roundest betas that give the limits."""
+    whole = roundest(length(high - 0.9, 1), length(high - 0.1, 1)) or round(length(high - 0.5, 1))
+    slow: dict[str, Any] = {}
+    if not length(high - 1, 1) < whole <= length(high, 1):
+        slow = {"beta_slow": shortest(whole / length(high - 0.5, 1), whole / length(high, 1) * 0.1)}
+    one = 32 * whole / length(low + 0.5, 32)
+    fast = shortest(one, one * 0.2 * math.log(length(1, 1) / length(0, 1)))
+    return {"original_max_position_embeddings": max(1, whole), "beta_fast": fast, **slow}
+
+
+def unbent(base: float, half: int, height: Height) -> Iterator[Reading]:
+    """A geometric law whose amplitude is not one: YaRN with its bend beyond the table, or a mere attention factor."""
+    amplitude, factor = height.value, math.exp(min(10 * (height.value - 1), 50.0))
+    ones = (1.0,) * half
+    if amplitude > 1 and factor < 1e6:
+        value = shortest(factor, factor * 10 * height.slack)
+        if digits(value) <= 4 and value > 1 and base > 1:
+            beyond = 2 * math.pi * 32 * base ** ((half + 1) / half)
+            length = 1 << max(1, math.ceil(math.log2(beyond)))
+            if length <= 1 << 40:
+                parameters = {
+                    "base": base,
+                    "scaling": "yarn",
+                    "factor": value,
+                    "original_max_position_embeddings": length,
+                }
+                said = f"no frequency is scaled: any original length from {math.ceil(beyond)} on gives this table"
+                yield Reading(parameters, (said,), digits(base) + digits(value) + 4)
+    parameters = {
+        "base": base,
+        "scaling": "longrope",
+        "short_factor": ones,
+        "long_factor": ones,
+        "original_max_position_embeddings": 4096,
+        "attention_factor": shortest(amplitude, height.slack),
+    }
+    said = "cos and sin are multiplied by a constant: longrope with divisors of one is one way to write that"
+    yield Reading(parameters, (said,), digits(base) + 20)

@@ -1,0 +1,55 @@
+"""Of the parameters that give the very same table, the simpler ones: rounder numbers, and rules instead of values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pecli.checks.identify.heights import usual_amplitudes
+from pecli.checks.identify.numerals import digits
+from pecli.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pecli.checks.identify.recipes import Evidence, Trial
+    from pecli.engine.arrays import Floats
+
+_NUMBERS = ("base", "factor", "scale", "amplitude", "attention_factor", "beta_fast", "beta_slow")
+_ROUND = 3
+"""Digits that are short enough."""
+_NEAR = 0.02
+
+
+def simplified(trial: Trial, evidence: Evidence, angles: Floats, amplitude: float) -> Trial:
+    """The scheme with each number as round as it may be without changing one element of the table."""
+    few = evidence.first(64)
+    for name in _NUMBERS:
+        given = getattr(trial.scheme, name, None)
+        if name == "amplitude" and given in usual_amplitudes(getattr(trial.scheme, "dim", 1)):
+            continue
+        for value in _rounder(name, given):
+            try:
+                changed: dict[str, Any] = {name: value}
+                scheme = replace(trial.scheme, **changed)
+            except ParameterError:
+                continue
+            if few.distance(scheme, angles[: few.rows], amplitude)[0] == 0:
+                measured = evidence.distance(scheme, angles, amplitude)
+                if measured[0] == 0:
+                    said = f"{name} {getattr(trial.scheme, name):.9g} gives the same table"
+                    trial = replace(trial, scheme=scheme, undetermined=(*trial.undetermined, said))
+                    break
+    return trial
+
+
+def _rounder(name: str, value: float | None) -> Iterator[float | None]:
+    if value is None or digits(value) <= _ROUND:
+        return
+    if name == "attention_factor":
+        yield None
+    seen = set()
+    for places in range(digits(value) - 1):
+        rounded = float(f"{value:.{places}e}")
+        if rounded not in seen and abs(rounded - value) <= _NEAR * value and digits(rounded) < digits(value):
+            seen.add(rounded)
+            yield rounded

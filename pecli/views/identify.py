@@ -1,0 +1,62 @@
+"""What an unknown table is, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pecli.views import screen
+
+if TYPE_CHECKING:
+    from pecli.checks.identify import Identification
+    from pecli.checks.identify.match import Match
+
+
+def show(result: Identification) -> None:
+    """The verdict first; then each match, with its command on a line of its own; then what has none."""
+    _head(result)
+    for match in result.matches:
+        for line in lines(match):
+            screen.say(f"  {line}")
+        _command(match.command)
+    for line in result.description:
+        screen.say(f"  {line}")
+
+
+def lines(match: Match) -> Iterator[str]:
+    """A match in a few lines, its command left out."""
+    parameters = match.scheme.spec()["parameters"]
+    kept = {name: value for name, value in parameters.items() if value is not None and name != "recipe"}
+    yield f"{', '.join(match.tensors)}: {match.scheme.name}, recipe {match.recipe}, max error {match.max_abs_error:.3g}"
+    yield "  ".join(f"{name}={_value(value)}" for name, value in kept.items())
+    if match.form:
+        yield f"laid out otherwise: {match.form}"
+    for sentence in match.undetermined:
+        yield f"not determined: {sentence}"
+
+
+def _value(value: object) -> str:
+    from pecli.checks.identify.match import spelled
+
+    return spelled(value)
+
+
+def _head(result: Identification) -> None:
+    verdict = "identified" if result.identified else "not identified"
+    if not screen.is_terminal():
+        screen.say(f"{verdict}  {result.file}")
+        return
+    from rich.text import Text
+
+    style = "bold green" if result.identified else "bold red"
+    screen.console().print(Text.assemble((verdict, style), f"  {screen.printable(result.file)}"), soft_wrap=True)
+
+
+def _command(command: str) -> None:
+    """Nothing before it and nothing after it, so that it can be copied."""
+    if not screen.is_terminal():
+        screen.say(command)
+        return
+    from rich.text import Text
+
+    screen.console().print(Text(screen.printable(command), style="bold"), soft_wrap=True)

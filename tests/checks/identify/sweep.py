@@ -1,0 +1,212 @@
+"""Identify many random tables: `python -m tests.checks.identify.sweep --specs 2000 [--seed N] [--processes 2]`.
+
+Not part of the test suite. Tables of random schemes are written to files and identified; the printed command is run,
+and what it makes is held against the file. Prints how many were found, and every failure with its spec; exits 1 if
+fewer than 99% were.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import shlex
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+import pecli
+from pecli.checks.identify.match import Match
+from pecli.cli.app import run as run_command
+from pecli.engine.dtypes import KINDS
+from pecli.engine.scheme import Scheme
+from tests.checks.identify.specs import random_scheme
+
+VERDICTS = ("found", "unsaid", "wrong", "lost")
+SPOKEN = {
+    "short_factor": ("divisors",),
+    "long_factor": ("divisors",),
+    "original_max_position_embeddings": ("original length",),
+    "max_position_embeddings": ("dynamic scaling",),
+    "attention_factor": ("attention factor",),
+    "mscale": ("attention factor",),
+    "mscale_all_dim": ("attention factor",),
+}
+"""Parameters in other words."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one table: nothing found, made again or not, and which parameters are not the true ones."""
+
+    scheme: Scheme
+    suffix: str
+    seconds: float
+    problem: str = ""
+    wrong: tuple[str, ...] = ()
+    same: bool = False
+    """Whether the scheme that was found makes the very same bits."""
+    found: Scheme | None = None
+    undetermined: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """lost: not made again; wrong: other parameters; unsaid: those, but the table is the same to the last bit."""
+        return "lost" if self.problem else "found" if not self.wrong else "unsaid" if self.same else "wrong"
+
+    @property
+    def kind(self) -> str:
+        scaling = getattr(self.scheme, "scaling", "")
+        return f"{self.scheme.name} {scaling}".strip()
+
+
+def tables_of(scheme: Scheme, suffix: str) -> dict[str, np.ndarray]:
+    """What a file of that format holds."""
+    return {"array": scheme.plain().array()} if suffix == ".npy" else scheme.tables()
+
+
+def attempt(seed: int, recipes: float = 0.0) -> Outcome:
+    """Make a table, identify it, make it again."""
+    rng = np.random.default_rng(seed)
+    scheme = random_scheme(rng, recipes)
+    suffixes = [".safetensors"] if scheme.dtype == "bfloat16" else [".npy", ".npz", ".safetensors"]
+    suffix = suffixes[int(rng.integers(len(suffixes)))]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"unknown{suffix}"
+        tables = tables_of(scheme, suffix)
+        if suffix != ".npy" and scheme.name == "rope" and rng.random() < 0.5:
+            del tables["inv_freq"]
+        pecli.save(path, tables if suffix != ".npy" else tables["array"])
+        start = time.perf_counter()
+        found = pecli.identify(path)
+        seconds = time.perf_counter() - start
+        if not found.matches:
+            return Outcome(scheme, suffix, seconds, "nothing found: " + " | ".join(found.description))
+        match = found.matches[0]
+        problem = made_again(match, tables, Path(folder))
+    wrong = tuple(wrong_parameters(scheme, match))
+    same = bool(wrong) and same_bits(scheme, match.scheme)
+    if same and any(line.startswith("scaling:") for line in match.undetermined):
+        wrong = ()  # said, with all that belongs to a scaling
+    return Outcome(scheme, suffix, seconds, problem, wrong, same, match.scheme, match.undetermined)
+
+
+def same_bits(one: Scheme, other: Scheme) -> bool:
+    """Whether two schemes make the same table; rounded frequencies beside it do not count."""
+    mine, yours = one.plain().array(), other.plain().array()
+    return mine.dtype == yours.dtype and mine.shape == yours.shape and mine.tobytes() == yours.tobytes()
+
+
+def made_again(match: Match, tables: dict[str, np.ndarray], folder: Path) -> str:
+    """What differs between the file and the command's, in words; nothing where they agree."""
+    words = shlex.split(match.command)
+    path = folder / words.pop()
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        code = run_command([*words[1:], str(path), "-q"])
+    if code:
+        return f"the command ends with {code}: {said.getvalue()}"
+    again = pecli.load(path)
+    for name in match.tensors:
+        problem = unlike(tables[name], _counterpart(name, tables[name], again))
+        if problem:
+            return f"{name}: {problem}"
+    return ""
+
+
+def _counterpart(name: str, table: np.ndarray, again: dict[str, np.ndarray]) -> np.ndarray:
+    if name in again:
+        return again[name]
+    if table.ndim == 3 and "cos" in again:
+        return np.stack([again["cos"], again["sin"]])
+    return next(iter(again.values()))
+
+
+def unlike(one: np.ndarray, other: np.ndarray) -> str:
+    """How two tables differ by more than two units of the last place of the largest element."""
+    if one.shape != other.shape:
+        return f"its shape is {other.shape}, not {one.shape}"
+    if one.dtype != other.dtype:
+        return f"its dtype is {other.dtype}, not {one.dtype}"
+    a, b = one.astype(np.float64), other.astype(np.float64)
+    if not np.array_equal(np.isfinite(a), np.isfinite(b)):
+        return "other elements are infinite"
+    finite = np.isfinite(a)
+    allowed = 2.0 ** (2 - KINDS[one.dtype.name]) * float(np.abs(a[finite]).max(initial=0))
+    error = float(np.abs(a[finite] - b[finite]).max(initial=0))
+    return f"an error of {error:.3g}, where {allowed:.3g} is allowed" if error > allowed else ""
+
+
+def wrong_parameters(scheme: Scheme, match: Match) -> list[str]:
+    """Parameters that are neither the true ones nor said to be undetermined."""
+    found = match.scheme
+    if scheme.name == "learned-init" and getattr(scheme, "init", "") == "sinusoidal":
+        return [] if found.name in ("sinusoidal", "learned-init") else ["scheme"]
+    if scheme.name != found.name:
+        return ["scheme"]
+    idle = _idle(scheme)
+    said = " ".join(match.undetermined)
+    return [
+        name
+        for name in scheme.parameters()
+        if name not in idle
+        and getattr(scheme, name) != getattr(found, name)
+        and not any(word in said for word in (name, *SPOKEN.get(name, ())))
+    ]
+
+
+def _idle(scheme: Scheme) -> set[str]:
+    """Parameters that make no difference to the table."""
+    if scheme.name == "alibi" and (getattr(scheme, "slopes", False) or getattr(scheme, "seq_len", None) is None):
+        return {"slopes", "seq_len", "form"}
+    init = getattr(scheme, "init", "")
+    return {"zeros": {"seed", "std", "rng"}, "xavier-uniform": {"std"}}.get(init, set())
+
+
+def report(seed: int, outcome: Outcome) -> str:
+    """A failure in a few lines: the spec without what is not set, and what was found instead."""
+    given = {name: value for name, value in outcome.scheme.spec()["parameters"].items() if value is not None}
+    lines = [f"{outcome.verdict} {seed} {outcome.suffix} {outcome.scheme.name} {given}", f"    {outcome.problem}"]
+    if outcome.found is not None:
+        lines += [f"    {name}: {getattr(outcome.found, name, None)}" for name in outcome.wrong]
+    return "\n".join([*filter(str.strip, lines), *(f"    said: {line}" for line in outcome.undetermined)])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--specs", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--recipes", type=float, default=0.0, help="the share that is not made exactly")
+    parser.add_argument("--unsaid", action="store_true", help="print those, too")
+    given = parser.parse_args()
+    seeds = [given.seed * 10**6 + k for k in range(given.specs)]
+    counts: Counter[tuple[str, str]] = Counter()
+    slowest = 0.0
+    with get_context("spawn").Pool(given.processes) as pool:
+        for seed, outcome in zip(
+            seeds, pool.imap(partial(attempt, recipes=given.recipes), seeds, chunksize=4), strict=True
+        ):
+            slowest = max(slowest, outcome.seconds)
+            counts[outcome.kind, outcome.verdict] += 1
+            if outcome.verdict in ("lost", "wrong") or (given.unsaid and outcome.verdict == "unsaid"):
+                print(report(seed, outcome), flush=True)
+    for kind in sorted({kind for kind, _ in counts}):
+        print(f"{kind:20}", *(f"{verdict} {counts[kind, verdict]:4}" for verdict in VERDICTS))
+    made = given.specs - sum(count for (_, verdict), count in counts.items() if verdict == "lost")
+    true = sum(count for (_, verdict), count in counts.items() if verdict == "found")
+    print(
+        f"made again {made / given.specs:.2%}, with true parameters {true / given.specs:.2%}, slowest {slowest:.2f} s"
+    )
+    return 0 if made >= 0.99 * given.specs else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""Whole files and arrays: random schemes are found again, and what is no table is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.errors import FileError, KindError
+from tests.checks.identify.sweep import attempt
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_tables_are_found_and_made_again(seed: int) -> None:
+    """A small part of the sweep, which prints every failure of thousands."""
+    outcome = attempt(seed)
+    assert outcome.problem == ""
+
+
+RNG = np.random.default_rng(2024)
+
+
+def walk(shape: tuple[int, int]) -> np.ndarray:
+    return RNG.normal(size=shape).cumsum(axis=0)
+
+
+def picture(rows: int, columns: int) -> np.ndarray:
+    """A few soft blobs on a gradient, as in a photograph."""
+    y, x = np.mgrid[0:rows, 0:columns] / rows
+    blobs = sum(
+        a * np.exp(-((y - b) ** 2 + (x - c) ** 2) / d)
+        for a, b, c, d in zip(*RNG.uniform(0.05, 1, (4, 12)), strict=True)
+    )
+    return blobs + 0.3 * y + RNG.normal(0, 0.01, (rows, columns))
+
+
+def trained(rows: int = 200, dim: int = 32) -> np.ndarray:
+    """An embedding after some steps of gradient descent: rows predict their neighbours through a small layer."""
+    table, layer = RNG.normal(0, 0.02, (rows, dim)), RNG.normal(0, 0.2, (dim, dim))
+    target = np.stack([np.sin(np.arange(rows) / 30), np.arange(rows) / rows], axis=1) @ RNG.normal(size=(2, dim))
+    for _ in range(300):
+        error = np.tanh(table) @ layer - target
+        layer -= 0.01 * np.tanh(table).T @ error / rows
+        table -= 0.05 * (error @ layer.T) * (1 - np.tanh(table) ** 2)
+    return table
+
+
+def hadamard(order: int) -> np.ndarray:
+    matrix = np.ones((1, 1))
+    while len(matrix) < order:
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    return matrix
+
+
+def negatives() -> dict[str, np.ndarray]:
+    n = np.arange(64)
+    return {
+        "normal noise": RNG.normal(size=(300, 64)),
+        "uniform noise": RNG.uniform(-1, 1, (300, 64)),
+        "heavy noise": RNG.standard_t(3, (300, 64)),
+        "signs": RNG.choice([-1.0, 1.0], (128, 64)),
+        "a picture": picture(256, 256),
+        "a grey picture": np.round(picture(128, 96) * 100),
+        "a checkerboard": (np.indices((64, 64)).sum(axis=0) % 2).astype(float),
+        "a random walk": walk((512, 32)),
+        "low rank": RNG.normal(size=(200, 3)) @ RNG.normal(size=(3, 64)),
+        "trained weights": trained(),
+        "a constant": np.full((64, 16), 0.7),
+        "ones": np.ones((64, 16)),
+        "Hadamard": hadamard(64),
+        "a cosine transform": np.cos(np.pi / 64 * (n + 0.5) * n[:, None]) * np.sqrt(2 / 64),
+        "a ramp": np.arange(64 * 16).reshape(64, 16) / 1024,
+        "a ramp down the rows": np.linspace(0, 1, 64)[:, None] * np.ones(16),
+        "a ramp along the rows": np.ones((64, 1)) * np.arange(16) / 16,
+        "squares": np.outer(n.astype(float) ** 2, np.ones(16)),
+        "the identity": np.eye(64),
+        "an outer product": np.outer(np.linspace(0.1, 2, 64), np.linspace(0.3, 4, 16)),
+        "unrelated waves": np.sin(np.outer(n, RNG.uniform(0.01, 3, 32)) + RNG.uniform(0, 6, 32)),
+        "decay": np.exp(-np.outer(n / 10, np.linspace(0.1, 2, 16))),
+        "a vector of noise": RNG.normal(size=64),
+        "a vector of steps": np.arange(32.0),
+        "a positive vector": np.sort(RNG.uniform(0, 1, 32))[::-1],
+        "integers": RNG.integers(0, 100, (64, 16)),
+        "complex noise": RNG.normal(size=(64, 16)) + 1j * RNG.normal(size=(64, 16)),
+        "not numbers": np.full((8, 8), np.nan),
+        "a scalar": np.array(3.5),
+        "nothing": np.zeros((0, 16)),
+        "many axes": RNG.normal(size=(2, 3, 4, 5, 6)),
+    }
+
+
+NEGATIVES = negatives()
+
+
+@pytest.mark.parametrize("name", NEGATIVES)
+@pytest.mark.parametrize("dtype", [np.float32])
+def test_what_is_no_table_is_not_identified(name: str, dtype: type | None) -> None:
+    table = NEGATIVES[name]
+    if dtype is not None and table.dtype.kind == "f":
+        table = table.astype(dtype)
+    found = pecli.identify(table)
+    assert [match.command for match in found.matches] == []
+    assert found.description
+
+
+def test_an_unknown_table_is_described() -> None:
+    def words(name: str) -> str:
+        return "\n".join(pecli.identify(NEGATIVES[name]).description)
+
+    assert "of rank 3, not 64" in words("low rank")
+    assert "all 0.7" in words("a constant")
+    assert "symmetric" in words("the identity")
+    assert "Toeplitz" in words("the identity")
+    assert "smooth down the rows" in words("a picture")
+    assert "waves, with periods of" in words("unrelated waves")
+    assert "64 of 64 elements are infinite or not numbers" in words("not numbers")
+    assert "all rows have the norm 8" in words("Hadamard")
+    assert "empty" in words("nothing")
+
+
+def test_a_file_one_tensor_and_arrays_by_name(tmp_path) -> None:
+    path = tmp_path / "t.npz"
+    slopes = pecli.Alibi(12).tables()["slopes"]
+    pecli.save(path, {"a": slopes, "b": np.random.default_rng(1).normal(size=(50, 20))})
+    found = pecli.identify(path)
+    assert [match.tensors for match in found.matches] == [("a",)]
+    assert found.description[0].startswith("b: 50 × 20, float64")
+    assert pecli.identify(f"{path}:a").description == ()
+    assert not pecli.identify(f"{path}:b").identified
+    assert pecli.identify({"x": slopes.tolist()}).matches[0].tensors == ("x",)
+
+
+def test_a_spec_in_the_file_is_not_believed(tmp_path) -> None:
+    path = tmp_path / "t.npz"
+    from pecli.engine.table import table_of
+    from pecli.files.save import save_tables
+
+    spec = {**pecli.Sinusoidal(12, 8).spec(), "version": "0"}
+    save_tables(str(path), [table_of("pe", pecli.Alibi(12).tables()["slopes"])], spec)
+    assert pecli.identify(path).matches[0].scheme.name == "alibi"
+
+
+def test_the_same_table_in_many_layers_is_one_match() -> None:
+    one = pecli.Alibi(12).tables()["slopes"]
+    found = pecli.identify({f"layers.{k}.alibi_slopes": one for k in range(12)})
+    assert len(found.matches[0].tensors) == 12
+
+
+def test_a_checkpoint_without_positions_says_so() -> None:
+    found = pecli.identify({f"h.{k}.weight": np.ones((2, 2)) for k in range(30)})
+    assert not found.identified
+    assert found.description == ("it holds 30 tensors, and no name speaks of positions: name one, as FILE:NAME",)
+
+
+def test_a_table_that_ends_otherwise_is_no_match(tmp_path) -> None:
+    table = pecli.LearnedInit(20000, 8, seed=5).tables()["weight"]
+    assert pecli.identify(table).matches[0].scheme == pecli.LearnedInit(20000, 8, seed=5)
+    table[-1] = 1
+    found = pecli.identify(table)
+    assert not found.identified
+    assert "ends otherwise" in found.description[0]
+
+
+def test_cosines_and_sines_with_their_frequencies() -> None:
+    rope = pecli.Rope(128, 64, base=123456.0, offset=7, layout="halves", dtype="bfloat16")
+    (match,) = pecli.identify(rope.tables()).matches
+    assert match.scheme == rope
+    assert match.tensors == ("cos", "sin", "inv_freq")
+
+
+def test_what_cannot_be_read_or_is_no_table() -> None:
+    with pytest.raises(FileError):
+        pecli.identify("/nowhere/t.npy")
+    with pytest.raises(KindError):
+        pecli.identify(np.array(["a"]))
+
+
+def test_sinusoids_as_whisper_computes_them() -> None:
+    """In float32 throughout, so that late rows are off by a thousand units of the last place."""
+    step = np.float32(np.log(10000) / (384 // 2 - 1))
+    angles = np.arange(1500, dtype=np.float32)[:, None] * np.exp(-step * np.arange(192, dtype=np.float32))
+    table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    (match,) = pecli.identify(table).matches
+    assert match.scheme == pecli.Sinusoidal(1500, 384, style="whisper", recipe=match.recipe)
+    assert match.max_abs_error < 3e-4
+
+
+ROPE = json.loads((Path(__file__).parents[2] / "engine" / "torch_rope.json").read_text())["cases"]
+
+
+@pytest.mark.parametrize("case", ROPE, ids=lambda case: f"{case['dim']}-{case['base']:g}")
+def test_frequencies_as_transformers_computes_them(case: dict[str, Any]) -> None:
+    values = np.array([int(bits, 16) for bits in case["inv_freq"]], np.uint32).view(np.float32)
+    (match,) = pecli.identify(values).matches
+    assert match.form == "inverse frequencies"
+    scheme, scaling = match.scheme, case["scaling"]
+    assert (scheme.dim, scheme.base) == (case["dim"], case["base"])
+    assert scheme.scaling == scaling.get("rope_type", "none")
+    assert scheme.factor == scaling.get("factor")
+
+
+@pytest.mark.parametrize("form", ["complex", "pairs", "halves", "doubled"])
+def test_rotary_tables_as_others_lay_them_out(form: str) -> None:
+    """Meta's complex numbers, torchtune's pairs, vLLM's halves, and one function alone."""
+    angles = np.outer(np.arange(200), 500000.0 ** (-np.arange(32) / 32))
+    cosine, sine = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    table = {
+        "complex": (cosine + 1j * sine).astype(np.complex64),
+        "pairs": np.stack([cosine, sine], axis=-1),
+        "halves": np.concatenate([cosine, sine], axis=1),
+        "doubled": np.concatenate([cosine, cosine], axis=1)[None, None],
+    }[form]
+    (rope,) = (match for match in pecli.identify(table).matches if match.scheme.name == "rope")
+    expected = pecli.Rope(200, 64, base=500000.0, layout="halves" if form == "doubled" else "compact")
+    assert rope.scheme == expected
+    assert rope.form
+
+
+@pytest.mark.parametrize("size", [1e-12, 100.0, 1e15])
+def test_sizes_far_from_one_break_nothing(size: float) -> None:
+    tables = pecli.Rope(128, 32).tables()
+    found = pecli.identify({"cos": tables["cos"] * np.float32(size), "sin": tables["sin"] * np.float32(size)})
+    assert found.matches or found.description
+    table = pecli.Sinusoidal(100, 20).tables()["pe"] * np.float32(size)
+    assert pecli.identify(table).matches[0].scheme == pecli.Sinusoidal(100, 20, amplitude=size)
