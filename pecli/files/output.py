@@ -6,6 +6,7 @@ reader sees the old file whole or the new one whole. Whatever is not a regular f
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -45,6 +46,20 @@ class Output:
             raise
         except OSError as error:
             raise failure(self.path, error) from None
+
+    def copy(self, descriptor: int, offset: int, count: int) -> int:
+        """Append bytes of another file without their passing through this process; how many, 0 where that cannot be."""
+        try:
+            copied = os.copy_file_range(descriptor, self._descriptor, count, offset)
+            if self._ahead is not None:
+                self._ahead.wrote(copied)
+        except AttributeError:  # only Linux has it
+            return 0
+        except OSError as error:
+            if error.errno in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM):
+                return 0
+            raise failure(self.path, error) from None
+        return copied
 
     def patch(self, offset: int, data: bytes) -> None:
         """Overwrite bytes that were written before; only a seekable output can."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.files.output import Output
@@ -16,6 +18,8 @@ from pecli.files.trouble import quoted
 
 ALIGNMENT = 8
 LONGEST_HEADER = 16 << 20
+COPIED = 1 << 26
+"""Bytes that are copied between two steps of a progress bar."""
 
 
 def prepare(tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str] | None = None) -> Write:
@@ -50,24 +54,29 @@ def prepare_copy(source: Source, tables: Sequence[Table], changed: Mapping[str, 
     """
     header = source.read(0, 8)
     header += source.read(8, int.from_bytes(header, "little"))
-    pieces: list[Table] = []
-    begin = end = len(header)
-    for table in tables:
-        if table.name in changed:
-            pieces += [_bytes_of(source, begin, end), changed[table.name]]
-            begin = end + table.nbytes
-        end += table.nbytes
-    pieces.append(_bytes_of(source, begin, end))
 
     def write(output: Output, on_block: OnBlock | None) -> None:
         output.write(header)
-        _pour_all([piece for piece in pieces if piece.size], [output.write], on_block)
+        begin = end = len(header)
+        for table in tables:
+            if table.name in changed:
+                _copy(source, begin, end, output, on_block)
+                pour(changed[table.name], [output.write], on_block)
+                begin = end + table.nbytes
+            end += table.nbytes
+        _copy(source, begin, end, output, on_block)
 
     return write
 
 
-def _bytes_of(source: Source, begin: int, end: int) -> Table:
-    return stored_table(source, "", "uint8", (end - begin,), begin)
+def _copy(source: Source, begin: int, end: int, output: Output, on_block: OnBlock | None) -> None:
+    """Bytes of the source as they are; progress is told of them as of a block."""
+    for start in range(begin, end, COPIED):
+        count = min(COPIED, end - start)
+        source.copy_to(output, start, count)
+        if on_block is not None:
+            whole = Table("", "uint8", (count,), lambda start, out: None)
+            on_block(whole, np.broadcast_to(np.uint8(0), (count, 1)))  # as large as the bytes, and takes no memory
 
 
 def _check(tables: Sequence[Table]) -> None:

@@ -6,9 +6,13 @@ import os
 import stat
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from pecli.errors import FileError
 from pecli.files.trouble import failure
+
+if TYPE_CHECKING:
+    from pecli.files.output import Output
 
 CHUNK = 1 << 20
 
@@ -37,6 +41,15 @@ class Source(ABC):
         """Fill all of `out`, from bytes that were there when the file was opened."""
         if self.read_into(offset, out) < len(out):
             raise self.error("changed while it was read: bytes are missing now")
+
+    def copy_to(self, output: Output, offset: int, count: int) -> None:
+        """Append the `count` bytes from `offset` on to an output."""
+        buffer = memoryview(bytearray(min(count, CHUNK)))
+        while count > 0:
+            piece = buffer[: min(count, len(buffer))]
+            self.fill(offset, piece)
+            output.write(piece)
+            offset, count = offset + len(piece), count - len(piece)
 
     def check_size(self, expected: int) -> None:
         """Refuse the file unless it has exactly as many bytes as its header says."""
@@ -88,6 +101,11 @@ class FileSource(_OpenSource):
         except OSError as error:
             raise failure(self.path, error) from None
         return done
+
+    def copy_to(self, output: Output, offset: int, count: int) -> None:
+        while count > 0 and (copied := output.copy(self._descriptor, offset, count)):
+            offset, count = offset + copied, count - copied
+        super().copy_to(output, offset, count)
 
 
 class PipeSource(_OpenSource):

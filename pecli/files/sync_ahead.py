@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-SYNC_BYTES = 1 << 24
-"""How much is written before it is sent on; measured, a table of 268 MB is complete after 0.20 s instead of 0.27 s."""
+SYNC_BYTES = 1 << 26
+"""How much is written before it is sent on: a small part of a large file, and not so little that syncs queue up."""
 
 
 class SyncAhead:
