@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pecli.engine.arrays import Array
 
-READ_BYTES = 1 << 19
+READ_BYTES = 1 << 20
 """How much of a table is made or read before it is measured."""
 
 

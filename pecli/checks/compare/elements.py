@@ -44,13 +44,15 @@ class Ruler:
 
     def measure(self, ours: Array, theirs: Array, start: int) -> None:
         """Compare flat arrays, whose first element is number `start` of the table."""
+        if self._fast and self._equal_last and _same_bits(ours, theirs):
+            return
         with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
             for low in range(0, ours.size, self._elements):
                 piece = slice(low, low + self._elements)
                 if not self._fast:
                     places = np.arange(start + low, start + min(ours.size, low + self._elements))
                     self._exactly(ours[piece], theirs[piece], places)
-                elif not (self._equal_last and _same_bits(ours[piece], theirs[piece])):
+                else:
                     self._closely(ours[piece], theirs[piece], start + low)
 
     def _closely(self, ours: Array, theirs: Array, start: int) -> None:
