@@ -105,3 +105,11 @@ def test_a_bundle_goes_by_layer_and_name(tmp_path) -> None:
     assert {tensor.name: tensor.passed for tensor in result.tensors} == {
         "full_cos": True, "full_sin": True, "sliding_cos": False, "sliding_sin": False
     }  # fmt: skip
+
+
+def test_a_text_file_is_held_against_its_spec_element_by_element(tmp_path) -> None:
+    pecli.save(tmp_path / "t.json", pecli.Rope(3, 4))
+    assert pecli.verify(tmp_path / "t.json").passed
+    text = (tmp_path / "t.json").read_text()
+    (tmp_path / "t.json").write_text(text.replace("0.5403023", "0.5403024"))  # cos 1
+    assert [tensor.name for tensor in pecli.verify(tmp_path / "t.json").tensors if not tensor.passed] == ["cos"]
