@@ -41,6 +41,8 @@ def whole_text(source: Source) -> bytes:
 def read_csv(source: Source) -> Found:
     """A table of float64, a row a line; without fractions and exponents it holds integers."""
     text = whole_text(source).strip()
+    if not text:
+        raise source.error("is blank")
     if re.search(rb"[^-+0-9.,eEinfaNIty \t\r\n]", text):
         raise source.error("is not a .csv file of numbers: it holds other words")
     lines = text.splitlines()
@@ -57,6 +59,7 @@ def read_csv(source: Source) -> Found:
 _NAME = re.compile(rb'\s*"((?:[^"\\]|\\.)*+)"\s*:\s*\{\s*"data"\s*:')
 _DATA = re.compile(rb'[-+0-9.,eE"\[\]InfityNatrusl \t\r\n]*+')
 _KIND = re.compile(rb'"dtype"\s*:\s*"(\w+)"\s*,\s*"shape"\s*:\s*\[([0-9, ]*+)\]\s*\}\s*([,}])')
+_END = re.compile(rb"\s*\}")
 _START = re.compile(rb'\s*\{\s*(?:"pecli"\s*:\s*(\{.*?\})\s*,\s*)?"tensors"\s*:\s*\{', re.DOTALL)
 
 
@@ -66,7 +69,8 @@ def read_json(source: Source) -> Found:
     start = _START.match(text)
     if start is None:
         raise source.error('is not a .json file of tables: it must begin with {"tensors":')
-    tables, at, more = [], start.end(), not re.compile(rb"\s*\}").match(text, start.end())
+    empty = _END.match(text, start.end())
+    tables, at, more = [], (empty or start).end(), empty is None
     while more:
         name = _NAME.match(text, at) or _broken(source, at)
         kind = _KIND.match(text, max(text.find(b'"dtype"', name.end()), 0)) or _broken(source, at)
@@ -76,8 +80,9 @@ def read_json(source: Source) -> Found:
         shape = tuple(int(side) for side in kind[2].split(b",") if side.strip())
         tables.append(_table(source, _decoded(source, name[1], at), kind[1].decode(), shape, data, b"[]"))
         at, more = kind.end(), kind[3] == b","
-    if not re.fullmatch(rb"\s*\}?\s*\}?\s*", text[at:]):
-        _broken(source, at)
+    end = _END.match(text, at) or _broken(source, at)
+    if text[end.end() :].strip():
+        _broken(source, end.end())
     return tuple(tables), ({} if start[1] is None else {"pecli": start[1].decode("utf-8", "replace")})
 
 
