@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,9 +19,15 @@ _VECTORS = 4
 
 
 def change(before: tuple[Table, Table], after: tuple[Table, Table], layout: Heads, source: str, target: str) -> float:
-    """The largest change of a score between queries and keys, in shares of the largest score."""
-    old, new = _scores(*before, layout, source), _scores(*after, layout, target)
-    return float(np.abs(new - old).max() / np.abs(old).max())
+    """The largest change of a score between queries and keys, in shares of the largest score; infinite where scores
+    are not numbers.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        old, new = _scores(*before, layout, source), _scores(*after, layout, target)
+        off, largest = float(np.abs(new - old).max()), float(np.abs(old).max())
+    if not math.isfinite(off):
+        return math.inf
+    return off / largest if largest else off
 
 
 def _scores(query: Table, key: Table, layout: Heads, pairing: str) -> Floats:

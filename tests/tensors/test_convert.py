@@ -105,6 +105,14 @@ def test_scores_stay_and_a_wrong_claim_shows(
         assert made.check() > 1e-3
 
 
+@pytest.mark.parametrize(("value", "change"), [(0.0, 0.0), (np.inf, np.inf), (np.nan, np.inf)])
+def test_scores_that_are_no_measure(tmp_path: Path, value: float, change: float) -> None:
+    weights = {f"{name}_proj.weight": np.full((HEADS * DIM, INPUTS), value) for name in "qk"}
+    save_file(weights, tmp_path / "a.safetensors")
+    with open_tensors(str(tmp_path / "a.safetensors")) as file:
+        assert convert(file, Conversion("interleaved", "halves", Heads(HEADS, HEADS))).check() == change
+
+
 def test_a_fused_projection_keeps_its_values() -> None:
     rows = (HEADS + 2 * KV) * DIM
     weight = RNG.standard_normal((rows, 3))
