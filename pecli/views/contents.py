@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from pecli.errors import FileError
 from pecli.files import LoadedFile
 from pecli.files.provenance import KEY, carried_spec
 from pecli.views import screen
+from pecli.views.screen import finite as finite
 
 if TYPE_CHECKING:
     from pecli.engine.table import Table
@@ -50,15 +50,6 @@ def numbers(table: Table, rows: str, columns: str) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """A number of any dtype as one of Python's."""
     return value if isinstance(value, (bool, int)) else float(value)
-
-
-def finite(value: Any) -> Any:
-    """JSON data with null for what is not finite."""
-    if isinstance(value, dict):
-        return {key: finite(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def show(found: dict[str, Any]) -> None:

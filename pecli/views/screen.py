@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -59,10 +60,23 @@ def say_columns(columns: Sequence[str], rows: Sequence[Sequence[str]], indent: s
 
 
 def say_json(value: Any) -> None:
-    """A line of JSON on standard output, in ASCII, which passes everywhere."""
+    """A line of JSON on standard output, in ASCII, which passes everywhere; null for what is not finite."""
     import json
 
-    print(json.dumps(value, allow_nan=False))
+    print(json.dumps(finite(value), allow_nan=False))
+
+
+def finite(value: Any) -> Any:
+    """JSON data with null for what is not finite.
+
+    >>> finite({"largest": [1.0, float("inf")]})
+    {'largest': [1.0, None]}
+    """
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def size(count: int) -> str:
