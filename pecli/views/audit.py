@@ -24,7 +24,7 @@ def show(audits: Mapping[str, Audit]) -> None:
     for number, (name, audit) in enumerate(audits.items()):
         if number:
             screen.say()
-        _heading(" ".join(part for part in (name, _subject(audit)) if part))
+        screen.say_styled((" ".join(part for part in (name, _subject(audit)) if part), "bold"))
         _show_summary(audit)
         _show_decades(audit, "largest error, by positions from", 0)
         _show_decades(audit, "mean error, by positions from", 1)
@@ -102,15 +102,6 @@ def _error(value: float) -> str:
 def _position(value: int) -> str:
     text = str(value)
     return text if value < 10**4 or text.rstrip("0") != "1" else f"1e{len(text) - 1}"
-
-
-def _heading(text: str) -> None:
-    if screen.is_terminal():
-        from rich.text import Text
-
-        screen.console().print(Text(screen.printable(text), style="bold"), soft_wrap=True)
-    else:
-        screen.say(text)
 
 
 def _grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:

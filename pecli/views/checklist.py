@@ -29,14 +29,8 @@ def show(outcomes: Sequence[Outcome]) -> None:
 
 def _say_row(row: Sequence[str], widths: Sequence[int], style: str) -> None:
     cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
-    if not screen.is_terminal():
-        screen.say("  ".join(cells).rstrip())
-        return
-    from rich.text import Text
-
-    whole = style if row is _HEADS else ""
     rest = "  " + "  ".join(cells[1:]).rstrip()
-    screen.console().print(Text.assemble((cells[0], style), (rest, whole)), soft_wrap=True)
+    screen.say_styled((cells[0], style), (rest, style if row is _HEADS else ""))
 
 
 def _status(outcome: Outcome) -> str:

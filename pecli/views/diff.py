@@ -22,14 +22,8 @@ def show(result: Difference) -> None:
     """The verdict, one line a tensor, one a finding."""
     exact = all(tensor.worst_index is None for tensor in result.tensors)
     verdict = ("equal" if exact else "within tolerance") if result.passed else "DIFFERENT"
-    files = f"A: {result.a}  B: {result.b}"
-    if screen.is_terminal():
-        from rich.text import Text
-
-        word = Text(verdict, style="bold green" if result.passed else "bold red")
-        screen.console().print(Text.assemble(word, f"  {screen.printable(files)}"), soft_wrap=True)
-    else:
-        screen.say(f"{verdict}  {files}")
+    style = "bold green" if result.passed else "bold red"
+    screen.say_styled((verdict, style), (f"  A: {result.a}  B: {result.b}", ""))
     for tensor in result.tensors:
         screen.say(f"  {report.describe(tensor, ('A', 'B'), 'equal')}")
     problems = {f"{tensor.name}: {tensor.problem}" for tensor in result.tensors if tensor.problem}

@@ -19,11 +19,11 @@ def show(model: ModelEncodings, seq_len: int | None, *, first: bool = True) -> N
         screen.say()
     count = len(model.encodings)
     said = "no encodings" if not count else f"{count} encoding{'' if count == 1 else 's'}"
-    _heading(f"{model.file}  {model.model_type or 'no model_type'}  {said}")
+    screen.say_styled((f"{model.file}  {model.model_type or 'no model_type'}  {said}", "bold"))
     for encoding in model.encodings:
         _show_encoding(encoding, seq_len)
     for warning in model.warnings:
-        _warning(warning)
+        screen.say_styled(("warning", "bold yellow"), (f"  {warning}", ""))
 
 
 def rows_of(encoding: Encoding, seq_len: int | None) -> list[tuple[str, str, str]]:
@@ -66,25 +66,6 @@ def _ends(values: Sequence[float]) -> str:
     return " ".join(shown)
 
 
-def _heading(text: str) -> None:
-    if screen.is_terminal():
-        from rich.text import Text
-
-        screen.console().print(Text(screen.printable(text), style="bold"), soft_wrap=True)
-    else:
-        screen.say(text)
-
-
-def _warning(text: str) -> None:
-    if screen.is_terminal():
-        from rich.text import Text
-
-        message = screen.printable(text)
-        screen.console().print(Text.assemble(("warning", "bold yellow"), f"  {message}"), soft_wrap=True)
-    else:
-        screen.say(f"warning  {text}")
-
-
 def _show_encoding(encoding: Encoding, seq_len: int | None) -> None:
     where = encoding.layer_type or "all layers"
     _grid((f"{where}: {encoding.scheme}", "value", "source"), rows_of(encoding, seq_len))
@@ -118,9 +99,9 @@ def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> N
             rows.append([name, *values])
     screen.say()
     if not rows:
-        _heading("no differences")
+        screen.say_styled(("no differences", "bold"))
         return
-    _heading("differences")
+    screen.say_styled(("differences", "bold"))
     _grid(["", *(model.file for model in models)], rows)
 
 

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 def show(result: Identification) -> None:
     """The verdict first; then each match, with its command on a line of its own; then what has none."""
-    _head(result)
+    verdict = ("identified", "bold green") if result.identified else ("not identified", "bold red")
+    screen.say_styled(verdict, (f"  {result.file}", ""))
     for match in result.matches:
         for line in lines(match):
             screen.say(f"  {line}")
-        _command(match.command)
+        screen.say_styled((match.command, "bold"))  # alone on its line, so that it can be copied
     for line in result.description:
         screen.say(f"  {line}")
 
@@ -39,24 +40,3 @@ def _value(value: object) -> str:
     from pecli.checks.identify.match import spelled
 
     return spelled(value)
-
-
-def _head(result: Identification) -> None:
-    verdict = "identified" if result.identified else "not identified"
-    if not screen.is_terminal():
-        screen.say(f"{verdict}  {result.file}")
-        return
-    from rich.text import Text
-
-    style = "bold green" if result.identified else "bold red"
-    screen.console().print(Text.assemble((verdict, style), f"  {screen.printable(result.file)}"), soft_wrap=True)
-
-
-def _command(command: str) -> None:
-    """Nothing before it and nothing after it, so that it can be copied."""
-    if not screen.is_terminal():
-        screen.say(command)
-        return
-    from rich.text import Text
-
-    screen.console().print(Text(screen.printable(command), style="bold"), soft_wrap=True)

@@ -10,14 +10,8 @@ from pecli.views import screen
 
 def show(result: Verification) -> None:
     """One line a tensor, one a diagnosis, and the verdict first."""
-    if screen.is_terminal():
-        from rich.text import Text
-
-        verdict = Text("passed", style="bold green") if result.passed else Text("FAILED", style="bold red")
-        file = screen.printable(result.file)
-        screen.console().print(Text.assemble(verdict, f"  {file}  ", (result.scheme, "dim")), soft_wrap=True)
-    else:
-        screen.say(f"{'passed' if result.passed else 'FAILED'}  {result.file}  {result.scheme}")
+    verdict = ("passed", "bold green") if result.passed else ("FAILED", "bold red")
+    screen.say_styled(verdict, (f"  {result.file}  ", ""), (result.scheme, "dim"))
     for tensor in result.tensors:
         screen.say(f"  {_described(tensor, result.readings.get(tensor.name, ''))}")
     said = problems_of(result.tensors)

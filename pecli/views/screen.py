@@ -52,6 +52,16 @@ def say(text: str = "") -> None:
     print(printable(text))
 
 
+def say_styled(*parts: tuple[str, str]) -> None:
+    """A line of texts, each with its style, which shows on a terminal."""
+    if not is_terminal():
+        say("".join(text for text, _ in parts))
+        return
+    from rich.text import Text
+
+    console().print(Text.assemble(*((printable(text), style) for text, style in parts)), soft_wrap=True)
+
+
 def say_columns(columns: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "") -> None:
     """Aligned columns of text, nothing cut."""
     widths = [max(len(line[k]) for line in [columns, *rows]) for k in range(len(columns))]

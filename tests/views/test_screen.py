@@ -74,3 +74,13 @@ def test_a_terminal_of_80_columns_is_enough(monkeypatch, scheme, dtype) -> None:
     assert max(map(len, lines)) <= 80
     numbers = [line for line in lines if line.strip()[:1].isdigit()]
     assert all(line.count("…") <= 1 for line in numbers), "a number was cut"
+
+
+def test_styles_are_for_terminals(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    screen.say_styled(("FAILED", "bold red"), ("  a\x1b[2J", ""))
+    assert capsys.readouterr().out == "FAILED  a\\x1b[2J\n"
+    monkeypatch.setattr(screen, "is_terminal", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    screen.say_styled(("FAILED", "bold red"), ("  a\x1b[2J" * 30, ""))
+    assert re.fullmatch(r"\x1b\[1;31mFAILED\x1b\[0m(  a\\x1b\[2J){30}\n", capsys.readouterr().out)
