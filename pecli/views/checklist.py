@@ -17,20 +17,14 @@ _STYLES = {"passed": "green", "FAILED": "bold red", "error": "bold red"}
 def show(outcomes: Sequence[Outcome]) -> None:
     """A line a check, what is wrong below it, and the count at the end."""
     rows = [(_status(outcome), screen.printable(outcome.check.label), _worst(outcome)) for outcome in outcomes]
-    widths = [max(len(row[k]) for row in [_HEADS, *rows]) for k in range(len(_HEADS))]
-    _say_row(_HEADS, widths, "dim")
-    for outcome, row in zip(outcomes, rows, strict=True):
-        _say_row(row, widths, _STYLES[row[0]])
+    heads, *lines = screen.aligned([_HEADS, *rows])
+    screen.say_styled((heads, "dim"))
+    for outcome, (status, *_), line in zip(outcomes, rows, lines, strict=True):
+        screen.say_styled((status, _STYLES[status]), (line.removeprefix(status), ""))
         if isinstance(outcome.result, Verification) and not outcome.passed:
-            for line in failures(outcome.result):
-                screen.say(f"{' ' * widths[0]}  {line}")
+            for trouble in failures(outcome.result):
+                screen.say(f"{' ' * len(_HEADS[0])}  {trouble}")
     screen.say(_count(rows))
-
-
-def _say_row(row: Sequence[str], widths: Sequence[int], style: str) -> None:
-    cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
-    rest = "  " + "  ".join(cells[1:]).rstrip()
-    screen.say_styled((cells[0], style), (rest, style if row is _HEADS else ""))
 
 
 def _status(outcome: Outcome) -> str:

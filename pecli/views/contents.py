@@ -113,11 +113,7 @@ def _numbers(tensor: dict[str, Any]) -> list[str]:
     shown = tensor["numbers"]
     heads = ["", *(str(column) for column in shown["columns"])]
     lines = [[str(row), *map(_cell, values)] for row, values in zip(shown["rows"], shown["values"], strict=True)]
-    widths = [max(len(line[k]) for line in [heads, *lines]) for k in range(len(heads))]
-    aligned = (
-        "  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)) for line in [heads, *lines]
-    )
-    return ["", f"{tensor['name']}", *aligned]
+    return ["", tensor["name"], *screen.aligned([heads, *lines], right=True)]
 
 
 def _cell(value: Any) -> str:

@@ -93,9 +93,8 @@ def _show_plain(scheme: Scheme, given: dict[str, object], corners: Sequence[Corn
             if row is not None and None in part.columns:
                 cells.insert(gap, "...")
             lines.append([row[0] if row else "...", *cells])
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        for line in lines:
-            screen.say("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        for text in screen.aligned(lines, right=True):
+            screen.say(text)
 
 
 def _show_rich(scheme: Scheme, given: dict[str, object], corners: Sequence[Corner]) -> None:

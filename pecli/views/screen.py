@@ -63,10 +63,20 @@ def say_styled(*parts: tuple[str, str]) -> None:
 
 
 def say_columns(columns: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "") -> None:
-    """Aligned columns of text, nothing cut."""
-    widths = [max(len(line[k]) for line in [columns, *rows]) for k in range(len(columns))]
-    for line in [columns, *rows]:
-        say(indent + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+    """Columns of text under their heads, nothing cut."""
+    for line in aligned([columns, *rows]):
+        say(indent + line)
+
+
+def aligned(lines: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:
+    """Lines of cells, each column as wide as its longest cell.
+
+    >>> aligned([["a", "b"], ["10", "2"]], right=True)
+    [' a  b', '10  2']
+    """
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    side = str.rjust if right else str.ljust
+    return ["  ".join(map(side, line, widths)).rstrip() for line in lines]
 
 
 def say_json(value: Any) -> None:
