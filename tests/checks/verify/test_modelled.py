@@ -338,3 +338,8 @@ def test_a_recipe_is_part_of_what_is_expected(tmp_path) -> None:
     model = pecli.load_config(LLAMA)
     assert not verify_model(tmp_path / "cos.npy", model, NEAR, offset=5000).passed
     assert verify_model(tmp_path / "cos.npy", model, NEAR, offset=5000, recipe="float32").passed
+
+
+def test_a_single_frequency_without_an_axis(tmp_path) -> None:
+    np.save(tmp_path / "inv_freq.npy", np.float32(1))
+    assert verify_model(tmp_path / "inv_freq.npy", pecli.load_config({**LLAMA, "head_dim": 2})).passed
