@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
+from pecli.engine.cast import cast
 from pecli.engine.table import Table
 from pecli.engine.turning import LAYOUTS
 from pecli.errors import FileError, ParameterError
@@ -14,7 +15,6 @@ from pecli.files import LoadedFile, format_of, save_tables
 from pecli.files.pour import OnBlock
 from pecli.files.provenance import KEY, carried_spec
 from pecli.tensors import scores
-from pecli.tensors.cast import cast
 from pecli.tensors.pairs import Heads, in_columns, in_heads, layers, role
 
 

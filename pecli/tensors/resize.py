@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.engine.cast import is_floating
 from pecli.engine.resample import taps
 from pecli.engine.rounding import round_to, widened
 from pecli.engine.table import Table, table_of
 from pecli.errors import KindError, ParameterError
 from pecli.files.trouble import quoted
-from pecli.tensors.cast import is_floating
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Floats

@@ -14,6 +14,7 @@ from pecli.checks.verify.reshape import COMPLEX, views
 from pecli.checks.verify.stopping import open_for_checks
 from pecli.checks.verify.verification import Verification, explained, problems_of
 from pecli.engine.bundle import Bundle
+from pecli.engine.cast import cast
 from pecli.engine.dtypes import KINDS
 from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table
@@ -144,6 +145,4 @@ def _converted(expected: Table, like: Table) -> Table:
     tail = expected.name.rpartition(".")[2]
     if tail != "inv_freq" or like.dtype == expected.dtype or like.dtype not in KINDS:
         return expected
-    from pecli.checks.verify.reshape import rounded
-
-    return rounded(expected, like.dtype)
+    return cast(expected, like.dtype)

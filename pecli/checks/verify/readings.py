@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.verify.matching import ANYTHING
-from pecli.checks.verify.reshape import COMPLEX, as_pairs, reshaped, rounded, views
+from pecli.checks.verify.reshape import COMPLEX, as_pairs, reshaped, views
 from pecli.checks.verify.rope_layouts import Layout, laid_out, layouts, positions_in, taken_apart
+from pecli.engine.cast import cast
 from pecli.engine.dtypes import KINDS
 from pecli.engine.rounding import widened
 from pecli.engine.scheme import Scheme
@@ -134,7 +135,7 @@ def _inverse_frequencies(encoding: Encoding, view: Table, place: Place) -> Readi
     def numbers() -> list[float]:
         if place.recipe != "exact":
             (table,) = (each for each in rope.tensors() if each.name == "inv_freq")
-            return [float(value) for value in rounded(table, dtype).array()]
+            return [float(value) for value in cast(table, dtype).array()]
         values, bits, _ = rope.frequencies()
         return [round_fixed(value, bits, dtype) for value in values]
 

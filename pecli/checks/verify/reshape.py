@@ -56,13 +56,3 @@ def views(table: Table) -> Iterator[Table]:
     shapes.append(tuple(length for length in table.shape if length != 1) or (1,))
     for shape in dict.fromkeys(shapes):
         yield reshaped(table, shape)
-
-
-def rounded(table: Table, dtype: str) -> Table:
-    """A float64 table in another dtype."""
-    from pecli.engine.rounding import round_to
-
-    def fill(start: int, out: Array) -> None:
-        out[...] = round_to(table.read(start, start + len(out)).astype(np.float64), dtype)
-
-    return replace(table, dtype=dtype, fill=fill)

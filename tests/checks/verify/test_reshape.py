@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pecli.checks.verify.reshape import as_pairs, reshaped, rounded, views
+from pecli.checks.verify.reshape import as_pairs, reshaped, views
 from pecli.engine.table import table_of
 
 ARRAY = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
@@ -35,8 +35,3 @@ def test_axes_of_length_one() -> None:
     ]  # fmt: skip
     assert [view.shape for view in views(table_of("t", np.zeros(())))] == [(), (1,)]
     assert [view.shape for view in views(table_of("t", np.zeros((1, 1))))] == [(1, 1), (1,)]
-
-
-def test_rounding() -> None:
-    table = rounded(table_of("t", np.array([1 / 3, 1.0])), "float16")
-    assert table.array().tolist() == [0.333251953125, 1.0]
