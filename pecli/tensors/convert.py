@@ -117,6 +117,7 @@ class Converted:
 
 def convert(file: LoadedFile, conversion: Conversion) -> Converted:
     """The file's tables after the conversion, made when they are read."""
+    _check_source(file, conversion)
     result = Converted(file, conversion)
     meant = set(_meant(file, conversion)) if conversion.moves else set()
     for table in file.tables:
@@ -128,6 +129,17 @@ def convert(file: LoadedFile, conversion: Conversion) -> Converted:
             result.cast.append(table.name)
         result.tables[table.name] = made
     return result
+
+
+def _check_source(file: LoadedFile, conversion: Conversion) -> None:
+    """Refuse to move columns from a layout that the file says it does not have."""
+    spec = carried_spec(file.path, file.metadata) if conversion.moves and not conversion.heads else None
+    said = (spec or {}).get("parameters", {}).get("layout", conversion.source)
+    if said == "compact":
+        rule = f"{file.path} is compact: it has one column a pair, and nothing to move"
+        raise ParameterError("from", repr(conversion.source), rule, "make the table in the layout that is wanted")
+    if said != conversion.source:
+        raise ParameterError("from", repr(conversion.source), f"the spec of {file.path} says {said}")
 
 
 def _moved(table: Table, conversion: Conversion) -> Table:

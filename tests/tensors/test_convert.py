@@ -137,6 +137,22 @@ def test_columns_of_tables_move(tmp_path: Path) -> None:
     assert np.array_equal(np.load(tmp_path / "b.npy"), pecli.Sinusoidal(9, 8, layout="halves").tables()["pe"])
 
 
+@pytest.mark.parametrize("name", ["cos", "sin"])
+def test_doubled_columns_of_rotary_tables_move(tmp_path: Path, name: str) -> None:
+    pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8, layout="halves"))
+    with open_tensors(str(tmp_path / "a.npz")) as file:
+        moved = convert(file, Conversion("halves", "interleaved")).tables[name].array()
+    angles = [[position * 10000 ** (-2 * (column // 2) / 8) for column in range(8)] for position in range(9)]
+    assert np.allclose(moved, {"cos": np.cos, "sin": np.sin}[name](angles), atol=1e-7)
+
+
+@pytest.mark.parametrize(("layout", "words"), [("compact", "one column a pair"), ("interleaved", "says interleaved")])
+def test_a_spec_that_says_otherwise(tmp_path: Path, layout: str, words: str) -> None:
+    pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8, layout=layout))
+    with open_tensors(str(tmp_path / "a.npz")) as file, pytest.raises(ParameterError, match=words):
+        convert(file, Conversion("halves", "interleaved"))
+
+
 @pytest.mark.parametrize("suffix", ["npz", "safetensors", "json"])
 def test_a_format_keeps_the_spec(tmp_path: Path, suffix: str) -> None:
     pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8))
