@@ -46,14 +46,14 @@ class Profile:
 
     def _add(self, block: Array) -> None:
         self.statistics.add(block)
-        if not block.size or block.dtype.kind == "c":
+        if not block.size:
+            return
+        if block.dtype.kind == "c":
+            self._count(block)
             return
         values = widened(block)
-        finite = np.isfinite(values)
-        self.zeros += int(np.count_nonzero(values == 0))
-        self.nan += int(np.count_nonzero(np.isnan(values)))
-        self.infinite += int(np.count_nonzero(np.isinf(values)))
-        kept = values[finite]
+        self._count(values)
+        kept = values[np.isfinite(values)]
         if kept.size:
             with np.errstate(over="ignore", invalid="ignore"):
                 if self._centre is None:
@@ -62,6 +62,11 @@ class Profile:
             self.quantiles.add(kept)
         if self.rows is not None:
             self.rows.add(block, values)
+
+    def _count(self, values: Array) -> None:
+        self.zeros += int(np.count_nonzero(values == 0))
+        self.nan += int(np.count_nonzero(np.isnan(values)))
+        self.infinite += int(np.count_nonzero(np.isinf(values)))
 
     @property
     def std(self) -> float:

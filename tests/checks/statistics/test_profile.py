@@ -67,6 +67,11 @@ def test_what_is_not_finite_is_counted_and_left_out() -> None:
     assert found["std"] is None
 
 
+def test_complex_numbers_are_counted_too() -> None:
+    found = profile(np.array([[0, 1j, complex(1, np.nan), complex(-np.inf, 2)]], np.complex64))
+    assert (found["zeros"], found["nan"], found["inf"], found["min"], found["quantiles"]) == (1, 1, 1, None, None)
+
+
 @pytest.mark.parametrize(
     "array", [np.empty((0, 3)), np.empty(0), np.array(4.0), np.array([1j]), np.full((2, 2), np.nan)]
 )
