@@ -61,9 +61,11 @@ def convert(
     heads: Annotated[
         str | None, _pairs_option("--heads", "INTEGER", "Query heads: rows of projections move; without it, columns.")
     ] = None,
-    kv_heads: Annotated[str | None, _pairs_option("--kv-heads", "INTEGER", "Key heads. (default: as --heads)")] = None,
+    kv_heads: Annotated[
+        str | None, _pairs_option("--kv-heads", "INTEGER", "Key heads. (default: as the keys have)")
+    ] = None,
     head_dim: Annotated[
-        str | None, _pairs_option("--head-dim", "INTEGER", "Channels of a head. (default: rows / heads)")
+        str | None, _pairs_option("--head-dim", "INTEGER", "Channels of a head. (default: the queries' rows / heads)")
     ] = None,
     rotary_dim: Annotated[
         str | None, _pairs_option("--rotary-dim", "INTEGER", "Channels of a head that turn. (default: all)")
@@ -92,7 +94,7 @@ def convert(
     given = {name: _COUNT.parse(name, text) for name, text in counts.items() if text is not None}
     if heads is None and (kv_heads or head_dim):
         raise ParameterError("heads", "missing", "kv_heads and head_dim go with it")
-    layout = Heads(**{"kv_heads": given["heads"], **given}, trailing=trailing) if "heads" in given else None
+    layout = Heads(**given, trailing=trailing) if "heads" in given else None
     conversion = Conversion(
         None if source is None else _LAYOUT.parse("from", source),
         None if target is None else _LAYOUT.parse("to", target),

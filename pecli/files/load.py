@@ -33,6 +33,14 @@ class LoadedFile:
         if self.checksums:
             self.checksums()
 
+    def read_as(self, dtype: str) -> LoadedFile:
+        """The file with its numbers in a dtype, where its format has none of its own: .csv holds decimals alone."""
+        if self.format != "csv":
+            return self
+        from pecli.engine.cast import cast
+
+        return replace(self, tables=tuple(cast(table, dtype) for table in self.tables))
+
     def close(self) -> None:
         """Let go of the file; its tables cannot be read any more."""
         self.source.close()
@@ -92,11 +100,11 @@ def _recognise(source: Source) -> LoadedFile:
 
         tables, metadata, check = npz_reader.read(source)
         return LoadedFile(source.path, "npz", tables, metadata, source, check)
-    if reader := _text_reader(source.path, start):
-        from pecli.files import text_reader
+    if kind := _text_kind(source.path, start):
+        from pecli.files.text_reader import READERS
 
-        tables, metadata = getattr(text_reader, reader)(source)
-        return LoadedFile(source.path, reader.removeprefix("read_"), tables, metadata, source)
+        tables, metadata = READERS[kind](source)
+        return LoadedFile(source.path, kind, tables, metadata, source)
     if start[8:] == b"{":
         from pecli.files import safetensors
 
@@ -105,13 +113,13 @@ def _recognise(source: Source) -> LoadedFile:
     raise source.error("is not a .npy, .npz, .safetensors, .csv, .json or .h file of tables")
 
 
-def _text_reader(path: str, start: bytes) -> str:
+def _text_kind(path: str, start: bytes) -> str:
     """Which kind of text it is, if any: a .safetensors file begins with a number below 2**24, in eight bytes."""
     if start.startswith((b"/* pecli", b"#ifndef P")):
-        return "read_header"
+        return "h"
     if start[:1] == b"{" and len(start) > 8 and start[4:8] != bytes(4):
-        return "read_json"
-    return "read_csv" if path.lower().endswith(".csv") else ""
+        return "json"
+    return "csv" if path.lower().endswith(".csv") else ""
 
 
 def _offer(name: str, names: Sequence[str]) -> str:

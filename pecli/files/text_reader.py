@@ -103,17 +103,42 @@ _ARRAY = re.compile(
 _C_TYPES = {b"double": "float64", b"float": "float32"}
 
 
+_SPEC = re.compile(rb"/\* pecli: (\{.*\}) \*/\s")
+
+
 def read_header(source: Source) -> Found:
-    """The arrays of a C header as pecli writes it; small floats, which C has not, come as their bit patterns."""
+    """The arrays of a C header as pecli writes it, under the names that they had before they had to be C's own; small
+    floats, which C has not, come as their bit patterns unless the spec says what they are.
+    """
     text = whole_text(source)
+    said = _SPEC.match(text)
+    metadata = {} if said is None else {"pecli": said[1].decode("utf-8", "replace")}
+    scheme, small = _said(metadata)
     tables = []
     for found in _ARRAY.finditer(text):
         dtype = _C_TYPES.get(found[1]) or found[1].decode().removesuffix("_t")
         shape = tuple(int(side) for side in re.findall(rb"[0-9]+", found[3]))
-        tables.append(_table(source, found[2].decode(), dtype, shape, found[4], b"{}", _from_c))
+        table = _table(source, found[2].decode().removeprefix(scheme), dtype, shape, found[4], b"{}", _from_c)
+        if dtype == "uint16" and small in ("float16", "bfloat16"):
+            table = table_of(table.name, table.array().view(numpy_dtype(small)))
+        tables.append(table)
     if not tables:
         raise source.error("has no constant array of numbers")
-    return tuple(tables), {}
+    return tuple(tables), metadata
+
+
+def _said(metadata: dict[str, str]) -> tuple[str, str]:
+    """How the names of arrays begin, and the dtype of their elements, as the spec has it."""
+    from pecli.errors import FileError
+    from pecli.files.provenance import carried_spec
+
+    try:
+        spec = carried_spec("", metadata) or {}
+    except FileError:
+        spec = {}
+    parameters = spec.get("parameters")
+    name = re.sub(r"[^A-Za-z0-9_]", "_", str(spec["scheme"])) + "_" if "scheme" in spec else ""
+    return name, str(parameters.get("dtype", "")) if isinstance(parameters, dict) else ""
 
 
 def _from_c(text: bytes) -> bytes:
@@ -177,3 +202,6 @@ def _fit(text: bytes, values: Array) -> bool:
 
 def _broken(source: Source, at: int) -> NoReturn:
     raise source.error(f"is broken: byte {at} is not what such a file has there")
+
+
+READERS = {"csv": read_csv, "json": read_json, "h": read_header}

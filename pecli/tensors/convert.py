@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -14,8 +14,12 @@ from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile, format_of, save_tables
 from pecli.files.pour import OnBlock
 from pecli.files.provenance import KEY, carried_spec
+from pecli.files.trouble import quoted
 from pecli.tensors import scores
 from pecli.tensors.pairs import Heads, in_columns, in_heads, layers, role
+
+_SOME = 4
+"""How many tensors an error names."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,9 @@ def convert(file: LoadedFile, conversion: Conversion) -> Converted:
     _check_source(file, conversion)
     result = Converted(file, conversion)
     meant = set(_meant(file, conversion)) if conversion.moves else set()
+    if conversion.heads is not None:
+        layout = conversion.heads.settled([table for table in file.tables if table.name in meant])
+        conversion = result.conversion = replace(conversion, heads=layout)
     for table in file.tables:
         made = _moved(table, conversion) if table.name in meant else table
         if made is not table:
@@ -157,11 +164,22 @@ def _meant(file: LoadedFile, conversion: Conversion) -> Sequence[str]:
     if conversion.include:
         for pattern in conversion.include:
             if not any(fnmatchcase(name, pattern) for name in names):
-                raise FileError(file.path, f"has no tensor that matches {pattern!r}", "see pecli inspect")
+                rule = f"{file.path} has no tensor of such a name; it has {_listed(file.tables)}"
+                raise ParameterError("include", repr(pattern), rule)
         return [name for name in names if any(fnmatchcase(name, pattern) for pattern in conversion.include)]
     if conversion.heads is None:
+        if projections := [table for table in file.tables if role(table.name)]:
+            rule = f"{file.path} has projections, {_listed(projections)}, whose rows move, head by head"
+            raise ParameterError("heads", "missing", rule, "or name tables with --include")
         return [table.name for table in file.tables if len(table.shape) > 1]
     found = [name for name in names if role(name)] or (names if len(names) == 1 else [])
     if not found:
-        raise FileError(file.path, "has no tensors named like query and key projections", "name them with --include")
+        rule = f"no tensor of {file.path} is called like a query or key projection; it has {_listed(file.tables)}"
+        raise ParameterError("include", "missing", rule, "name them")
     return found
+
+
+def _listed(tables: Sequence[Table]) -> str:
+    """Some tensors with their shapes."""
+    some = ", ".join(f"{quoted(table.name)} {table.shape}" for table in tables[:_SOME])
+    return some + (f" and {len(tables) - _SOME} more" if len(tables) > _SOME else "")

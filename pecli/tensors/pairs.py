@@ -27,17 +27,43 @@ class Heads:
     """How the rows of query and key projections are divided."""
 
     heads: int
-    kv_heads: int
+    kv_heads: int | None = None
+    """Key heads; as many as the keys' rows make unless given."""
     head_dim: int | None = None
+    """Channels of a head; the queries' rows over the heads unless given."""
     rotary_dim: int | None = None
     """Channels of a head that turn; all of them unless given."""
     trailing: bool = False
     """Whether the channels that turn are a head's last ones, as DeepSeek has them."""
 
     def __post_init__(self) -> None:
-        if self.heads % self.kv_heads:
+        if self.kv_heads is not None and self.heads % self.kv_heads:
             rule = f"heads share keys evenly, and {self.heads} heads are no multiple of {self.kv_heads}"
             raise ParameterError("kv_heads", self.kv_heads, rule)
+
+    def settled(self, tables: Sequence[Table]) -> Heads:
+        """With everything that was left open, as the projections have it: all heads are of one size."""
+        dim = self.head_dim or self._size(tables)
+        keys = self.kv_heads or next((_rows(table) // dim for table in tables if _is(table, "k")), self.heads)
+        if keys == 0 or any(_rows(table) % dim for table in tables if _is(table, "k")):
+            at = next(table for table in tables if _is(table, "k"))
+            raise _refusal(at, f"its rows must be heads of {dim}, as the queries have", "check heads and kv_heads")
+        return replace(self, kv_heads=keys, head_dim=dim)
+
+    def _size(self, tables: Sequence[Table]) -> int:
+        """Channels of a head."""
+        for kind, heads in (("q", self.heads), ("k", self.kv_heads), ("qkv", self._fused()), ("", self.heads)):
+            for table in tables:
+                if heads and _is(table, kind):
+                    if _rows(table) % heads or not _rows(table):
+                        rule = f"{_rows(table)} rows are not {heads} heads"
+                        raise _refusal(table, rule, "check heads and kv_heads, or give head_dim")
+                    return _rows(table) // heads
+        advice = "give kv_heads or head_dim"
+        raise ParameterError("head_dim", "missing", "no query projection tells how large a head is", advice)
+
+    def _fused(self) -> int:
+        return self.heads + 2 * (self.kv_heads or self.heads)
 
 
 def role(name: str) -> str:
@@ -53,34 +79,27 @@ def role(name: str) -> str:
 
 def in_heads(table: Table, layout: Heads, source: str, target: str) -> Table:
     """A projection's weight or bias with the rows of every head in another order."""
-    rows = table.shape[0] if table.shape else 0
     if len(table.shape) not in (1, 2):
         raise _refusal(table, "a projection is (rows, inputs), its bias (rows,)")
-    head_dim, turning = _head_dim(table, layout, rows), _turning_rows(table.name, layout)
-    if rows % head_dim:
-        raise _refusal(table, f"its rows must be heads of {head_dim}", "check heads, kv_heads and head_dim")
-    moved = _turning(table, layout, head_dim, source, target)
-    heads = rows // head_dim
-    fitting = {1, turning, layout.heads + 2 * layout.kv_heads} if role(table.name) == "qkv" else {1, turning}
-    if heads not in fitting:
-        raise _refusal(table, f"it has {heads} heads of {head_dim}, and {turning} are expected", "check the heads")
-    return _rows_moved(table, head_dim, moved, min(turning, heads))
+    if layout.head_dim is None or layout.kv_heads is None:
+        layout = layout.settled([table])
+    head_dim, keys = layout.head_dim or 1, layout.kv_heads or 1
+    kind, heads = role(table.name), _rows(table) // head_dim
+    moving = layout.heads + keys if kind == "qkv" else keys if kind == "k" else layout.heads
+    whole = moving + keys if kind == "qkv" else moving
+    if _rows(table) % head_dim or heads not in ({whole, 1} if "norm" in table.name else {whole}):
+        rule = f"{whole} heads of {head_dim} have {whole * head_dim} rows"
+        raise _refusal(table, rule, "check heads, kv_heads and head_dim")
+    return _rows_moved(table, head_dim, _turning(table, layout, head_dim, source, target), min(moving, heads))
 
 
-def _turning_rows(name: str, layout: Heads) -> int:
-    """How many heads of a tensor turn; in a fused projection the values come last and do not."""
-    kind = role(name)
-    return layout.heads + layout.kv_heads if kind == "qkv" else layout.kv_heads if kind == "k" else layout.heads
+def _rows(table: Table) -> int:
+    return table.shape[0] if table.shape else 0
 
 
-def _head_dim(table: Table, layout: Heads, rows: int) -> int:
-    if layout.head_dim is not None:
-        return layout.head_dim
-    kind = role(table.name)
-    heads = layout.heads + 2 * layout.kv_heads if kind == "qkv" else _turning_rows(table.name, layout)
-    if rows % heads or not rows:
-        raise _refusal(table, f"{rows} rows are not {heads} heads", "check heads and kv_heads, or give head_dim")
-    return rows // heads
+def _is(table: Table, kind: str) -> bool:
+    """Whether it is a projection of that kind; a norm's weights may be those of one head."""
+    return role(table.name) == kind and "norm" not in table.name and len(table.shape) in (1, 2)
 
 
 def _turning(table: Table, layout: Heads, head_dim: int, source: str, target: str) -> Places:
@@ -116,7 +135,7 @@ def in_columns(table: Table, source: str, target: str, rotary_dim: int | None, t
     width = table.shape[-1] if table.shape else 0
     if len(table.shape) < 2:
         raise _refusal(table, "a table has rows and columns", "give heads to convert a bias")
-    order = _turning(table, Heads(1, 1, rotary_dim=rotary_dim, trailing=trailing), width, source, target)
+    order = _turning(table, Heads(1, rotary_dim=rotary_dim, trailing=trailing), width, source, target)
 
     def fill(start: int, out: Array) -> None:
         np.take(table.read(start, start + len(out)), order, axis=1, out=out)

@@ -32,8 +32,8 @@ def change(before: tuple[Table, Table], after: tuple[Table, Table], layout: Head
 
 def _scores(query: Table, key: Table, layout: Heads, pairing: str) -> Floats:
     queries = _turned(query, layout.heads, layout, pairing)
-    keys = _turned(key, layout.kv_heads, layout, pairing)
-    keys = np.repeat(keys, layout.heads // layout.kv_heads, axis=0)
+    keys = _turned(key, layout.kv_heads or 1, layout, pairing)
+    keys = np.repeat(keys, layout.heads // (layout.kv_heads or 1), axis=0)
     return np.asarray(np.einsum("hcq,hck->hqk", queries, keys))
 
 

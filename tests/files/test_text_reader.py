@@ -81,6 +81,32 @@ def test_small_floats_come_from_c_as_bits(tmp_path: Path, dtype: type) -> None:
     assert found.tolist() == array.view(np.uint16).tolist()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("suffix", ["h", "json"])
+def test_text_that_carries_its_spec_is_verified(tmp_path: Path, suffix: str, dtype: str) -> None:
+    path = tmp_path / f"rope.{suffix}"
+    pecli.save(path, pecli.Rope(5, 4, dtype=dtype))
+    assert sorted(pecli.load(path)) == ["cos", "inv_freq", "sin"]
+    assert pecli.verify(path).passed
+
+
+@pytest.mark.parametrize(("suffix", "one", "other"), [("h", "0x1p+0f", "0x1.2p+0f"), ("json", "1.0,", "1.125,")])
+def test_text_that_was_changed_is_not(tmp_path: Path, suffix: str, one: str, other: str) -> None:
+    path = tmp_path / f"rope.{suffix}"
+    pecli.save(path, pecli.Rope(5, 4))
+    path.write_text(path.read_text().replace(one, other, 1))
+    assert not pecli.verify(path).passed
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+def test_csv_is_verified_in_the_dtype_that_is_asked_for(tmp_path: Path, dtype: str) -> None:
+    scheme = pecli.Sinusoidal(9, 6, dtype=dtype)
+    pecli.save(tmp_path / "t.csv", scheme)
+    assert pecli.verify(tmp_path / "t.csv", scheme).passed
+    pecli.save(tmp_path / "t.safetensors", scheme)
+    assert pecli.diff(tmp_path / "t.csv", tmp_path / "t.safetensors").passed
+
+
 BROKEN = {
     "large.csv": b"1,99999999999999999999\n",
     "large.json": b'{"tensors":{"a":{"data":[300],"dtype":"uint8","shape":[1]}}}',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import ml_dtypes
@@ -163,6 +164,28 @@ def test_a_format_keeps_the_spec(tmp_path: Path, suffix: str) -> None:
     assert all(np.array_equal(found[name], array) for name, array in pecli.Rope(9, 8).tables().items())
 
 
+@pytest.mark.parametrize("kv_heads", [None, KV])
+def test_heads_are_of_one_size(tmp_path: Path, kv_heads: int | None) -> None:
+    """Keys that several queries share have fewer heads, not smaller ones."""
+    old = checkpoint()
+    save_file(old, tmp_path / "a.safetensors")
+    new = converted(
+        tmp_path / "a.safetensors", tmp_path / "b.safetensors", replace(TO_HALVES, heads=Heads(HEADS, kv_heads))
+    )
+    name = "model.layers.0.self_attn.k_proj.weight"
+    assert np.array_equal(new[name], by_hand(old[name], KV))
+
+
+def test_keys_that_do_not_fit_the_queries(tmp_path: Path) -> None:
+    save_file({"q_proj": np.zeros((32, 3)), "k_proj": np.zeros((12, 3))}, tmp_path / "a.safetensors")
+    with open_tensors(str(tmp_path / "a.safetensors")) as file:
+        for layout in (Heads(4), Heads(4, 2), Heads(4, 4)):
+            with pytest.raises(ParameterError, match=r"'k_proj' is \(12, 3\)"):
+                convert(file, replace(TO_HALVES, heads=layout))
+        with pytest.raises(ParameterError, match="heads is missing"):
+            convert(file, Conversion("interleaved", "halves"))
+
+
 def test_roles_by_name() -> None:
     known = {"q": ["layers.0.attention.wq.weight", "blk.0.attn_q.weight", "a.self_attn.q_norm.weight", "h.query.bias"]}
     known |= {"k": ["layers.0.attention.wk.weight", "blk.3.attn_k.bias", "a.k_proj.lora"], "qkv": ["h.0.Wqkv.weight"]}
@@ -177,7 +200,7 @@ def test_roles_by_name() -> None:
     ("shape", "layout", "words"),
     [
         ((30, 4), Heads(4, 4), "(30, 4)"),
-        ((32, 4), Heads(4, 4, head_dim=16), "2 heads of 16"),
+        ((32, 4), Heads(4, 4, head_dim=16), "4 heads of 16 have 64 rows"),
         ((12, 4), Heads(4, 4), "rotary_dim is 3"),
         ((32, 4), Heads(4, 4, rotary_dim=10), "at most the 8"),
         ((4, 4, 4), Heads(4, 4), "(4, 4, 4)"),
@@ -198,9 +221,9 @@ def test_what_cannot_be_meant(tmp_path: Path) -> None:
             Conversion(**wrong)
     save_file({"a": np.zeros((4, 4)), "b": np.zeros(4)}, tmp_path / "a.safetensors")
     with open_tensors(str(tmp_path / "a.safetensors")) as file:
-        with pytest.raises(FileError, match="--include"):
+        with pytest.raises(ParameterError, match="include is missing"):
             convert(file, TO_HALVES)
-        with pytest.raises(FileError, match="no tensor that matches 'q"):
+        with pytest.raises(ParameterError, match=r"include is 'q\*'"):
             convert(file, Conversion("halves", "interleaved", Heads(1, 1), include=("q*",)))
         with pytest.raises(FileError, match="go together"):
             convert(file, Conversion("halves", "interleaved", Heads(1, 1), include=("a",))).check()

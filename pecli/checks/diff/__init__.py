@@ -86,10 +86,11 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
     """The same for files that are open already, each with the name it was asked for by."""
     for _, file in (a, b):
         file.check()
-    pairs = pair(a[1].tables, b[1].tables)
+    first, second = _alike(a[1], b[1])
+    pairs = pair(first.tables, second.tables)
     tensors = tuple(compare(*each, tolerance) for each in pairs)
     problems = [
-        *_alone(a[1].tables, b[1].tables, pairs),
+        *_alone(first.tables, second.tables, pairs),
         *(f"{each.name}: {each.problem}" for each in tensors if each.problem),
     ]
     failed = [each for each, found in zip(pairs, tensors, strict=True) if not (found.passed or _known(found))]
@@ -98,6 +99,12 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
     transforms += [Transform(table.name, why.words(), why.max_abs_error) for table, why in explained]
     problems += [_sentence(each, pairs) for each in transforms]
     return Difference(a[0], b[0], tensors, tuple(problems), tuple(transforms))
+
+
+def _alike(a: LoadedFile, b: LoadedFile) -> tuple[LoadedFile, LoadedFile]:
+    """Two files, one that has no dtypes read in that of the other."""
+    dtypes = [next((table.dtype for table in file.tables if table.dtype in KINDS), "float64") for file in (a, b)]
+    return a.read_as(dtypes[1]), b.read_as(dtypes[0])
 
 
 def pair(a: Sequence[Table], b: Sequence[Table]) -> list[Pair]:

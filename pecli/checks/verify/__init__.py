@@ -46,7 +46,7 @@ def verify(
         named = path not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
         if scheme is None:
             return verify_spec(path, file, tolerance, whole=not named)
-        return _Held(scheme, any_dtype, tolerance).verified(path, file, named)
+        return _Held(scheme, any_dtype, tolerance).verified(path, file.read_as(scheme.dtype), named)
 
 
 class _Held:

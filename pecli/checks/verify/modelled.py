@@ -51,7 +51,7 @@ def verify_model(
     with open_for_checks(path) as file:
         file.check()
         layer_types = [encoding.layer_type for encoding in model.encodings]
-        search = _Search(path, file, encodings, layer_types, Place(offset, length, recipe))
+        search = _Search(path, file.read_as("float32"), encodings, layer_types, Place(offset, length, recipe))
         return search.verified(tolerance)
 
 
