@@ -55,7 +55,8 @@ def garbage(scheme: Rope, reading: Reading) -> str:
         wave = np.cos(angles) if name == "cos" else np.sin(angles)
         if np.abs(np.abs(part[:run]) - np.abs(wave)).max() > _WAVY:  # beyond π a sine turns the other way
             return ""
-    return f"inv_freq was never initialised: waves of no order, the first of {found[0]:.4g} where {own:.4g} is expected"
+    words = f"waves of no order, the first of {found[0]:.4g} where {own:.4g} is expected"
+    return f"as if inv_freq was never initialised: {words}"
 
 
 def fitted(scheme: Rope | Sinusoidal, reading: Reading) -> Fitted:

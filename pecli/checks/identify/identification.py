@@ -56,9 +56,9 @@ def identify(source: str | os.PathLike[str] | Mapping[str, ArrayLike] | ArrayLik
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         with open_tensors(path) as file:
-            return _identify(path, file.tables)
+            return identify_tables(path, file.tables)
     named = source if isinstance(source, Mapping) else {"array": source}
-    return _identify("", [_table(name, array) for name, array in named.items()])
+    return identify_tables("", [_table(name, array) for name, array in named.items()])
 
 
 def _table(name: str, array: ArrayLike) -> Table:
@@ -68,7 +68,8 @@ def _table(name: str, array: ArrayLike) -> Table:
     return table_of(name, found)
 
 
-def _identify(file: str, tables: Sequence[Table]) -> Identification:
+def identify_tables(file: str, tables: Sequence[Table]) -> Identification:
+    """The same for tables of an open file, under the name that it was asked for by."""
     chosen = groups(tables)
     if not chosen:
         none = "it holds no tensor" if not tables else ""

@@ -10,9 +10,10 @@ from pecli.checks.compare import Comparison, compare
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.carried import verify_spec
 from pecli.checks.verify.matching import role_of
+from pecli.checks.verify.reasons import reasons
 from pecli.checks.verify.reshape import COMPLEX, views
 from pecli.checks.verify.stopping import open_for_checks
-from pecli.checks.verify.verification import Verification, explained, problems_of
+from pecli.checks.verify.verification import Verification, problems_of
 from pecli.engine.bundle import Bundle
 from pecli.engine.cast import cast
 from pecli.engine.dtypes import KINDS
@@ -66,8 +67,8 @@ class _Held:
             missing = self._missing([name for name, _ in pairs], file.tables)
         failed = [pair for pair, result in zip(pairs, results, strict=True) if not result.passed]
         suspects = ((self._like(table), name, table) for name, table in failed)
-        reasons = explained(suspects, self.tolerance)
-        return Verification(path, self.scheme.name, tuple(results), (*missing, *problems_of(results)), reasons)
+        why = reasons(suspects, results, self.tolerance)
+        return Verification(path, self.scheme.name, tuple(results), (*missing, *problems_of(results)), why)
 
     def _matched(self, tables: Sequence[Table]) -> list[tuple[str, Table]]:
         """Which tensors of the file are which of the scheme: by the very name, or by what their names mean."""

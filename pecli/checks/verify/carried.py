@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pecli.checks.compare import compare
 from pecli.checks.tolerance import Tolerance
-from pecli.checks.verify.verification import Verification, explained, problems_of
+from pecli.checks.verify.reasons import reasons
+from pecli.checks.verify.verification import Verification, problems_of
 from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table, raw_bytes
 from pecli.errors import FileError, ParameterError
@@ -44,7 +45,7 @@ def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, whole: boo
         problems.append("the stored sha256 is not that of the data: the file was changed after it was written")
     failed = {result.name for result in found if not result.passed}
     suspects = ((scheme, table.name, table) for table in file.tables if table.name in failed)
-    return Verification(path, scheme.name, tuple(found), tuple(problems), explained(suspects, tolerance))
+    return Verification(path, scheme.name, tuple(found), tuple(problems), reasons(suspects, found, tolerance))
 
 
 class _Hashed:

@@ -11,8 +11,9 @@ from pecli.checks.compare import Comparison, compare
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.matching import ANYTHING, SCHEMES, layer_named, role_of
 from pecli.checks.verify.readings import Place, Reading, readings
+from pecli.checks.verify.reasons import reasons
 from pecli.checks.verify.stopping import open_for_checks
-from pecli.checks.verify.verification import Verification, explained, problems_of
+from pecli.checks.verify.verification import Verification, problems_of
 from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError
@@ -79,9 +80,9 @@ class _Search:
                 suspects += self._suspect(table, reading)
         schemes = {each.encoding.scheme for _, each in found if each} or {each.scheme for each in self.encodings}
         readings = {name: text for name, text in words.items() if text}
-        reasons = explained(suspects, tolerance)
+        why = reasons(suspects, tensors, tolerance)
         scheme = ", ".join(sorted(schemes))
-        return Verification(self.path, scheme, tuple(tensors), problems_of(tensors), reasons, readings)
+        return Verification(self.path, scheme, tuple(tensors), problems_of(tensors), why, readings)
 
     def _words(self, table: Table, name: str, reading: Reading) -> str:
         known = name == reading.name or role_of(name) not in (None, ANYTHING)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pecli.checks.compare import Comparison, as_json
-
-if TYPE_CHECKING:
-    from pecli.checks.tolerance import Tolerance
-    from pecli.engine.scheme import Scheme
-    from pecli.engine.table import Table
 
 
 @dataclass(frozen=True)
@@ -49,16 +44,3 @@ class Verification:
 def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:
     """What keeps tensors from being compared at all."""
     return tuple(f"{tensor.name}: {tensor.problem}" for tensor in tensors if tensor.problem)
-
-
-def explained(suspects: Iterable[tuple[Scheme, str, Table]], tolerance: Tolerance) -> tuple[str, ...]:
-    """Why tensors are not what they should be, given each with its scheme and its name there; each mistake once."""
-    by_scheme: dict[Scheme, dict[str, Table]] = {}
-    for scheme, name, table in suspects:
-        by_scheme.setdefault(scheme, {}).setdefault(name, table)
-    if not by_scheme:
-        return ()
-    from pecli.checks.diagnose import explain
-
-    sentences = (each for scheme, found in by_scheme.items() for each in explain(scheme, found, tolerance))
-    return tuple(dict.fromkeys(sentences))

@@ -1,0 +1,56 @@
+"""Why tensors are not what they should be: a known mistake, a matter of rounding, or another table altogether."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pecli.checks.compare import Comparison
+from pecli.checks.tolerance import Tolerance
+
+if TYPE_CHECKING:
+    from pecli.engine.scheme import Scheme
+    from pecli.engine.table import Table
+
+    Suspect = tuple[Scheme, str, Table]
+    """A table that failed, with the scheme it was held against and its name there."""
+
+FEW_UNITS = 4
+"""Units of the last place that other programs' sines and powers lose, where all else is right."""
+
+
+def reasons(suspects: Iterable[Suspect], results: Sequence[Comparison], tolerance: Tolerance) -> tuple[str, ...]:
+    """Sentences about tensors that failed; none where nothing is known of them."""
+    by_scheme: dict[Scheme, dict[str, Table]] = {}
+    for scheme, name, table in suspects:
+        by_scheme.setdefault(scheme, {}).setdefault(name, table)
+    if not by_scheme:
+        return ()
+    from pecli.checks.diagnose import explain
+
+    sentences = [each for scheme, found in by_scheme.items() for each in explain(scheme, found, tolerance)]
+    if not sentences:
+        failed = [result for result in results if not result.passed]
+        sentences = _rounding(failed) or [each for found in by_scheme.values() for each in _another(found)]
+    return tuple(dict.fromkeys(sentences))
+
+
+def _rounding(failed: Sequence[Comparison]) -> list[str]:
+    """Nothing but last places."""
+    units = [result.max_ulp_error or 0 for result in failed if not result.problem]
+    if len(units) < len(failed) or not units or not 0 < max(units) <= FEW_UNITS:
+        return []
+    lost = "the last place differs, as where angles are computed in float32"
+    return [f"{lost}; allow --max-ulp {max(units)}, or verify with --recipe float32"]
+
+
+def _another(found: Mapping[str, Table]) -> list[str]:
+    """Which table it is instead; learned values are nothing to go by."""
+    from pecli.checks.identify.identification import identify_tables
+
+    matches = identify_tables("", list(found.values())).matches[:1]
+    return [
+        f"{', '.join(match.tensors)}: it is another table, which {match.command.partition(' -o ')[0]} makes"
+        for match in matches
+        if match.scheme.name != "learned-init"
+    ]
