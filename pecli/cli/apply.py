@@ -60,6 +60,7 @@ Make = Callable[["Inputs", Mapping[str, Any], ExitStack], Applied]
 def command(name: str) -> Any:
     """The group of commands, one a scheme."""
     app = typer.Typer(
+        name=name,
         add_completion=False,
         pretty_exceptions_enable=False,
         no_args_is_help=True,

@@ -9,15 +9,15 @@ from pecli.views import screen
 
 
 def show(result: Verification) -> None:
-    """One line a tensor, one a diagnosis, and the verdict first."""
+    """The verdict first, then a line a diagnosis, then one a tensor."""
     verdict = ("passed", "bold green") if result.passed else ("FAILED", "bold red")
     screen.say_styled(verdict, (f"  {result.file}  ", ""), (result.scheme, "dim"))
-    for tensor in result.tensors:
-        screen.say(f"  {_described(tensor, result.readings.get(tensor.name, ''))}")
     said = problems_of(result.tensors)
     for line in result.sentences:
         if line not in said:
             screen.say(f"  {line}")
+    for tensor in result.tensors:
+        screen.say(f"  {_described(tensor, result.readings.get(tensor.name, ''))}")
 
 
 def failures(result: Verification | PecliError) -> list[str]:
@@ -52,17 +52,29 @@ def describe(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"),
     if tensor.first_index not in (None, tensor.worst_index):
         parts[-1] += f", the first at {_place(tensor.first_index)}"
     if tensor.worst_index is not None:
-        units = "" if tensor.worst_ulp is None else f" ({tensor.worst_ulp:,} ulp)"
+        units = "" if tensor.worst_ulp is None else f" ({_units(tensor.worst_ulp)})"
+        ours, theirs = (_value(value, tensor.dtype) for value in (tensor.expected, tensor.found))
         parts.append(
             f"max error {tensor.max_abs_error:.3g}{units} at {_place(tensor.worst_index)}:"
-            f" {sides[0]} {tensor.expected!r}, {sides[1]} {tensor.found!r}"
+            f" {sides[0]} {ours}, {sides[1]} {theirs}"
         )
         if tensor.max_ulp_error is not None and tensor.worst_ulp != tensor.max_ulp_error:
-            parts.append(f"(elsewhere up to {tensor.max_ulp_error:,} ulp)")
+            parts.append(f"(elsewhere up to {_units(tensor.max_ulp_error)})")
     for count, side in ((tensor.strange_expected, sides[0]), (tensor.strange_found, sides[1])):
         if count:
             parts.append(f"{count:,} not finite ({side})")
     return "  ".join(parts)
+
+
+def _units(count: int) -> str:
+    """Units of the last place; nobody counts millions of them."""
+    return f"{count:,} ulp" if count < 1_000_000 else f"{count:.1e} ulp"
+
+
+def _value(value: object, dtype: str) -> str:
+    """A number with the digits that tell it from its neighbours."""
+    digits = {"float32": 9, "float16": 5, "bfloat16": 4}.get(dtype, 17)
+    return f"{value:.{digits}g}" if isinstance(value, float) else repr(value)
 
 
 def _place(index: tuple[int, ...] | None) -> str:
