@@ -42,13 +42,14 @@ class Outcome:
     def as_json(self) -> dict[str, Any]:
         name = {"name": self.check.label} if self.check.manifest else {}
         if isinstance(self.result, Verification):
-            return {**name, **self.result.as_json()}
+            return {**name, **self.result.as_json(), "status": "passed" if self.passed else "failed"}
         problem: dict[str, Any] = {
             "scheme": None,
             "passed": False,
             "tensors": [],
             "diagnosis": [str(self.result)],
             "readings": {},
+            "status": "error",
         }
         return {**name, "file": self.check.file, **problem}
 
