@@ -167,7 +167,10 @@ def _table(
     opened = sum(math.prod(shape[:axis]) for axis in range(len(shape)))
     if data.count(brackets[:1]) != opened or data.count(brackets[1:]) != opened:
         raise source.error(f"{label} is not nested as its shape, {shape}, asks for")
-    flat = plain(data.translate(None, brackets + b" \t\r\n"))
+    try:
+        flat = plain(data.translate(None, brackets + b" \t\r\n"))
+    except (ValueError, OverflowError):
+        raise source.error(f"{label} holds something that is not a number") from None
     if dtype == "bool":
         flat = flat.replace(b"true", b"1").replace(b"false", b"0")
     wanted = np.dtype(np.float64) if dtype in KINDS else np.dtype(np.uint8) if dtype == "bool" else np.dtype(dtype)

@@ -130,6 +130,9 @@ BROKEN = {
     "after.json": b'{"tensors":{"a":{"data":[1],"dtype":"float32","shape":[1]}}} 1',
     "none.h": b"#ifndef PECLI_X\n#endif\n",
     "count.h": b"#ifndef PECLI_X\nstatic const float a[3] = {1,2};\n",
+    "points.h": b"#ifndef PECLI_X\nstatic const float a[1] = {0x1..8p+1f};\n",
+    "power.h": b"#ifndef PECLI_X\nstatic const float a[1] = {0x1p+99999f};\n",
+    "digits.h": b"#ifndef PECLI_X\nstatic const uint64_t a[1] = {0x" + b"f" * 5000 + b"};\n",
     "code.h": b"#ifndef PECLI_X\nstatic const float a[2] = {1,sizeof(int)};\n",
 }
 

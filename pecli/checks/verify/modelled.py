@@ -97,7 +97,7 @@ class _Search:
         ropes = [each for each in self._likely(table) if each.scheme == "rope"]
         if not ropes or not table.size:
             return []
-        role = role_of(table.name)
+        role = self._said(table)
         common = {"offset": self.place.offset or 0, "recipe": self.place.recipe}
         rope = ropes[0].rope(max(table.shape, default=1), length=self.place.length, **common)
         return [(rope, role if role in ("cos", "sin", "inv_freq") else "cos_sin", table)]
@@ -134,10 +134,14 @@ class _Search:
         return any(part in name and not any(part in each for each in self._layer_types) for part in _PARTS)
 
     def _role(self, table: Table) -> str | None:
-        """What the name of the tensor says, or else that of the file, unless the shape says otherwise."""
-        stem = os.path.splitext(os.path.basename(self.file.path))[0]
-        role = role_of(stem if table.name == ARRAY_NAME else table.name)
+        """What the name of the tensor or the file says that it is, unless the shape says otherwise."""
+        role = self._said(table)
         return role if any(readings(each, table, role, self.place) for each in self.encodings) else None
+
+    def _said(self, table: Table) -> str | None:
+        """What the name of the tensor says, or that of the file where the tensor has none."""
+        stem = os.path.splitext(os.path.basename(self.file.path))[0]
+        return role_of(stem if table.name == ARRAY_NAME else table.name)
 
     def _best(self, table: Table, role: str | None) -> Reading | None:
         """The reading that comes nearest, of the layer type that the name speaks of if it does."""

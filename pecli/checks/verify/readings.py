@@ -23,7 +23,7 @@ from pecli.engine.table import Table
 from pecli.models.encoding import Encoding
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Floats
+    from pecli.engine.arrays import Array
 
 PROBED = 4
 """Positions at the beginning that tell readings apart, beside one in the middle and the last."""
@@ -67,13 +67,9 @@ class Reading:
         errors = []
         for start, stop in _probes(self.expected):
             with np.errstate(invalid="ignore", over="ignore"):
-                error = np.abs(_numbers(self.expected.read(start, stop)) - _numbers(self.found.read(start, stop)))
+                error = np.abs(widened(self.expected.read(start, stop)) - widened(self.found.read(start, stop)))
             errors.append(np.minimum(np.where(np.isnan(error), WORST, error), WORST).reshape(-1))
         return float(np.concatenate(errors).mean()) if errors else 0.0
-
-
-def _numbers(block: Array) -> Floats:
-    return widened(block) if block.dtype.name in KINDS else block.astype(np.float64)
 
 
 def _probes(table: Table) -> Iterator[tuple[int, int]]:

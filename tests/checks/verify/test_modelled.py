@@ -343,3 +343,14 @@ def test_a_recipe_is_part_of_what_is_expected(tmp_path) -> None:
 def test_a_single_frequency_without_an_axis(tmp_path) -> None:
     np.save(tmp_path / "inv_freq.npy", np.float32(1))
     assert verify_model(tmp_path / "inv_freq.npy", pecli.load_config({**LLAMA, "head_dim": 2})).passed
+
+
+@pytest.mark.parametrize("function", ["cos", "sin"])
+def test_the_name_of_a_file_tells_even_where_its_shape_is_wrong(tmp_path, function) -> None:
+    inv_freq = 10000.0 ** -(np.arange(4) / 4)
+    table = getattr(np, function)(np.arange(64)[:, None] * inv_freq).astype(np.float32)
+    np.save(tmp_path / f"{function}_cached.npy", table)
+    result = verify_model(tmp_path / f"{function}_cached.npy", pecli.load_config(LLAMA), NEAR)
+    (reason,) = result.diagnosis
+    assert reason.startswith(f"{function}: matches if theta is ")
+    assert "alone" not in reason  # which would be a mistake in a table of both
