@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
@@ -17,8 +16,10 @@ import numpy as np
 from pecli.engine.dtypes import KINDS, numpy_dtype
 from pecli.engine.rounding import round_to, widened
 from pecli.engine.table import Table, table_of
-from pecli.files.source import Source
+from pecli.files.safetensors_header import MOST_TENSORS
+from pecli.files.source import CHUNK, Source
 from pecli.files.stored import data_bytes
+from pecli.files.text_numbers import numbers, unnested
 from pecli.files.trouble import quoted
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ def whole_text(source: Source) -> bytes:
     return source.read(0, size)
 
 
+def _check_count(source: Source, tensors: int) -> None:
+    if tensors > MOST_TENSORS:
+        raise source.error(f"has more than {MOST_TENSORS} tensors")
+
+
 def read_csv(source: Source) -> Found:
     """A table of float64, a row a line; without fractions and exponents it holds integers."""
     text = whole_text(source).strip()
@@ -45,20 +51,33 @@ def read_csv(source: Source) -> Found:
         raise source.error("is blank")
     if re.search(rb"[^-+0-9.,eEinfaNIty \t\r\n]", text):
         raise source.error("is not a .csv file of numbers: it holds other words")
-    lines = text.splitlines()
-    columns = lines[0].count(b",") + 1
-    for number, line in enumerate(lines):
-        if line.count(b",") + 1 != columns:
-            raise source.error(f"line {number + 1} has {line.count(b',') + 1} numbers, and the first has {columns}")
+    text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    rows, columns = text.count(b"\n") + 1, text.partition(b"\n")[0].count(b",") + 1
+    _check_rows(source, text.translate(None, b"-+0123456789.eEinfaNIty \t") + b"\n", rows, columns)
     integers = not re.search(rb"[.eEnN]", text)
-    flat = b",".join(lines)
-    values = _numbers(source, flat, np.dtype(np.int64 if integers else np.float64), len(lines) * columns)
-    return (table_of("array", values.reshape(len(lines), columns)),), {}
+    flat = text.replace(b"\n", b",")
+    values = numbers(source, flat, np.dtype(np.int64 if integers else np.float64), rows * columns)
+    return (table_of("array", values.reshape(rows, columns)),), {}
+
+
+def _check_rows(source: Source, marks: bytes, rows: int, columns: int) -> None:
+    """Refuse lines of different lengths; `marks` are the commas and line ends alone."""
+    line = b"," * (columns - 1) + b"\n"
+    if len(marks) == rows * columns and marks == line * rows:
+        return
+    number, start = 0, 0
+    while marks.startswith(line, start):
+        number, start = number + 1, start + columns
+    found = marks.index(b"\n", start) - start + 1
+    raise source.error(f"line {number + 1} has {found} numbers, and the first has {columns}")
 
 
 _NAME = re.compile(rb'\s*"((?:[^"\\]|\\.)*+)"\s*:\s*\{\s*"data"\s*:')
 _DATA = re.compile(rb'[-+0-9.,eE"\[\]InfityNatrusl \t\r\n]*+')
-_KIND = re.compile(rb'"dtype"\s*:\s*"(\w+)"\s*,\s*"shape"\s*:\s*\[([0-9, ]*+)\]\s*\}\s*([,}])')
+_KIND = re.compile(
+    rb'"dtype"\s*:\s*"(\w+)"\s*,\s*"shape"\s*:\s*'
+    rb"\[\s*((?:[0-9]{1,19}\s*(?:,\s*[0-9]{1,19}\s*){0,63})?)\]\s*\}\s*([,}])"
+)
 _END = re.compile(rb"\s*\}")
 _START = re.compile(rb'\s*\{\s*(?:"pecli"\s*:\s*(\{.*?\})\s*,\s*)?"tensors"\s*:\s*\{', re.DOTALL)
 
@@ -66,6 +85,7 @@ _START = re.compile(rb'\s*\{\s*(?:"pecli"\s*:\s*(\{.*?\})\s*,\s*)?"tensors"\s*:\
 def read_json(source: Source) -> Found:
     """What pecli's own .json files hold: the spec and every tensor with its dtype and shape."""
     text = whole_text(source)
+    _check_count(source, text.count(b'"dtype"'))
     start = _START.match(text)
     if start is None:
         raise source.error('is not a .json file of tables: it must begin with {"tensors":')
@@ -77,13 +97,26 @@ def read_json(source: Source) -> Found:
         data = text[name.end() : kind.start()].rstrip(b" \t\r\n,")
         if not _DATA.fullmatch(data):
             _broken(source, name.end())
-        shape = tuple(int(side) for side in kind[2].split(b",") if side.strip())
-        tables.append(_table(source, _decoded(source, name[1], at), kind[1].decode(), shape, data, b"[]"))
+        shape = tuple(map(int, kind[2].split(b","))) if kind[2] else ()
+        tables.append(_table(source, _decoded(source, name[1], at), kind[1].decode(), shape, data, _from_json))
         at, more = kind.end(), kind[3] == b","
     end = _END.match(text, at) or _broken(source, at)
     if text[end.end() :].strip():
         _broken(source, end.end())
+    _check_names(source, tables)
     return tuple(tables), ({} if start[1] is None else {"pecli": start[1].decode("utf-8", "replace")})
+
+
+def _check_names(source: Source, tables: list[Table]) -> None:
+    if len({table.name for table in tables}) < len(tables):
+        raise source.error("has two tensors of the same name")
+
+
+def _from_json(text: bytes) -> bytes:
+    """What JSON has no numbers for stands there as strings, or as words."""
+    for word, number in ((b'"NaN"', b"nan"), (b'"Infinity"', b"inf"), (b'"-Infinity"', b"-inf")):
+        text = text.replace(word, number)
+    return text
 
 
 def _decoded(source: Source, raw: bytes, at: int) -> str:
@@ -97,9 +130,7 @@ def _decoded(source: Source, raw: bytes, at: int) -> str:
     return name
 
 
-_ARRAY = re.compile(
-    rb"static\s+const\s+(\w+)\s+(\w+)((?:\[[0-9]{1,18}\])+)\s*=\s*(\{[^;/]*+);",
-)
+_ARRAY = re.compile(rb"static\s+const\s+(\w+)\s+(\w+)((?:\[[0-9]{1,18}\]){1,64})\s*=\s*(?=\{)")
 _C_TYPES = {b"double": "float64", b"float": "float32"}
 
 
@@ -114,16 +145,22 @@ def read_header(source: Source) -> Found:
     said = _SPEC.match(text)
     metadata = {} if said is None else {"pecli": said[1].decode("utf-8", "replace")}
     scheme, small = _said(metadata)
+    _check_count(source, text.count(b"static"))
     tables = []
-    for found in _ARRAY.finditer(text):
+    at = 0
+    while found := _ARRAY.search(text, at):
+        at = text.find(b";", found.end())
+        if at < 0:
+            _broken(source, len(text))
         dtype = _C_TYPES.get(found[1]) or found[1].decode().removesuffix("_t")
         shape = tuple(int(side) for side in re.findall(rb"[0-9]+", found[3]))
-        table = _table(source, found[2].decode().removeprefix(scheme), dtype, shape, found[4], b"{}", _from_c)
+        table = _table(source, found[2].decode().removeprefix(scheme), dtype, shape, text[found.end() : at], _from_c)
         if dtype == "uint16" and small in ("float16", "bfloat16"):
             table = table_of(table.name, table.array().view(numpy_dtype(small)))
         tables.append(table)
     if not tables:
         raise source.error("has no constant array of numbers")
+    _check_names(source, tables)
     return tuple(tables), metadata
 
 
@@ -142,65 +179,46 @@ def _said(metadata: dict[str, str]) -> tuple[str, str]:
 
 
 def _from_c(text: bytes) -> bytes:
-    """C's numbers as decimal ones: hexadecimal floats and integers, macros, endings."""
-    text = re.sub(rb"U?INT64_C\(([0-9]+)\)", rb"\1", text).replace(b"(-9223372036854775807-1)", b"-9223372036854775808")
+    """C's numbers as decimal ones, some at a time: there is an object for each on the way."""
+    pieces, start = [], 0
+    while start < len(text):
+        end = text.find(b",", start + CHUNK)
+        end = len(text) if end < 0 else end
+        pieces.append(_decimal(text[start:end]))
+        start = end
+    return b"".join(pieces)
+
+
+def _decimal(text: bytes) -> bytes:
+    """Hexadecimal floats and integers, macros and endings as plain numbers; braces as brackets."""
+    text = re.sub(rb"U?INT64_C\(([0-9]+)\)", rb"\1", text.translate(bytes.maketrans(b"{}", b"[]")))
+    text = text.replace(b"(-9223372036854775807 - 1)", b"-9223372036854775808")
     text = text.replace(b"INFINITY", b"inf").replace(b"NAN", b"nan")
     text = re.sub(rb"-?0x[0-9a-f.]+p[-+]?[0-9]+", lambda match: repr(float.fromhex(match[0].decode())).encode(), text)
-    text = re.sub(rb"0x([0-9a-f]+)", lambda match: str(int(match[1], 16)).encode(), text)
+    text = re.sub(rb"0x([0-9a-f]{1,16})(?![0-9a-f])", lambda match: str(int(match[1], 16)).encode(), text)
     return re.sub(rb"(?<=[0-9])f", b"", text)
 
 
 def _table(
-    source: Source,
-    name: str,
-    dtype: str,
-    shape: tuple[int, ...],
-    data: bytes,
-    brackets: bytes,
-    plain: Callable[[bytes], bytes] = lambda text: text.replace(b'"', b""),
+    source: Source, name: str, dtype: str, shape: tuple[int, ...], text: bytes, plain: Callable[[bytes], bytes]
 ) -> Table:
-    """A tensor from its elements in nested brackets."""
+    """A tensor from its elements in nested brackets; `plain` makes decimal numbers of them."""
     label = f"tensor {quoted(name)}"
     if dtype not in (*KINDS, "bool") and not re.fullmatch(r"u?int(8|16|32|64)", dtype):
         raise source.error(f"{label} has dtype {quoted(dtype)}, which is not known")
     data_bytes(shape, numpy_dtype(dtype).itemsize, lambda problem: source.error(f"{label} {problem}"))
-    opened = sum(math.prod(shape[:axis]) for axis in range(len(shape)))
-    if data.count(brackets[:1]) != opened or data.count(brackets[1:]) != opened:
-        raise source.error(f"{label} is not nested as its shape, {shape}, asks for")
     try:
-        flat = plain(data.translate(None, brackets + b" \t\r\n"))
+        flat = unnested(source, label, plain(text), shape)
     except (ValueError, OverflowError):
         raise source.error(f"{label} holds something that is not a number") from None
     if dtype == "bool":
         flat = flat.replace(b"true", b"1").replace(b"false", b"0")
     wanted = np.dtype(np.float64) if dtype in KINDS else np.dtype(np.uint8) if dtype == "bool" else np.dtype(dtype)
-    values = _numbers(source, flat, wanted, math.prod(shape))
+    values = numbers(source, flat, wanted, math.prod(shape))
+    if dtype == "bool" and values.size and values.max() > 1:
+        raise source.error(f"{label} holds something that is neither true nor false")
     made: Array = round_to(widened(values), dtype) if dtype in KINDS else values.astype(np.dtype(dtype))
     return table_of(name, made.reshape(shape))
-
-
-def _numbers(source: Source, text: bytes, dtype: np.dtype[np.generic], count: int) -> Array:
-    """Numbers between commas; exactly as many as there should be."""
-    if text.count(b",") + 1 != count and (count or text):
-        raise source.error(f"holds {text.count(b',') + 1} numbers where {count} are announced")
-    if not count:
-        return np.empty(0, dtype)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # NumPy only warns of text that is no number
-        try:
-            values: Array = np.fromstring(text, dtype, sep=",")
-            if dtype.kind in "iu" and re.search(rb"[0-9]{3,}", text) and not _fit(text, values):
-                raise source.error(f"holds an integer that {dtype} has no room for")
-        except (DeprecationWarning, ValueError, OverflowError):
-            raise source.error("holds something that is not a number") from None
-    if len(values) != count:
-        raise source.error("holds something that is not a number")
-    return values
-
-
-def _fit(text: bytes, values: Array) -> bool:
-    """Whether integers are what their text says: NumPy wraps or clips those that are too large."""
-    return all(int(token) == value for token, value in zip(text.split(b","), values.tolist(), strict=True))
 
 
 def _broken(source: Source, at: int) -> NoReturn:

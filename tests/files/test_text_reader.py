@@ -65,6 +65,19 @@ def test_csv_of_integers_holds_integers(tmp_path: Path) -> None:
     assert pecli.load(tmp_path / "t.csv")["array"].tolist() == [[1, -2], [9007199254740993, 4]]
 
 
+def test_lines_may_end_as_on_any_system(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b"\n1, 2\r\n3,4\r5,6\n\n")
+    assert pecli.load(tmp_path / "t.csv")["array"].tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
+def test_json_may_be_laid_out_with_spaces(tmp_path: Path) -> None:
+    text = (
+        """{"tensors": {"a": {"data": [[1, 2.5],\n [NaN, "-Infinity"]], "dtype": "float32", "shape": [\n2,\n2\n]}}}"""
+    )
+    (tmp_path / "t.json").write_text(text)
+    assert np.array_equal(pecli.load(tmp_path / "t.json")["a"], [[1, 2.5], [np.nan, -np.inf]], equal_nan=True)
+
+
 @pytest.mark.parametrize("name", ["plain", "double", "any", "whole", "natural"])
 def test_a_c_header_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
     array = arrays()[name]
@@ -118,6 +131,21 @@ BROKEN = {
     "blank.csv": b"1,\n2,3\n",
     "signs.csv": b"1,--2\n",
     "two.csv": b"1 2,3\n",
+    "gap.csv": b"1\n\n2\n",
+    "wide.csv": b"1,2\n3,4\n5,6,7\n",
+    "sign.json": b'{"tensors":{"a":{"data":[-1],"dtype":"uint64","shape":[1]}}}',
+    "larger.json": b'{"tensors":{"a":{"data":[%d,%d],"dtype":"uint64","shape":[2]}}}' % (2**64 - 1, 2**64),
+    "least.json": b'{"tensors":{"a":{"data":[-9223372036854775809],"dtype":"int64","shape":[1]}}}',
+    "apart.json": b'{"tensors":{"a":{"data":[1 2],"dtype":"float32","shape":[1]}}}',
+    "inside.json": b'{"tensors":{"a":{"data":[1[,2],[3,4]],"dtype":"float32","shape":[2,2]}}}',
+    "order.json": b'{"tensors":{"a":{"data":]1,2[,"dtype":"float32","shape":[2]}}}',
+    "empty.json": b'{"tensors":{"a":{"data":[[],[]],"dtype":"float32","shape":[0,2]}}}',
+    "quotes.json": b'{"tensors":{"a":{"data":[1""2],"dtype":"float32","shape":[1]}}}',
+    "truth.json": b'{"tensors":{"a":{"data":[2],"dtype":"bool","shape":[1]}}}',
+    "digits.json": b'{"tensors":{"a":{"data":[1],"dtype":"float32","shape":[' + b"9" * 5000 + b"]}}}",
+    "sides.json": b'{"tensors":{"a":{"data":[1],"dtype":"float32","shape":[1 1]}}}',
+    "twice.json": b'{"tensors":{' + b",".join([b'"a":{"data":[1],"dtype":"int8","shape":[1]}'] * 2) + b"}}",
+    "many.json": b'{"tensors":{"a":{"data":' + b'"dtype"' * 100_001,
     "other.json": b'{"a": [1, 2, 3], "b": 4}',
     "short.json": b'{"tensors":{"a":{"data":[1,2],"dtype":"float32","shape":[3]}}}',
     "nested.json": b'{"tensors":{"a":{"data":[1,2,3,4],"dtype":"float32","shape":[2,2]}}}',
@@ -132,7 +160,13 @@ BROKEN = {
     "count.h": b"#ifndef PECLI_X\nstatic const float a[3] = {1,2};\n",
     "points.h": b"#ifndef PECLI_X\nstatic const float a[1] = {0x1..8p+1f};\n",
     "power.h": b"#ifndef PECLI_X\nstatic const float a[1] = {0x1p+99999f};\n",
-    "digits.h": b"#ifndef PECLI_X\nstatic const uint64_t a[1] = {0x" + b"f" * 5000 + b"};\n",
+    "dot.h": b"#ifndef PECLI_X\nstatic const float a[1] = {0x.p0};\n",
+    "exponent.h": b"#ifndef PECLI_X\nstatic const float a[1] = {0x1p99999};\n",
+    "digits.h": b"#ifndef PECLI_X\nstatic const uint32_t a[1] = {0x" + b"f" * 6000 + b"};\n",
+    "apart.h": b"#ifndef PECLI_X\nstatic const float a[1] = {1 2};\n",
+    "axes.h": b"#ifndef PECLI_X\nstatic const float a" + b"[1]" * 100 + b" = {1};\n",
+    "cut.h": b"#ifndef PECLI_X\n" + b"static const float a[1] = {" * 50_000 + b" " * 4_000_000,
+    "twice.h": b"#ifndef PECLI_X\nstatic const float a[1] = {1};\nstatic const float a[1] = {2};\n",
     "code.h": b"#ifndef PECLI_X\nstatic const float a[2] = {1,sizeof(int)};\n",
 }
 
