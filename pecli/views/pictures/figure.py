@@ -129,7 +129,7 @@ def _style(dark: bool) -> dict[str, Any]:
         "figure.constrained_layout.w_pad": 0.1,
         "text.parse_math": False,  # a $ in a title is a $
         "svg.hashsalt": "pecli",
-        "svg.fonttype": "path",
+        "svg.fonttype": "none",  # text that can be searched and edited
         "pdf.fonttype": 42,
     }
 

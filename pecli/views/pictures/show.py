@@ -60,7 +60,7 @@ def _panel(panel: Panel, terminal: Terminal, across: int, height: int, shared: b
     small = terminal._replace(columns=terminal.columns // across - (across > 1))
     if isinstance(panel, Heat):
         return heatmap.lines(
-            panel.values,
+            panel.bent(panel.values),
             small,
             title=panel.title,
             rows=panel.rows,
@@ -69,7 +69,7 @@ def _panel(panel: Panel, terminal: Terminal, across: int, height: int, shared: b
             first_row=panel.first_row,
             row_count=panel.row_count,
             column_count=panel.column_count,
-            limits=panel.limits,
+            limits=_ends(panel),
             height=height,
             key=not shared,
         )
@@ -85,6 +85,11 @@ def _panel(panel: Panel, terminal: Terminal, across: int, height: int, shared: b
         levels=panel.levels,
         height=height,
     )
+
+
+def _ends(panel: Heat) -> tuple[float, float]:
+    low, high = panel.bent(np.array(panel.limits)).tolist()
+    return low, high
 
 
 def _beside(panels: Sequence[list[str]], wide: int) -> list[str]:
