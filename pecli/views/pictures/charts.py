@@ -48,7 +48,9 @@ def chart(axes: Any, panel: Chart, size: tuple[float, float], dark: bool) -> Non
     axes.grid(True)
     axes.set_axisbelow(True)
     if len(panel.curves) > 1 and any(curve.label for curve in panel.curves):
-        _legend(axes, [curve.label for curve in panel.curves], size[0] - 1)
+        rows = _legend(axes, [curve.label for curve in panel.curves], size[0] - 0.8)
+        if panel.title:
+            axes.set_title(axes.get_title("left"), fontsize=10, pad=6 + 14.5 * rows)
 
 
 def _is_restless(curve: Curve) -> bool:
@@ -82,8 +84,8 @@ def _levels(axes: Any, panel: Chart, height: float) -> None:
         )
 
 
-def _legend(axes: Any, labels: Sequence[str], width: float) -> None:
-    """Above the curves, where it hides none of them, in as many columns as there is room for."""
+def _legend(axes: Any, labels: Sequence[str], width: float) -> int:
+    """Above the curves, where it hides none of them, in as many columns as there is room for; how many rows it has."""
     column = 0.36 + 0.075 * max(map(len, labels))
     rows = -(-len(labels) // max(1, int(width / column)))
     columns = -(-len(labels) // rows)
@@ -97,3 +99,4 @@ def _legend(axes: Any, labels: Sequence[str], width: float) -> None:
         handlelength=1.4,
         handletextpad=0.5,
     )
+    return rows

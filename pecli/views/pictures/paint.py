@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ from pecli.views.pictures.panels import Chart, Circle, Heat, Panel, Picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from pecli.engine.arrays import Floats
 
 _LETTERS = 11.0
 """Letters of a title to an inch."""
@@ -56,7 +59,7 @@ def paint(
     if picture.title:
         text = _fitted(picture.title, int(width * _LETTERS) - 2, 3)
         title = made.suptitle(text, x=0.012, y=1 - 0.12 / height, ha="left", va="top")
-    arrange(made, places, title, _key(made, coloured, cmap), [place for _, place in coloured])
+    arrange(made, places, title, _key(made, coloured, cmap, dark), [place for _, place in coloured])
     return made
 
 
@@ -83,6 +86,8 @@ def _alike(rows: Sequence[Sequence[Panel]]) -> bool:
 
 def _fitted(text: str, room: int, lines: int) -> str:
     """A text in a few lines of so many letters."""
+    if " " not in text and len(text) > room:
+        return f"{text[: max(12, room) - 1]}…"
     return "\n".join(textwrap.wrap(text, max(12, room), max_lines=lines, placeholder=" …")) or text
 
 
@@ -92,7 +97,7 @@ def _draw(axes: Any, panel: Panel, size: tuple[float, float], dark: bool, cmap: 
     elif isinstance(panel, Chart):
         charts.chart(axes, panel, size, dark)
     else:
-        _circle(axes, panel, cmap)
+        _circle(axes, panel, dark, cmap)
 
 
 def _heat(axes: Any, panel: Heat, cmap: str | None, size: tuple[float, float]) -> None:
@@ -122,12 +127,21 @@ def _bent(panel: Heat | Circle, value: float) -> float:
 def _uneven(low: float, high: float) -> list[float]:
     """Round numbers for a scale that is wide near zero."""
     reach = max(abs(low), abs(high))
-    near = [reach * share for share in (0.0, 0.01, 0.1, 0.3, 1.0)]
-    rounded = [float(f"{value:.1g}") for value in near]
+    powers = [10.0 ** math.floor(math.log10(reach * share)) for share in (0.01, 0.1, 0.3, 1.0)]
+    rounded = [
+        0.0,
+        *(reach * share // power * power for share, power in zip((0.01, 0.1, 0.3, 1.0), powers, strict=True)),
+    ]
     return sorted({sign * value for value in rounded for sign in (-1.0, 1.0) if low <= sign * value <= high})
 
 
-def _key(made: Figure, coloured: Sequence[tuple[Heat | Circle, Place]], cmap: str | None) -> Any:
+def _grey(matrices: Sequence[Floats]) -> str:
+    """What grey means in these matrices."""
+    unknown = np.concatenate([values[~np.isfinite(values)] for values in matrices])
+    return f"grey: {'−inf' if np.isneginf(unknown).all() else 'not finite'}" if unknown.size else ""
+
+
+def _key(made: Figure, coloured: Sequence[tuple[Heat | Circle, Place]], cmap: str | None, dark: bool) -> Any:
     """A colour bar for all panels that tell by colours, drawn as an image of its own; its axes."""
     if not coloured:
         return None
@@ -136,14 +150,15 @@ def _key(made: Figure, coloured: Sequence[tuple[Heat | Circle, Place]], cmap: st
         low, high, meaning, centred = float(panel.positions[0]), float(panel.positions[-1]), "position", False
     else:
         low, high = (min(max(end, -charts.LARGEST), charts.LARGEST) for end in panel.limits)
-        unknown = not all(np.isfinite(each.values).all() for each, _ in coloured if isinstance(each, Heat))
-        meaning = ", ".join(filter(None, [panel.meaning, "grey: not finite" if unknown else ""]))
+        grey = _grey([each.values for each, _ in coloured if isinstance(each, Heat)])
+        meaning = ", ".join(filter(None, [panel.meaning, grey]))
         centred = panel.centred
     high = high if high > low else low + 1.0
     axes: Any = made.add_axes((0.9, 0.1, 0.02, 0.8))
     ends = _bent(panel, low), _bent(panel, high)
     ramp = np.linspace(*ends[::-1], 256)[:, None]
-    axes.imshow(ramp, cmap=figure.colours(cmap, centred=centred), extent=(0.0, 1.0, *ends))
+    colours = figure.part(cmap, dark) if isinstance(panel, Circle) else figure.colours(cmap, centred=centred)
+    axes.imshow(ramp, cmap=colours, extent=(0.0, 1.0, *ends))
     axes.spines[:].set_visible(False)
     axes.set_xticks([])
     axes.yaxis.tick_right()
@@ -154,14 +169,14 @@ def _key(made: Figure, coloured: Sequence[tuple[Heat | Circle, Place]], cmap: st
     return axes
 
 
-def _circle(axes: Any, panel: Circle, cmap: str | None) -> None:
+def _circle(axes: Any, panel: Circle, dark: bool, cmap: str | None) -> None:
     """A spiral from the first position to the last, so that one turn does not hide the one before."""
     turn = np.linspace(0, 2 * np.pi, 200)
     axes.plot(np.cos(turn), np.sin(turn), color="0.6", linewidth=0.8, zorder=1)
     span = max(1.0, float(panel.positions[-1] - panel.positions[0]))
     radius = _INNER + (1 - _INNER) * (panel.positions - panel.positions[0]) / span
     x, y = radius * np.cos(panel.angles), radius * np.sin(panel.angles)
-    axes.scatter(x, y, c=panel.positions, cmap=figure.colours(cmap), s=7, zorder=2, linewidths=0)
+    axes.scatter(x, y, c=panel.positions, cmap=figure.part(cmap, dark), s=7, zorder=2, linewidths=0)
     axes.set_aspect("equal")
     axes.set_xlim(-1.06, 1.06)
     axes.set_ylim(-1.06, 1.06)

@@ -30,7 +30,7 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
     grid = _grid(picture, terminal)
     room = terminal.lines - 1 - len(head)
     heats = [panel for panel in picture.panels if isinstance(panel, Heat)]
-    shared = len(heats) > 1 and len({heat.limits for heat in heats}) == 1
+    shared = any(heat.power != 1.0 for heat in heats) or (len(heats) > 1 and len({heat.limits for heat in heats}) == 1)
     height = max(_LOWEST, (room - shared) // max(1, len(grid)))
     shown = list(head)
     across = max(map(len, grid), default=1)

@@ -83,8 +83,8 @@ def labelled(subjects: Sequence[Subject]) -> list[Subject]:
             continue
         alike = [other for other, each in zip(every, subjects, strict=True) if each.kind == subject.kind]
         differing = {name: value for name, value in own.items() if any(other.get(name) != value for other in alike)}
-        words = [subject.kind, *(f"{name} {_shown(value)}" for name, value in differing.items())]
-        found.append(subject._replace(label=" ".join(words)[:48]))
+        words = [subject.kind, *(_said(name, value) for name, value in differing.items())]
+        found.append(subject._replace(label=", ".join(words)[:48]))
     return found
 
 
@@ -106,7 +106,7 @@ def _telling(scheme: Scheme) -> list[str]:
     words: list[str] = []
     for name, value in own.items():
         default = usual[name] if usual[name] is not None else asked[name].default
-        word = f"{value} heads" if name == "heads" else f"{name} {_shown(value)}"
+        word = _said(name, value)
         if (name in _SHOWN or value != default) and sum(map(len, words)) + len(word) <= _ROOM:
             words += [] if name in _AXES else [word]
     return words
@@ -118,6 +118,12 @@ def _parameters(scheme: Scheme | None) -> dict[str, Any]:
         return {}
     values = scheme.spec()["parameters"]
     return {name: value for name, value in values.items() if value is not None and not isinstance(value, tuple)}
+
+
+def _said(name: str, value: Any) -> str:
+    if (name, value) == ("scaling", "none"):
+        return "unscaled"
+    return f"{value} heads" if name == "heads" else f"{name} {_shown(value)}"
 
 
 def _shown(value: Any) -> str:

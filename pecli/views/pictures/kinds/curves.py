@@ -34,7 +34,7 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     curves: list[Curve] = []
     for subject in subjects:
         for table in _matrices(subject):
-            prefix = f"{subject.label} " if len(subjects) > 1 else f"{table.name} " if _is_one_of_many(subject) else ""
+            prefix = f"{subject.label}, " if len(subjects) > 1 else f"{table.name} " if _is_one_of_many(subject) else ""
             word = "pair" if _is_compact(subject) else "channel"
             picked = chosen(wish, table.width, most, f"{word}s") if wish.channels else _picked(subject, table, most)
             rows = _columns(table, picked)
@@ -102,7 +102,7 @@ def _biases(subjects: Sequence[Subject], wish: Wish) -> Chart:
         assert isinstance(scheme, Alibi)
         slopes = widened(next(table for table in scheme.tensors() if table.name == "slopes").array())
         distances = np.linspace(0, (scheme.seq_len or 1024) - 1, 200)
-        prefix = f"{subject.label} " if len(subjects) > 1 else ""
+        prefix = f"{subject.label}, " if len(subjects) > 1 else ""
         heads = chosen(wish, scheme.heads, 8 if len(subjects) == 1 else 3, "heads")
         curves += [Curve(f"{prefix}head {head}", distances, -slopes[head] * distances) for head in heads]
     return Chart("", curves, x="distance", y="bias", ordered=len(subjects) == 1)

@@ -66,7 +66,7 @@ def _weights(subjects: Sequence[Subject], wish: Wish) -> Chart:
         scheme = subject.scheme
         assert isinstance(scheme, Alibi)
         slopes = widened(next(table for table in scheme.tensors() if table.name == "slopes").array())
-        prefix = f"{subject.label} " if len(subjects) > 1 else ""
+        prefix = f"{subject.label}, " if len(subjects) > 1 else ""
         length = scheme.seq_len or 1024
         for head in chosen(wish, scheme.heads, 8 if len(subjects) == 1 else 3, "heads"):
             distances = np.unique(np.rint(np.linspace(0, length - 1, _POINTS)))

@@ -103,7 +103,8 @@ def _alike(panels: Sequence[Heat]) -> list[Heat]:
         low, high = -reach, reach
     elif not high > low:
         low, high = low - 0.5, high + 0.5
-    power = _BEND if len(panels) > 1 and {panel.meaning for panel in panels} == {"bias"} else 1.0
+    heads = len(panels) > 1 or panels[0].rows == "head"
+    power = _BEND if heads and {panel.meaning for panel in panels} == {"bias"} else 1.0
     return [replace(panel, limits=(low, high), centred=centred, power=power) for panel in panels]
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from pecli.engine.scheme import Scheme
 
 
+_TELLING = ("trained on", "extended to")
+
+
 def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     """A curve a subject, and a line for every context."""
     curves = []
@@ -26,8 +29,10 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
         with np.errstate(divide="ignore"):
             lengths = 2 * math.pi / frequencies
         curves.append(Curve(subject.label, np.arange(len(lengths), dtype=np.float64), lengths))
-        levels.update(contexts(subject))
-    if "trained on" in levels.values():  # the length of the table says nothing then
+        for length, word in contexts(subject).items():
+            if word in _TELLING or length not in levels:
+                levels[length] = word
+    if set(levels.values()) & {*_TELLING, "context"}:  # the length of the table says nothing then
         levels = {length: word for length, word in levels.items() if word != "length"}
     shown = [(f"{word} {length:,.0f}", length) for length, word in sorted(levels.items())]
     chart = Chart("", curves, x="pair", y="wavelength, in positions", log_y=True, levels=shown, points=True)
@@ -71,5 +76,5 @@ def contexts(subject: Subject) -> dict[float, str]:
     if longest > trained:
         found[float(longest)] = "extended to"
     elif scheme.factor is not None and scheme.factor > 1:
-        found[float(trained * scheme.factor)] = f"times the factor {scheme.factor:g}:"
+        found[float(trained * scheme.factor)] = f"factor {scheme.factor:g} × original ="
     return found
