@@ -34,7 +34,7 @@ def chart(axes: Any, panel: Chart, size: tuple[float, float], dark: bool) -> Non
         look: dict[str, Any] = {"marker": "o" if panel.points and len(x) <= 128 else "", "markersize": 3}
         look["linewidth"] = 1.0 if len(x) > _DENSE and _is_restless(curve) else 1.6
         if panel.ordered:
-            look["color"] = _step(number, len(panel.curves), dark)
+            look["color"] = [part / 255 for part in palettes.step(number, len(panel.curves), dark=dark)]
         axes.plot(x, y, "-" if panel.ordered else _LINES[number // 6 % 4], label=curve.label or None, **look)
         if panel.filled and not number:
             axes.fill_between(x, y, alpha=0.25, linewidth=0)
@@ -57,13 +57,6 @@ def _is_restless(curve: Curve) -> bool:
     """Whether a curve turns at many places."""
     rising = np.diff(curve.y) > 0
     return int(np.count_nonzero(rising[1:] != rising[:-1])) > 30
-
-
-def _step(number: int, count: int, dark: bool) -> tuple[float, ...]:
-    """A colour out of a row of them, without the end that the paper has."""
-    share = number / max(1, count - 1)
-    table = palettes.steps(palettes.SEQUENTIAL)
-    return tuple((table[int((0.3 + 0.7 * share if dark else 0.1 + 0.78 * share) * (len(table) - 1))] / 255).tolist())
 
 
 def _levels(axes: Any, panel: Chart, height: float) -> None:

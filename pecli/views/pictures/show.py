@@ -84,6 +84,7 @@ def _panel(panel: Panel, terminal: Terminal, across: int, height: int, shared: b
         log_y=panel.log_y,
         levels=panel.levels,
         height=height,
+        ordered=panel.ordered,
     )
 
 

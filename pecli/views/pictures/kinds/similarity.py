@@ -46,7 +46,7 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     reach = max(panel.limits[1] for panel in panels if isinstance(panel, Heat))
     panels = [replace(panel, limits=(-reach, reach)) if isinstance(panel, Heat) else panel for panel in panels]
     across = 2 if len(subjects) == 1 else min(3, len(subjects))
-    return Picture("similarity of positions, p·q / |p|²", panels, across)
+    return Picture("similarity of positions", panels, across)
 
 
 def vectors(subject: Subject, kind: str) -> Table:
@@ -94,4 +94,5 @@ def _heat(subject: Subject, table: Table, matrix: Floats, many: bool) -> Heat:
         row_count=table.rows,
         column_count=table.rows,
         limits=(-reach, reach),
+        meaning="p·q / |p|²",
     )

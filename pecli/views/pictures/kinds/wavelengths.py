@@ -76,5 +76,5 @@ def contexts(subject: Subject) -> dict[float, str]:
     if longest > trained:
         found[float(longest)] = "extended to"
     elif scheme.factor is not None and scheme.factor > 1:
-        found[float(trained * scheme.factor)] = f"factor {scheme.factor:g} × original ="
+        found[float(trained * scheme.factor)] = f"{scheme.factor:g} times the original,"
     return found
