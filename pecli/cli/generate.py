@@ -113,7 +113,7 @@ def _draw(scheme: Scheme) -> None:
 
     found = subjects.labelled(subjects.of_scheme(scheme))
     picture = figures.picture(figures.default_kind(found), found, Wish())
-    show.show(replace(picture, title=subjects.title_of(found)))
+    show.show(replace(picture, title=subjects.title_of(found, picture.title)))
 
 
 def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str, Any]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,7 +35,7 @@ LARGEST = 1 << 28
 
 _LOOK = "Look"
 Title = Annotated[
-    str | None, typer.Option("--title", metavar="TEXT", help="Instead of the parameters.", rich_help_panel=_LOOK)
+    str | None, typer.Option("--title", metavar="TEXT", help="Instead of what pecli calls it.", rich_help_panel=_LOOK)
 ]
 Size = Annotated[
     str | None,
@@ -131,7 +131,7 @@ def _picture(kind: str | None, subjects: Sequence[Subject], wish: Wish, title: s
 
     name = kind or figures.default_kind(subjects)
     picture = figures.picture(name, subjects, wish)
-    return replace(picture, title=title if title is not None else title_of(subjects))
+    return replace(picture, title=title if title is not None else title_of(subjects, picture.title))
 
 
 def _subjects(words: Sequence[str], open_files: ExitStack) -> list[Subject]:
@@ -163,12 +163,29 @@ def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:
     from pecli.cli import schemes
     from pecli.views.pictures import subjects
 
-    model = next((after for word, after in pairwise(words) if word in ("--model", "--config")), "")
-    made = subjects.of_scheme(schemes.parse(words[0], words[1:], defaults), model)
+    scheme = schemes.parse(words[0], words[1:], defaults)
+    apart = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    given = {word: after for word, after in pairwise(apart) if word in ("--model", "--config")}
+    made = subjects.of_scheme(scheme, _name(given), _context(given))
     for subject in made[:1]:
         values = subject.scheme.spec()["parameters"] if subject.scheme else {}
         defaults.update({name: str(values[name]) for name in DEFAULTS if values.get(name) is not None})
     return made
+
+
+def _name(given: Mapping[str, str]) -> str:
+    """What to call a model: by its preset, or by its file; where that is called as all are, by its folder."""
+    path = given.get("--config", "").rstrip(os.sep)
+    folder, file = os.path.split(path)
+    return given.get("--model") or (os.path.basename(folder) if file in ("config.json", "params.json") else "") or file
+
+
+def _context(given: Mapping[str, str]) -> int | None:
+    if not given:
+        return None
+    from pecli.models.context import longest
+
+    return longest(given.get("--config"), given.get("--model"))
 
 
 def _opened(word: str) -> Any:

@@ -25,7 +25,7 @@ def test_a_picture_in_a_pipe_is_plain_text(pecli_cli) -> None:
     lines = shown.out.splitlines()
     assert len(lines) <= 23
     assert max(map(len, lines)) <= 80
-    assert lines[0] == "sinusoidal: seq_len 64, dim 16"
+    assert lines[0] == "sinusoidal, dim 16: value by position and channel"
 
 
 def test_the_option_draws_what_the_command_draws(pecli_cli, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_size_and_dots(pecli_cli, tmp_path: Path) -> None:
 def test_files_and_schemes_beside_each_other(pecli_cli, tmp_path: Path) -> None:
     pecli_cli(*SMALL, "-o", tmp_path / "pe.safetensors")
     np.save(tmp_path / "w.npy", np.ones((8, 4)))
-    assert "pe.safetensors, sinusoidal" in pecli_cli("plot", tmp_path / "pe.safetensors").out
+    assert pecli_cli("plot", tmp_path / "pe.safetensors").out.startswith("pe.safetensors: value by position")
     assert pecli_cli("plot", tmp_path / "pe.safetensors", "--kind", "wavelengths").code == 0
     both = pecli_cli("plot", tmp_path / "pe.safetensors:pe", tmp_path / "w.npy", "--against", "rope", "--dim", "4")
     assert both.code == 0
@@ -86,7 +86,7 @@ def test_the_next_scheme_takes_over_what_it_leaves_out(pecli_cli) -> None:
     assert shown.code == 0
     assert "llama-3.1-8b" in shown.out
     assert "trained on 8,192" in shown.out
-    assert "extended to 65,536" in shown.out
+    assert "extended to 131,072" in shown.out
 
 
 ERRORS = [

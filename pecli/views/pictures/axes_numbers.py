@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from pecli.views.pictures import ticks
 from pecli.views.pictures.panels import Chart
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number(axes: Any, panel: Chart, size: tuple[float, float]) -> None:
@@ -16,9 +20,22 @@ def number(axes: Any, panel: Chart, size: tuple[float, float]) -> None:
         values = ticks.round_powers(low, high, most) if log else ticks.round_values(low, high, most)
         if axis is axes.xaxis and not log and panel.x != "value":
             values = [value for value in values if value == round(value)]
-        axis.set_ticks(values, labels=[plain(value) for value in values])
+        axis.set_ticks(values, labels=powers(values) if log else [plain(value) for value in values])
         axis.set_ticks([], minor=True)
         axis.set_view_interval(low, high, ignore=True)
+
+
+def powers(values: Sequence[float]) -> list[str]:
+    """Numbers on a logarithmic axis: powers of ten as such where plain digits would be long.
+
+    >>> powers([1.0, 10.0, 100.0]), powers([1e-05, 0.1, 1e3])
+    (['1', '10', '100'], ['10⁻⁵', '10⁻¹', '10³'])
+    """
+    places = [math.log10(value) for value in values]
+    even = all(abs(place - round(place)) < 1e-9 for place in places)
+    if not even or not places or (max(places) < 6.5 and min(places) > -3.5):
+        return [plain(value) for value in values]
+    return [f"10{str(round(place)).translate(_RAISED)}" for place in places]
 
 
 def plain(value: float) -> str:
@@ -27,6 +44,6 @@ def plain(value: float) -> str:
     >>> plain(1000000.0), plain(-0.5), plain(1e-05)
     ('1,000,000', '−0.5', '1e−5')
     """
-    value = round(value, 12)
+    value = round(value, 12) + 0.0  # no −0
     text = f"{value:,.0f}" if value == round(value) and abs(value) < 1e7 else ticks.short(value)
     return text.replace("-", "−")

@@ -35,6 +35,7 @@ class How(TypedDict, total=False):
     log_y: bool
     levels: Sequence[tuple[str, float]]  #: horizontal lines, with a word on each
     height: int | None  #: how many lines to take, all included
+    ordered: bool  #: whether the curves are steps of one thing, and their colours too
 
 
 def draw(curves: Sequence[Curve], **how: Unpack[How]) -> None:
@@ -53,6 +54,7 @@ def lines(
     log_y: bool = False,
     levels: Sequence[tuple[str, float]] = (),
     height: int | None = None,
+    ordered: bool = False,
 ) -> list[str]:
     """The lines that `draw` prints, for the given terminal."""
     from pecli.views.screen import printable
@@ -64,12 +66,13 @@ def lines(
         _Axis([*(curve.y for curve in curves), np.array(flat)], log_y),
     )
     names = [*(curve.label for curve in curves), *(name for name, _ in levels)]
-    legend = _legend(names, len(curves), terminal) if names[1:] or names[:1] not in ([], [""]) else []
+    inks = _inks(len(curves), len(levels), ordered, terminal)
+    legend = _legend(names, len(curves), terminal, inks) if names[1:] or names[:1] not in ([], [""]) else []
     high = max(2, (height or terminal.lines - 1) - len(head) - 3 - len(legend))
     labels = up.labels(high, max(2, high // 4))
     margin = max(map(len, labels.values()), default=0) + 2
     wide = max(2, terminal.columns - margin - 1)
-    body = _body(curves, flat, across, up, (high, wide), terminal)
+    body = _body(curves, flat, across, up, (high, wide), terminal, inks)
     side, corner, rule = ("│", "└", "─") if terminal.unicode else ("|", "+", "-")
     picture = [f"{labels.get(k, ''):>{margin - 2}} {side}{line}".rstrip() for k, line in enumerate(body)]
     axes = f"{y} ↑  {x} →" if terminal.unicode else f"{y} up, {x} right"
@@ -135,6 +138,7 @@ def _body(
     up: _Axis,
     size: tuple[int, int],
     terminal: Terminal,
+    inks: Sequence[str],
 ) -> list[str]:
     braille = terminal.unicode and (bool(terminal.colours) or len(curves) <= 1)
     high, wide = (size[0] * 4, size[1] * 2) if braille else size
@@ -143,7 +147,7 @@ def _body(
         masks.append(_raster(np.array([0.0, 1.0]), up.places(np.full(2, level)), high, wide))
         masks[-1][:, 1::2] = False  # a line of dots
     if braille:
-        return _dots(masks, len(curves), terminal)
+        return _dots(masks, len(curves), inks)
     shown = np.full(size, " ")
     for number in _order(len(masks), len(curves)):
         shown[masks[number]] = _LETTERS[number % len(_LETTERS)] if number < len(curves) else "-"
@@ -177,7 +181,7 @@ def _touch(mask: Flags, columns: Floats, rows: Floats) -> None:
     mask[down[inside], right[inside]] = True
 
 
-def _dots(masks: Sequence[Flags], curves: int, terminal: Terminal) -> list[str]:
+def _dots(masks: Sequence[Flags], curves: int, inks: Sequence[str]) -> list[str]:
     """Dots in characters; one where curves meet has the colour of the last."""
     if not masks:
         return []
@@ -191,23 +195,25 @@ def _dots(masks: Sequence[Flags], curves: int, terminal: Terminal) -> list[str]:
     for codes, owners in zip(every.tolist(), owner.tolist(), strict=True):
         line, last = [], ""
         for code, number in zip(codes, owners, strict=True):
-            colour = _colour(number, curves, terminal) if code else last
+            colour = inks[number] if code else last
             line.append(("" if colour == last else colour) + (chr(0x2800 + code) if code else " "))
             last = colour
         found.append("".join(line).rstrip() + (_RESET if last else ""))
     return found
 
 
-def _colour(number: int, curves: int, terminal: Terminal) -> str:
-    """The escape that begins a curve's colour; levels are grey."""
+def _inks(curves: int, levels: int, ordered: bool, terminal: Terminal) -> list[str]:
+    """The escape that begins each curve's colour; levels are grey."""
     if not terminal.colours:
-        return ""
-    colour = palettes.BRIGHT[number % len(palettes.BRIGHT)] if number < curves else palettes.UNKNOWN
-    code = "2;{};{};{}".format(*colour) if terminal.colours > 256 else f"5;{palettes.nearest_256(colour)}"
-    return f"\x1b[38;{code}m"
+        return [""] * (curves + levels)
+    bright = palettes.BRIGHT if not ordered else [palettes.step(k, curves, dark=True) for k in range(curves)]
+    found = [bright[k % len(bright)] for k in range(curves)] + [palettes.UNKNOWN] * levels
+    if terminal.colours > 256:
+        return ["\x1b[38;2;{};{};{}m".format(*colour) for colour in found]
+    return [f"\x1b[38;5;{palettes.nearest_256(colour)}m" for colour in found]
 
 
-def _legend(labels: Sequence[str], curves: int, terminal: Terminal) -> list[str]:
+def _legend(labels: Sequence[str], curves: int, terminal: Terminal, inks: Sequence[str]) -> list[str]:
     """What each curve is, in as many lines as it takes."""
     from pecli.views.screen import printable
 
@@ -222,7 +228,7 @@ def _legend(labels: Sequence[str], curves: int, terminal: Terminal) -> list[str]
         if len(gap) + wide > free:
             found.append("")
             free, gap = terminal.columns, ""
-        escape = _colour(number, curves, terminal)
+        escape = inks[number]
         found[-1] += f"{gap}{escape}{sign}{_RESET if escape else ''} {text}"
         free -= len(gap) + wide
     return found

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SUFFIXES = ("png", "svg", "pdf")
+_NEEDED = ("matplotlib.figure", "matplotlib.backends.backend_agg")
 
 _INK, _PAPER, _FAINT = ("#1b1f24", "#e8eaed"), ("#ffffff", "#15181c"), ("#d5d9de", "#3a4048")
 """Text, background and lines that only help the eye: each light and dark."""
@@ -81,16 +82,42 @@ def colours(name: str | None = None, *, centred: bool = False) -> Colormap:
     return matplotlib.colormaps[name].with_extremes(bad=_rgb(palettes.UNKNOWN))
 
 
+def part(name: str | None, dark: bool) -> Colormap:
+    """The colours of lines and points: without the end that is as dark or as light as the paper."""
+    if name is not None:
+        return colours(name)
+    from matplotlib.colors import ListedColormap
+
+    table = palettes.steps(palettes.SEQUENTIAL)
+    return ListedColormap(table[76:] / 255 if dark else table[:235] / 255, name="pecli")
+
+
 def _rgb(colour: palettes.Colour) -> tuple[float, float, float]:
     return colour[0] / 255, colour[1] / 255, colour[2] / 255
 
 
 def _import_quietly() -> None:
-    """Import matplotlib without its remarks: about a folder that it may not write to, or a cache that it builds."""
-    import logging
+    """Import matplotlib without its remarks: about a folder that it may not write to, or a cache that it builds.
 
+    The garbage collector would look through its modules again and again, a fifth of the time: they stay anyway.
+    """
+    import gc
+    import logging
+    import sys
+    from importlib import import_module
+
+    if all(name in sys.modules for name in _NEEDED):
+        return
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     os.environ.pop("MPLBACKEND", None)  # a notebook's, say, which need not exist here
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for name in _NEEDED:
+            import_module(name)
+    finally:
+        gc.freeze()
+        gc.enable() if collecting else None
 
 
 def _style(dark: bool) -> dict[str, Any]:
@@ -129,7 +156,7 @@ def _style(dark: bool) -> dict[str, Any]:
         "figure.constrained_layout.w_pad": 0.1,
         "text.parse_math": False,  # a $ in a title is a $
         "svg.hashsalt": "pecli",
-        "svg.fonttype": "path",
+        "svg.fonttype": "none",  # text that can be searched and edited
         "pdf.fonttype": 42,
     }
 

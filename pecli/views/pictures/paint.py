@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.views.pictures import axes_numbers, figure, ticks
+from pecli.views.pictures import axes_numbers, charts, figure, ticks
 from pecli.views.pictures.layout import Place, arrange
 from pecli.views.pictures.panels import Chart, Circle, Heat, Panel, Picture
-from pecli.views.pictures.shrink import envelope
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,13 +20,18 @@ if TYPE_CHECKING:
 
 _LETTERS = 11.0
 """Letters of a title to an inch."""
-_LARGEST = 1e150
-_LINES = ("-", "--", "-.", ":")
+_INNER = 0.25
+"""Where a spiral begins."""
 
 
 def size_of(picture: Picture) -> tuple[float, float]:
-    """Inches that a picture wants: more height for several rows."""
-    return 8.0, 5.0 if len(_rows(picture)) == 1 else 6.5
+    """Inches that a picture wants: more height for several rows, and square matrices square."""
+    rows = _rows(picture)
+    across = max(map(len, rows))
+    if across > 1 and all(panel.row_count == panel.column_count for panel in rows[0] if isinstance(panel, Heat)):
+        side = (8.0 - 1.2) / across
+        return 8.0, min(8.0, round(2 * (1.0 + len(rows) * (side + 0.2))) / 2)
+    return 8.0, 5.0 if len(rows) == 1 else 6.5
 
 
 def paint(
@@ -45,7 +50,7 @@ def paint(
             size = width * wide / across, height / len(rows)
             if panel.title:
                 axes.set_title(_fitted(panel.title, int(size[0] * _LETTERS) - 8, 2), fontsize=10)
-            _draw(axes, panel, size, cmap)
+            _draw(axes, panel, size, dark, cmap)
             axes.label_outer() if _alike(rows) else None
             places.append(Place(axes, down, right, wide))
             if not isinstance(panel, Chart):
@@ -54,7 +59,7 @@ def paint(
     if picture.title:
         text = _fitted(picture.title, int(width * _LETTERS) - 2, 3)
         title = made.suptitle(text, x=0.012, y=1 - 0.12 / height, ha="left", va="top")
-    arrange(made, places, title, _key(made, coloured, cmap), [place for _, place in coloured])
+    arrange(made, places, title, _key(made, coloured, cmap, dark), [place for _, place in coloured])
     return made
 
 
@@ -81,27 +86,29 @@ def _alike(rows: Sequence[Sequence[Panel]]) -> bool:
 
 def _fitted(text: str, room: int, lines: int) -> str:
     """A text in a few lines of so many letters."""
+    if " " not in text and len(text) > room:
+        return f"{text[: max(12, room) - 1]}…"
     return "\n".join(textwrap.wrap(text, max(12, room), max_lines=lines, placeholder=" …")) or text
 
 
-def _draw(axes: Any, panel: Panel, size: tuple[float, float], cmap: str | None) -> None:
+def _draw(axes: Any, panel: Panel, size: tuple[float, float], dark: bool, cmap: str | None) -> None:
     if isinstance(panel, Heat):
         _heat(axes, panel, cmap, size)
     elif isinstance(panel, Chart):
-        _chart(axes, panel, size)
+        charts.chart(axes, panel, size, dark)
     else:
-        _circle(axes, panel, cmap)
+        _circle(axes, panel, dark, cmap)
 
 
 def _heat(axes: Any, panel: Heat, cmap: str | None, size: tuple[float, float]) -> None:
     rows, columns = panel.row_count or len(panel.values), panel.column_count or panel.values.shape[1]
     first = panel.first_row
-    low, high = (min(max(end, -_LARGEST), _LARGEST) for end in panel.limits)
+    low, high = (min(max(end, -charts.LARGEST), charts.LARGEST) for end in panel.limits)
     axes.imshow(
-        np.ma.masked_invalid(_drawable(panel.values)),
+        np.ma.masked_invalid(panel.bent(charts.drawable(panel.values))),
         cmap=figure.colours(cmap, centred=panel.centred),
-        vmin=low,
-        vmax=high,
+        vmin=_bent(panel, low),
+        vmax=_bent(panel, high),
         extent=(-0.5, columns - 0.5, first + rows - 0.5, first - 0.5),
     )
     longest = len(str(columns)) / 10
@@ -113,12 +120,28 @@ def _heat(axes: Any, panel: Heat, cmap: str | None, size: tuple[float, float]) -
     axes.ticklabel_format(useOffset=False, style="plain")
 
 
-def _drawable(values: Floats) -> Floats:
-    """matplotlib subtracts the ends of an axis, which have to leave room for that."""
-    return np.where(np.abs(values) < _LARGEST, values, np.nan)
+def _bent(panel: Heat | Circle, value: float) -> float:
+    return float(panel.bent(np.array(value))) if isinstance(panel, Heat) else value
 
 
-def _key(made: Figure, coloured: Sequence[tuple[Heat | Circle, Place]], cmap: str | None) -> Any:
+def _uneven(low: float, high: float) -> list[float]:
+    """Round numbers for a scale that is wide near zero."""
+    reach = max(abs(low), abs(high))
+    powers = [10.0 ** math.floor(math.log10(reach * share)) for share in (0.01, 0.1, 0.3, 1.0)]
+    rounded = [
+        0.0,
+        *(reach * share // power * power for share, power in zip((0.01, 0.1, 0.3, 1.0), powers, strict=True)),
+    ]
+    return sorted({sign * value for value in rounded for sign in (-1.0, 1.0) if low <= sign * value <= high})
+
+
+def _grey(matrices: Sequence[Floats]) -> str:
+    """What grey means in these matrices."""
+    unknown = np.concatenate([values[~np.isfinite(values)] for values in matrices])
+    return f"grey: {'−inf' if np.isneginf(unknown).all() else 'not finite'}" if unknown.size else ""
+
+
+def _key(made: Figure, coloured: Sequence[tuple[Heat | Circle, Place]], cmap: str | None, dark: bool) -> Any:
     """A colour bar for all panels that tell by colours, drawn as an image of its own; its axes."""
     if not coloured:
         return None
@@ -126,62 +149,37 @@ def _key(made: Figure, coloured: Sequence[tuple[Heat | Circle, Place]], cmap: st
     if isinstance(panel, Circle):
         low, high, meaning, centred = float(panel.positions[0]), float(panel.positions[-1]), "position", False
     else:
-        low, high = (min(max(end, -_LARGEST), _LARGEST) for end in panel.limits)
-        unknown = not all(np.isfinite(each.values).all() for each, _ in coloured if isinstance(each, Heat))
-        meaning = ", ".join(filter(None, [panel.meaning, "grey: not finite" if unknown else ""]))
+        low, high = (min(max(end, -charts.LARGEST), charts.LARGEST) for end in panel.limits)
+        grey = _grey([each.values for each, _ in coloured if isinstance(each, Heat)])
+        meaning = ", ".join(filter(None, [panel.meaning, grey]))
         centred = panel.centred
     high = high if high > low else low + 1.0
     axes: Any = made.add_axes((0.9, 0.1, 0.02, 0.8))
-    ramp = np.linspace(high, low, 256)[:, None]
-    axes.imshow(ramp, cmap=figure.colours(cmap, centred=centred), extent=(0.0, 1.0, low, high))
+    ends = _bent(panel, low), _bent(panel, high)
+    ramp = np.linspace(*ends[::-1], 256)[:, None]
+    colours = figure.part(cmap, dark) if isinstance(panel, Circle) else figure.colours(cmap, centred=centred)
+    axes.imshow(ramp, cmap=colours, extent=(0.0, 1.0, *ends))
     axes.spines[:].set_visible(False)
     axes.set_xticks([])
     axes.yaxis.tick_right()
     axes.yaxis.set_label_position("right")
-    values = ticks.round_values(low, high, 6)
-    axes.set_yticks(values, labels=[axes_numbers.plain(value) for value in values])
+    values = ticks.round_values(*ends, 6) if ends == (low, high) else _uneven(low, high)
+    axes.set_yticks([_bent(panel, value) for value in values], labels=[axes_numbers.plain(value) for value in values])
     axes.set_ylabel(meaning)
     return axes
 
 
-def _chart(axes: Any, panel: Chart, size: tuple[float, float]) -> None:
-    for number, curve in enumerate(panel.curves):
-        x, y = envelope(_drawable(curve.x), _drawable(curve.y), 2000)
-        marker = "o" if panel.points and len(x) <= 128 else ""
-        axes.plot(x, y, _LINES[number // 6 % 4], label=curve.label or None, marker=marker, markersize=3)
-    axes.set_xscale("log") if panel.log_x else None
-    axes.set_yscale("log") if panel.log_y else None
-    for word, level in panel.levels:
-        axes.axhline(level, color="0.5", linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
-        where = {"xycoords": ("axes fraction", "data"), "xytext": (4, 3), "textcoords": "offset points"}
-        axes.annotate(word, (0.0, level), fontsize=9, color="0.5", **where)
-    axes.margins(x=0.01)
-    axes_numbers.number(axes, panel, size)
-    axes.set_xlabel(panel.x)
-    axes.set_ylabel(panel.y)
-    axes.grid(True)
-    axes.set_axisbelow(True)
-    if len(panel.curves) > 1 and any(curve.label for curve in panel.curves):
-        _legend(axes, [curve.label for curve in panel.curves], size[0] - 1)
-
-
-def _legend(axes: Any, labels: Sequence[str], width: float) -> None:
-    """Above the curves, where it hides none of them, in as many columns as there is room for."""
-    column = 0.55 + 0.08 * max(map(len, labels))
-    rows = -(-len(labels) // max(1, int(width / column)))
-    columns = -(-len(labels) // rows)
-    axes.legend(
-        loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=columns, borderaxespad=0.2, borderpad=0, columnspacing=1.2
-    )
-
-
-def _circle(axes: Any, panel: Circle, cmap: str | None) -> None:
+def _circle(axes: Any, panel: Circle, dark: bool, cmap: str | None) -> None:
+    """A spiral from the first position to the last, so that one turn does not hide the one before."""
     turn = np.linspace(0, 2 * np.pi, 200)
     axes.plot(np.cos(turn), np.sin(turn), color="0.6", linewidth=0.8, zorder=1)
-    x, y = np.cos(panel.angles), np.sin(panel.angles)
-    axes.scatter(x, y, c=panel.positions, cmap=figure.colours(cmap), s=18, zorder=2, linewidths=0)
+    span = max(1.0, float(panel.positions[-1] - panel.positions[0]))
+    radius = _INNER + (1 - _INNER) * (panel.positions - panel.positions[0]) / span
+    x, y = radius * np.cos(panel.angles), radius * np.sin(panel.angles)
+    axes.scatter(x, y, c=panel.positions, cmap=figure.part(cmap, dark), s=7, zorder=2, linewidths=0)
     axes.set_aspect("equal")
-    axes.set_xlim(-1.15, 1.15)
-    axes.set_ylim(-1.15, 1.15)
-    axes.set_xticks([-1, 0, 1])
-    axes.set_yticks([-1, 0, 1])
+    axes.set_xlim(-1.06, 1.06)
+    axes.set_ylim(-1.06, 1.06)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_visible(False)

@@ -70,6 +70,14 @@ def steps(palette: tuple[Colour, ...]) -> NDArray[np.uint8]:
     return found
 
 
+def step(number: int, count: int, *, dark: bool) -> Colour:
+    """One of so many colours that are steps of one thing, without the end that is like the paper."""
+    share = number / max(1, count - 1)
+    table = steps(SEQUENTIAL)
+    red, green, blue = table[int((0.3 + 0.7 * share if dark else 0.1 + 0.78 * share) * (STEPS - 1))].tolist()
+    return red, green, blue
+
+
 def nearest_256(colour: Colour) -> int:
     """The closest of the 240 colours that terminals of 256 colours agree on: a cube of 6 × 6 × 6, and 24 greys.
 

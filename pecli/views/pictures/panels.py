@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table
 
@@ -27,6 +29,8 @@ class Subject(NamedTuple):
     label: str
     tables: tuple[Table, ...]
     scheme: Scheme | None = None
+    context: int | None = None
+    """The longest context that the model says it takes, where it is a model's scheme."""
 
     @property
     def kind(self) -> str:
@@ -60,6 +64,12 @@ class Heat:
     column_count: int = 0
     limits: tuple[float, float] = (0.0, 1.0)
     meaning: str = ""
+    power: float = 1.0
+    """Colours follow this power of a value's magnitude, so that small ones differ, too."""
+
+    def bent(self, values: Floats) -> Floats:
+        """Values as colours follow them."""
+        return values if self.power == 1.0 else np.sign(values) * np.abs(values) ** self.power
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +85,15 @@ class Chart:
     levels: Sequence[tuple[str, float]] = ()
     points: bool = False
     """Whether the points themselves count, and not only the line through them."""
+    ordered: bool = False
+    """Whether the curves are steps of one thing, and their colours too."""
+    filled: bool = False
+    """Whether the area below the first curve counts."""
 
 
 @dataclass(frozen=True, eq=False)
 class Circle:
-    """Where a pair of channels points, position after position."""
+    """Where a pair of channels points, position after position, the first ones in the middle."""
 
     title: str
     angles: Floats
@@ -91,7 +105,7 @@ Panel = Heat | Chart | Circle
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A figure: panels in rows of `across`."""
+    """A figure: panels in rows of `across`; a kind's title says what they show, and not of what."""
 
     title: str
     panels: Sequence[Panel] = field(default_factory=tuple)

@@ -30,7 +30,7 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
     grid = _grid(picture, terminal)
     room = terminal.lines - 1 - len(head)
     heats = [panel for panel in picture.panels if isinstance(panel, Heat)]
-    shared = len(heats) > 1 and len({heat.limits for heat in heats}) == 1
+    shared = any(heat.power != 1.0 for heat in heats) or (len(heats) > 1 and len({heat.limits for heat in heats}) == 1)
     height = max(_LOWEST, (room - shared) // max(1, len(grid)))
     shown = list(head)
     across = max(map(len, grid), default=1)
@@ -60,7 +60,7 @@ def _panel(panel: Panel, terminal: Terminal, across: int, height: int, shared: b
     small = terminal._replace(columns=terminal.columns // across - (across > 1))
     if isinstance(panel, Heat):
         return heatmap.lines(
-            panel.values,
+            panel.bent(panel.values),
             small,
             title=panel.title,
             rows=panel.rows,
@@ -69,7 +69,7 @@ def _panel(panel: Panel, terminal: Terminal, across: int, height: int, shared: b
             first_row=panel.first_row,
             row_count=panel.row_count,
             column_count=panel.column_count,
-            limits=panel.limits,
+            limits=_ends(panel),
             height=height,
             key=not shared,
         )
@@ -84,7 +84,13 @@ def _panel(panel: Panel, terminal: Terminal, across: int, height: int, shared: b
         log_y=panel.log_y,
         levels=panel.levels,
         height=height,
+        ordered=panel.ordered,
     )
+
+
+def _ends(panel: Heat) -> tuple[float, float]:
+    low, high = panel.bent(np.array(panel.limits)).tolist()
+    return low, high
 
 
 def _beside(panels: Sequence[list[str]], wide: int) -> list[str]:

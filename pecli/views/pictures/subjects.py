@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Array
     from pecli.files import LoadedFile
 
-_SIZES = ("seq_len", "max_len", "dim", "heads")
+_SHOWN, _AXES = ("dim", "heads"), ("seq_len", "max_len", "offset")
+"""Parameters that a title always has, and those that it leaves to the axes."""
+_ROOM = 40
+"""Letters for parameters in a title."""
 
 
-def of_scheme(scheme: Scheme, label: str = "") -> list[Subject]:
-    """A scheme; one of several kinds of layers is as many subjects."""
+def of_scheme(scheme: Scheme, label: str = "", context: int | None = None) -> list[Subject]:
+    """A scheme; one of several kinds of layers is as many subjects. `context` is that of the model it belongs to."""
     if isinstance(scheme, Bundle):
-        return [Subject(f"{label} {name}".strip(), part.tensors(), part) for name, part in scheme.parts]
-    return [Subject(label, scheme.tensors(), scheme)]
+        return [Subject(f"{label} {name}".strip(), part.tensors(), part, context) for name, part in scheme.parts]
+    return [Subject(label, scheme.tensors(), scheme, context)]
 
 
 def of_file(text: str, file: LoadedFile) -> list[Subject]:
@@ -80,28 +83,33 @@ def labelled(subjects: Sequence[Subject]) -> list[Subject]:
             continue
         alike = [other for other, each in zip(every, subjects, strict=True) if each.kind == subject.kind]
         differing = {name: value for name, value in own.items() if any(other.get(name) != value for other in alike)}
-        words = [subject.kind, *(f"{name} {_shown(value)}" for name, value in differing.items())]
-        found.append(subject._replace(label=" ".join(words)[:48]))
+        words = [subject.kind, *(_said(name, value) for name, value in differing.items())]
+        found.append(subject._replace(label=", ".join(words)[:48]))
     return found
 
 
-def title_of(subjects: Sequence[Subject]) -> str:
-    """What a picture is of: a scheme with its parameters, a file with its shapes, or several by their labels."""
+def title_of(subjects: Sequence[Subject], shows: str) -> str:
+    """Whose picture it is, and what it shows; of several subjects each is named where it is drawn."""
     if len(subjects) > 1:
-        return " and ".join(dict.fromkeys(subject.label for subject in subjects))
+        return shows[:1].upper() + shows[1:]
     (subject,) = subjects
-    if subject.scheme is None:
-        shapes = [f"{table.name} {' × '.join(map(str, table.shape))}" for table in subject.tables[:4]]
-        return f"{subject.label}: {', '.join(shapes)}"
-    own, usual = _parameters(subject.scheme), {field.name: field.default for field in fields(subject.scheme)}
-    asked = subject.scheme.parameters()
-    words = []
+    words = [subject.label]
+    if subject.scheme is not None and subject.label == subject.kind:
+        words += _telling(subject.scheme)
+    return f"{', '.join(words)}: {shows}"
+
+
+def _telling(scheme: Scheme) -> list[str]:
+    """The parameters that axes do not show, as far as a title has room: what is not as usual."""
+    own, usual = _parameters(scheme), {field.name: field.default for field in fields(scheme)}
+    asked = scheme.parameters()
+    words: list[str] = []
     for name, value in own.items():
         default = usual[name] if usual[name] is not None else asked[name].default
-        if name in _SIZES or value != default:
-            words.append(f"{name} {_shown(value)}")
-    named = f"{subject.label}, {subject.kind}" if subject.label and subject.label != subject.kind else subject.kind
-    return f"{named}: {', '.join(words)}"
+        word = _said(name, value)
+        if (name in _SHOWN or value != default) and sum(map(len, words)) + len(word) <= _ROOM:
+            words += [] if name in _AXES else [word]
+    return words
 
 
 def _parameters(scheme: Scheme | None) -> dict[str, Any]:
@@ -110,6 +118,12 @@ def _parameters(scheme: Scheme | None) -> dict[str, Any]:
         return {}
     values = scheme.spec()["parameters"]
     return {name: value for name, value in values.items() if value is not None and not isinstance(value, tuple)}
+
+
+def _said(name: str, value: Any) -> str:
+    if (name, value) == ("scaling", "none"):
+        return "unscaled"
+    return f"{value} heads" if name == "heads" else f"{name} {_shown(value)}"
 
 
 def _shown(value: Any) -> str:

@@ -23,17 +23,29 @@ CASES = {
 FITTING = [(name, kind) for kind, each in figures.KINDS.items() for name in CASES if name in each.fits]
 
 
-def picture(name: str, kind: str) -> Picture:
-    subjects = labelled(of_scheme(CASES[name]))
+BESIDE = {
+    "sinusoidal": pecli.Sinusoidal(300, 64, base=100.0),
+    "rope": pecli.Rope(300, 64, base=5e5, scaling="yarn", factor=4.0, original_max_position_embeddings=4096),
+    "alibi": pecli.Alibi(8, 64, form="causal", max_bias=4.0),
+    "learned-init": pecli.LearnedInit(300, 64, std=1.0),
+}
+
+
+def picture(name: str, kind: str, *, beside: bool = False) -> Picture:
+    schemes = [CASES[name], BESIDE[name]] if beside else [CASES[name]]
+    subjects = labelled([subject for scheme in schemes for subject in of_scheme(scheme)])
     made = figures.picture(kind, subjects, Wish(300, 300))
-    return Picture(title_of(subjects), made.panels, made.across)
+    return Picture(title_of(subjects, made.title), made.panels, made.across)
 
 
+@pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize(("name", "kind"), FITTING)
-def test_every_text_is_inside_the_figure_and_apart_from_the_others(name: str, kind: str) -> None:
+def test_every_text_is_inside_the_figure_and_apart_from_the_others(name: str, kind: str, beside: bool) -> None:
     from matplotlib.text import Text
 
-    drawn = picture(name, kind)
+    if beside and (kind == "circle" or (kind, name) == ("heatmap", "alibi")):  # one at a time
+        return
+    drawn = picture(name, kind, beside=beside)
     width, height = paint.size_of(drawn)
     made = paint.paint(drawn, width=width, height=height)
     made.canvas.draw()
@@ -56,6 +68,7 @@ def test_every_text_is_inside_the_figure_and_apart_from_the_others(name: str, ki
             down = min(box.y1, another.y1) - max(box.y0, another.y0)
             assert across < 1 or down < 2, f"{text!r} lies on {other!r}"
     assert any(text.startswith(name) for text, _ in inside)
+    assert any(text.lower().endswith(drawn.title[-20:].lower()) for text, _ in inside)
 
 
 @pytest.mark.parametrize(("name", "kind"), FITTING)

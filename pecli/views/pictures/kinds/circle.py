@@ -7,24 +7,25 @@ from collections.abc import Sequence
 import numpy as np
 
 from pecli.errors import ParameterError
-from pecli.views.pictures.kinds.wavelengths import angles
-from pecli.views.pictures.panels import Circle, Picture, Subject, Wish, chosen, spread
+from pecli.views.pictures.kinds.wavelengths import angles, telling
+from pecli.views.pictures.panels import Circle, Picture, Subject, Wish, chosen
 
-_POSITIONS = 97
+_POSITIONS = 2000
+_MOST_TURNS = 8.0
 
 
 def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
-    """A circle a pair: where it points at positions spread over the table."""
+    """A spiral a pair: where it points over the table, from the first to the last."""
     if len(subjects) > 1:
         raise ParameterError("kind", "circle", "it shows one scheme", "draw them apart")
     (subject,) = subjects
     turning = angles(subject.scheme)
     length = int(getattr(subject.scheme, "seq_len", 1))
-    positions = subject.first + np.array(spread(length, _POSITIONS), np.float64)
+    positions = subject.first + np.linspace(0, length - 1, min(length, _POSITIONS))
+    pairs = chosen(wish, len(turning), 6, "pairs") if wish.channels else telling(turning, length, 6, _MOST_TURNS)
     panels = []
-    for pair in chosen(wish, len(turning), 6, "pairs"):
-        angle = float(turning[pair])
-        turn = 2 * np.pi / angle if angle else np.inf
-        words = f"a turn in {turn:,.0f} positions" if 100 <= turn < np.inf else f"a turn in {turn:.3g} positions"
-        panels.append(Circle(f"pair {pair}: {words if angle else 'never turns'}", positions * angle, positions))
-    return Picture("", panels, across=min(3, len(panels)))
+    for pair in pairs:
+        turns = float(turning[pair]) * max(1, length - 1) / (2 * np.pi)
+        words = f"{turns:,.0f} turns" if turns >= 100 else f"{turns:.2g} turns" if turns else "never turns"
+        panels.append(Circle(f"pair {pair}: {words}", positions * turning[pair], positions))
+    return Picture("pairs turning with the position", panels, across=min(3, len(panels)))

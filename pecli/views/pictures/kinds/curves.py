@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.alibi import Alibi
+from pecli.engine.rope import Rope
 from pecli.engine.rounding import widened
+from pecli.engine.sinusoidal import Sinusoidal
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
+from pecli.views.pictures.kinds.heatmap import WIDEST
+from pecli.views.pictures.kinds.wavelengths import angles, telling
 from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish, chosen
 
 if TYPE_CHECKING:
@@ -19,35 +23,65 @@ if TYPE_CHECKING:
 LONGEST = 1 << 20
 """Positions that are drawn; more would be a band."""
 _MOST = 5
+_MOST_TURNS = 16.0
 
 
 def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     """One chart; with several subjects each curve says whose it is."""
     if all(isinstance(subject.scheme, Alibi) for subject in subjects):
-        return Picture("", [_biases(subjects, wish)])
+        return Picture("bias by distance", [_biases(subjects, wish)])
     most = max(1, _MOST // len(subjects))
     curves: list[Curve] = []
     for subject in subjects:
         for table in _matrices(subject):
-            if subject.kind == "rope" and table.name.endswith("sin"):
-                continue
-            prefix = f"{subject.label} " if len(subjects) > 1 else f"{table.name} " if len(subject.tables) > 1 else ""
-            picked = chosen(wish, table.width, most) if wish.channels else _between(table.width, most)
+            prefix = f"{subject.label}, " if len(subjects) > 1 else f"{table.name} " if _is_one_of_many(subject) else ""
+            word = "pair" if _is_compact(subject) else "channel"
+            picked = chosen(wish, table.width, most, f"{word}s") if wish.channels else _picked(subject, table, most)
             rows = _columns(table, picked)
+            shown = min(2, most) if wish.channels is None and _is_restless(rows) else len(picked)
             x = subject.first + np.arange(len(rows), dtype=np.float64)
-            curves += [Curve(f"{prefix}channel {k}", x, rows[:, j]) for j, k in enumerate(picked)]
+            curves += [Curve(f"{prefix}{word} {k}", x, rows[:, j]) for j, k in enumerate(picked[:shown])]
     if not curves:
         raise ParameterError("kind", "curves", "there is no table with rows and columns")
-    return Picture("", [Chart("", curves[:12])])
+    turned = all(_is_compact(subject) for subject in subjects)
+    title = "chosen pairs over positions" if turned else "chosen channels over positions"
+    return Picture(title, [Chart("", curves[:12], y="cosine" if turned else "value")])
+
+
+def _is_one_of_many(subject: Subject) -> bool:
+    return subject.kind == "file" and len(_matrices(subject)) > 1
+
+
+def _is_compact(subject: Subject) -> bool:
+    return getattr(subject.scheme, "layout", "") == "compact"
 
 
 def _matrices(subject: Subject) -> list[Table]:
-    return [table for table in subject.tables if len(table.shape) == 2 and table.size]
+    """What has rows and columns; of a rotation the cosines, as the sines look alike."""
+    turned = subject.kind == "rope"
+    found = [table for table in subject.tables if len(table.shape) == 2 and table.size]
+    for table in found:
+        if table.width > WIDEST:
+            rule = f"rows of {table.width:,} are too long; up to {WIDEST:,} are drawn"
+            raise ParameterError("kind", "curves", rule)
+    return [table for table in found if not (turned and table.name.endswith("sin"))]
 
 
-def _between(count: int, most: int) -> list[int]:
-    """A few channels, neither the fastest, which would be a band, nor the slowest, which would be a line."""
-    return [(k + 1) * count // (most + 1) for k in range(most)] if count > most else list(range(count))
+def _picked(subject: Subject, table: Table, most: int) -> list[int]:
+    """A few channels that are neither bands nor lines: by their frequencies where those are known."""
+    scheme = subject.scheme
+    if not isinstance(scheme, Sinusoidal | Rope):
+        return (
+            [(k + 1) * table.width // (most + 1) for k in range(most)] if table.width > most else [*range(table.width)]
+        )
+    pairs = telling(angles(scheme), table.rows, most, _MOST_TURNS)
+    return [2 * pair if scheme.layout == "interleaved" else pair for pair in pairs]
+
+
+def _is_restless(rows: Floats) -> bool:
+    """Whether curves go up and down at every step, so that more than two of them hide each other."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return len(rows) > 64 and bool(np.abs(np.diff(rows[:4096], axis=0)).mean() > rows[:4096].std())
 
 
 def _columns(table: Table, picked: Sequence[int]) -> Floats:
@@ -68,7 +102,7 @@ def _biases(subjects: Sequence[Subject], wish: Wish) -> Chart:
         assert isinstance(scheme, Alibi)
         slopes = widened(next(table for table in scheme.tensors() if table.name == "slopes").array())
         distances = np.linspace(0, (scheme.seq_len or 1024) - 1, 200)
-        prefix = f"{subject.label} " if len(subjects) > 1 else ""
+        prefix = f"{subject.label}, " if len(subjects) > 1 else ""
         heads = chosen(wish, scheme.heads, 8 if len(subjects) == 1 else 3, "heads")
         curves += [Curve(f"{prefix}head {head}", distances, -slopes[head] * distances) for head in heads]
-    return Chart("", curves, x="distance", y="bias")
+    return Chart("", curves, x="distance", y="bias", ordered=len(subjects) == 1)

@@ -25,7 +25,7 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     """RoPE's expected score and its bound; ALiBi's weights after softmax."""
     biased = [isinstance(subject.scheme, Alibi) for subject in subjects]
     if all(biased):
-        return Picture("", [_weights(subjects, wish)])
+        return Picture("attention weight by distance", [_weights(subjects, wish)])
     if any(biased):
         raise ParameterError(
             "kind", "decay", "ALiBi's weights and rotary scores have no common axis", "draw them apart"
@@ -38,10 +38,10 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
         expected.append(Curve(label, steps, score))
         limits.append(Curve(label, steps, limit))
     charts = [
-        Chart("", expected, x="distance", y="expected score, q = k", log_x=True),
-        Chart("", limits, x="distance", y="relative upper bound (Su et al.)", log_x=True),
+        Chart("expected score where q = k", expected, x="distance", y="", log_x=True),
+        Chart("upper bound (Su et al., 2021)", limits, x="distance", y="", log_x=True),
     ]
-    return Picture("", charts, across=2)
+    return Picture("how scores fall with distance", charts, across=2)
 
 
 def _distances(length: int) -> Floats:
@@ -66,12 +66,13 @@ def _weights(subjects: Sequence[Subject], wish: Wish) -> Chart:
         scheme = subject.scheme
         assert isinstance(scheme, Alibi)
         slopes = widened(next(table for table in scheme.tensors() if table.name == "slopes").array())
-        prefix = f"{subject.label} " if len(subjects) > 1 else ""
+        prefix = f"{subject.label}, " if len(subjects) > 1 else ""
         length = scheme.seq_len or 1024
         for head in chosen(wish, scheme.heads, 8 if len(subjects) == 1 else 3, "heads"):
             distances = np.unique(np.rint(np.linspace(0, length - 1, _POINTS)))
             curves.append(Curve(f"{prefix}head {head}", distances, weights(float(slopes[head]), distances, length)))
-    return Chart("", curves, x="distance", y="weight after softmax", log_y=True)
+    alone = len(subjects) == 1
+    return Chart("", curves, x="distance", y="weight after softmax", log_y=True, ordered=alone)
 
 
 def weights(slope: float, distances: Floats, length: int) -> Floats:

@@ -16,8 +16,12 @@ from pecli.views.pictures.reduced import reduced, slab
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
 
+WIDEST = 1 << 22
+"""Elements of a row, which is read as a whole."""
 _MOST = 12
 """Panels that a picture has room for."""
+_BEND = 0.4
+"""Slopes fall as powers of two, so that on an even scale all heads but the first few would look alike."""
 
 
 def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
@@ -26,6 +30,9 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     for subject in subjects:
         for table, title, rows in _matrices(subject, wish):
             many = len(subjects) > 1
+            if table.width > WIDEST:
+                rule = f"rows of {table.width:,} are too long; up to {WIDEST:,} are drawn"
+                raise ParameterError("kind", "heatmap", rule)
             values = reduced(table, wish.rows, wish.columns)
             panels.append(
                 _heat(table, values, ", ".join(filter(None, [subject.label if many else "", title])), rows, subject)
@@ -37,7 +44,13 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
         names = ", ".join(subject.label for subject in subjects)
         advice = "give it a --seq-len" if subjects[0].kind == "alibi" else ""
         raise ParameterError("kind", "heatmap", f"{names} has no table with rows and columns", advice)
-    return Picture("", _alike(panels), across=_across(len(panels)))
+    return Picture(_shows(subjects, panels[0]), _alike(panels), across=_across(len(panels)))
+
+
+def _shows(subjects: Sequence[Subject], panel: Heat) -> str:
+    kinds = {subject.kind for subject in subjects}
+    what = "bias" if kinds == {"alibi"} else "cosine and sine" if kinds == {"rope"} else "value"
+    return f"{what} by {panel.rows} and {panel.columns}"
 
 
 def _matrices(subject: Subject, wish: Wish) -> Iterator[tuple[Table, str, str]]:
@@ -90,7 +103,9 @@ def _alike(panels: Sequence[Heat]) -> list[Heat]:
         low, high = -reach, reach
     elif not high > low:
         low, high = low - 0.5, high + 0.5
-    return [replace(panel, limits=(low, high), centred=centred) for panel in panels]
+    heads = len(panels) > 1 or panels[0].rows == "head"
+    power = _BEND if heads and {panel.meaning for panel in panels} == {"bias"} else 1.0
+    return [replace(panel, limits=(low, high), centred=centred, power=power) for panel in panels]
 
 
 def _across(count: int) -> int:

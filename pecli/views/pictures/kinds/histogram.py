@@ -33,7 +33,7 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     if len(curves) == 1 and spread > 0 and subjects[0].kind != "sinusoidal":
         bell = np.exp(-(((middles - mean) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi))
         curves.append(Curve(f"normal, mean {mean:.3g}, std {spread:.3g}", middles, bell))
-    return Picture("", [Chart("", curves[:6], x="value", y="density")])
+    return Picture("distribution of the values", [Chart("", curves[:6], x="value", y="density", filled=True)])
 
 
 def distribution(table: Table) -> tuple[Floats, Floats, float, float]:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Floats
 
 LONGEST = 4096
-"""Positions whose distances are looked at."""
+"""Positions whose distances are looked at; fewer where rows are long."""
+_MOST = 1 << 24
+"""Elements of those positions."""
 WIDEST = 16384
 
 
@@ -29,21 +31,22 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     curves = []
     for subject in subjects:
         table = vectors(subject, "similarity")
-        start = replace(table, shape=(min(table.rows, LONGEST), table.width))
+        start = replace(table, shape=(min(table.rows, LONGEST, _MOST // table.width), table.width))
         rows = widened(start.array())
         with np.errstate(over="ignore", invalid="ignore"):
-            scale = float(np.mean(np.sum(rows**2, axis=1))) or 1.0
+            scale = float(np.mean(np.einsum("ij,ij->i", rows, rows))) or 1.0
         means = reduced(table, min(wish.rows, 512), WIDEST)
         with np.errstate(over="ignore", invalid="ignore"):
             matrix = means @ means.T / scale  # the product of means is the mean of the products
         panels.append(_heat(subject, table, matrix, len(subjects) > 1))
         distances = np.arange(len(rows), dtype=np.float64)
         curves.append(Curve(subject.label if len(subjects) > 1 else "", distances, by_distance(rows) / scale))
-    note = f"first {LONGEST:,} positions" if table.rows > LONGEST else ""
-    panels.append(Chart(note, curves, x="distance", y="mean of p·q / |p|²"))
+    note = f", of the first {len(rows):,} positions" if table.rows > len(rows) else ""
+    panels.append(Chart(f"mean by distance{note}", curves, x="distance", y=""))
     reach = max(panel.limits[1] for panel in panels if isinstance(panel, Heat))
     panels = [replace(panel, limits=(-reach, reach)) if isinstance(panel, Heat) else panel for panel in panels]
-    return Picture("", panels, across=2 if len(subjects) == 1 else min(3, len(subjects)))
+    across = 2 if len(subjects) == 1 else min(3, len(subjects))
+    return Picture("similarity of positions", panels, across)
 
 
 def vectors(subject: Subject, kind: str) -> Table:
@@ -83,7 +86,7 @@ def _heat(subject: Subject, table: Table, matrix: Floats, many: bool) -> Heat:
     finite = matrix[np.isfinite(matrix)]
     reach = ticks.round_ends(0.0, float(np.abs(finite).max()) if finite.any() else 1.0)[1]
     return Heat(
-        subject.label if many else "",
+        subject.label if many else "all pairs of positions",
         matrix,
         columns="position",
         centred=True,
@@ -91,5 +94,5 @@ def _heat(subject: Subject, table: Table, matrix: Floats, many: bool) -> Heat:
         row_count=table.rows,
         column_count=table.rows,
         limits=(-reach, reach),
-        meaning="p·q / mean |p|²",
+        meaning="p·q / |p|²",
     )

@@ -17,4 +17,4 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
         slopes = widened(next(table for table in subject.tables if table.name == "slopes").array())
         label = subject.label if len(subjects) > 1 else ""
         curves.append(Curve(label, np.arange(len(slopes), dtype=np.float64), slopes))
-    return Picture("", [Chart("", curves, x="head", y="slope", log_y=True, points=True)])
+    return Picture("slope of each head", [Chart("", curves, x="head", y="slope", log_y=True, points=True)])

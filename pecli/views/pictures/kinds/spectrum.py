@@ -28,7 +28,7 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
         found = singular_values(vectors(subject, "spectrum"))
         curves.append(Curve(subject.label if len(subjects) > 1 else "", np.arange(1.0, len(found) + 1), found))
     chart = Chart("", curves, x="rank", y="singular value", log_y=True, points=len(curves[0].x) <= 64)
-    return Picture("", [chart])
+    return Picture("singular values", [chart])
 
 
 def singular_values(table: Table) -> Floats:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from pecli.engine.scheme import Scheme
 
 
+_TELLING = ("trained on", "extended to")
+
+
 def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     """A curve a subject, and a line for every context."""
     curves = []
@@ -26,12 +29,15 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
         with np.errstate(divide="ignore"):
             lengths = 2 * math.pi / frequencies
         curves.append(Curve(subject.label, np.arange(len(lengths), dtype=np.float64), lengths))
-        levels.update(contexts(subject.scheme))
-    if "trained on" in levels.values():  # the length of the table says nothing then
+        for length, word in contexts(subject).items():
+            if word in _TELLING or length not in levels:
+                levels[length] = word
+    if set(levels.values()) & {*_TELLING, "context"}:  # the length of the table says nothing then
         levels = {length: word for length, word in levels.items() if word != "length"}
     shown = [(f"{word} {length:,.0f}", length) for length, word in sorted(levels.items())]
     chart = Chart("", curves, x="pair", y="wavelength, in positions", log_y=True, levels=shown, points=True)
-    return Picture("", [chart])
+    turned = all(subject.kind == "rope" for subject in subjects)
+    return Picture(f"wavelength of each {'rotary' if turned else 'sine and cosine'} pair", [chart])
 
 
 def angles(scheme: Scheme | None) -> Floats:
@@ -46,16 +52,29 @@ def angles(scheme: Scheme | None) -> Floats:
     return np.asarray(scheme.scale * scheme.base**-steps, np.float64)
 
 
-def contexts(scheme: Scheme | None) -> dict[float, str]:
+def telling(turning: Floats, length: int, most: int, turns: float) -> list[int]:
+    """A few pairs that make between so many turns and half a turn over the length, the fastest first."""
+    with np.errstate(divide="ignore"):
+        places = np.log(turning * max(1, length - 1) / (2 * math.pi))
+    wanted = np.linspace(math.log(turns), math.log(0.5), most)
+    nearest = {int(np.abs(places - place).argmin()) for place in wanted.tolist()}
+    return sorted(nearest, key=lambda pair: (-turning[pair], pair))
+
+
+def contexts(subject: Subject) -> dict[float, str]:
     """The lengths that matter to a scheme: what a model was trained on, and how far scaling takes it."""
+    scheme = subject.scheme
+    if isinstance(scheme, Rope) and scheme.scaling == "none" and subject.context:
+        return {float(subject.context): "context"}
     if not isinstance(scheme, Rope) or scheme.scaling == "none":
         return {float(getattr(scheme, "seq_len", 0) + getattr(scheme, "offset", 0)): "length"}
     trained = scheme.original_max_position_embeddings or scheme.max_position_embeddings
     if trained is None:
         return {float(scheme.read_at): "length"}
-    longest = scheme.max_position_embeddings or 0
-    reached = longest if longest > trained else trained * (scheme.factor or 1.0)
+    longest = subject.context or scheme.max_position_embeddings or 0
     found = {float(trained): "trained on"}
-    if reached > trained:
-        found[float(reached)] = "extended to"
+    if longest > trained:
+        found[float(longest)] = "extended to"
+    elif scheme.factor is not None and scheme.factor > 1:
+        found[float(trained * scheme.factor)] = f"{scheme.factor:g} times the original,"
     return found

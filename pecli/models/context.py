@@ -1,0 +1,39 @@
+"""How long a context a model says it takes; encodings leave it out where the tables do not depend on it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from pecli.models import gguf, jsonfile, presets
+from pecli.models.gguf_header import read_header
+from pecli.models.reader import NAMES, read_bytes
+from pecli.models.rope import LENGTHS
+
+
+def longest(config: str | None, model: str | None) -> int | None:
+    """The context of what `--config FILE` or `--model NAME` names; None where it says nothing."""
+    if model is not None:
+        word = model.lower()
+        named = (preset for preset in presets.presets().values() if word in (preset.name, preset.repository.lower()))
+        return _said(next(preset.config for preset in named))
+    assert config is not None
+    if os.path.isdir(config):
+        config = next(path for path in (os.path.join(config, name) for name in NAMES) if os.path.exists(path))
+    data = read_bytes(config)
+    if data[:4] != gguf.MAGIC:
+        return _said(jsonfile.parse(config, data))
+    values = read_header(config, frozenset()).values
+    return _whole(values.get(f"{values.get('general.architecture')}.context_length"))
+
+
+def _said(config: Mapping[str, Any]) -> int | None:
+    """The language part of a model of several parts speaks for it."""
+    inner = config.get("text_config")
+    parts = [config, inner] if isinstance(inner, Mapping) else [config]
+    return next((found for part in parts for name in LENGTHS if (found := _whole(part.get(name)))), None)
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and value > 0 else None
