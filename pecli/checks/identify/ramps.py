@@ -68,9 +68,10 @@ def _ramps(curve: Curve) -> list[Bend]:
     """The best ramps over channels: between whole limits, and the very best of all."""
     found: dict[tuple[float, float], tuple[float, float]] = {}
     for step in steps(curve):
-        for lows, highs in (_usual_limits(curve, step), _all_limits(curve)):
-            for low, high, depth in _best_ramps(curve, step, lows, highs):
-                found.setdefault((low, high), (step, depth))
+        best = list(_best_ramps(curve, step, *_usual_limits(curve, step)))
+        coarse = list(_best_ramps(curve, step, *_all_limits(curve)))
+        for low, high, depth in best + (list(_best_ramps(curve, step, *_between(curve, coarse))) or coarse):
+            found.setdefault((low, high), (step, depth))
     fitted = [_fitted(curve, *limits, *start) for limits, start in found.items()]
     best = sorted((each for each in fitted if each is not None), key=lambda bend: bend.misfit)
     good = [bend for bend in best if bend.misfit <= FAR]
@@ -111,11 +112,23 @@ def _usual_limits(curve: Curve, step: float) -> tuple[Floats, Floats]:
 
 
 def _all_limits(curve: Curve) -> tuple[Floats, Floats]:
-    half = len(curve.frequency)
-    stride = -(-half // 48)
+    half, stride = len(curve.frequency), _stride(curve)
     grid = np.meshgrid(np.arange(0, half, stride), np.arange(1, 2 * half, stride), indexing="ij")
     lows, highs = (each.ravel().astype(np.float64) for each in grid)
     return lows[lows < highs], highs[lows < highs]
+
+
+def _stride(curve: Curve) -> int:
+    return -(-len(curve.frequency) // 48)
+
+
+def _between(curve: Curve, coarse: list[tuple[float, float, float]]) -> tuple[Floats, Floats]:
+    """The limits that the grid left out around its best."""
+    reach = np.arange(1 - _stride(curve), _stride(curve), dtype=np.float64)
+    pairs = [(low + a, high + b) for low, high, _ in coarse for a in reach for b in reach]
+    limits = np.unique(np.array(pairs).reshape(-1, 2), axis=0)
+    lows, highs = limits[(limits[:, 0] >= 0) & (limits[:, 0] < limits[:, 1])].T
+    return lows, highs
 
 
 def _best_ramps(curve: Curve, step: float, lows: Floats, highs: Floats) -> Iterator[tuple[float, float, float]]:
