@@ -16,6 +16,9 @@ from pecli.checks.identify.numerals import digits, roundest, shortest
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
 
+_NOT_FAR = 0.25
+"""What a first guess may be off by, if least squares are to mend it."""
+
 
 def readings(curve: Curve, height: Height) -> Iterator[Reading]:
     """YaRN scalings that give the curve, with every limit that fits."""
@@ -143,7 +146,8 @@ def _best_ramps(curve: Curve, step: float, lows: Floats, highs: Floats) -> Itera
     depth = np.clip((ramps * (weights * fall)).sum(axis=1) / np.maximum(below, 1e-300), 0, 0.9999)
     error = (weights * (fall - depth[:, None] * ramps) ** 2).sum(axis=1)
     for k in np.argsort(error, kind="stable")[:BEST]:
-        yield float(lows[k]), float(highs[k]), -math.log1p(-depth[k])
+        if np.abs(fall - depth[k] * ramps[k])[curve.known].max() < _NOT_FAR:
+            yield float(lows[k]), float(highs[k]), -math.log1p(-depth[k])
 
 
 def _fitted(curve: Curve, low: float, high: float, step: float, depth: float, free: bool = False) -> Bend | None:

@@ -230,7 +230,9 @@ def _rope(look: Look, source: Source, flat: bool) -> Iterator[Iterator[Candidate
             if scheme is not None:
                 yield scheme, reading.undetermined
 
-    for tier in laws.rope(look.curve, look.height, free=not flat and look.offset < positions.NEAR[-1]):
+    cached = source.form.arrangement == "halves" and not look.sine_first  # as vLLM keeps them
+    free = (cached or not flat) and look.offset < positions.NEAR[-1]
+    for tier in laws.rope(look.curve, look.height, free=free):
         yield schemes(tier)
 
 

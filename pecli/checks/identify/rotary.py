@@ -94,7 +94,7 @@ def _with_alternatives(match: Match) -> Match:
         said.append(
             "scaling: one that leaves these frequencies alone (dynamic below its length, proportional) is the same"
         )
-        if digits(scheme.base) > _CHOSEN:
+        if digits(scheme.base) > _CHOSEN or any("the base is known within" in line for line in match.undetermined):
             said.append(
                 "base and scaling: ntk or dynamic (factor, max_position_embeddings) makes the same of another base"
             )

@@ -34,7 +34,7 @@ from tests.checks.identify.specs import random_scheme
 VERDICTS = ("found", "unsaid", "wrong", "lost")
 SPOKEN = {
     "attention factor": "attention_factor mscale mscale_all_dim",
-    "original length": "original_max_position_embeddings",
+    r"original lengths?": "original_max_position_embeddings",
     "divisors": "short_factor long_factor",
     "dynamic scaling": "max_position_embeddings",
 }
@@ -152,7 +152,7 @@ def wrong_parameters(scheme: Scheme, match: Match) -> list[str]:
     idle = _idle(scheme)
     said = " ".join(match.undetermined)
     for words, names in SPOKEN.items():
-        said = said.replace(words, names)
+        said = re.sub(words, names, said)
     spoken = set(re.findall(r"\w+", said))
     return [
         name
