@@ -112,7 +112,10 @@ def _all_plain(levels: list[Curve], height: Height) -> Iterator[Reading]:
 
 
 def _all_bent(levels: list[Curve], height: Height) -> Iterator[Reading]:
-    for looser in levels:
+    first, *others = levels
+    found = list(bent(first, height))
+    yield from found
+    for looser in others if found else others[1:]:  # smaller errors of the same kind leave less
         yield from bent(looser, height)
 
 

@@ -145,7 +145,8 @@ def _together(match: Match, other: Match, samples: Sequence[Sample]) -> Match | 
     changes: dict[str, Any] = {name: getattr(match.scheme, name) for name in _OF_THE_TABLE}
     if other.scheme.scaling in ("yarn", "longrope"):
         changes["attention_factor"] = match.scheme.attention_factor_value()
-    if other.scheme.scaling in ("dynamic", "longrope") and other.scheme.length is None:
+    twofold = other.scheme.scaling == "longrope" and other.scheme.short_factor != other.scheme.long_factor
+    if (twofold or other.scheme.scaling == "dynamic") and other.scheme.length is None:
         changes["length"] = other.scheme.read_at
     try:
         scheme = replace(other.scheme, **changes)
