@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _SIGMAS = 5.0
 _ROWS = 256
+_SINGLE = 1.2e-7
+"""What computing in float32 does to an angle, relative to it."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def measured(parts: Mapping[str, Floats], curve: Curve, offset: int, rough: Heig
         places = offset + np.arange(0, len(values), step, dtype=np.float64)[:, None]
         angle = places * curve.frequency[use]
         shape = np.abs(np.cos(angle) if name == "cos" else np.sin(angle))
-        doubt = np.sqrt(np.maximum(1 - shape**2, 0)) * np.minimum(1.0, 5 * curve.error[use] * places)
+        doubt = np.sqrt(np.maximum(1 - shape**2, 0)) * np.minimum(1.0, 5 * curve.error[use] * places + _SINGLE * angle)
         good = (shape - doubt > 0.5) & (some > 0)
         if not good.any():
             continue

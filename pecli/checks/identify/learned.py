@@ -67,8 +67,12 @@ def _like_draws(table: Floats) -> bool:
         return False
     if len(np.unique(np.abs(some[:_FIRST]))) < _DIFFERENT:
         return False
-    alike = float(np.mean((some[1:] - some.mean()) * (some[:-1] - some.mean()))) / spread**2
-    return abs(alike) < 8 / math.sqrt(len(some)) and np.abs(some).max() < 8 * spread
+    rows = table[: max(2, _SOME // table.shape[1])]
+    for one, next_one in ((some[:-1], some[1:]), (rows[:-1], rows[1:])):
+        alike = float(np.sum((one - some.mean()) * (next_one - some.mean()))) / spread**2
+        if abs(alike) > 8 * math.sqrt(max(1, one.size)):
+            return False
+    return bool(np.abs(some).max() < 8 * spread)
 
 
 def _candidates(table: Floats, shape: tuple[int, ...], dtype: str) -> Iterator[tuple[LearnedInit, Interval]]:

@@ -22,29 +22,42 @@ FAR_OFF = tuple(1 << k for k in range(20, LAST_POSITION.bit_length(), 2))
 _MOST = 400_000
 """Candidates that are looked at."""
 _SURVIVORS = 16
+PATIENCE = 2_000_000
+"""Candidates that are looked at in all, for one table."""
 _WIDE = 1.5
 """Radians; a channel that is known no better says nothing."""
 
 
-def offsets(channels: Channels, reaches: tuple[int, ...] = NEAR, relative: float = SINGLE) -> list[int]:
-    """Positions at which the phases are what they are, the nearest to the data first; those in the first reach that
-    has any.
-    """
-    each = (channels.frequency, channels.frequency_error, channels.phase, channels.phase_error)
-    known = np.isfinite(each[1]) & np.isfinite(each[3]) & (each[0] != 0)
-    f, df, phi, dphi = (values[known] for values in each)
-    if not len(f):
+class Search:
+    """The search for a table's first position: it gives up after so many candidates, whatever is left to try."""
+
+    def __init__(self, reaches: tuple[int, ...] = NEAR, patience: int = PATIENCE) -> None:
+        self.reaches = reaches
+        self.patience = patience
+
+    def offsets(self, channels: Channels, relative: float = SINGLE) -> list[int]:
+        """Positions at which the phases are what they are, the nearest to the data first; those in the first reach that
+        has any.
+        """
+        each = (channels.frequency, channels.frequency_error, channels.phase, channels.phase_error)
+        known = np.isfinite(each[1]) & np.isfinite(each[3]) & (each[0] != 0)
+        f, df, phi, dphi = (values[known] for values in each)
+        below = self.reaches[0] if self.reaches is FAR_OFF else 0
+        for reach in self.reaches if len(f) else ():
+            candidates = _candidates(np.abs(f), df + relative * np.abs(f), np.sign(f) * phi, dphi, below, reach)
+            if candidates is None or self.patience <= 0:
+                return []
+            self.patience -= len(candidates)
+            found = _sifted(candidates, f, df + relative / 4 * np.abs(f), phi, dphi)
+            if len(found):
+                return [int(each) for each in found[:_SURVIVORS]]
+            below = reach
         return []
-    below = reaches[0] if reaches is FAR_OFF else 0
-    for reach in reaches:
-        candidates = _candidates(np.abs(f), df + relative * np.abs(f), np.sign(f) * phi, dphi, below, reach)
-        if candidates is None:
-            return []
-        found = _sifted(candidates, f, df + relative / 4 * np.abs(f), phi, dphi)
-        if len(found):
-            return [int(each) for each in found[:_SURVIVORS]]
-        below = reach
-    return []
+
+
+def offsets(channels: Channels, reaches: tuple[int, ...] = NEAR, relative: float = SINGLE) -> list[int]:
+    """The positions that one search finds."""
+    return Search(reaches).offsets(channels, relative)
 
 
 def _candidates(f: Floats, df: Floats, phi: Floats, dphi: Floats, below: int, reach: int) -> Floats | None:

@@ -16,6 +16,12 @@ from pecli.checks.identify.numerals import digits, roundest, shortest
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
 
+_NOT_FAR = 0.25
+"""What a first guess may be off by, if least squares are to mend it."""
+
+_STARTS = 20
+"""First guesses that are mended."""
+
 
 def readings(curve: Curve, height: Height) -> Iterator[Reading]:
     """YaRN scalings that give the curve, with every limit that fits."""
@@ -66,12 +72,16 @@ def _attention(factor: float, height: Height) -> float | None:
 
 def _ramps(curve: Curve) -> list[Bend]:
     """The best ramps over channels: between whole limits, and the very best of all."""
-    found: dict[tuple[float, float], tuple[float, float]] = {}
+    found: dict[tuple[float, float], tuple[float, float, float]] = {}
     for step in steps(curve):
-        for lows, highs in (_usual_limits(curve, step), _all_limits(curve)):
-            for low, high, depth in _best_ramps(curve, step, lows, highs):
-                found.setdefault((low, high), (step, depth))
-    fitted = [_fitted(curve, *limits, *start) for limits, start in found.items()]
+        best = list(_best_ramps(curve, step, *_usual_limits(curve, step)))
+        coarse = list(_best_ramps(curve, step, *_all_limits(curve)))
+        fine = list(_best_ramps(curve, step, *_between(curve, coarse)))
+        for error, low, high, depth in best + (fine or coarse):
+            if error < found.get((low, high), (math.inf,))[0]:
+                found[low, high] = error, step, depth
+    starts = sorted(found.items(), key=lambda item: item[1][0])[:_STARTS]
+    fitted = [_fitted(curve, *limits, *start[1:]) for limits, start in starts]
     best = sorted((each for each in fitted if each is not None), key=lambda bend: bend.misfit)
     good = [bend for bend in best if bend.misfit <= FAR]
     if not good and best:
@@ -111,15 +121,27 @@ def _usual_limits(curve: Curve, step: float) -> tuple[Floats, Floats]:
 
 
 def _all_limits(curve: Curve) -> tuple[Floats, Floats]:
-    half = len(curve.frequency)
-    stride = -(-half // 48)
+    half, stride = len(curve.frequency), _stride(curve)
     grid = np.meshgrid(np.arange(0, half, stride), np.arange(1, 2 * half, stride), indexing="ij")
     lows, highs = (each.ravel().astype(np.float64) for each in grid)
     return lows[lows < highs], highs[lows < highs]
 
 
-def _best_ramps(curve: Curve, step: float, lows: Floats, highs: Floats) -> Iterator[tuple[float, float, float]]:
-    """The limits between which a straight ramp comes nearest, with the logarithm of the factor."""
+def _stride(curve: Curve) -> int:
+    return -(-len(curve.frequency) // 48)
+
+
+def _between(curve: Curve, coarse: list[tuple[float, float, float, float]]) -> tuple[Floats, Floats]:
+    """The limits that the grid left out around its best."""
+    reach = np.arange(1 - _stride(curve), _stride(curve), dtype=np.float64)
+    pairs = [(low + a, high + b) for _, low, high, _ in coarse for a in reach for b in reach]
+    limits = np.unique(np.array(pairs).reshape(-1, 2), axis=0)
+    lows, highs = limits[(limits[:, 0] >= 0) & (limits[:, 0] < limits[:, 1])].T
+    return lows, highs
+
+
+def _best_ramps(curve: Curve, step: float, lows: Floats, highs: Floats) -> Iterator[tuple[float, float, float, float]]:
+    """The limits between which a straight ramp comes nearest: how near, they, and the logarithm of the factor."""
     index = np.arange(len(curve.frequency), dtype=np.float64)
     fall = 1 - np.exp(curve.logs + step * index)
     weights = np.where(curve.known, np.exp(-2 * (curve.logs + step * index)) / curve.log_errors**2, 0.0)
@@ -130,7 +152,8 @@ def _best_ramps(curve: Curve, step: float, lows: Floats, highs: Floats) -> Itera
     depth = np.clip((ramps * (weights * fall)).sum(axis=1) / np.maximum(below, 1e-300), 0, 0.9999)
     error = (weights * (fall - depth[:, None] * ramps) ** 2).sum(axis=1)
     for k in np.argsort(error, kind="stable")[:BEST]:
-        yield float(lows[k]), float(highs[k]), -math.log1p(-depth[k])
+        if np.abs(fall - depth[k] * ramps[k])[curve.known].max() < _NOT_FAR:
+            yield float(error[k]), float(lows[k]), float(highs[k]), -math.log1p(-depth[k])
 
 
 def _fitted(curve: Curve, low: float, high: float, step: float, depth: float, free: bool = False) -> Bend | None:

@@ -75,8 +75,7 @@ def ways_to_look(parts: tuple[Floats, ...], unit: float) -> Iterator[tuple[str, 
         if measured is not None and measured.pure:
             turning = int(np.isfinite(measured.frequency_error).sum())
             for reaches in (positions.NEAR, positions.FAR_OFF)[: 1 + (turning > 3)]:
-                found = sorted(_looks_at_one(some[0], measured, unit, reaches), key=lambda look: look.offset)
-                yield "", iter(found)
+                yield "", _looks_at_one(some[0], measured, unit, reaches)
     elif frequencies.constant_size((some[0], some[1]), unit):
         measured = frequencies.two_functions(some[0], some[1], unit)
         if (np.abs(measured.frequency) * rows).max() < _TURN:
@@ -125,25 +124,27 @@ def _looks_at_one(values: Floats, measured: Channels, unit: float, reaches: tupl
     rough = Height(measured.amplitude, max(measured.amplitude_error, measured.amplitude * unit / 4))
     amplitude = 1.0 if rough.near(1.0) else measured.amplitude
     known = np.isfinite(measured.frequency_error)
+    found: list[tuple[int, bool, Floats]] = []
     for sine in (False, True):
         phase = frequencies.wrapped(measured.phase + (np.pi / 2 if sine else 0.0))
-        for offset, start in _starts(replace(measured, phase=phase), reaches):
-            seen = Curve(np.where(known, start, 0.0), np.where(known, measured.frequency_error, np.inf))
-            law = geometric(seen.loosened(1e-7))
-            slow = np.exp(law.logs(len(start))) if law else 0.1 / (offset + len(values))
-            start = np.where(known, start, slow)
-            curve = Curve(*refine.from_one(values / amplitude, sine, offset, start, ~known, unit))
-            name = "sin" if sine else "cos"
-            yield Look(curve, offset, heights.measured({name: values}, curve, offset, rough, unit), sine=sine)
+        found += [(offset, sine, start) for offset, start in _starts(replace(measured, phase=phase), reaches)]
+    for offset, sine, start in sorted(found, key=lambda each: each[0]):
+        seen = Curve(np.where(known, start, 0.0), np.where(known, measured.frequency_error, np.inf))
+        law = geometric(seen.loosened(1e-7))
+        slow = np.exp(law.logs(len(start))) if law else 0.1 / (offset + len(values))
+        start = np.where(known, start, slow)
+        curve = Curve(*refine.from_one(values / amplitude, sine, offset, start, ~known, unit))
+        name = "sin" if sine else "cos"
+        yield Look(curve, offset, heights.measured({name: values}, curve, offset, rough, unit), sine=sine)
 
 
 def _starts(channels: Channels, reaches: tuple[int, ...]) -> Iterator[tuple[int, Floats]]:
     """Offsets with the frequencies that go with them: measured ones, or those of a law with round parameters."""
-    done = set()
+    done, search = set(), positions.Search(reaches)
     for frequency, error in _guesses(channels):
         here = replace(channels, frequency=frequency, frequency_error=error)
         for relative in (0.0, positions.SINGLE):
-            for offset in positions.offsets(here, reaches, relative):
+            for offset in search.offsets(here, relative):
                 if offset not in done:
                     done.add(offset)
                     yield offset, refine.at_offset(here, offset)
@@ -230,7 +231,9 @@ def _rope(look: Look, source: Source, flat: bool) -> Iterator[Iterator[Candidate
             if scheme is not None:
                 yield scheme, reading.undetermined
 
-    for tier in laws.rope(look.curve, look.height, free=not flat and look.offset < positions.NEAR[-1]):
+    cached = source.form.arrangement == "halves" and not look.sine_first  # as vLLM keeps them
+    free = (cached or not flat) and look.offset < positions.NEAR[-1]
+    for tier in laws.rope(look.curve, look.height, free=free):
         yield schemes(tier)
 
 

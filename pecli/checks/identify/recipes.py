@@ -181,7 +181,7 @@ def _by_other_recipes(tried: Sequence[Trial], evidence: Evidence, angles: Floats
     few, least = evidence.first(_FEW), math.inf
     for name in OTHERS:
         for trial in tried:
-            if not _plausible(name, evidence, trial.error):
+            if not _plausible(name, evidence, trial, amplitude):
                 continue
             for scheme in _variants(replace(trial.scheme, recipe=name)):  # type: ignore[call-arg]
                 again = Trial(scheme, *few.distance(scheme, angles[: few.rows], amplitude), trial.undetermined)
@@ -203,11 +203,13 @@ def _variants(scheme: Scheme) -> Iterator[Scheme]:
         yield replace(scheme, scaling="linear", factor=1.0)
 
 
-def _plausible(name: str, evidence: Evidence, worst: float) -> bool:
+def _plausible(name: str, evidence: Evidence, trial: Trial, amplitude: float) -> bool:
     """Whether a recipe may explain the numbers at all; making tables takes time."""
+    if name.startswith("bfloat16") and not name.endswith("-table"):
+        return trial.error > 2.0**-9
+    if trial.usual > _NOT_FAR * amplitude:
+        return False
     if name.endswith("-table"):
         twice = name == "float16-table" and evidence.dtype == "bfloat16"
         return twice or (evidence.narrow != evidence.dtype and name.removesuffix("-table") == evidence.narrow)
-    if name.startswith("bfloat16"):
-        return worst > 2.0**-9
     return evidence.dtype != "float64"

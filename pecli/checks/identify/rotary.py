@@ -11,6 +11,7 @@ import numpy as np
 from pecli.checks.forms import without_ones
 from pecli.checks.identify import beside
 from pecli.checks.identify.intervals import spacing
+from pecli.checks.identify.numerals import digits
 from pecli.engine.dtypes import KINDS
 from pecli.engine.rope import Rope
 from pecli.engine.rounding import widened
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _FEW = 4
 _FALLING = -0.7
 """The correlation of a channel's place and the logarithm of its frequency."""
+_CHOSEN = 2
+"""Digits of a base that somebody chose."""
 _SHIFTS = (0.0, 1.0, 0.5)
 _OF_THE_TABLE = ("seq_len", "offset", "layout", "dtype", "recipe")
 """What frequencies say nothing about."""
@@ -91,7 +94,7 @@ def _with_alternatives(match: Match) -> Match:
         said.append(
             "scaling: one that leaves these frequencies alone (dynamic below its length, proportional) is the same"
         )
-        if not _round(scheme.base):
+        if digits(scheme.base) > _CHOSEN or any("the base is known within" in line for line in match.undetermined):
             said.append(
                 "base and scaling: ntk or dynamic (factor, max_position_embeddings) makes the same of another base"
             )
@@ -142,7 +145,8 @@ def _together(match: Match, other: Match, samples: Sequence[Sample]) -> Match | 
     changes: dict[str, Any] = {name: getattr(match.scheme, name) for name in _OF_THE_TABLE}
     if other.scheme.scaling in ("yarn", "longrope"):
         changes["attention_factor"] = match.scheme.attention_factor_value()
-    if other.scheme.scaling in ("dynamic", "longrope") and other.scheme.length is None:
+    twofold = other.scheme.scaling == "longrope" and other.scheme.short_factor != other.scheme.long_factor
+    if (twofold or other.scheme.scaling == "dynamic") and other.scheme.length is None:
         changes["length"] = other.scheme.read_at
     try:
         scheme = replace(other.scheme, **changes)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from pecli.checks.identify.heights import usual_amplitudes
 from pecli.checks.identify.numerals import digits
+from pecli.checks.identify.recipes import Trial
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
-    from pecli.checks.identify.recipes import Evidence, Trial
+    from pecli.checks.identify.recipes import Evidence
     from pecli.engine.arrays import Floats
+    from pecli.engine.scheme import Scheme
 
 _NUMBERS = ("base", "factor", "scale", "amplitude", "attention_factor", "beta_fast", "beta_slow")
 _ROUND = 3
@@ -21,7 +23,7 @@ _NEAR = 0.02
 
 
 def simplified(trial: Trial, evidence: Evidence, angles: Floats, amplitude: float) -> Trial:
-    """The scheme with each number as round as it may be without changing one element of the table."""
+    """The scheme with each number as round as it may be without leading further away from the table."""
     few = evidence.first(64)
     for name in _NUMBERS:
         given = getattr(trial.scheme, name, None)
@@ -33,13 +35,18 @@ def simplified(trial: Trial, evidence: Evidence, angles: Floats, amplitude: floa
                 scheme = replace(trial.scheme, **changed)
             except ParameterError:
                 continue
-            if few.distance(scheme, angles[: few.rows], amplitude)[0] == 0:
+            if few.distance(scheme, angles[: few.rows], amplitude)[0] <= trial.error:
                 measured = evidence.distance(scheme, angles, amplitude)
-                if measured[0] == 0:
-                    said = f"{name} {getattr(trial.scheme, name):.9g} gives the same table"
-                    trial = replace(trial, scheme=scheme, undetermined=(*trial.undetermined, said))
+                if measured[0] <= trial.error:
+                    trial = _replaced(trial, name, scheme, measured)
                     break
     return trial
+
+
+def _replaced(trial: Trial, name: str, scheme: Scheme, measured: tuple[float, float, float]) -> Trial:
+    said = f"{name} {getattr(trial.scheme, name):.9g} gives the same table"
+    lines = (*trial.undetermined, said) if measured[0] == trial.error else trial.undetermined
+    return Trial(scheme, *measured, lines)
 
 
 def _rounder(name: str, value: float | None) -> Iterator[float | None]:

@@ -148,8 +148,7 @@ def _match(look: Look, source: Source, proposals: Proposals, tier: Iterator[Cand
     trial = recipes.settled(islice(tier, _MOST), evidence, angles, look.amplitude, recipe)
     if trial is None:
         return None
-    if trial.error == 0:
-        trial = simpler.simplified(trial, evidence, angles, look.amplitude)
+    trial = simpler.simplified(trial, evidence, angles, look.amplitude)
     return Match(trial.scheme, trial.error, source.names, proposals.form, trial.undetermined)
 
 

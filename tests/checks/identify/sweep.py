@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import io
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -32,13 +33,10 @@ from tests.checks.identify.specs import random_scheme
 
 VERDICTS = ("found", "unsaid", "wrong", "lost")
 SPOKEN = {
-    "short_factor": ("divisors",),
-    "long_factor": ("divisors",),
-    "original_max_position_embeddings": ("original length",),
-    "max_position_embeddings": ("dynamic scaling",),
-    "attention_factor": ("attention factor",),
-    "mscale": ("attention factor",),
-    "mscale_all_dim": ("attention factor",),
+    "attention factor": "attention_factor mscale mscale_all_dim",
+    r"original lengths?": "original_max_position_embeddings",
+    "divisors": "short_factor long_factor",
+    "dynamic scaling": "max_position_embeddings",
 }
 """Parameters in other words."""
 
@@ -153,12 +151,15 @@ def wrong_parameters(scheme: Scheme, match: Match) -> list[str]:
         return ["scheme"]
     idle = _idle(scheme)
     said = " ".join(match.undetermined)
+    for words, names in SPOKEN.items():
+        said = re.sub(words, names, said)
+    spoken = set(re.findall(r"\w+", said))
     return [
         name
         for name in scheme.parameters()
         if name not in idle
         and getattr(scheme, name) != getattr(found, name)
-        and not any(word in said for word in (name, *SPOKEN.get(name, ())))
+        and name not in spoken
     ]
 
 
