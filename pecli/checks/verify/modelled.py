@@ -86,7 +86,10 @@ class _Search:
 
     def _words(self, table: Table, name: str, reading: Reading) -> str:
         known = name == reading.name or role_of(name) not in (None, ANYTHING)
-        parts = ("" if known else reading.name, self._layers(table, reading), reading.words)
+        doubled = reading.layout.form.doubled if reading.layout else ""
+        paired = {"deepseek": "halves"}.get(reading.encoding.layout or "", reading.encoding.layout)
+        unlike = f"though the model turns {paired}" if doubled and paired and doubled != paired else ""
+        parts = ("" if known else reading.name, self._layers(table, reading), reading.words, unlike)
         return ", ".join(filter(None, parts))
 
     def _suspect(self, table: Table, reading: Reading | None) -> list[tuple[Scheme, str, Table]]:
@@ -144,8 +147,11 @@ class _Search:
         return role_of(stem if table.name == ARRAY_NAME else table.name)
 
     def _best(self, table: Table, role: str | None) -> Reading | None:
-        """The reading that comes nearest, of the layer type that the name speaks of if it does."""
+        """The reading that comes nearest, of the layer type that the name speaks of if it does; of those that double
+        columns as the table does, if there are any: its values may be anything.
+        """
         found = [reading for each in self._likely(table) for reading in readings(each, table, role, self.place)]
+        found = [reading for reading in found if len(found) > 1 and reading.is_doubled()] or found
         return found[0] if len(found) == 1 else min(found, key=Reading.distance, default=None)
 
     def _likely(self, table: Table) -> Sequence[Encoding]:

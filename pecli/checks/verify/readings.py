@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pecli.checks.forms import Form
 from pecli.checks.verify.matching import ANYTHING
 from pecli.checks.verify.reshape import COMPLEX, as_pairs, reshaped, views
 from pecli.checks.verify.rope_layouts import Layout, laid_out, layouts, positions_in, taken_apart
@@ -70,6 +71,14 @@ class Reading:
                 error = np.abs(widened(self.expected.read(start, stop)) - widened(self.found.read(start, stop)))
             errors.append(np.minimum(np.where(np.isnan(error), WORST, error), WORST).reshape(-1))
         return float(np.concatenate(errors).mean()) if errors else 0.0
+
+    def is_doubled(self) -> bool:
+        """Whether columns come twice in the very way of this reading, whatever the values are."""
+        doubled = "" if self.layout is None else self.layout.form.doubled
+        form = Form("alone", doubled)
+        return bool(doubled) and all(
+            form.split(self.found.read(start, stop)) is not None for start, stop in _probes(self.found)
+        )
 
 
 def _probes(table: Table) -> Iterator[tuple[int, int]]:

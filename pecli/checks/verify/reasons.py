@@ -31,7 +31,7 @@ def reasons(suspects: Iterable[Suspect], results: Sequence[Comparison], toleranc
     sentences = [each for scheme, found in by_scheme.items() for each in explain(scheme, found, tolerance)]
     if not sentences:
         failed = [result for result in results if not result.passed]
-        sentences = _rounding(failed) or [each for found in by_scheme.values() for each in _another(found)]
+        sentences = _rounding(failed) or [each for held, found in by_scheme.items() for each in _another(held, found)]
     return tuple(dict.fromkeys(sentences))
 
 
@@ -44,13 +44,27 @@ def _rounding(failed: Sequence[Comparison]) -> list[str]:
     return [f"{lost}; allow --max-ulp {max(units)}, or verify with --recipe float32"]
 
 
-def _another(found: Mapping[str, Table]) -> list[str]:
+def _another(held: Scheme, found: Mapping[str, Table]) -> list[str]:
     """Which table it is instead; learned values are nothing to go by."""
     from pecli.checks.identify.identification import identify_tables
 
-    matches = identify_tables("", list(found.values())).matches[:1]
-    return [
-        f"{', '.join(match.tensors)}: it is another table, which {match.command.partition(' -o ')[0]} makes"
-        for match in matches
-        if match.scheme.name != "learned-init"
+    matches = [
+        match for match in identify_tables("", list(found.values())).matches if match.scheme.name != "learned-init"
     ]
+    if not matches:
+        return []
+    names, scheme = ", ".join(matches[0].tensors), matches[0].scheme
+    if matches[0].recipe != "exact" and _frequencies(held) == _frequencies(scheme):
+        return [f"{names}: computed by the recipe {matches[0].recipe}; verify with --recipe {matches[0].recipe}"]
+    return [f"{names}: it is another table, which {matches[0].command.partition(' -o ')[0]} makes"]
+
+
+def _frequencies(scheme: Scheme) -> object:
+    """What tells rotary schemes apart, but for how they are computed and laid out."""
+    from pecli.engine.rope import Rope
+
+    return (
+        (scheme.frequencies().values, scheme.offset, scheme.attention_factor_value())
+        if isinstance(scheme, Rope)
+        else scheme
+    )

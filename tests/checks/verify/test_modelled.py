@@ -36,7 +36,7 @@ FORMS = {
     "sin": (SIN, "sin", "a column a frequency"),
     "transformers": (np.concatenate([COS, COS], 1), "cos", "doubled as c0 c1 … c0 c1 …"),
     "transformers, batch and head": (np.concatenate([SIN, SIN], 1)[None, None], "sin", "doubled as c0 c1 … c0 c1 …"),
-    "interleaved": (np.repeat(COS, 2, 1), "cos", "doubled as c0 c0 c1 c1 …"),
+    "interleaved": (np.repeat(COS, 2, 1), "cos", "doubled as c0 c0 c1 c1 …, though the model turns halves"),
     "megatron": (np.concatenate([COS, COS], 1)[:, None, None], "cos", "doubled as c0 c1 … c0 c1 …"),
     "vllm": (np.concatenate([COS, SIN], 1), "cos_sin", "all cosines, then all sines"),
     "gptj": (np.concatenate([SIN, COS], 1), "cos_sin", "all sines, then all cosines"),
@@ -45,7 +45,7 @@ FORMS = {
     "stacked, doubled": (
         np.stack([np.repeat(COS, 2, 1), np.repeat(SIN, 2, 1)]),
         "cos_sin",
-        "the cosines, then the sines, doubled as c0 c0 c1 c1 …",
+        "the cosines, then the sines, doubled as c0 c0 c1 c1 …, though the model turns halves",
     ),
     "torchtune": (np.stack([COS, SIN], -1), "cos_sin", "pairs of cosines and sines"),
     "meta": ((COS + 1j * SIN).astype(np.complex64), "cos_sin", "complex numbers"),
@@ -354,3 +354,13 @@ def test_the_name_of_a_file_tells_even_where_its_shape_is_wrong(tmp_path, functi
     (reason,) = result.diagnosis
     assert reason.startswith(f"{function}: matches if theta is ")
     assert "alone" not in reason  # which would be a mistake in a table of both
+
+
+def test_a_layout_is_seen_whatever_the_values_are(tmp_path: Path) -> None:
+    """cos and sin exchanged, in halves as the model has them: nothing is said of another layout."""
+    doubled = {"cos": np.concatenate([SIN, SIN], 1), "sin": np.concatenate([COS, COS], 1)}
+    np.savez(tmp_path / "swapped.npz", **doubled)
+    result = verify_model(tmp_path / "swapped.npz", pecli.load_config(LLAMA), NEAR)
+    assert set(result.readings.values()) == {"doubled as c0 c1 … c0 c1 …"}
+    (sentence,) = result.diagnosis
+    assert sentence.startswith("cos, sin: match if sin and cos are swapped; residual ")
