@@ -19,17 +19,19 @@ PICTURE_LINES = 16
 
 
 def show(result: Difference) -> None:
-    """The verdict, one line a tensor, one a finding."""
+    """The verdict, one line a finding, one a tensor."""
     exact = all(tensor.worst_index is None for tensor in result.tensors)
     verdict = ("equal" if exact else "within tolerance") if result.passed else "DIFFERENT"
     style = "bold green" if result.passed else "bold red"
     screen.say_styled((verdict, style), (f"  A: {result.a}  B: {result.b}", ""))
-    for tensor in result.tensors:
-        screen.say(f"  {report.describe(tensor, ('A', 'B'), 'equal')}")
     problems = {f"{tensor.name}: {tensor.problem}" for tensor in result.tensors if tensor.problem}
     for line in result.diagnosis:
         if line not in problems:
             screen.say(f"  {line}")
+    for tensor in result.tensors:
+        screen.say(f"  {report.describe(tensor, ('A', 'B'), 'equal')}")
+    if not (result.passed or result.diagnosis):
+        screen.say("  no usual change turns A into B; pecli identify may say what each of them is")
 
 
 def picture(errors: ErrorMap) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from pecli.checks.compare import Comparison, as_json, compare
 from pecli.checks.diff import samples, values
 from pecli.checks.diff.explain import Explanation, Sides, explain
+from pecli.checks.diff.heads import moved_in_heads
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.engine.dtypes import KINDS
 from pecli.engine.rounding import round_to, widened
@@ -170,8 +171,10 @@ def _exchanged(pairs: Sequence[Pair], tolerance: Tolerance) -> list[tuple[Table,
 
 def _explain(one: Table, other: Table, tolerance: Tolerance) -> Explanation | None:
     """A transform of one tensor into the other, perhaps transposed."""
-    best = None
-    if (sides := _sides(one, other, tolerance)) is not None:
+    best, sides = None, _sides(one, other, tolerance)
+    if moved := moved_in_heads(one, other, sides.limits[0] if sides else tolerance.atol):
+        return Explanation((moved[0],), moved[1], True)
+    if sides is not None:
         best = explain(sides)
     if best is None and len(one.shape) == 2 and one.shape == other.shape[::-1] and min(one.shape) > 1:
         sides = _sides(one, other, tolerance, across=True)

@@ -222,3 +222,16 @@ def test_the_map_holds_the_largest_error_of_each_cell(monkeypatch) -> None:
 def test_the_map_of_a_vector_is_a_line() -> None:
     found = error_map(table_of("a", np.zeros(5)), table_of("b", np.arange(5.0)))
     assert (found.positions, found.channels, found.cells.tolist()) == (1, 5, [[0, 1, 2, 3, 4]])
+
+
+@pytest.mark.parametrize(("heads", "dim"), [(4, 8), (2, 64), (1, 128), (8, 80)])
+def test_projections_whose_pairs_lie_otherwise(tmp_path, heads, dim) -> None:
+    weight = np.random.default_rng(0).standard_normal((heads * dim, 24)).astype(np.float32)
+    moved = weight.reshape(heads, dim // 2, 2, 24).swapaxes(1, 2).reshape(weight.shape)
+    np.save(tmp_path / "a.npy", weight)
+    np.save(tmp_path / "b.npy", moved)
+    (one,) = pecli.diff(tmp_path / "a.npy", tmp_path / "b.npy").transforms
+    assert one.transform == f"A's rows are interleaved in heads of {dim}, B's in halves"
+    (back,) = pecli.diff(tmp_path / "b.npy", tmp_path / "a.npy").transforms
+    assert back.transform == f"A's rows are in halves in heads of {dim}, B's interleaved"
+    assert one.max_abs_error == back.max_abs_error == 0

@@ -356,7 +356,7 @@ def test_the_name_of_a_file_tells_even_where_its_shape_is_wrong(tmp_path, functi
     assert "alone" not in reason  # which would be a mistake in a table of both
 
 
-def test_a_layout_is_seen_whatever_the_values_are(tmp_path: Path) -> None:
+def test_a_layout_is_seen_whatever_the_values_are(tmp_path) -> None:
     """cos and sin exchanged, in halves as the model has them: nothing is said of another layout."""
     doubled = {"cos": np.concatenate([SIN, SIN], 1), "sin": np.concatenate([COS, COS], 1)}
     np.savez(tmp_path / "swapped.npz", **doubled)

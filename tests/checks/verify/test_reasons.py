@@ -16,9 +16,9 @@ def test_another_table_is_named(tmp_path: Path) -> None:
     pecli.save(tmp_path / "scaled.safetensors", dict(list(scaled.tables().items())[:2]))
     (sentence,) = pecli.verify(tmp_path / "scaled.safetensors", pecli.Rope(2048, 128, 500000.0)).diagnosis
     assert sentence.startswith(
-        "cos, sin: it is another table, which pecli rope --seq-len 2048 --dim 128 --base 500000 "
+        "cos, sin: it is another table, which pecli rope --seq-len 2048 --dim 128 --theta 500000 "
     )
-    assert "--scaling llama3 --factor 8 " in sentence
+    assert "--scaling llama3 --factor 8 --original-len 8192 " in sentence
 
 
 def test_last_places_are_called_so(tmp_path: Path) -> None:

@@ -1,0 +1,52 @@
+"""Rows of query and key weights in another order: the pairs of every head in halves here, interleaved there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pecli.engine.dtypes import KINDS
+from pecli.engine.pairing import reorder
+from pecli.engine.rounding import widened
+from pecli.engine.table import Table
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Floats, Places
+
+LOOKED_AT = 24
+"""Rows that tell."""
+LARGEST_HEAD = 4096
+
+
+def moved_in_heads(one: Table, other: Table, limit: float) -> tuple[str, float] | None:
+    """How the rows of two projections stand to each other, and the largest difference that is left of those looked at;
+    None unless that is within the limit.
+    """
+    rows = one.shape[0] if one.shape else 0
+    if one.shape != other.shape or len(one.shape) > 2 or rows < 8 or not {one.dtype, other.dtype} <= {*KINDS}:
+        return None
+    places = np.sort(np.random.default_rng(0).choice(rows, min(rows, LOOKED_AT), replace=False))
+    found = [widened(other.read(int(place), int(place) + 1)) for place in places]
+    for head in range(4, min(rows, LARGEST_HEAD) + 1, 2):
+        if rows % head:
+            continue
+        for source, target in (("interleaved", "halves"), ("halves", "interleaved")):
+            origin = places // head * head + reorder(head, source, target)[places % head]
+            left = _left(one, origin, found, limit)
+            if left is not None and (origin != places).any():
+                words = {"interleaved": "interleaved", "halves": "in halves"}
+                return f"A's rows are {words[source]} in heads of {head}, B's {words[target]}", left
+    return None
+
+
+def _left(one: Table, origin: Places, found: Sequence[Floats], limit: float) -> float | None:
+    """The largest difference of rows; None as soon as one is beyond the limit."""
+    largest = 0.0
+    for place, row in zip(origin, found, strict=True):
+        gap = np.abs(widened(one.read(int(place), int(place) + 1)) - row).max()
+        if not gap <= limit:
+            return None
+        largest = max(largest, float(gap))
+    return largest
