@@ -84,12 +84,12 @@ def identify_tables(file: str, tables: Sequence[Table]) -> Identification:
     return Identification(file, tuple(_merged(matches)), tuple(description))
 
 
-def _explain(group: Group) -> tuple[list[Match], list[str]]:
+def _explain(group: Group, thoroughly: bool = True) -> tuple[list[Match], list[str]]:
     """The matches of a group of tensors, best first; without any, what it is like."""
     whole = [sample(table) for table in group.tables]
     frequencies = None if group.inv_freq is None else sample(group.inv_freq)
     doubts: list[str] = []
-    for samples in _ever_shorter(whole):
+    for samples in _ever_shorter(whole) if thoroughly else [whole]:
         found = _explain_one(samples[0]) if len(samples) == 1 else rotary.recognise(samples, frequencies)
         kept = []
         for match in found:
@@ -126,7 +126,7 @@ def _all_whole(samples: Sequence[Sample]) -> bool:
 
 def _without_match(group: Group, samples: list[Sample], words: list[str]) -> tuple[list[Match], list[str]]:
     if len(samples) > 1:  # what is no pair may still be something alone
-        alone = [_explain(Group((table,))) for table in (*group.tables, *filter(None, [group.inv_freq]))]
+        alone = [_explain(Group((table,)), False) for table in (*group.tables, *filter(None, [group.inv_freq]))]
         return [match for matches, _ in alone for match in matches], [line for _, lines in alone for line in lines]
     return [], words + alibi.describe(samples[0]) + describe.describe(samples[0])
 

@@ -22,7 +22,7 @@ FAR_OFF = tuple(1 << k for k in range(20, LAST_POSITION.bit_length(), 2))
 _MOST = 400_000
 """Candidates that are looked at."""
 _SURVIVORS = 16
-PATIENCE = 2_000_000
+PATIENCE = 500_000
 """Candidates that are looked at in all, for one table."""
 _WIDE = 1.5
 """Radians; a channel that is known no better says nothing."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _NOT_FAR = 0.25
 """What a first guess may be off by, if least squares are to mend it."""
 
+_MSCALES = ((1.0, 0.707), (0.707, 1.0))
+_WHOLE = 0.02
 _STARTS = 20
 """First guesses that are mended."""
 
@@ -28,18 +30,26 @@ def readings(curve: Curve, height: Height) -> Iterator[Reading]:
     half = len(curve.frequency)
     for bend in _ramps(curve):
         base = bend.base(half)
-        for truncate, slack in ((True, 0.0), (False, 1e-3), (False, 1e-5), (False, 1e-9)):
-            if base <= 1 or (truncate and (bend.low != round(bend.low) or bend.high != round(bend.high))):
-                continue
-            lengths = _original(base, half, bend.low, bend.high, slack)
-            said = tuple(_open(bend, half, lengths["original_max_position_embeddings"], truncate))
-            for factor in _factors(bend, height):
-                attention = _attention(factor, height)
+        for factor in _factors(bend, height):
+            low, high = bend.low, _end(bend, factor, half)
+            for truncate, slack in ((True, 0.0), (False, 1e-3), (False, 1e-5), (False, 1e-9)):
+                if base <= 1 or (truncate and (low != round(low) or high != round(high))):
+                    continue
+                lengths = _original(base, half, low, high, slack)
+                said = tuple(_open(bend, half, lengths["original_max_position_embeddings"], truncate))
                 parameters = {"base": base, "scaling": "yarn", "factor": factor, **lengths}
                 parameters |= {} if truncate else {"truncate": False}
-                parameters |= {} if attention is None else {"attention_factor": attention}
+                parameters |= _attention(factor, height)
                 extra = 2 * (len(parameters) - 3) + 2 * (not truncate) - math.log10(slack or 1) / 10
                 yield Reading(parameters, said, digits(base) + digits(factor) + extra)
+
+
+def _end(bend: Bend, factor: float, half: int) -> float:
+    """Where the bend ends, with another factor, if that is beyond the table: it is as steep as before."""
+    if factor == bend.factor or bend.high < half:
+        return bend.high
+    end = bend.low + (bend.high - bend.low) * (1 - 1 / factor) / -math.expm1(-bend.log_factor)
+    return round(end) if abs(end - round(end)) < _WHOLE and round(end) >= half else end
 
 
 def _factors(bend: Bend, height: Height) -> Iterator[float]:
@@ -63,11 +73,16 @@ def _open(bend: Bend, half: int, length: int, truncate: bool) -> Iterator[str]:
         yield "the scaling does not end within the table: its factor is known only with where it ends"
 
 
-def _attention(factor: float, height: Height) -> float | None:
-    """The attention factor to give: none where YaRN's own rule has it."""
+def _attention(factor: float, height: Height) -> dict[str, float]:
+    """The attention factor to give: none where YaRN's own rule has it, or that of two mscales."""
     if height.near(0.1 * math.log(factor) + 1):
-        return None
-    return 1.0 if height.near(1.0) else shortest(height.value, height.slack)
+        return {}
+    if height.near(1.0):
+        return {"attention_factor": 1.0}
+    for mscale, mscale_all_dim in _MSCALES:
+        if height.near((0.1 * mscale * math.log(factor) + 1) / (0.1 * mscale_all_dim * math.log(factor) + 1)):
+            return {"mscale": mscale, "mscale_all_dim": mscale_all_dim}
+    return {"attention_factor": shortest(height.value, height.slack)}
 
 
 def _ramps(curve: Curve) -> list[Bend]:

@@ -69,6 +69,8 @@ def _plainer(match: Match, samples: Sequence[Sample]) -> Match:
     scheme, found = match.scheme, samples[0].array
     if not isinstance(scheme, Sinusoidal) or (_round(scheme.base) and _round(scheme.scale)) or found.ndim != 2:
         return match
+    if not match.max_abs_error:
+        return match
     half = scheme.dim // 2 if scheme.layout == "halves" else scheme.dim / 2
     scale = float(f"{scheme.scale:.3g}")
     for shift in dict.fromkeys((scheme.freq_shift, *_SHIFTS)):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.checks.forms import Form, forms, without_ones
-from pecli.checks.identify import readings, recipes, simpler, vectors
+from pecli.checks.identify import readings, recipes, sharper, simpler, vectors
 from pecli.checks.identify.match import Match
 from pecli.checks.identify.readings import Candidate, Look, Proposals
 from pecli.checks.identify.recipes import Evidence
@@ -148,7 +148,8 @@ def _match(look: Look, source: Source, proposals: Proposals, tier: Iterator[Cand
     trial = recipes.settled(islice(tier, _MOST), evidence, angles, look.amplitude, recipe)
     if trial is None:
         return None
-    trial = simpler.simplified(trial, evidence, angles, look.amplitude)
+    for mended in (sharper.sharpened, simpler.simplified):
+        trial = mended(trial, evidence, angles, look.amplitude)
     return Match(trial.scheme, trial.error, source.names, proposals.form, trial.undetermined)
 
 
