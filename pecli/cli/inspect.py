@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pecli.engine.table import Table
     from pecli.files import LoadedFile
 
+MOST_IDENTIFIED = 8
+"""Tensors of a file that are looked at for what made them."""
+
 EXAMPLES = (
     "pecli inspect rope.safetensors",
     "pecli inspect pe.npy --stats",
@@ -69,7 +72,7 @@ def inspect(
             for table, entry in zip(chosen, found["tensors"], strict=True):
                 entry["numbers"] = contents.numbers(table, rows or "0:8", cols or "0:8")
     if json:
-        screen.say_json(contents.finite(found))
+        screen.say_json(found)
     else:
         contents.show(found)
     return Exit.DONE
@@ -90,6 +93,7 @@ def _profile(file: LoadedFile, chosen: tuple[Table, ...], found: dict[str, Any],
     """Read the data; say whether the stored hash holds, where all of the file was looked at."""
     from hashlib import sha256
 
+    from pecli.checks.identify.identification import identify_tables
     from pecli.checks.statistics.profile import Profile
     from pecli.engine.table import raw_bytes
     from pecli.files.provenance import KEY
@@ -98,6 +102,8 @@ def _profile(file: LoadedFile, chosen: tuple[Table, ...], found: dict[str, Any],
     digest = sha256()
     for table, entry in zip(chosen, found["tensors"], strict=True):
         entry.update(Profile(table).gather(lambda block: digest.update(raw_bytes(block))).as_json())
+    if len(chosen) <= MOST_IDENTIFIED:
+        found["matches"] = [match.as_json() for match in identify_tables(file.path, chosen).matches]
     spec = found["metadata"].get(KEY)
-    if isinstance(spec, dict) and whole:
+    if isinstance(spec, dict) and "sha256" in spec and whole:
         found["sha256_holds"] = spec.get("sha256") == digest.hexdigest()

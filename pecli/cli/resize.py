@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +15,7 @@ from pecli.engine.parameters import Choice, Whole
 from pecli.errors import FileError, ParameterError
 
 if TYPE_CHECKING:
+    from pecli.engine.arrays import Floats
     from pecli.engine.table import Table
     from pecli.tensors.resize import Resized, Resizing
 
@@ -118,7 +118,7 @@ def _report(table: Table, made: Resized, output: str | None, values: dict[str, b
 
     norms = {"before": made.before, "after": made.after}
     if values["json"]:
-        figures = {when: {"mean": _finite(each.mean()), "std": _finite(each.std())} for when, each in norms.items()}
+        figures = {when: dict(zip(("mean", "std"), _statistics(each), strict=True)) for when, each in norms.items()}
         shapes = {"shape": list(table.shape), "resized": list(made.table.shape)}
         screen.say_json({"name": table.name, **shapes, "dtype": table.dtype, "row_norms": figures, "output": output})
         return
@@ -129,9 +129,13 @@ def _report(table: Table, made: Resized, output: str | None, values: dict[str, b
     screen.say(
         f"{where}{table.name} {screen.shape(table.shape)} → {screen.shape(made.table.shape)} {table.dtype}{size}"
     )
-    before, after = ((each.mean(), each.std()) for each in norms.values())
+    before, after = (_statistics(each) for each in norms.values())
     screen.say(f"norm of a row: {before[0]:.4g} ± {before[1]:.2g} before, {after[0]:.4g} ± {after[1]:.2g} after")
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+def _statistics(norms: Floats) -> tuple[float, float]:
+    """Mean and standard deviation; infinite or not numbers where the table is."""
+    import numpy as np
+
+    with np.errstate(invalid="ignore", over="ignore"):
+        return float(norms.mean()), float(norms.std())

@@ -69,10 +69,12 @@ def resize(table: Table, resizing: Resizing) -> Resized:
         raise ParameterError("to", f"{new} rows", f"with {dim} columns that is more than {LARGEST:,} elements")
     before = table.array().reshape(rows, dim)
     values = widened(before)
-    made: Array = before if resizing.grid == resizing.to else round_to(resizing.apply(values), table.dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        made: Array = before if resizing.grid == resizing.to else round_to(resizing.apply(values), table.dtype)
     shape = (*table.shape[:-2], new, dim)
     return Resized(table_of(table.name, made.reshape(shape)), _norms(values), _norms(widened(made)))
 
 
 def _norms(values: Floats) -> Floats:
-    return np.asarray(np.sqrt(np.square(values).sum(axis=1)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(np.sqrt(np.square(values).sum(axis=1)))

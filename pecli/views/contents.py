@@ -9,7 +9,6 @@ from pecli.errors import FileError
 from pecli.files import LoadedFile
 from pecli.files.provenance import KEY, carried_spec
 from pecli.views import screen
-from pecli.views.screen import finite as finite
 
 if TYPE_CHECKING:
     from pecli.engine.table import Table
@@ -71,6 +70,8 @@ def show(found: dict[str, Any]) -> None:
     for tensor in tensors:
         for line in [*_profile(tensor), *_numbers(tensor)]:
             screen.say(line)
+    for match in found.get("matches", ()):
+        screen.say(f"{', '.join(match['tensors'])}: made by {match['command'].partition(' -o ')[0]}")
     for key, value in found["metadata"].items():
         screen.say(f"{key}  {_line(value)}")
     if "sha256_holds" in found:

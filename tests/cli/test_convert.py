@@ -109,3 +109,10 @@ def test_what_is_wrong_is_one_line(pecli_cli, words: list[str], code: int, said:
     assert (done.code, done.err.count("\n")) == (code, int(code != 0))
     assert said in done.err
     assert not list(Path().glob("x.*"))
+
+
+def test_norms_beyond_all_numbers(pecli_cli) -> None:
+    np.save("huge.npy", np.full((4, 4), 1e300))
+    done = pecli_cli("resize", "huge.npy", "--to", "8", "--json")
+    assert (done.code, done.err) == (0, "")
+    assert done.json["row_norms"]["before"] == {"mean": None, "std": None}

@@ -27,7 +27,7 @@ def test_equal_files_exit_0(pecli_cli, files) -> None:
 def test_a_difference_exits_1_and_is_explained(pecli_cli, files) -> None:
     outcome = pecli_cli("diff", *files)
     assert outcome.code == 1
-    verdict, tensor, why = outcome.out.splitlines()
+    verdict, why, tensor = outcome.out.splitlines()
     assert verdict.startswith("DIFFERENT  ")
     assert "160 of 160 out of tolerance" in tensor
     assert why == "  array: sin and cos are swapped (in halves); nothing is left"

@@ -146,3 +146,12 @@ def test_more_numbers_than_anyone_reads(pecli_cli, tmp_path) -> None:
     np.save(tmp_path / "t.npy", np.zeros((1000, 1000), np.int8))
     outcome = pecli_cli("inspect", tmp_path / "t.npy", "--rows", ":", "--cols", ":")
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+
+
+def test_what_made_a_table_is_said_with_the_statistics(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "t.npz"
+    np.savez(path, cos=pecli.Rope(64, 32).tables()["cos"], noise=np.random.default_rng(0).standard_normal((64, 32)))
+    assert "matches" not in pecli_cli("inspect", path, "--json").json
+    (match,) = pecli_cli("inspect", path, "--stats", "--json").json["matches"]
+    assert (match["scheme"], match["tensors"]) == ("rope", ["cos"])
+    assert "cos: made by pecli rope --seq-len 64 --dim 32\n" in pecli_cli("inspect", path, "--stats").out

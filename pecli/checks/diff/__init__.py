@@ -24,6 +24,8 @@ from pecli.files import LoadedFile, open_tensors
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from pecli.engine.arrays import Array
+
 MOST_EXPLAINED = 16
 """Tensors of one file that transforms are sought for."""
 LARGEST_SAMPLE = 1 << 21
@@ -109,14 +111,37 @@ def _alike(a: LoadedFile, b: LoadedFile) -> tuple[LoadedFile, LoadedFile]:
 
 
 def pair(a: Sequence[Table], b: Sequence[Table]) -> list[Pair]:
-    """Which tensors belong together: those of one name, or the only ones."""
+    """Which tensors belong together: those of one name, or the only ones; cos and sin with both in one array."""
     if len(a) == len(b) == 1:
         return [(a[0], b[0])]
+    for alone, others in ((a, b), (b, a)):
+        both = _stacked(others)
+        if len(alone) == 1 and both is not None and alone[0].shape == both.shape:
+            return [(alone[0], both) if alone is a else (both, alone[0])]
     named = {table.name: table for table in b}
     return [(table, named[table.name]) for table in a if table.name in named]
 
 
+def _stacked(tables: Sequence[Table]) -> Table | None:
+    """cos and sin, one after the other, as files that hold one array have them."""
+    named = {table.name: table for table in tables}
+    if not {"cos", "sin"} <= {*named} or named["cos"].shape != named["sin"].shape:
+        return None
+    cosines, sines = named["cos"], named["sin"]
+
+    def fill(start: int, out: Array) -> None:
+        first = max(0, min(len(out), cosines.rows - start))
+        if first:
+            cosines.fill(start, out[:first])
+        if first < len(out):
+            sines.fill(start + first - cosines.rows, out[first:])
+
+    return Table("cos_sin", cosines.dtype, (2, *cosines.shape), fill, cosines.in_order or sines.in_order)
+
+
 def _alone(a: Sequence[Table], b: Sequence[Table], pairs: Sequence[Pair]) -> list[str]:
+    if any(table.name == "cos_sin" for each in pairs for table in each):
+        return []  # what follows from them may be absent
     paired = [{id(one[side]) for one in pairs} for side in (0, 1)]
     lines = []
     for tables, known, here, there in ((a, paired[0], "A", "B"), (b, paired[1], "B", "A")):

@@ -60,9 +60,11 @@ def explained(frequencies: Match, samples: Sequence[Sample]) -> Match | None:
 
 def geometric(one: Sample) -> list[Match]:
     """The rotary scheme of frequencies that other programs computed in float32, where a round base comes near."""
+    if one.dtype not in KINDS:
+        return []
     values = one.array.astype(np.float64)
     count = len(values)
-    if one.dtype not in KINDS or count < _FEWEST or not np.isfinite(values).all() or not (values > 0).all():
+    if count < _FEWEST or not np.isfinite(values).all() or not (values > 0).all():
         return []
     factor = float(f"{1 / values[0]:.3g}")
     base = float(f"{(values[0] / values[-1]) ** (count / (count - 1)):.3g}")

@@ -79,6 +79,7 @@ def _symmetry(part: Floats) -> Iterator[str]:
 
 def _rank(part: Floats) -> Iterator[str]:
     """How many directions hold the table, down to the rounding of the coarsest dtypes."""
+    part = part / (np.abs(part).max() or 1.0)
     gram = part @ part.T if len(part) < part.shape[1] else part.T @ part
     squares = np.linalg.eigvalsh(gram)[::-1]
     rank = int(np.count_nonzero(squares > 1e-10 * squares[0]))

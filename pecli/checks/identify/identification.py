@@ -78,7 +78,8 @@ def identify_tables(file: str, tables: Sequence[Table]) -> Identification:
     matches: list[Match] = []
     description: list[str] = []
     for group in chosen:
-        found, words = _explain(group)
+        with np.errstate(all="ignore"):  # any numbers at all may be in a file
+            found, words = _explain(group)
         matches += found
         description += words
     return Identification(file, tuple(_merged(matches)), tuple(description))

@@ -235,3 +235,12 @@ def test_projections_whose_pairs_lie_otherwise(tmp_path, heads, dim) -> None:
     (back,) = pecli.diff(tmp_path / "b.npy", tmp_path / "a.npy").transforms
     assert back.transform == f"A's rows are in halves in heads of {dim}, B's interleaved"
     assert one.max_abs_error == back.max_abs_error == 0
+
+
+def test_cos_and_sin_against_both_in_one_array(tmp_path) -> None:
+    pecli.save(tmp_path / "a.safetensors", pecli.Rope(40, 16))
+    pecli.save(tmp_path / "a.npy", pecli.Rope(40, 16))
+    pecli.save(tmp_path / "b.npy", pecli.Rope(40, 16, 500.0))
+    assert pecli.diff(tmp_path / "a.safetensors", tmp_path / "a.npy").passed
+    assert pecli.diff(tmp_path / "a.npy", tmp_path / "a.safetensors").passed
+    assert not pecli.diff(tmp_path / "b.npy", tmp_path / "a.safetensors").passed
