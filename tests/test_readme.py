@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pecli.cli.app import COMMANDS
+from tests.pixels import assert_alike
 from tests.readme import README, environment, written
 
 ROOT = README.parent
@@ -31,10 +32,15 @@ def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     exec(code.replace("10_000_000", "10_000"), {})
 
 
-@pytest.mark.parametrize("sample", sorted((ROOT / "samples").iterdir()), ids=lambda path: path.name)
+SAMPLES = sorted(path for path in (ROOT / "samples").rglob("*") if path.is_file() and path.suffix != ".png")
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
 def test_every_sample_runs(sample: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     settings = environment(tmp_path_factory.mktemp("bin"))
     words = [sys.executable if sample.suffix == ".py" else "sh", str(sample)]
     result = subprocess.run(words, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
     assert result.stdout
+    for picture in sample.parent.glob("*.png"):
+        assert_alike((tmp_path / picture.name).read_bytes(), picture.read_bytes())

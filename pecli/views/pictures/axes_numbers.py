@@ -16,7 +16,7 @@ def number(axes: Any, panel: Chart, size: tuple[float, float]) -> None:
     """Ticks at round numbers, as many as keep apart in axes of so many inches."""
     for axis, log, room in ((axes.xaxis, panel.log_x, (size[0] - 1) * 1.2), (axes.yaxis, panel.log_y, size[1] * 1.6)):
         low, high = sorted(axis.get_view_interval())
-        most = max(2, int(room))
+        most = max(4, int(room))
         values = ticks.round_powers(low, high, most) if log else ticks.round_values(low, high, most)
         if axis is axes.xaxis and not log and panel.x != "value":
             values = [value for value in values if value == round(value)]

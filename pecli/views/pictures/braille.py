@@ -206,6 +206,10 @@ def _inks(curves: int, levels: int, ordered: bool, terminal: Terminal) -> list[s
     """The escape that begins each curve's colour; levels are grey."""
     if not terminal.colours:
         return [""] * (curves + levels)
+    if ordered and terminal.colours == 256:
+        few = palettes.SEQUENTIAL_256[2:]
+        codes = [few[k * (len(few) - 1) // max(1, curves - 1)] for k in range(curves)]
+        return [f"\x1b[38;5;{code}m" for code in (*codes, *[palettes.nearest_256(palettes.UNKNOWN)] * levels)]
     bright = palettes.BRIGHT if not ordered else [palettes.step(k, curves, dark=True) for k in range(curves)]
     found = [bright[k % len(bright)] for k in range(curves)] + [palettes.UNKNOWN] * levels
     if terminal.colours > 256:

@@ -10,6 +10,7 @@ import numpy as np
 
 from pecli.engine.rounding import widened
 from pecli.engine.table import Table
+from pecli.errors import ParameterError
 from pecli.views.pictures.shrink import shrink
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ WHOLE = 1 << 21
 """Elements up to which a table is read at once."""
 MOST = 1 << 28
 """Elements up to which every one counts; longer tables are read in part, evenly."""
+WIDEST = 1 << 22
+"""Elements of a row, which is read as a whole."""
 _RUNS = 32
 """From how many places of a picture's line rows are taken, when not all of them are."""
 
@@ -31,6 +34,12 @@ def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floa
     for start, block in _blocks(table, bins):
         bins.add(start, block)
     return bins.result()
+
+
+def check_width(table: Table, kind: str, most: int = WIDEST) -> None:
+    """Refuse rows that would take too much memory, several at a time."""
+    if table.width > most:
+        raise ParameterError("kind", kind, f"rows of {table.width:,} are too long; up to {most:,} are drawn")
 
 
 def slab(table: Table, index: int) -> Table:

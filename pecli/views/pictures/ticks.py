@@ -43,7 +43,7 @@ def round_powers(low: float, high: float, most: int) -> list[float]:
     if len(found) * 3 <= most + 3 and step == 1:
         finer = [part * 10.0**power for power in range(first - 1, last + 1) for part in (1, 2, 5)]
         found = [value for value in finer if low <= value * (1 + 1e-9) and value <= high * (1 + 1e-9)]
-    return found if len(found) > 2 else [value for value in round_values(low, high, most) if value > 0]
+    return found if len(found) > 2 or step > 1 else [value for value in round_values(low, high, most) if value > 0]
 
 
 def round_ends(low: float, high: float) -> tuple[float, float]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import struct
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -14,23 +12,7 @@ import pytest
 from pecli.errors import FileError, ParameterError
 from pecli.views.pictures import figure, palettes
 from pecli.views.pictures.png import encode
-
-
-def decoded(data: bytes) -> np.ndarray:
-    """The pixels of an RGB PNG whose lines are not filtered."""
-    assert data.startswith(b"\x89PNG\r\n\x1a\n")
-    place, found = 8, b""
-    while place < len(data):
-        (length,), kind = struct.unpack(">I", data[place : place + 4]), data[place + 4 : place + 8]
-        body = data[place + 8 : place + 8 + length]
-        assert struct.unpack(">I", data[place + 8 + length :][:4])[0] == zlib.crc32(kind + body)
-        if kind == b"IHDR":
-            width, height = struct.unpack(">II", body[:8])
-        found += body if kind == b"IDAT" else b""
-        place += 12 + length
-    lines = np.frombuffer(zlib.decompress(found), np.uint8).reshape(height, -1)
-    assert not lines[:, 0].any()
-    return lines[:, 1:].reshape(height, width, 3)
+from tests.pixels import decoded
 
 
 def test_png_holds_the_pixels() -> None:
@@ -112,3 +94,24 @@ def test_characters_without_a_glyph_are_no_trouble(tmp_path: Path) -> None:
     made.suptitle("位置 🙂")
     figure.save(made, str(tmp_path / "x.png"))
     assert (tmp_path / "x.png").exists()
+
+
+def test_text_in_vector_figures_is_text(tmp_path: Path) -> None:
+    for suffix in ("svg", "pdf"):
+        drawn(tmp_path, f"x.{suffix}")
+    assert ">costs $5 and $6</text>" in (tmp_path / "x.svg").read_text(encoding="utf-8")
+    assert b"/Type /Font" in (tmp_path / "x.pdf").read_bytes()
+
+
+def test_importing_matplotlib_leaves_the_garbage_collector_as_it_was() -> None:
+    code = """
+import gc, sys
+from pecli.views.pictures import figure
+{}
+was = gc.isenabled()
+figure.new()
+assert gc.isenabled() == was
+assert "matplotlib.pyplot" not in sys.modules
+"""
+    for before in ("gc.enable()", "gc.disable()"):
+        subprocess.run([sys.executable, "-c", code.format(before)], check=True)

@@ -13,9 +13,9 @@ from pecli.engine.rounding import widened
 from pecli.engine.sinusoidal import Sinusoidal
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
-from pecli.views.pictures.kinds.heatmap import WIDEST
 from pecli.views.pictures.kinds.wavelengths import angles, telling
 from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish, chosen
+from pecli.views.pictures.reduced import check_width
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
@@ -61,9 +61,7 @@ def _matrices(subject: Subject) -> list[Table]:
     turned = subject.kind == "rope"
     found = [table for table in subject.tables if len(table.shape) == 2 and table.size]
     for table in found:
-        if table.width > WIDEST:
-            rule = f"rows of {table.width:,} are too long; up to {WIDEST:,} are drawn"
-            raise ParameterError("kind", "curves", rule)
+        check_width(table, "curves")
     return [table for table in found if not (turned and table.name.endswith("sin"))]
 
 

@@ -39,7 +39,7 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
         limits.append(Curve(label, steps, limit))
     charts = [
         Chart("expected score where q = k", expected, x="distance", y="", log_x=True),
-        Chart("upper bound (Su et al., 2021)", limits, x="distance", y="", log_x=True),
+        Chart("bound of Su et al. (2021)", limits, x="distance", y="", log_x=True),
     ]
     return Picture("how scores fall with distance", charts, across=2)
 

@@ -11,13 +11,11 @@ from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures import ticks
 from pecli.views.pictures.panels import Heat, Picture, Subject, Wish, chosen
-from pecli.views.pictures.reduced import reduced, slab
+from pecli.views.pictures.reduced import check_width, reduced, slab
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
 
-WIDEST = 1 << 22
-"""Elements of a row, which is read as a whole."""
 _MOST = 12
 """Panels that a picture has room for."""
 _BEND = 0.4
@@ -30,9 +28,7 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     for subject in subjects:
         for table, title, rows in _matrices(subject, wish):
             many = len(subjects) > 1
-            if table.width > WIDEST:
-                rule = f"rows of {table.width:,} are too long; up to {WIDEST:,} are drawn"
-                raise ParameterError("kind", "heatmap", rule)
+            check_width(table, "heatmap")
             values = reduced(table, wish.rows, wish.columns)
             panels.append(
                 _heat(table, values, ", ".join(filter(None, [subject.label if many else "", title])), rows, subject)

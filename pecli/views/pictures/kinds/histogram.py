@@ -12,6 +12,7 @@ from pecli.engine.rounding import widened
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish
+from pecli.views.pictures.reduced import check_width
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
@@ -25,6 +26,7 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     for subject in subjects:
         tables = [table for table in subject.tables if table.size]
         for table in tables:
+            check_width(table, "histogram")
             middles, density, mean, spread = distribution(table)
             names = [subject.label] * (len(subjects) > 1) + [table.name] * (len(tables) > 1)
             curves.append(Curve(", ".join(names) or table.name, middles, density))

@@ -13,7 +13,7 @@ from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures import ticks
 from pecli.views.pictures.panels import Chart, Curve, Heat, Picture, Subject, Wish
-from pecli.views.pictures.reduced import reduced
+from pecli.views.pictures.reduced import check_width, reduced
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Floats
@@ -64,8 +64,7 @@ def vectors(subject: Subject, kind: str) -> Table:
         names = f": {', '.join(table.name for table in tables[:8])}" if tables else ""
         rule = f"{subject.label} has {len(tables)} tables with rows and columns{names}"
         raise ParameterError("kind", kind, rule, "name one as FILE:NAME" if tables else "")
-    if tables[0].width > WIDEST:
-        raise ParameterError("kind", kind, f"rows of {tables[0].width} are too long; up to {WIDEST} are taken")
+    check_width(tables[0], kind, WIDEST)
     return tables[0]
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from pecli.engine.rounding import widened
 from pecli.engine.table import Table
-from pecli.errors import ParameterError
 from pecli.views.pictures.kinds.similarity import vectors
 from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish
+from pecli.views.pictures.reduced import check_width
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
@@ -33,8 +33,7 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
 
 def singular_values(table: Table) -> Floats:
     """All of them that are not zero, as exact as 1e-8 of the largest; NaN where the table has none."""
-    if table.width > WIDEST:
-        raise ParameterError("kind", "spectrum", f"rows of {table.width} are too long; up to {WIDEST} are taken")
+    check_width(table, "spectrum", WIDEST)
     if table.size <= _WHOLE:
         values = widened(table.array())
         found = np.linalg.svd(values, compute_uv=False) if np.isfinite(values).all() else np.array([np.nan])

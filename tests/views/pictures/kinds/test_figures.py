@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.table import table_of
+from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
+from pecli.models.context import longest
+from pecli.models.presets import presets
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures.kinds import decay, histogram, similarity, spectrum
 from pecli.views.pictures.panels import Chart, Heat, Picture, Subject, Wish, spread
@@ -68,10 +70,53 @@ def test_wavelengths_mark_the_contexts_of_a_scaling() -> None:
     )
     (chart,) = made("wavelengths", scaled, pecli.Rope(64, 128, base=5e5)).panels
     assert [level for _, level in chart.levels] == [8192.0, 65536.0]
+    assert chart.levels[1][0] == "8 times the original, 65,536"
     ratio = chart.curves[0].y / chart.curves[1].y
     plain = chart.curves[1].y
     np.testing.assert_allclose(ratio[plain > 8192], 8.0, rtol=1e-12)
     np.testing.assert_allclose(ratio[plain < 2048], 1.0, rtol=1e-12)
+
+
+def test_a_model_says_itself_how_far_it_goes() -> None:
+    for name, expected in {
+        "llama-3.1-8b": [("trained on 8,192", 8192.0), ("extended to 131,072", 131072.0)],
+        "deepseek-v3": [("trained on 4,096", 4096.0), ("extended to 163,840", 163840.0)],
+        "llama-3-8b": [("context 8,192", 8192.0)],
+    }.items():
+        scheme = pecli.load_config(presets()[name].config).one().rope(64)
+        subjects = of_scheme(scheme, name, longest(None, name))
+        (chart,) = figures.picture("wavelengths", subjects, Wish()).panels
+        assert chart.levels == expected
+
+
+def test_chosen_pairs_turn_between_half_a_time_and_sixteen_times() -> None:
+    (chart,) = made("curves", pecli.Rope(1000, 128)).panels
+    pairs = [int(curve.label.removeprefix("pair ")) for curve in chart.curves]
+    turns = [999 * 10000 ** (-pair / 64) / (2 * math.pi) for pair in pairs]
+    np.testing.assert_allclose(turns, [16, 6.7, 2.8, 1.2, 0.5], rtol=0.1)
+    assert chart.y == "cosine"
+
+
+def test_of_noise_two_channels_are_drawn() -> None:
+    (chart,) = made("curves", pecli.LearnedInit(512, 64)).panels
+    assert len(chart.curves) == 2
+
+
+def test_biases_are_bent_so_that_small_slopes_show() -> None:
+    for panel in made("heatmap", pecli.Alibi(8, 16)).panels:
+        np.testing.assert_allclose(panel.bent(np.array([-32.0, 0.0, 1.0])), [-4.0, 0.0, 1.0])
+    (alone,) = made("heatmap", pecli.Alibi(1, 16)).panels
+    np.testing.assert_array_equal(alone.bent(alone.values), alone.values)
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "curves", "similarity", "spectrum", "histogram"])
+def test_rows_that_no_memory_holds_are_refused_unread(kind: str) -> None:
+    def fill(start: int, out: np.ndarray) -> None:
+        raise AssertionError("read")
+
+    subject = Subject("wide.npy", (Table("array", "float32", (8, 1 << 40), fill),))
+    with pytest.raises(ParameterError, match="are too long; up to"):
+        figures.picture(kind, [subject], Wish())
 
 
 def test_similarity_of_sinusoids_depends_on_the_distance_alone() -> None:

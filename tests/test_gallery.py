@@ -1,0 +1,37 @@
+"""The gallery: small pictures, shown in the README with the commands that make them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.pixels import assert_alike, decoded
+from tests.readme import README
+
+GALLERY = README.parent / "samples" / "gallery"
+COMMANDS = re.findall(r"^pecli .*$", (GALLERY / "gallery.sh").read_text(encoding="utf-8"), re.M)
+PICTURES = sorted(GALLERY.glob("*.png"))
+
+
+def test_every_picture_has_its_command_and_every_command_its_picture() -> None:
+    assert sorted(command.rsplit(" ", 1)[1] for command in COMMANDS) == [picture.name for picture in PICTURES]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.rsplit(" ", 1)[1])
+def test_the_readme_shows_a_picture_and_its_command(command: str) -> None:
+    text = README.read_text(encoding="utf-8")
+    assert f"(samples/gallery/{command.rsplit(' ', 1)[1]}) `{command.replace(' --size 6.4x4', '')}`" in text
+
+
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.name)
+def test_pictures_are_small(picture) -> None:
+    data = picture.read_bytes()
+    assert len(data) < 100_000
+    assert decoded(data).shape == (400, 640, 3)
+
+
+def test_other_pictures_are_told_apart() -> None:
+    for one, other in zip(PICTURES, PICTURES[1:] + PICTURES[:1], strict=True):
+        with pytest.raises(AssertionError):
+            assert_alike(one.read_bytes(), other.read_bytes())
