@@ -211,7 +211,7 @@ def test_memory_stays_flat_however_long_the_table(peak_memory, scheme) -> None:
     def peak(rows: int) -> int:
         return peak_memory("-m", "pecli", *scheme.split(), rows, "--dim", 1024, "-o", "/dev/null")
 
-    assert peak(131_072) - peak(1024) < 150
+    assert peak(65_536) - peak(1024) < 150
 
 
 def test_completion_is_offered(process) -> None:
