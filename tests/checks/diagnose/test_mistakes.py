@@ -443,3 +443,10 @@ def test_tables_that_come_in_order() -> None:
     table = Table("cos", "float32", (1 << 20, 32), fill, in_order=True)
     (text,) = explain(Rope(1 << 20, 64, base=5e5), {"cos": table}, EXACT)
     assert text.startswith("cos: matches if theta is 10000 (the spec says 500000)")
+
+
+def test_frequencies_of_another_dim_have_no_base_of_their_own(diagnosed: Diagnosed) -> None:
+    """Eight frequencies of base 10000 are not 64 of base 1e32."""
+    text = diagnosed(Rope(64, 128, 5e5), inv_freq=inverse(16, 1e4))
+    assert "1e+32" not in text
+    assert diagnosed(Rope(64, 2), inv_freq=np.array([0.25])) != ""
