@@ -197,6 +197,28 @@ def start_up(turns: int, folder: Path) -> list[tuple[str, float, str]]:
     return rows
 
 
+def pictures(turns: int, folder: Path) -> list[tuple[str, float, str]]:
+    """Figures against importing what draws them; a picture in the terminal against the same command without."""
+
+    def run(*words: str) -> Work:
+        return lambda: subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+    command = str(Path(sys.executable).with_name("pecli"))
+    table = ["sinusoidal", "--seq-len", "512", "--dim", "64"]
+    model = ["rope", "--model", "llama-3.1-8b", "--kind", "wavelengths"]
+    works: dict[str, Work] = {
+        "import matplotlib.figure, …backend_agg": run(
+            sys.executable, "-c", "import matplotlib.figure, matplotlib.backends.backend_agg"
+        ),
+        "pecli plot, a heatmap, to .png": run(command, "plot", *table, "-o", str(folder / "x.png")),
+        "pecli plot, wavelengths, to .png": run(command, "plot", *model, "-o", str(folder / "x.png")),
+    }
+    rows = _against_first(best(works, turns * 2), of_first=True)
+    plain = [command, *table, "-o", str(folder / "pe.npy")]
+    shown = best({"without": run(*plain), "with": run(*plain, "--plot")}, turns * 3)
+    return [*rows, ("--plot in the terminal, beside -o pe.npy", 1000 * (shown["with"] - shown["without"]), "ms more")]
+
+
 MEASURE = """
 import os, subprocess, sys
 child = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
@@ -242,6 +264,7 @@ def main() -> None:
             ("to disk, 268 MB", to_disk(turns, folder)),
             (f"comparing two files of {SIZES[quick]}", compared(turns, folder, 1 << (28 if quick else 30))),
             ("start-up", start_up(turns, folder)),
+            ("pictures (× is how many times longer than the first line)", pictures(turns, folder)),
         ]
         if not quick:
             sections.append(("memory", peak_memory(folder)))

@@ -16,12 +16,15 @@ from pecli.errors import ParameterError
 from pecli.views.pictures.kinds.wavelengths import angles, telling
 from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish, chosen
 from pecli.views.pictures.reduced import check_width
+from pecli.views.pictures.shrink import envelope
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
 
 LONGEST = 1 << 20
 """Positions that are drawn; more would be a band."""
+_FINEST = 1 << 14
+"""Pieces of a curve, more than any picture has columns."""
 _MOST = 5
 _MOST_TURNS = 16.0
 
@@ -40,7 +43,9 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
             rows = _columns(table, picked)
             shown = min(2, most) if wish.channels is None and _is_restless(rows) else len(picked)
             x = subject.first + np.arange(len(rows), dtype=np.float64)
-            curves += [Curve(f"{prefix}{word} {k}", x, rows[:, j]) for j, k in enumerate(picked[:shown])]
+            curves += [
+                Curve(f"{prefix}{word} {k}", *envelope(x, rows[:, j], _FINEST)) for j, k in enumerate(picked[:shown])
+            ]
     if not curves:
         raise ParameterError("kind", "curves", "there is no table with rows and columns")
     turned = all(_is_compact(subject) for subject in subjects)
@@ -84,13 +89,14 @@ def _is_restless(rows: Floats) -> bool:
 
 def _columns(table: Table, picked: Sequence[int]) -> Floats:
     """Some columns of a table, read block by block."""
-    length, parts, seen = min(table.rows, LONGEST), [], 0
+    found, seen = np.empty((min(table.rows, LONGEST), len(picked))), 0
     for block in table.blocks():
-        parts.append(widened(block[: length - seen, list(picked)]))
-        seen += len(block)
-        if seen >= length:
+        part = widened(block[: len(found) - seen, list(picked)])
+        found[seen : seen + len(part)] = part
+        seen += len(part)
+        if seen == len(found):
             break
-    return np.concatenate(parts)
+    return found
 
 
 def _biases(subjects: Sequence[Subject], wish: Wish) -> Chart:
