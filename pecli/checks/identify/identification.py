@@ -115,7 +115,7 @@ def _ever_shorter(samples: list[Sample]) -> Iterator[list[Sample]]:
 def _may_be_waves(one: Sample) -> bool:
     """Numbers on both sides of zero, of even size, whose neighbours down the rows are alike somewhere."""
     array = one.array
-    if array.ndim < 2 or not array.size or not np.isfinite(array).all():
+    if array.ndim < 2 or array.size < 2 * array.shape[-1] or not array.size or not np.isfinite(array).all():
         return False
     rows = np.abs(np.diff(array.reshape(-1, array.shape[-1])[:256], axis=0))
     return bool(np.median(rows.mean(axis=0)) < 0.75 * np.abs(array).mean())
