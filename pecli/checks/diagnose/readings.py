@@ -68,7 +68,7 @@ def readings(sample: Sample, layout: Layout, length: int) -> Iterator[Reading]:
     dtype = str(sample.array.dtype.name)
     for form in forms(sample.array):
         parts = None if form.transposed else form.split(sample.array)
-        if parts is None or not _sensible(form, layout):
+        if parts is None or len(parts[0]) != len(sample.rows) or not _sensible(form, layout):
             continue
         wide = tuple(_wide(part) for part in parts)
         for functions in _functions(len(parts)):
