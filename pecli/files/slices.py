@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from pecli.engine.dtypes import numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 
@@ -35,8 +38,8 @@ def indices(name: str, text: str, count: int) -> range:
 
 def rectangle(table: Table, rows: range, columns: range) -> Array:
     """Those elements, as (rows, columns); only their rows are read."""
-    if len(rows) * len(columns) > MOST:
+    if max(len(rows), 1) * max(len(columns), 1) > MOST:  # empty rows are lines, too
         raise ParameterError("rows", f"{len(rows)} × {len(columns)}", f"at most {MOST:,} elements are shown at once")
     if not rows or not columns:
-        return table.read(0, 0)[:, : len(columns)]
+        return np.empty((len(rows), len(columns)), numpy_dtype(table.dtype))
     return table.read(rows.start, rows.stop)[:, columns.start : columns.stop]

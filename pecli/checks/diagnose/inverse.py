@@ -81,7 +81,7 @@ def _bases(rope: Rope, values: Floats) -> tuple[float, ...]:
     """A base that the second frequency, and one that the last one gives."""
     found = []
     for column in (1, len(values) - 1):
-        if column < len(values) and 0 < values[column] < 1:
+        if 0 < column < len(values) and 0 < values[column] < 1:
             base = float(values[column]) ** (-rope.exponent_dim / (2 * column))
             if np.isfinite(base):
                 found += [float(f"{base:.{digits}e}") for digits in range(6)]
