@@ -128,7 +128,8 @@ class Sinusoidal(Scheme):
     def _course(self) -> Course:
         from pecli.engine.computed import Course
 
-        return Course(self.base, self._denominator, self._waves, self.scale, self.amplitude)
+        denominator = self._denominator if self._waves > 1 else Fraction(1)  # one frequency is 1, even over zero
+        return Course(self.base, denominator, self._waves, self.scale, self.amplitude)
 
     def inverse_frequencies(self) -> list[float]:
         """base^(−i / (D/2 − freq_shift)), as float64."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.engine.table import Table
+from pecli.errors import ParameterError
 from pecli.files.nested import write_nested
 from pecli.files.numerals import check_real, numerals
 from pecli.files.output import Output
@@ -17,6 +19,8 @@ from pecli.files.provenance import KEY, compact
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
 
+MOST_EMPTY = 1 << 20
+"""How long the axes of a table without elements may be."""
 NOT_FINITE = {"inf": '"Infinity"', "-inf": '"-Infinity"', "nan": '"NaN"'}
 
 
@@ -25,6 +29,8 @@ def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
     ordered = sorted(tables, key=lambda table: table.name)
     for table in ordered:
         check_real(table, ".json")
+        if not table.size and math.prod(filter(None, table.shape)) > MOST_EMPTY:
+            raise ParameterError("output", f".json for {table.shape}", "so many lists would all be empty", "write .npy")
     beginning = "{" if spec is None else f'{{"{KEY}":{compact(dict(spec))},\n'
 
     def write(output: Output, on_block: OnBlock | None) -> None:

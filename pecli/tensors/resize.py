@@ -69,10 +69,10 @@ def resize(table: Table, resizing: Resizing) -> Resized:
         raise ParameterError("to", f"{new} rows", f"with {dim} columns that is more than {LARGEST:,} elements")
     before = table.array().reshape(rows, dim)
     values = widened(before)
-    with np.errstate(over="ignore", invalid="ignore"):
-        made: Array = before if resizing.grid == resizing.to else round_to(resizing.apply(values), table.dtype)
     shape = (*table.shape[:-2], new, dim)
-    return Resized(table_of(table.name, made.reshape(shape)), _norms(values), _norms(widened(made)))
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite, or too large, may stand in a table
+        made: Array = before if resizing.grid == resizing.to else round_to(resizing.apply(values), table.dtype)
+        return Resized(table_of(table.name, made.reshape(shape)), _norms(values), _norms(widened(made)))
 
 
 def _norms(values: Floats) -> Floats:

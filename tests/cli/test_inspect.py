@@ -155,3 +155,20 @@ def test_what_made_a_table_is_said_with_the_statistics(pecli_cli, tmp_path) -> N
     (match,) = pecli_cli("inspect", path, "--stats", "--json").json["matches"]
     assert (match["scheme"], match["tensors"]) == ("rope", ["cos"])
     assert "cos: made by pecli rope --seq-len 64 --dim 32\n" in pecli_cli("inspect", path, "--stats").out
+
+
+@pytest.mark.parametrize(("shape", "cols"), [((3, 0), "0:8"), ((3, 4), "8:"), ((0, 4), "0:2")])
+def test_rows_without_columns_are_rows_still(pecli_cli, tmp_path, shape, cols) -> None:
+    np.save(tmp_path / "t.npy", np.zeros(shape))
+    outcome = pecli_cli("inspect", tmp_path / "t.npy", "--rows", ":", "--cols", cols, "--json")
+    (tensor,) = outcome.json["tensors"]
+    assert len(tensor["numbers"]["values"]) == len(tensor["numbers"]["rows"]) == shape[0]
+    assert pecli_cli("inspect", tmp_path / "t.npy", "--rows", ":", "--cols", cols).code == 0
+
+
+def test_empty_rows_are_not_listed_by_the_million(pecli_cli, tmp_path) -> None:
+    np.save(tmp_path / "t.npy", np.zeros((2**31 - 1, 0)))
+    outcome = pecli_cli("inspect", tmp_path / "t.npy", "--rows", ":")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)
+    outcome = pecli_cli("convert", tmp_path / "t.npy", "-o", tmp_path / "t.json")
+    assert (outcome.code, outcome.err.count("\n")) == (2, 1)

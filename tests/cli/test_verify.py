@@ -157,3 +157,11 @@ def test_python_takes_paths_and_refuses_bare_numbers(tmp_path) -> None:
     assert pecli.verify(tmp_path / "t.npz").passed
     with pytest.raises(TypeError, match="Tolerance"):
         pecli.verify(tmp_path / "t.npz", tolerance=1e-3)
+
+
+def test_a_single_frequency_gives_no_base_away(pecli_cli, tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "llama", "head_dim": 2, "hidden_size": 8}')
+    np.save(tmp_path / "inv_freq.npy", np.array([0.125]))
+    outcome = pecli_cli("verify", tmp_path / "inv_freq.npy", "--config", tmp_path / "config.json")
+    assert (outcome.code, outcome.err) == (1, "")
+    assert "its first value is 0.125 where 1 is expected" in outcome.out

@@ -324,3 +324,12 @@ def test_a_frequency_halved_is_a_phase_halved():
     assert twice.tolist() == plain.inverse_frequencies()
     assert slow.tables()["cos"][2::2].tolist()[:5] == plain.tables()["cos"][1:6].tolist()
     assert Fraction(slow.inverse_frequencies()[0]) == Fraction(1, 2)
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("recipe", ["float32", "float32-recurrence"])
+def test_a_single_frequency_is_one_whatever_is_taken_from_its_exponent(recipe, dim):
+    found = Sinusoidal(9, dim, style="whisper", recipe=recipe).tables()["pe"]
+    places = np.arange(9.0)
+    assert np.array_equal(found[:, 0], np.sin(places).astype(np.float32))
+    assert np.array_equal(found[:, 1], np.cos(places).astype(np.float32))

@@ -54,3 +54,12 @@ def test_tables_that_do_not_fit(array: np.ndarray, words: str) -> None:
     with pytest.raises(ParameterError) as problem:
         resize(table_of("w", array), Resizing((4, 4), (6, 5), keep=1))
     assert words in str(problem.value)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan, 1e308, -1.7e308])
+def test_what_is_not_finite_goes_through_without_a_warning(value: float) -> None:
+    array = np.ones((16, 4))
+    array[3] = value
+    made = resize(table_of("w", array), Resizing((16, 1), (5, 1), "cubic")).table.array()
+    assert np.isfinite(made[-1]).all()
+    assert made.shape == (5, 4)
