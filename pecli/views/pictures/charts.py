@@ -44,7 +44,7 @@ def chart(axes: Any, panel: Chart, size: tuple[float, float], dark: bool) -> Non
     axes.margins(x=0.01)
     axes_numbers.number(axes, panel, size)
     axes.set_xlabel(panel.x)
-    axes.set_ylabel(panel.y)
+    axes.set_ylabel(panel.y if 0.09 * len(panel.y) < size[1] - 1 else panel.y.partition(",")[0])
     axes.grid(True)
     axes.set_axisbelow(True)
     if len(panel.curves) > 1 and any(curve.label for curve in panel.curves):

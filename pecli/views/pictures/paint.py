@@ -112,12 +112,13 @@ def _heat(axes: Any, panel: Heat, cmap: str | None, size: tuple[float, float]) -
         extent=(-0.5, columns - 0.5, first + rows - 0.5, first - 0.5),
     )
     longest = len(str(columns)) / 10
-    axes.set_xticks(ticks.indices(0, columns, max(2, int((size[0] - 1) / (0.35 + longest)))))
-    axes.set_yticks(ticks.indices(first, rows, max(2, int(size[1] * 2))))
+    across = ticks.indices(0, columns, max(2, int((size[0] - 1) / (0.35 + longest))))
+    down = ticks.indices(first, rows, max(2, int(size[1] * 2)))
+    axes.set_xticks(across, labels=[f"{place:,}" for place in across])
+    axes.set_yticks(down, labels=[f"{place:,}" for place in down])
     axes.set_xlabel(panel.columns)
     axes.set_ylabel(panel.rows)
     axes.spines[:].set_visible(False)
-    axes.ticklabel_format(useOffset=False, style="plain")
 
 
 def _bent(panel: Heat | Circle, value: float) -> float:
@@ -176,7 +177,9 @@ def _circle(axes: Any, panel: Circle, dark: bool, cmap: str | None) -> None:
     span = max(1.0, float(panel.positions[-1] - panel.positions[0]))
     radius = _INNER + (1 - _INNER) * (panel.positions - panel.positions[0]) / span
     x, y = radius * np.cos(panel.angles), radius * np.sin(panel.angles)
-    axes.scatter(x, y, c=panel.positions, cmap=figure.part(cmap, dark), s=7, zorder=2, linewidths=0)
+    axes.scatter(
+        x, y, c=panel.positions, cmap=figure.part(cmap, dark), s=7 if len(x) > 200 else 20, zorder=2, linewidths=0
+    )
     axes.set_aspect("equal")
     axes.set_xlim(-1.06, 1.06)
     axes.set_ylim(-1.06, 1.06)

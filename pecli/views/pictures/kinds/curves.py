@@ -35,8 +35,10 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
         return Picture("bias by distance", [_biases(subjects, wish)])
     most = max(1, _MOST // len(subjects))
     curves: list[Curve] = []
+    drawn: list[Table] = []
     for subject in subjects:
         for table in _matrices(subject):
+            drawn.append(table)
             prefix = f"{subject.label}, " if len(subjects) > 1 else f"{table.name} " if _is_one_of_many(subject) else ""
             word = "pair" if _is_compact(subject) else "channel"
             picked = chosen(wish, table.width, most, f"{word}s") if wish.channels else _picked(subject, table, most)
@@ -50,7 +52,10 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
         raise ParameterError("kind", "curves", "there is no table with rows and columns")
     turned = all(_is_compact(subject) for subject in subjects)
     title = "chosen pairs over positions" if turned else "chosen channels over positions"
-    return Picture(title, [Chart("", curves[:12], y="cosine" if turned else "value")])
+    cut = f"the first {LONGEST:,} positions" if any(table.rows > LONGEST for table in drawn) else ""
+    alone = curves[0].label if len(curves) == 1 else ""  # which has no legend
+    chart = Chart(", ".join(filter(None, [alone, cut])), curves[:12], y="cosine" if turned else "value")
+    return Picture(title, [chart])
 
 
 def _is_one_of_many(subject: Subject) -> bool:

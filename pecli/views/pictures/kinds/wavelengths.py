@@ -57,8 +57,13 @@ def telling(turning: Floats, length: int, most: int, turns: float) -> list[int]:
     with np.errstate(divide="ignore"):
         places = np.log(turning * max(1, length - 1) / (2 * math.pi))
     wanted = np.linspace(math.log(turns), math.log(0.5), most)
-    nearest = {int(np.abs(places - place).argmin()) for place in wanted.tolist()}
-    return sorted(nearest, key=lambda pair: (-turning[pair], pair))
+    found: list[int] = []
+    for place in wanted.tolist()[: len(turning)]:
+        away = np.abs(places - place)
+        away[found] = np.nan
+        found.append(int(np.nanargmin(away)))
+    found.sort(key=lambda pair: (-turning[pair], pair))
+    return [pair for pair in found if places[pair] < math.log(1.6 * turns)] or found[-2:]  # more would be bands
 
 
 def contexts(subject: Subject) -> dict[float, str]:
