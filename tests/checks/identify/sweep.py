@@ -157,9 +157,7 @@ def wrong_parameters(scheme: Scheme, match: Match) -> list[str]:
     return [
         name
         for name in scheme.parameters()
-        if name not in idle
-        and getattr(scheme, name) != getattr(found, name)
-        and name not in spoken
+        if name not in idle and getattr(scheme, name) != getattr(found, name) and name not in spoken
     ]
 
 
