@@ -106,6 +106,8 @@ def _with_alternatives(match: Match) -> Match:
     known = "attention factor" in " ".join(match.undetermined)
     if isinstance(scheme, Rope) and scheme.attention_factor is not None and not known:
         said.append("attention_factor: it may be given, or follow from factor, lengths and mscale")
+    if match.recipe.startswith("float32") and scheme.dtype in ("float16", "bfloat16"):
+        said.append("recipe: so coarse a dtype hardly shows it, and other numbers may come as near exactly")
     return replace(match, undetermined=(*match.undetermined, *said))
 
 
