@@ -16,6 +16,8 @@ from pecli.checks.identify.heights import Height, usual_amplitudes
 from pecli.checks.identify.numerals import digits, shorter, shortest
 
 _SIGMAS = 5.0
+_OFF = 1e-6
+"""What the measured amplitude may be off, if a usual one is near."""
 _BIASED = 4
 """Errors are larger by this where other programs computed: their cosines near one are all off the same way."""
 _USUAL_BASES = tuple(
@@ -85,7 +87,7 @@ def _with_others(reading: Reading, others: list[Reading]) -> Reading:
 def _amplitude(height: Height, dim: int) -> float:
     """The amplitude as somebody wrote it: one, or a root of the dim, or a short number."""
     for usual in usual_amplitudes(dim):
-        if height.near(usual):
+        if abs(height.value - usual) <= 4 * height.slack + _OFF * usual:
             return usual
     return shortest(height.value, height.slack)
 

@@ -49,7 +49,9 @@ def _end(bend: Bend, factor: float, half: int) -> float:
     if factor == bend.factor or bend.high < half:
         return bend.high
     end = bend.low + (bend.high - bend.low) * (1 - 1 / factor) / -math.expm1(-bend.log_factor)
-    return round(end) if abs(end - round(end)) < _WHOLE and round(end) >= half else end
+    if not half <= end <= 2 * half:
+        return bend.high
+    return round(end) if abs(end - round(end)) < _WHOLE else end
 
 
 def _factors(bend: Bend, height: Height) -> Iterator[float]:
@@ -89,10 +91,10 @@ def _ramps(curve: Curve) -> list[Bend]:
     """The best ramps over channels: between whole limits, and the very best of all."""
     found: dict[tuple[float, float], tuple[float, float, float]] = {}
     for step in steps(curve):
-        best = list(_best_ramps(curve, step, *_usual_limits(curve, step)))
+        usual = list(_best_ramps(curve, step, *_usual_limits(curve, step)))
         coarse = list(_best_ramps(curve, step, *_all_limits(curve)))
         fine = list(_best_ramps(curve, step, *_between(curve, coarse)))
-        for error, low, high, depth in best + (fine or coarse):
+        for error, low, high, depth in usual + (fine or coarse):
             if error < found.get((low, high), (math.inf,))[0]:
                 found[low, high] = error, step, depth
     starts = sorted(found.items(), key=lambda item: item[1][0])[:_STARTS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -105,6 +106,8 @@ def _with_alternatives(match: Match) -> Match:
     known = "attention factor" in " ".join(match.undetermined)
     if isinstance(scheme, Rope) and scheme.attention_factor is not None and not known:
         said.append("attention_factor: it may be given, or follow from factor, lengths and mscale")
+    if match.recipe.startswith("float32") and scheme.dtype in ("float16", "bfloat16"):
+        said.append("recipe: so coarse a dtype hardly shows it, and other numbers may come as near exactly")
     return replace(match, undetermined=(*match.undetermined, *said))
 
 
@@ -113,7 +116,11 @@ def _round(number: float) -> bool:
 
 
 def _believable(match: Match) -> bool:
-    """Whether frequencies fall from channel to channel: with a divisor for each, longrope would explain any waves."""
+    """Whether frequencies fall from channel to channel: with a divisor for each, longrope would explain any waves, and
+    with a base of one any stripes.
+    """
+    if getattr(match.scheme, "base", math.inf) <= 1:
+        return False
     if not isinstance(match.scheme, Rope) or not _divided(match):
         return True
     frequencies = np.array(match.scheme.frequencies().floats())
@@ -150,11 +157,15 @@ def _together(match: Match, other: Match, samples: Sequence[Sample]) -> Match | 
     twofold = other.scheme.scaling == "longrope" and other.scheme.short_factor != other.scheme.long_factor
     if (twofold or other.scheme.scaling == "dynamic") and other.scheme.length is None:
         changes["length"] = other.scheme.read_at
-    try:
-        scheme = replace(other.scheme, **changes)
-    except ParameterError:
-        return None
-    error = beside.distance(scheme, *(without_ones(one.array) for one in samples))
+    parts = [without_ones(one.array) for one in samples]
+    tried = []
+    for recipe in dict.fromkeys(("exact", match.recipe)):
+        try:
+            scheme = replace(other.scheme, **{**changes, "recipe": recipe})
+        except ParameterError:
+            return None
+        tried.append((beside.distance(scheme, *parts), scheme))
+    error, scheme = min(tried, key=lambda each: each[0])
     if not error <= max(2 * match.max_abs_error, 2.0 ** (2 - KINDS[scheme.dtype])):
         return None
     kept = (line for line in match.undetermined if line.startswith(_OF_THE_TABLE))

@@ -37,10 +37,19 @@ def simplified(trial: Trial, evidence: Evidence, angles: Floats, amplitude: floa
                 continue
             if few.distance(scheme, angles[: few.rows], amplitude)[0] <= trial.error:
                 measured = evidence.distance(scheme, angles, amplitude)
-                if measured[0] <= trial.error:
+                if measured[0] <= trial.error and measured[2] <= trial.usual:
                     trial = _replaced(trial, name, scheme, measured)
                     break
-    return trial
+    return _by_no_recipe(trial, evidence, angles, amplitude)
+
+
+def _by_no_recipe(trial: Trial, evidence: Evidence, angles: Floats, amplitude: float) -> Trial:
+    """The exact values, where a recipe is no longer needed with the rounder numbers."""
+    if trial.exact:
+        return trial
+    scheme = replace(trial.scheme, recipe="exact")  # type: ignore[call-arg]
+    measured = evidence.distance(scheme, angles, amplitude)
+    return Trial(scheme, *measured, trial.undetermined) if measured[0] <= trial.error else trial
 
 
 def _replaced(trial: Trial, name: str, scheme: Scheme, measured: tuple[float, float, float]) -> Trial:

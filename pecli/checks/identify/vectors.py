@@ -59,7 +59,7 @@ def _matches(name: str, frequency: Floats, unit: float, room: int, wavelengths: 
 
 
 def _divided(name: str, values: Floats, unit: float) -> list[Match]:
-    """Longrope, where the divisors of a usual base begin near one and never fall: any vector has divisors of some kind."""
+    """Longrope, where the divisors of a usual base begin near one and never fall: any vector has some divisors."""
     curve = Curve(values, values * max(unit, 2.0**-52) / 2)
     if not curve.known.all() or (np.diff(values) >= 0).any():
         return []

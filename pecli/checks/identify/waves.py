@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Floats
 
 _LOOKS = 16
+_PATIENCE = 40
+"""Meanings that are tried in all, of every way to read a file; a table that is one shows it within twenty."""
 _MOST = 24
 """Candidates that are held against the table."""
 _COMPLEX = {"complex64": "float32", "complex128": "float64"}
@@ -59,8 +61,9 @@ def recognise(
     if len(arrays) == 1 and next(iter(arrays.values())).ndim == 1:
         ((name, array),) = arrays.items()
         return vectors.recognise(name, array.real, kinds[name])
+    patience = iter(range(_PATIENCE))
     for source in _sources(arrays, kinds, shapes):
-        found = _explained(source)
+        found = _explained(source, patience)
         if found:
             return found
     return []
@@ -99,12 +102,12 @@ def _position_axis(form: Form, axes: int) -> int:
     return first + form.transposed
 
 
-def _explained(source: Source) -> list[Match]:
+def _explained(source: Source, patience: Iterator[int]) -> list[Match]:
     """Matches of one way to read a file: a simple law at any offset is looked for before an involved one at another."""
     unit = recipes.unit(source.narrow)
     for recipe, looks in readings.ways_to_look(source.parts, unit):
         waiting: list[_Waiting] = []
-        found = _first_matches(_seen(looks, source), source, recipe, waiting)
+        found = _first_matches(_seen(looks, source, patience), source, recipe, waiting)
         while not found and waiting:
             again, waiting = waiting, []
             found = _first_matches(iter(again), source, recipe, waiting)
@@ -116,8 +119,8 @@ def _explained(source: Source) -> list[Match]:
 _Waiting = tuple[Look, list[Proposals]]
 
 
-def _seen(looks: Iterator[Look], source: Source) -> Iterator[_Waiting]:
-    for look in islice(looks, _LOOKS):
+def _seen(looks: Iterator[Look], source: Source, patience: Iterator[int]) -> Iterator[_Waiting]:
+    for _, look in zip(patience, islice(looks, _LOOKS), strict=False):
         yield look, list(readings.proposals(look, source))
 
 

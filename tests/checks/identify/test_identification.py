@@ -201,7 +201,8 @@ def test_frequencies_as_transformers_computes_them(case: dict[str, Any]) -> None
     assert (scheme.dim, scheme.base) == (case["dim"], case["base"])
     assert scheme.scaling == scaling.get("rope_type", "none")
     if scheme.scaling == "longrope":  # whose factor makes no difference to them
-        assert scheme.factor is None and "factor" in " ".join(match.undetermined)
+        assert scheme.factor is None
+        assert "factor" in " ".join(match.undetermined)
         np.testing.assert_allclose(scheme.long_factor, scaling["long_factor"], rtol=2e-7)
     else:
         assert scheme.factor == scaling.get("factor")
