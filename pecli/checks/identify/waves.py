@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -92,9 +92,17 @@ def _sources(
         axis = _position_axis(form, first.ndim)
         length = first.shape[axis]
         if shapes is not None:
-            length = [size for size in shapes[names[0]] if size != 1 or len(shapes[names[0]]) <= 2][axis]
+            length = _without_ones(shapes[names[0]])[axis]
         whole = np.asarray((np.swapaxes(first, -1, -2) if form.transposed else first).real, np.float64)
         yield Source(names, form, parts, whole, kinds[names[0]], length)
+
+
+def _without_ones(shape: Sequence[int]) -> list[int]:
+    """A shape as `without_ones` leaves it."""
+    sizes = list(shape)
+    while len(sizes) > 2 and 1 in sizes:
+        sizes.remove(1)
+    return sizes
 
 
 def _position_axis(form: Form, axes: int) -> int:
