@@ -21,6 +21,8 @@ _NOT_FAR = 0.25
 
 _MSCALES = ((1.0, 0.707), (0.707, 1.0))
 _WHOLE = 0.02
+_MOST = 1e4
+"""A factor that somebody may have chosen."""
 _STARTS = 20
 """First guesses that are mended."""
 
@@ -56,7 +58,7 @@ def _end(bend: Bend, factor: float, half: int) -> float:
 
 def _factors(bend: Bend, height: Height) -> Iterator[float]:
     """The factor of the curve; and the one that the amplitude follows from by YaRN's rule, if it is a round one."""
-    if bend.factor > 1.0001:
+    if 1.0001 < bend.factor < _MOST:
         yield bend.factor
     by_rule = math.exp(min(10 * (height.value - 1), 20.0))
     rounded = shortest(by_rule, by_rule * 10 * height.slack)
@@ -255,5 +257,8 @@ def unbent(base: float, half: int, height: Height) -> Iterator[Reading]:
         "original_max_position_embeddings": 4096,
         "attention_factor": shortest(amplitude, height.slack),
     }
-    said = "cos and sin are multiplied by a constant: longrope with divisors of one is one way to write that"
+    said = (
+        "scaling: cos and sin are multiplied by a constant; longrope with divisors of one is one way to write that, "
+        "yarn (factor, mscale, mscale_all_dim, original_max_position_embeddings) another"
+    )
     yield Reading(parameters, (said,), digits(base) + 20)

@@ -59,7 +59,7 @@ def _replaced(trial: Trial, name: str, scheme: Scheme, measured: tuple[float, fl
 
 
 def _rounder(name: str, value: float | None) -> Iterator[float | None]:
-    if value is None or digits(value) <= _ROUND:
+    if value is None or digits(value) <= (_ROUND if name != "factor" else _ROUND - 1):
         return
     if name == "attention_factor":
         yield None
