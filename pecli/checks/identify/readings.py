@@ -214,6 +214,9 @@ def _words(look: Look, source: Source) -> str:
         words = words.replace("one function of the angle", "the sine alone" if look.sine else "the cosine alone")
     if look.sine_first and len(source.names) == 1:
         words = ", ".join(filter(None, [words, "sine first"]))
+    if len(source.names) == 2 and look.sine_first == ("cos" in source.names[0].lower()):
+        exchanged = f"exchanged: {source.names[0]} holds the {'sines' if look.sine_first else 'cosines'}"
+        words = ", ".join(filter(None, [words, exchanged]))
     return words
 
 

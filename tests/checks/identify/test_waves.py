@@ -239,3 +239,11 @@ def test_waves_of_no_scheme() -> None:
     phase = rng.uniform(0, 2 * np.pi, 32)
     angle = np.outer(np.arange(256), 10000 ** (-np.arange(32) / 32)) + phase
     assert found(cos=np.cos(angle).astype(F), sin=np.sin(angle).astype(F)) == []
+
+
+def test_cos_and_sin_that_are_exchanged_are_said_to_be() -> None:
+    tables = pecli.Rope(96, 32).tables()
+    (right,) = pecli.identify({"cos": tables["cos"], "sin": tables["sin"]}).matches
+    (wrong,) = pecli.identify({"cos": tables["sin"], "sin": tables["cos"]}).matches
+    assert right.form == ""
+    assert wrong.form == "exchanged: cos holds the sines"
