@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 def show(result: Identification) -> None:
     """The verdict first; then each match, with its command on a line of its own; then what has none."""
-    verdict = ("identified", "bold green") if result.identified else ("not identified", "bold red")
+    verdict = ("not identified", "bold red")
+    if result.identified:
+        verdict = ("partly identified", "bold yellow") if result.description else ("identified", "bold green")
     screen.say_styled(verdict, (f"  {result.file}", ""))
     for match in result.matches:
         for line in lines(match):

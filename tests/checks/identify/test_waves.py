@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pecli.checks.identify import identify
 from pecli.checks.identify.match import Match
 from pecli.checks.identify.waves import recognise
 from pecli.engine.rope import Rope
@@ -242,8 +243,8 @@ def test_waves_of_no_scheme() -> None:
 
 
 def test_cos_and_sin_that_are_exchanged_are_said_to_be() -> None:
-    tables = pecli.Rope(96, 32).tables()
-    (right,) = pecli.identify({"cos": tables["cos"], "sin": tables["sin"]}).matches
-    (wrong,) = pecli.identify({"cos": tables["sin"], "sin": tables["cos"]}).matches
+    tables = Rope(96, 32).tables()
+    (right,) = identify({"cos": tables["cos"], "sin": tables["sin"]}).matches
+    (wrong,) = identify({"cos": tables["sin"], "sin": tables["cos"]}).matches
     assert right.form == ""
     assert wrong.form == "exchanged: cos holds the sines"
