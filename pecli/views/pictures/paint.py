@@ -128,11 +128,10 @@ def _bent(panel: Heat | Circle, value: float) -> float:
 def _uneven(low: float, high: float) -> list[float]:
     """Round numbers for a scale that is wide near zero."""
     reach = max(abs(low), abs(high))
-    powers = [10.0 ** math.floor(math.log10(reach * share)) for share in (0.01, 0.1, 0.3, 1.0)]
-    rounded = [
-        0.0,
-        *(reach * share // power * power for share, power in zip((0.01, 0.1, 0.3, 1.0), powers, strict=True)),
-    ]
+    rounded = [0.0]
+    for value in (reach * share for share in (0.01, 0.1, 0.4, 1.0)):
+        power = 10.0 ** math.floor(math.log10(value))
+        rounded.append(value // power * power)
     return sorted({sign * value for value in rounded for sign in (-1.0, 1.0) if low <= sign * value <= high})
 
 
