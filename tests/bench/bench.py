@@ -179,6 +179,28 @@ def compared(turns: int, folder: Path, size: int) -> list[tuple[str, float, str]
     return [(name, value * 1000, f"ms  {value / base:.2f} × cat") for name, value in times.items()]
 
 
+def converted(folder: Path, layers: int) -> list[tuple[str, float, str]]:
+    """A checkpoint whose q and k move, against a copy of it; each into a new file, on a disk that is at rest."""
+    source, target = folder / "model.safetensors", folder / "out.safetensors"
+    shapes = {"q_proj": 4096, "k_proj": 1024, "v_proj": 1024, "o_proj": 4096, "up_proj": 11008}
+    tensors = {
+        f"layers.{k}.{name}": np.ones((rows, 4096), np.float16) for k in range(layers) for name, rows in shapes.items()
+    }
+    pecli.save(source, tensors)
+    command = [str(Path(sys.executable).with_name("pecli")), "convert", str(source), "-q", "-o", str(target)]
+    command += ["--from", "halves", "--to", "interleaved", "--heads", "32"]
+    times: dict[str, list[float]] = {"cp": [], "pecli convert, written and synced": []}
+    for _ in range(4):
+        for name, words in zip(times, (["cp", str(source), str(target)], command), strict=True):
+            os.sync()
+            start = time.perf_counter()
+            subprocess.run(words, check=True)
+            times[name].append(time.perf_counter() - start)
+            target.unlink()
+    source.unlink()
+    return _against_first({name: min(each) for name, each in times.items()}, of_first=True)
+
+
 def start_up(turns: int, folder: Path) -> list[tuple[str, float, str]]:
     def run(*words: str) -> Work:
         return lambda: subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
@@ -263,6 +285,10 @@ def main() -> None:
             ("rotating 1 × 32 × 4096 × 128 float32 (× is how many times longer than the first line)", rotating(turns)),
             ("to disk, 268 MB", to_disk(turns, folder)),
             (f"comparing two files of {SIZES[quick]}", compared(turns, folder, 1 << (28 if quick else 30))),
+            (
+                "converting a checkpoint (× is how many times longer)",
+                converted(folder, 3 if quick else 12),
+            ),
             ("start-up", start_up(turns, folder)),
             ("pictures (× is how many times longer than the first line)", pictures(turns, folder)),
         ]
