@@ -165,3 +165,11 @@ def test_a_single_frequency_gives_no_base_away(pecli_cli, tmp_path):
     outcome = pecli_cli("verify", tmp_path / "inv_freq.npy", "--config", tmp_path / "config.json")
     assert (outcome.code, outcome.err) == (1, "")
     assert "its first value is 0.125 where 1 is expected" in outcome.out
+
+
+def test_a_scalar_is_held_against_the_one_frequency_there_is(pecli_cli, tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "llama", "head_dim": 2, "hidden_size": 8}')
+    for value, code in ((1.0, 0), (0.125, 1)):
+        np.save(tmp_path / "t.npy", np.array(value))
+        outcome = pecli_cli("verify", tmp_path / "t.npy", "--config", tmp_path / "config.json")
+        assert (outcome.code, outcome.err) == (code, "")
