@@ -259,6 +259,7 @@ def unbent(base: float, half: int, height: Height) -> Iterator[Reading]:
     }
     said = (
         "scaling: cos and sin are multiplied by a constant; longrope with divisors of one is one way to write that, "
-        "yarn (factor, mscale, mscale_all_dim, original_max_position_embeddings) another"
+        "yarn that scales no frequency (its factor, mscale, mscale_all_dim, beta_fast, beta_slow, truncate and "
+        "original_max_position_embeddings stay open) another"
     )
     yield Reading(parameters, (said,), digits(base) + 20)
