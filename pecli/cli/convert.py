@@ -108,17 +108,18 @@ def convert(
 
 
 def _run(path: str, output: str | None, conversion: Conversion, check: bool, values: dict[str, bool]) -> int:
-    from pecli.files import format_of, open_tensors
+    from pecli.files import format_of
     from pecli.tensors.convert import convert
+    from pecli.tensors.inputs import open_file
     from pecli.views.progress import counting
 
     if output is None and not check:
         raise ParameterError("output", "missing", "a conversion is written to a file", "give -o FILE")
     if output is not None:
         format_of(output)
-    with open_tensors(path) as file:
+    with open_file(path) as file:
         file.check()
-        made = convert(file, conversion)
+        made = convert(file, conversion, whole=path in (file.path, "-"))
         change = made.check() if check else None
         held = change is None or change < SAME
         if output is not None and held:

@@ -63,7 +63,8 @@ def resize(
     """Resample a learned table to another length, or to another grid, as vision models do it. Without -o it only says
     how the norms of the rows would change.
     """
-    from pecli.files import format_of, open_tensors, save_tables
+    from pecli.files import format_of, save_tables
+    from pecli.tensors.inputs import open_file
     from pecli.tensors.resize import resize as resample
 
     if output is not None:
@@ -71,7 +72,7 @@ def resize(
     if to is None:
         raise ParameterError("to", "missing", "it must be a number of rows, or a grid such as 24x24")
     kept = Whole(help="rows", low=0, high=1 << 24).parse("keep", keep)
-    with open_tensors(file) as loaded:
+    with open_file(file) as loaded:
         loaded.check()
         table = _only(file, loaded.tables)
         made = resample(table, _resizing(table, to, grid, kept, method, antialias))

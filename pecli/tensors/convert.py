@@ -67,20 +67,19 @@ class Converted:
     tables: dict[str, Table] = field(default_factory=dict)
     moved: list[str] = field(default_factory=list)
     cast: list[str] = field(default_factory=list)
+    whole: bool = True
+    """Whether these are all tensors of the file."""
 
     @property
     def changed(self) -> bool:
-        return bool(self.moved or self.cast)
+        return bool(self.moved or self.cast) or not self.whole
 
     def save(self, path: str, on_block: OnBlock | None = None) -> None:
         """Write it all; a checkpoint whose dtypes stay keeps every other byte, in the same order."""
         spec, texts = self._texts()
         kind = format_of(path)
-        if (
-            kind == self.file.format == "safetensors"
-            and not self.cast
-            and (not self.moved or KEY not in self.file.metadata)
-        ):
+        same = kind == self.file.format == "safetensors" and self.whole and not self.cast
+        if same and (not self.moved or KEY not in self.file.metadata):
             self._copy(path, on_block)
         else:
             save_tables(path, list(self.tables.values()), spec, metadata=texts, on_block=on_block)
@@ -119,10 +118,10 @@ class Converted:
         )
 
 
-def convert(file: LoadedFile, conversion: Conversion) -> Converted:
-    """The file's tables after the conversion, made when they are read."""
+def convert(file: LoadedFile, conversion: Conversion, *, whole: bool = True) -> Converted:
+    """The file's tables after the conversion, made when they are read; `whole` if none of them was left out."""
     _check_source(file, conversion)
-    result = Converted(file, conversion)
+    result = Converted(file, conversion, whole=whole)
     meant = set(_meant(file, conversion)) if conversion.moves else set()
     if conversion.heads is not None:
         layout = conversion.heads.settled([table for table in file.tables if table.name in meant])

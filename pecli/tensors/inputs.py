@@ -66,6 +66,21 @@ def open_inputs(files: Sequence[str], chosen: Sequence[str], held: ExitStack) ->
     return Inputs(tuple(found), metadata)
 
 
+def open_file(text: str) -> LoadedFile:
+    """Open `FILE`, or one tensor of it with `FILE:NAME`."""
+    path, name = split_name(text)
+    loaded = load_file(path)
+    if name is None:
+        return loaded
+    try:
+        inputs = [Input(table, table.name, unnamed=loaded.format == "npy") for table in loaded.tables]
+        chosen = tuple(each.table for each in _named([name], inputs, path))
+    except ParameterError:
+        loaded.close()
+        raise
+    return replace(loaded, tables=chosen)
+
+
 def _named(names: Sequence[str], inputs: Sequence[Input], files: str) -> list[Input]:
     """The inputs of those names, in the order of the files; every name has to be there."""
     known = {each.table.name for each in inputs} | {ARRAY_NAME for each in inputs if each.unnamed}

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+import pecli
+
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,6 +95,8 @@ def test_a_grid_grows(pecli_cli) -> None:
         (["convert", "model.safetensors", *PAIRS, "--heads", "4", "--include", "wq*", "-o", "x.npz"], 2, "(16, 6)"),
         (["convert", "model.safetensors", "-o", "x.npy"], 2, "one array"),
         (["convert", "pe.npy", "--check"], 2, "--heads"),
+        (["convert", "model.safetensors:layers.0.q", "-o", "x.npy"], 2, "(16, 6)"),
+        (["resize", "model.safetensors:wpe", "--to", "5"], 2, "norm (3,)"),
         (["resize", "pe.npy"], 2, "--to is missing"),
         (["resize", "pe.npy", "--to", "0"], 2, "--to is 0"),
         (["resize", "pe.npy", "--to", "5x5"], 2, "--grid is missing"),
@@ -116,3 +120,14 @@ def test_norms_beyond_all_numbers(pecli_cli) -> None:
     done = pecli_cli("resize", "huge.npy", "--to", "8", "--json")
     assert (done.code, done.err) == (0, "")
     assert done.json["row_norms"]["before"] == {"mean": None, "std": None}
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "npz"])
+def test_one_tensor_of_a_file_is_written_alone(pecli_cli, suffix: str) -> None:
+    assert pecli_cli("rope", "--seq-len", "9", "--dim", "8", "-q", "-o", "rope.safetensors").code == 0
+    done = pecli_cli("convert", "rope.safetensors:sin", "-o", f"sin.{suffix}")
+    assert done.code == 0
+    found = pecli.load(f"sin.{suffix}")
+    assert list(found) == ["sin"]
+    assert np.array_equal(found["sin"], pecli.Rope(9, 8).tables()["sin"])
+    assert pecli_cli("verify", f"sin.{suffix}").code == 3  # the spec is that of the whole file
