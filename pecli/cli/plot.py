@@ -107,19 +107,27 @@ def plot(
     with ExitStack() as open_files:
         subjects = _subjects(what, open_files)
         picture = _picture(kind, subjects, wish, title)
-    if output is None:
+    if output is not None:
+        return _write(picture, output, inches, dots, {"dark": dark, "cmap": cmap}, quiet=quiet)
+    if not quiet:
         from pecli.views.pictures.show import show
 
-        None if quiet else show(picture)
-    else:
-        from pecli.files.output import is_stream
-        from pecli.views import screen
-        from pecli.views.pictures import figure, paint
+        show(picture)
+    return Exit.DONE
 
-        width, height = inches or paint.size_of(picture)
-        figure.save(paint.paint(picture, width=width, height=height, dark=dark, cmap=cmap), output, dots)
-        if not quiet and not is_stream(output):
-            screen.say(f"{output}: {width:g} × {height:g} inches, {screen.size(os.path.getsize(output))}")
+
+def _write(
+    picture: Picture, path: str, inches: tuple[float, float] | None, dots: int, look: dict[str, Any], *, quiet: bool
+) -> int:
+    """The picture as a figure in a file."""
+    from pecli.files.output import is_stream
+    from pecli.views import screen
+    from pecli.views.pictures import figure, paint
+
+    width, height = inches or paint.size_of(picture)
+    figure.save(paint.paint(picture, width=width, height=height, **look), path, dots)
+    if not quiet and not is_stream(path):
+        screen.say(f"{path}: {width:g} × {height:g} inches, {screen.size(os.path.getsize(path))}")
     return Exit.DONE
 
 
