@@ -21,6 +21,14 @@ def test_the_generated_parts_are_up_to_date() -> None:
     assert written() == TEXT, "run python -m tests.readme"
 
 
+def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
+    script = ROOT / ".ci" / "run"
+    start = script.read_text(encoding="utf-8").partition("bash -ec")[0]
+    result = subprocess.run(["bash", "-c", start, str(script)], capture_output=True, text=True, timeout=60)
+    _, block = re.findall(r"^```sh\n(.*?)^```", TEXT, re.S | re.M)[:2]
+    assert (result.returncode, result.stdout) == (0, f"+ {block}")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_in_the_readme(command: str) -> None:
     assert f"pecli {command}" in TEXT
