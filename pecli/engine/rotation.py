@@ -1,10 +1,9 @@
 """Tables of amplitude · cos and sin of position · frequency, exact and fast at once.
 
-With E(p) = exp(i·p·θ), E(a + b) = E(a)·E(b). A position is written p = (64·m + j)·R + q; three small tables are
-computed directly (one row for m, 64 for j, R for q), and every element is the product of three of their entries, in
-float64. Such a product is off by at most `ERROR`, which decides how nearly every element rounds. The few others are
-found by a cheap test and settled one by one, so the result is the correctly rounded value, however the table is cut
-into blocks.
+With E(p) = exp(i·p·θ), E(a + b) = E(a)·E(b). A position is written p = (64·m + j)·R + q; three small tables are made
+(one row for m, 64 for j, R for q), and every element is the product of three of their entries, in float64. Such a
+product is off by at most `ERROR`, which decides how nearly every element rounds. The few others are found by a cheap
+test and settled one by one, so the result is the correctly rounded value, however the table is cut into blocks.
 
 The test: in units somewhat larger than 2·ERROR, every value at which the rounding changes is an integer with at most
 significand + 1 leading bits (or smaller than any such unit). So the values are scaled to those units and rounded to
@@ -30,13 +29,14 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Complex, Floats, Ints, Places
 
 
-ERROR = 1.1e-15
-"""Bound on the error of a product, for amplitude 1. In units of 2**-53: each of three table entries is off by 0.85,
-each of two complex products adds √5, the amplitude two roundings; 9.02 in all, 1.002e-15.
+ERROR = 1.75e-15
+"""Bound on the error of a product, for amplitude 1. In units of 2**-53: a direction is off by 0.85, a complex product
+adds √5, the amplitude two roundings. Rows for q and for j are products of two directions, that for m is one, and two
+products join them: 5 · 0.85 + 4 · √5 + 2 = 15.2 in all, 1.69e-15.
 """
 
-_UNIT = 2.0**48
-"""1 / (unit of the test): ERROR is 0.31 of a unit, safely below a half."""
+_UNIT = 2.0**47
+"""1 / (unit of the test): ERROR is 0.25 of a unit, safely below a half."""
 
 _DOUBLED_ERROR = 2.0**-94
 _ANCHORS = 64
@@ -45,6 +45,10 @@ _TILE = 1 << 15
 _COLUMNS = 512
 _CHUNK = 1 << 12
 """Elements of the small tables computed at once, so that intermediate arrays stay in the first-level cache."""
+_TOGETHER = 8
+"""How many large steps are computed in one go."""
+_BUFFER = 256
+"""NumPy copies a row that meets many others again and again, to fill its buffer; not if the row is the longer one."""
 
 
 class Rotation:
@@ -76,15 +80,19 @@ class Rotation:
             waves = self.waves
         doubts = _Doubts()
         width = len(part.split(","))
-        for column in range(0, len(waves.turns), _COLUMNS):
-            target = out[:, column * width : (column + _COLUMNS) * width]
-            tile = _Tile(self._factors(part, column), target.shape[1], dtype)
-            row = 0
-            for large, anchor, start, many in self._split(first, first + len(out)):
-                doubtful = tile.fill(large, anchor, start, target[row : row + many])
-                if doubtful is not None:
-                    doubts.add(doubtful, row, target.shape[1], column * width)
-                row += many
+        usual = np.setbufsize(_BUFFER)
+        try:
+            for column in range(0, len(waves.turns), _COLUMNS):
+                target = out[:, column * width : (column + _COLUMNS) * width]
+                tile = _Tile(self._factors(part, column), target.shape[1], dtype)
+                row = 0
+                for large, anchor, start, many in self._split(first, first + len(out)):
+                    doubtful = tile.fill(large, anchor, start, target[row : row + many])
+                    if doubtful is not None:
+                        doubts.add(doubtful, row, target.shape[1], column * width)
+                    row += many
+        finally:
+            np.setbufsize(usual)
         doubts.settle(waves, first, out, part, dtype)
 
     def at(self, part: str, positions: Places, axes: Places, dtype: str) -> Array:
@@ -103,9 +111,6 @@ class Rotation:
             yield large, anchor, row, many
             first += many
 
-    def _positions(self, many: int, step: int) -> Ints:
-        return np.arange(many, dtype=np.uint64)[:, None] * np.uint64(step)
-
     def _factors(self, part: str, column: int) -> _Factors:
         """The small tables of some waves, made once, by whoever comes first."""
         with self._lock:
@@ -120,8 +125,8 @@ class Rotation:
     @cached_property
     def _doubled(self) -> tuple[tuple[Doubled, Doubled], tuple[Doubled, Doubled]]:
         limbs = self.waves.limbs[:, None, :]
-        small = phases.cos_sin_doubled(limbs, self._positions(self.rows, 1))
-        return small, phases.cos_sin_doubled(limbs, self._positions(self.anchors, self.rows))
+        small = phases.cos_sin_doubled(limbs, _positions(self.rows, 1))
+        return small, phases.cos_sin_doubled(limbs, _positions(self.anchors, self.rows))
 
     def _fill_float64(self, part: str, first: int, out: Array) -> None:
         """float64 has no wider type to be rounded from: the same products in 106 bits."""
@@ -147,6 +152,10 @@ class Rotation:
         doubts.settle(self.waves, first, out, part, "float64")
 
 
+def _positions(many: int, step: int) -> Ints:
+    return np.arange(many, dtype=np.uint64)[:, None] * np.uint64(step)
+
+
 class _Factors:
     """The small tables from which a part of some waves is made, in units of the test.
 
@@ -161,9 +170,17 @@ class _Factors:
         amplitude = float(rotation.waves.factor.hi)
         self.unit = _UNIT / 2.0 ** np.ceil(np.log2(amplitude))
         self._amplitude = amplitude * self.unit * (1j if self._backwards else 1)
-        small = self._turns(rotation._positions(rotation.rows, 1))
+        small = self._multiples(rotation.rows, 1)
         self.small = (small,) if "," in part else (small.real.copy(), small.imag.copy())
-        self._steps = self._turns(rotation._positions(rotation.anchors, rotation.rows))
+        self.steps = self._multiples(rotation.anchors, rotation.rows)
+        self._lock = Lock()
+        self._bases: dict[int, Complex] = {}
+
+    def _multiples(self, many: int, step: int) -> Complex:
+        """E(0), E(step), E(2·step), …: a power of two of them, products of what two shorter tables hold."""
+        few = 1 << many.bit_length() // 2
+        fine, coarse = (self._turns(_positions(n, s)) for n, s in ((few, step), (many // few, few * step)))
+        return (coarse[:, None] * fine).reshape(many, -1)
 
     def _turns(self, positions: Ints) -> Complex:
         columns = self._limbs.shape[-1]
@@ -175,11 +192,16 @@ class _Factors:
             out.imag[row : row + rows] = -sines if self._backwards else sines
         return out
 
-    def anchors(self, large: int) -> tuple[Array, ...]:
-        """E((64·large + j)·R) for all j, times the amplitude."""
-        base = self._turns(np.array([[large * self._stride]], np.uint64))
-        anchors = self._steps * (base * self._amplitude)
-        return (anchors,) if "," in self.part else (anchors.real.copy(), anchors.imag.copy())
+    def anchors(self, large: int, out: Complex) -> tuple[Array, ...]:
+        """E((64·large + j)·R) for all j, times the amplitude, made in `out`."""
+        group, place = divmod(large, _TOGETHER)
+        with self._lock:
+            if group not in self._bases:
+                positions = _positions(_TOGETHER, self._stride) + np.uint64(group * _TOGETHER * self._stride)
+                self._bases = {group: self._turns(positions) * self._amplitude}
+            base = self._bases[group][place]
+        np.multiply(self.steps, base, out)
+        return (out,) if "," in self.part else (out.real.copy(), out.imag.copy())
 
 
 class _Tile:
@@ -194,6 +216,7 @@ class _Tile:
         self.scale = np.float32(1 / factors.unit)
         self._work = tuple(np.empty_like(table) for table in factors.small)
         self._whole = self._views(0, len(self._work[0]))
+        self._steps = np.empty_like(factors.steps)
         self._anchors: tuple[Array, ...] = ()
         self._large = -1
 
@@ -202,25 +225,25 @@ class _Tile:
         small = tuple(table[start : start + many] for table in self.factors.small)
         work = tuple(table[:many] for table in self._work)
         values = work[0].view(np.float64)
-        return small, work, values, values[:, : self.columns], values.view(np.uint64).reshape(-1)
+        return small, work, values.reshape(-1), values[:, : self.columns], values.view(np.uint64).reshape(-1)
 
     def fill(self, large: int, anchor: int, start: int, out: Array) -> Places | None:
         """Write rows start, start + 1, … of the small table, turned by an anchor; the elements in doubt, if any."""
         many = len(out)
         small, work, values, kept, bits = self._whole if many == len(self._work[0]) else self._views(start, many)
         if large != self._large:
-            self._anchors, self._large = self.factors.anchors(large), large
+            self._anchors, self._large = self.factors.anchors(large, self._steps), large
         self._turn(self._anchors, anchor, small, work)
         if self.dtype == "float32":
-            np.copyto(out, kept, "same_kind")
+            out[...] = kept
             np.multiply(out, self.scale, out)
         else:
             out[...] = round_to(kept * float(self.scale), self.dtype)
         np.rint(values, values)
         np.left_shift(bits, self.shift, bits)
-        if np.minimum.reduce(bits):
+        if np.minimum.reduce(bits, None):
             return None
-        return np.flatnonzero(bits.reshape(values.shape)[:, : self.columns] == 0)
+        return np.flatnonzero(bits.reshape(many, -1)[:, : self.columns] == 0)
 
     def _turn(self, anchors: tuple[Array, ...], anchor: int, small: tuple[Array, ...], work: tuple[Array, ...]) -> None:
         part = self.factors.part
