@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pecli.checks.diagnose.causes import Cause, cost_of
 from pecli.checks.diagnose.sample import Sample
 from pecli.checks.forms import Form, forms
 from pecli.engine.rope import Rope
+from pecli.engine.rounding import widened
 from pecli.engine.sinusoidal import Sinusoidal
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Floats, Places
+    from pecli.engine.arrays import Floats, Places
     from pecli.engine.scheme import Scheme
 
 
@@ -70,7 +69,7 @@ def readings(sample: Sample, layout: Layout, length: int) -> Iterator[Reading]:
         parts = None if form.transposed else form.split(sample.array)
         if parts is None or len(parts[0]) != len(sample.rows) or not _sensible(form, layout):
             continue
-        wide = tuple(_wide(part) for part in parts)
+        wide = tuple(widened(part) for part in parts)
         for functions in _functions(len(parts)):
             causes = (*_laid_out(form, functions, layout), *_turned(sample, length))
             yield Reading(causes, form, functions, wide, sample.rows, dtype)
@@ -84,11 +83,6 @@ def _sensible(form: Form, layout: Layout) -> bool:
 
 def _functions(parts: int) -> tuple[tuple[str, ...], ...]:
     return (("cos",), ("sin",)) if parts == 1 else (("cos", "sin"), ("sin", "cos"))
-
-
-def _wide(part: Array) -> Floats:
-    with np.errstate(invalid="ignore"):
-        return np.asarray(part.astype(np.float64))
 
 
 def _turned(sample: Sample, length: int) -> Iterator[Cause]:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pecli.checks.compare import Comparison, as_json, compare
+from pecli.checks.compare.floats import widest
 from pecli.checks.diff import samples, values
 from pecli.checks.diff.explain import Explanation, Sides, explain
 from pecli.checks.diff.heads import moved_in_heads
@@ -226,9 +225,7 @@ def _sides(one: Table, other: Table, tolerance: Tolerance, across: bool = False)
     if not (one.size and other.size) or max(sizes[: 1 if across else 2]) > LARGEST_SAMPLE:
         return None
     taken = samples.take(one, places[0]), (samples.take_across if across else samples.take)(other, places[1])
-    wide: list[NDArray[Any]] = [
-        each.astype(np.complex128) if each.dtype.kind == "c" else widened(each) for each in taken
-    ]
+    wide: list[NDArray[Any]] = [widest(each) for each in taken]
     dtypes = one.dtype, other.dtype
     if one.dtype != other.dtype and {*dtypes} <= {*KINDS}:  # seen in the shorter one, the dtype is no difference
         short = min(dtypes, key=lambda name: KINDS[name])
