@@ -14,7 +14,7 @@ from pecli.engine.alibi import Alibi
 from pecli.engine.learned import LearnedInit
 from pecli.engine.rope import Rope
 from pecli.engine.sinusoidal import Sinusoidal
-from pecli.engine.table import Table, table_of, thread_count
+from pecli.engine.table import Table, table_of
 from tests.engine import strategies
 from tests.engine.strategies import quick
 from tests.oracle import DTYPES
@@ -121,20 +121,3 @@ def test_an_array_as_a_table(dtype, shape):
     assert (table.dtype, table.shape) == (dtype, shape)
     np.testing.assert_array_equal(table.array(), array)
     assert b"".join(block.tobytes() for block in table.blocks(2)) == array.tobytes()
-
-
-@pytest.mark.parametrize(("wish", "threads"), [("1", 1), ("8", 8), ("1000", 64)])
-def test_thread_count_is_what_was_wished_for(monkeypatch, wish, threads):
-    monkeypatch.setenv("PECLI_THREADS", wish)
-    assert thread_count() == threads
-
-
-@pytest.mark.parametrize("wish", ["", "0", "-1", "many", "1.5"])
-def test_other_wishes_count_as_none(monkeypatch, wish):
-    monkeypatch.setenv("PECLI_THREADS", wish)
-    assert thread_count() >= 1
-
-
-def test_a_digit_that_is_no_number(monkeypatch):
-    monkeypatch.setenv("PECLI_THREADS", "²")
-    assert thread_count() >= 1
