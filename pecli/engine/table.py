@@ -11,6 +11,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,7 @@ from pecli.engine.threads import results_in_order, work_through
 from pecli.engine.threads import thread_count as thread_count
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
+    from pecli.engine.arrays import Array, Places
 
 BLOCK_BYTES = 1 << 23
 """How much of a table is made at once: large enough to keep threads busy, small enough to hold several."""
@@ -62,6 +63,15 @@ class Table:
         """Rows start … stop − 1, as a new (stop − start, width) array."""
         out = np.empty((stop - start, self.width), numpy_dtype(self.dtype))
         self.fill(start, out)
+        return out
+
+    def pick(self, rows: Places) -> Array:
+        """The rows of those numbers, in any order; ones that follow each other are read at once."""
+        out = np.empty((len(rows), self.width), numpy_dtype(self.dtype))
+        breaks = (np.flatnonzero(np.diff(rows) != 1) + 1).tolist()
+        for low, high in pairwise([0, *breaks, len(rows)]):
+            if high > low:
+                self.fill(int(rows[low]), out[low:high])
         return out
 
     def block_rows(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -121,3 +122,18 @@ def test_an_array_as_a_table(dtype, shape):
     assert (table.dtype, table.shape) == (dtype, shape)
     np.testing.assert_array_equal(table.array(), array)
     assert b"".join(block.tobytes() for block in table.blocks(2)) == array.tobytes()
+
+
+@pytest.mark.parametrize("rows", [[], [3], [0, 1, 2, 7, 8, 3, 3, 4], [9, 8, 7]])
+def test_picked_rows_are_read_in_runs(rows):
+    array, asked = np.arange(40).reshape(10, 4), []
+    whole = table_of("t", array)
+
+    def fill(start, out):
+        asked.append((start, len(out)))
+        whole.fill(start, out)
+
+    picked = replace(whole, fill=fill).pick(np.array(rows, np.intp))
+    np.testing.assert_array_equal(picked, array[rows])
+    if len(rows) > 4:
+        assert asked == [(0, 3), (7, 2), (3, 1), (3, 2)]

@@ -15,6 +15,7 @@ from pecli.checks.diff.explain import Explanation, Sides, explain
 from pecli.checks.diff.heads import moved_in_heads
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.engine.dtypes import KINDS
+from pecli.engine.reshape import stacked
 from pecli.engine.rounding import round_to, widened
 from pecli.engine.table import Table
 from pecli.errors import KindError
@@ -22,8 +23,6 @@ from pecli.files import LoadedFile, open_tensors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from pecli.engine.arrays import Array
 
 MOST_EXPLAINED = 16
 """Tensors of one file that transforms are sought for."""
@@ -126,16 +125,7 @@ def _stacked(tables: Sequence[Table]) -> Table | None:
     named = {table.name: table for table in tables}
     if not {"cos", "sin"} <= {*named} or named["cos"].shape != named["sin"].shape:
         return None
-    cosines, sines = named["cos"], named["sin"]
-
-    def fill(start: int, out: Array) -> None:
-        first = max(0, min(len(out), cosines.rows - start))
-        if first:
-            cosines.fill(start, out[:first])
-        if first < len(out):
-            sines.fill(start + first - cosines.rows, out[first:])
-
-    return Table("cos_sin", cosines.dtype, (2, *cosines.shape), fill, cosines.in_order or sines.in_order)
+    return stacked("cos_sin", [named["cos"], named["sin"]])
 
 
 def _alone(a: Sequence[Table], b: Sequence[Table], pairs: Sequence[Pair]) -> list[str]:

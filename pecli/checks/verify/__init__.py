@@ -11,12 +11,12 @@ from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.carried import verify_spec
 from pecli.checks.verify.matching import role_of
 from pecli.checks.verify.reasons import reasons
-from pecli.checks.verify.reshape import COMPLEX, views
 from pecli.checks.verify.stopping import open_for_checks
 from pecli.checks.verify.verification import Verification, problems_of
 from pecli.engine.bundle import Bundle
 from pecli.engine.cast import cast
 from pecli.engine.dtypes import KINDS
+from pecli.engine.reshape import COMPLEX, views
 from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import KindError

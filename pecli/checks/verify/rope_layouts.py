@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.checks.forms import DOUBLINGS, Form
-from pecli.checks.verify.reshape import reshaped
+from pecli.engine.reshape import reshaped, stacked
 from pecli.engine.table import Table
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def laid_out(rope: Rope, layout: Layout, shape: tuple[int, ...]) -> Table:
     form = layout.form
     if form.arrangement == "stacked":
         alone = replace(form, arrangement="alone")
-        return _one_after_the_other([_joined([table], alone, shape[1:]) for table in tables], shape)
+        return stacked(tables[0].name, [_joined([table], alone, shape[1:]) for table in tables])
     return _joined(tables, replace(form, arrangement="pairs") if form.arrangement == "complex" else form, shape)
 
 
@@ -93,18 +93,6 @@ def _joined(parts: list[Table], form: Form, shape: tuple[int, ...]) -> Table:
         out[...] = np.asarray(block).reshape(-1)[begin - first * each :][: out.size].reshape(out.shape)
 
     return replace(table, fill=fill)
-
-
-def _one_after_the_other(parts: list[Table], shape: tuple[int, ...]) -> Table:
-    length = parts[0].rows
-
-    def fill(start: int, out: Array) -> None:
-        for k, part in enumerate(parts):
-            first, last = max(start, k * length), min(start + len(out), (k + 1) * length)
-            if first < last:
-                part.fill(first - k * length, out[first - start : last - start])
-
-    return replace(parts[0], shape=shape, fill=fill)
 
 
 def taken_apart(table: Table, layout: Layout) -> dict[str, Table]:
