@@ -23,7 +23,7 @@ FIRST = 16
 
 
 @dataclass(frozen=True)
-class Sample:
+class SomeRows:
     """Rows of a table with the positions along one axis: (rows, …), or (2, rows, …) where two arrays are stacked."""
 
     array: Array
@@ -43,7 +43,7 @@ def picks(length: int, also: Iterable[int] = ()) -> Places:
     return np.array(sorted(row for row in rows if 0 <= row < length), np.intp)
 
 
-def samples(table: Table, length: int, also: Iterable[int] = ()) -> Iterator[Sample]:
+def samples(table: Table, length: int, also: Iterable[int] = ()) -> Iterator[SomeRows]:
     """The table seen with its positions along each axis they may lie on; only those of the right length, if any."""
     shape = [size for size in table.shape if size != 1]
     while len(shape) < min(2, len(table.shape)):
@@ -59,7 +59,7 @@ def samples(table: Table, length: int, also: Iterable[int] = ()) -> Iterator[Sam
         array = _taken(table, tuple(shape), axis, rows)
         if transposed:
             array = np.swapaxes(array, axis - 1, axis)
-        yield Sample(array, rows, shape[axis], transposed)
+        yield SomeRows(array, rows, shape[axis], transposed)
 
 
 def _taken(table: Table, shape: tuple[int, ...], axis: int, rows: Places) -> Array:

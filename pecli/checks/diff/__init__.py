@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pecli.checks.compare import Comparison, as_json, compare
 from pecli.checks.compare.floats import widest
 from pecli.checks.diff import samples, values
-from pecli.checks.diff.explain import Explanation, Sides, explain
+from pecli.checks.diff.explain import Route, Sides, explain
 from pecli.checks.diff.heads import moved_in_heads
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.engine.dtypes import KINDS
@@ -158,7 +158,7 @@ def _sentence(found: Transform, pairs: Sequence[Pair]) -> str:
     return f"{found.tensor}: {found.transform}; {left}{where}"
 
 
-def _explained(pairs: Sequence[Pair], tolerance: Tolerance) -> list[tuple[Table, Explanation]]:
+def _explained(pairs: Sequence[Pair], tolerance: Tolerance) -> list[tuple[Table, Route]]:
     """Tensors that changed places first, then each by itself."""
     found = _exchanged(pairs, tolerance)
     known = {table.name for table, _ in found}
@@ -168,8 +168,8 @@ def _explained(pairs: Sequence[Pair], tolerance: Tolerance) -> list[tuple[Table,
     return found
 
 
-def _exchanged(pairs: Sequence[Pair], tolerance: Tolerance) -> list[tuple[Table, Explanation]]:
-    found: list[tuple[Table, Explanation]] = []
+def _exchanged(pairs: Sequence[Pair], tolerance: Tolerance) -> list[tuple[Table, Route]]:
+    found: list[tuple[Table, Route]] = []
     for (one, its), (two, others) in combinations(pairs, 2):
         if not one.shape == its.shape == two.shape == others.shape or any(table in (one, two) for table, _ in found):
             continue
@@ -179,15 +179,15 @@ def _exchanged(pairs: Sequence[Pair], tolerance: Tolerance) -> list[tuple[Table,
         left = [values.distance(sides.a, sides.b) for sides in crossed if sides]
         if all(gap <= sides.limits[0] for gap, sides in zip(left, crossed, strict=True) if sides):
             words = f"the tensors {one.name} and {two.name} are exchanged"
-            found += [(table, Explanation((words,), max(left), True)) for table in (one, two)]
+            found += [(table, Route((words,), max(left), True)) for table in (one, two)]
     return found
 
 
-def _explain(one: Table, other: Table, tolerance: Tolerance) -> Explanation | None:
+def _explain(one: Table, other: Table, tolerance: Tolerance) -> Route | None:
     """A transform of one tensor into the other, perhaps transposed."""
     best, sides = None, _sides(one, other, tolerance)
     if moved := moved_in_heads(one, other, sides.limits[0] if sides else tolerance.atol):
-        return Explanation((moved[0],), moved[1], True)
+        return Route((moved[0],), moved[1], True)
     if sides is not None:
         best = explain(sides)
     if best is None and len(one.shape) == 2 and one.shape == other.shape[::-1] and min(one.shape) > 1:
@@ -196,7 +196,7 @@ def _explain(one: Table, other: Table, tolerance: Tolerance) -> Explanation | No
             return None
         left = values.distance(sides.a, sides.b)
         if left <= sides.limits[0]:
-            return Explanation((TRANSPOSED,), left, True)
+            return Route((TRANSPOSED,), left, True)
         further = explain(sides)
         if further and len(further.steps) == 1:
             return replace(further, steps=(TRANSPOSED, *further.steps))

@@ -26,17 +26,17 @@ DOUBLED = {"halves": "each column twice (c0 c1 … c0 c1 …)", "interleaved": "
 
 
 @dataclass(frozen=True)
-class Candidate:
+class Rearranged:
     """A change of the first table that gives it the second's shape; `steps` are the changes in words."""
 
     steps: tuple[str, ...]
     array: Array
 
 
-def layouts(a: Array, b: Array) -> Iterator[Candidate]:
+def layouts(a: Array, b: Array) -> Iterator[Rearranged]:
     """The first array changed by up to two steps of layout into one of the second's shape, itself not included."""
     if a.shape != b.shape and without_ones(a).shape == without_ones(b).shape:
-        yield Candidate(("axes of length 1 differ",), a.reshape(b.shape))
+        yield Rearranged(("axes of length 1 differ",), a.reshape(b.shape))
     a, shape = without_ones(a), b.shape
     b = without_ones(b)
     sources, targets = _forms(a), _forms(b)
@@ -51,7 +51,7 @@ def layouts(a: Array, b: Array) -> Iterator[Candidate]:
                     joined = target.join(*changed)
                     if joined.shape == b.shape:
                         seen.add(steps)
-                        yield Candidate(steps, joined.reshape(shape))
+                        yield Rearranged(steps, joined.reshape(shape))
 
 
 def _forms(array: Array) -> list[Form]:

@@ -17,7 +17,7 @@ from pecli.engine.rounding import widened
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
-    from pecli.checks.identify.sample import Sample
+    from pecli.checks.identify.beginning import Beginning
     from pecli.engine.arrays import Array, Floats
 
 _MANY = 1 << 17
@@ -31,7 +31,7 @@ _SPREAD = 12
 """Frequencies that an offset is read from."""
 
 
-def explained(frequencies: Match, samples: Sequence[Sample]) -> Match | None:
+def explained(frequencies: Match, samples: Sequence[Beginning]) -> Match | None:
     """The rotary scheme with these frequencies that makes the pair, the nearest of all offsets and recipes."""
     scheme = frequencies.scheme
     cosine, sine = (without_ones(one.array) for one in samples)
@@ -58,7 +58,7 @@ def explained(frequencies: Match, samples: Sequence[Sample]) -> Match | None:
     return Match(best[1], best[0], tuple(one.name for one in samples), "", frequencies.undetermined)
 
 
-def geometric(one: Sample) -> list[Match]:
+def geometric(one: Beginning) -> list[Match]:
     """The rotary scheme of frequencies that other programs computed in float32, where a round base comes near."""
     if one.dtype not in KINDS:
         return []

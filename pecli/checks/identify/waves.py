@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.checks.forms import Form, forms, without_ones
-from pecli.checks.identify import readings, recipes, sharper, simpler, vectors
+from pecli.checks.identify import recipes, sharper, simpler, vectors
+from pecli.checks.identify.looks import Candidate, Look, Proposals, propose, ways_to_look
 from pecli.checks.identify.match import Match
-from pecli.checks.identify.readings import Candidate, Look, Proposals
 from pecli.checks.identify.recipes import Evidence
 from pecli.engine.dtypes import KINDS
 
@@ -113,7 +113,7 @@ def _position_axis(form: Form, axes: int) -> int:
 def _explained(source: Source, patience: Iterator[int]) -> list[Match]:
     """Matches of one way to read a file: a simple law at any offset is looked for before an involved one at another."""
     unit = recipes.unit(source.narrow)
-    for recipe, looks in readings.ways_to_look(source.parts, unit):
+    for recipe, looks in ways_to_look(source.parts, unit):
         waiting: list[_Waiting] = []
         found = _first_matches(_seen(looks, source, patience), source, recipe, waiting)
         while not found and waiting:
@@ -129,7 +129,7 @@ _Waiting = tuple[Look, list[Proposals]]
 
 def _seen(looks: Iterator[Look], source: Source, patience: Iterator[int]) -> Iterator[_Waiting]:
     for _, look in zip(patience, islice(looks, _LOOKS), strict=False):
-        yield look, list(readings.proposals(look, source))
+        yield look, list(propose(look, source))
 
 
 def _first_matches(seen: Iterator[_Waiting], source: Source, recipe: str, waiting: list[_Waiting]) -> list[Match]:
