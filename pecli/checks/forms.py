@@ -12,25 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.checks.layout_words import ARRANGEMENTS, DOUBLINGS, columns
+
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
-
-ARRANGEMENTS = {
-    "alone": "one function of the angle",
-    "halves": "all of one function, then all of the other",
-    "interleaved": "the two functions in turn",
-    "stacked": "one array after the other, (2, L, …)",
-    "pairs": "the two functions of a pair side by side, (L, …, 2)",
-    "complex": "complex numbers",
-}
-"""How the two functions lie beside each other."""
-
-DOUBLINGS = {
-    "": "a column a frequency",
-    "halves": "doubled as c0 c1 … c0 c1 …",
-    "interleaved": "doubled as c0 c0 c1 c1 …",
-}
-"""How often each column of a part is there."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +28,10 @@ class Form:
     padded: bool = False
     """A column of zeros at the end, which makes an odd dim."""
 
-    def words(self) -> str:
-        parts = [ARRANGEMENTS[self.arrangement], DOUBLINGS[self.doubled] if self.doubled else ""]
+    def words(self, alone: str = "") -> str:
+        """The form in words; `alone` says which function it is, where there is one only."""
+        lone = alone if self.arrangement == "alone" else ""
+        parts = [lone or ARRANGEMENTS[self.arrangement].full, columns(self.doubled) if self.doubled else ""]
         parts += ["transposed" if self.transposed else "", "with a column of zeros" if self.padded else ""]
         return ", ".join(filter(None, parts))
 

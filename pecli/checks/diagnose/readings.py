@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pecli.checks.diagnose.causes import Cause, cost_of
 from pecli.checks.diagnose.sample import SomeRows
 from pecli.checks.forms import Form, forms
+from pecli.checks.layout_words import ARRANGEMENTS
 from pecli.engine.rope import Rope
 from pecli.engine.rounding import widened
 from pecli.engine.sinusoidal import Sinusoidal
@@ -105,15 +106,10 @@ def _laid_out(form: Form, functions: tuple[str, ...], layout: Wanted) -> Iterato
         if functions != layout.functions:
             yield Cause("sin and cos are swapped")
     elif len(functions) == 2:
-        yield Cause(f"the table holds both {functions[0]} and {functions[1]}, {_side_by_side(form)}")
+        yield Cause(f"the table holds both {functions[0]} and {functions[1]}, {ARRANGEMENTS[form.arrangement].within}")
     else:
         yield Cause(f"the table holds the {functions[0]} alone")
 
 
 def _called(form: Form) -> str:
     return form.arrangement + (f", doubled as {form.doubled}" if form.doubled else "")
-
-
-def _side_by_side(form: Form) -> str:
-    ways = {"halves": "one half each", "interleaved": "in turn", "pairs": "in pairs", "complex": "as complex numbers"}
-    return ways.get(form.arrangement, "one after the other")

@@ -207,11 +207,9 @@ def _words(look: Look, source: Source) -> str:
     """How the file lays a rotary table out, where that is not the scheme's own way."""
     form = source.form
     paired = len(source.names) == 2 or form.arrangement == "stacked"
-    words = form.words()
+    words = form.words(alone="the sine alone" if look.sine else "the cosine alone")
     if paired:
         words = "transposed" if form.transposed else ""
-    elif form.arrangement == "alone":
-        words = words.replace("one function of the angle", "the sine alone" if look.sine else "the cosine alone")
     if look.sine_first and len(source.names) == 1:
         words = ", ".join(filter(None, [words, "sine first"]))
     if len(source.names) == 2 and look.sine_first == ("cos" in source.names[0].lower()):

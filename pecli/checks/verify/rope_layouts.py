@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.checks.forms import DOUBLINGS, Form
+from pecli.checks.forms import Form
+from pecli.checks.layout_words import ARRANGEMENTS, columns
 from pecli.engine.reshape import reshaped, stacked
 from pecli.engine.table import Table
 
@@ -18,13 +19,6 @@ if TYPE_CHECKING:
     from pecli.engine.rope import Rope
 
 _PLURALS = {"cos": "cosines", "sin": "sines"}
-_WORDS = {
-    "halves": "all {0}, then all {1}",
-    "interleaved": "{0} and {1} in turn",
-    "stacked": "the {0}, then the {1}",
-    "pairs": "pairs of {0} and {1}",
-    "complex": "complex numbers",
-}
 ORDERS = {"both": (("cos", "sin"),), None: (("cos", "sin"), ("sin", "cos"))}
 """Which function may come first, by what a name says: where it says nothing, either, as GPT-J has sines first."""
 
@@ -38,9 +32,9 @@ class Layout:
 
     def words(self) -> str:
         if len(self.functions) == 1:
-            return DOUBLINGS[self.form.doubled]
-        both = _WORDS[self.form.arrangement].format(*(_PLURALS[each] for each in self.functions))
-        return f"{both}, {DOUBLINGS[self.form.doubled]}" if self.form.doubled else both
+            return columns(self.form.doubled)
+        both = ARRANGEMENTS[self.form.arrangement].named.format(*(_PLURALS[each] for each in self.functions))
+        return f"{both}, {columns(self.form.doubled)}" if self.form.doubled else both
 
 
 def layouts(shape: tuple[int, ...], half: int, role: str | None, *, pairs_are_complex: bool) -> Iterator[Layout]:
