@@ -6,7 +6,7 @@ angle, or both. Which part is the cosine is not a matter of layout; the numbers 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -74,9 +74,19 @@ def forms(array: Array) -> Iterator[Form]:
 
 def without_ones(array: Array) -> Array:
     """The array without axes of length 1, as batch and head axes often are, down to two axes."""
-    while array.ndim > 2 and 1 in array.shape:
-        array = np.squeeze(array, axis=array.shape.index(1))
-    return array
+    return array.reshape(shape_without_ones(array.shape))
+
+
+def shape_without_ones(shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape that such an array has then.
+
+    >>> shape_without_ones((1, 1, 5, 1)), shape_without_ones((1, 1, 1))
+    ((5, 1), (1, 1))
+    """
+    sizes = list(shape)
+    while len(sizes) > 2 and 1 in sizes:
+        sizes.remove(1)
+    return tuple(sizes)
 
 
 def _straight(array: Array, form: Form) -> Array:

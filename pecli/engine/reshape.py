@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.engine.dtypes import COMPLEX
 from pecli.engine.table import Table
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
-
-COMPLEX = {"complex64": "float32", "complex128": "float64"}
-"""Complex dtypes, and those of their parts."""
 
 
 def reshaped(table: Table, shape: tuple[int, ...]) -> Table:

@@ -103,8 +103,7 @@ def _exponent(scheme: Rope | Sinusoidal) -> float:
     """The exponent of the base falls by this from column to column."""
     if isinstance(scheme, Rope):
         return 2 / scheme.exponent_dim
-    half = scheme.dim // 2 if scheme.layout == "halves" else scheme.dim / 2
-    return 1 / ((half - scheme.freq_shift) or 1.0)
+    return 1 / ((scheme.half - scheme.freq_shift) or 1.0)
 
 
 def _scaled(scheme: Rope | Sinusoidal, columns: int) -> Floats:

@@ -13,12 +13,11 @@ from pecli.checks.compare.floats import widest
 from pecli.checks.diff import samples, values
 from pecli.checks.diff.explain import Route, Sides, explain
 from pecli.checks.diff.heads import moved_in_heads
-from pecli.checks.tolerance import EXACT, Tolerance
+from pecli.checks.tolerance import EXACT, Tolerance, check_tolerance
 from pecli.engine.dtypes import KINDS
 from pecli.engine.reshape import stacked
 from pecli.engine.rounding import round_to, widened
 from pecli.engine.table import Table
-from pecli.errors import KindError
 from pecli.files import LoadedFile, open_tensors
 
 if TYPE_CHECKING:
@@ -77,8 +76,7 @@ class Difference:
 
 def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], tolerance: Tolerance = EXACT) -> Difference:
     """Compare two files, or one tensor of each with `FILE:NAME`; where they differ, say which transform explains it."""
-    if not isinstance(tolerance, Tolerance):
-        raise KindError("tolerance", repr(tolerance), "it must be a Tolerance", "such as Tolerance(atol=1e-6)")
+    check_tolerance(tolerance)
     with open_tensors(os.fspath(a)) as first, open_tensors(os.fspath(b)) as second:
         return diff_open((os.fspath(a), first), (os.fspath(b), second), tolerance)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.forms import without_ones
+from pecli.checks.forms import shape_without_ones, without_ones
 from pecli.checks.identify.match import Match
 from pecli.engine.dtypes import KINDS
 from pecli.engine.recipes import RECIPE
@@ -38,7 +38,7 @@ def explained(frequencies: Match, samples: Sequence[Beginning]) -> Match | None:
     layout = _layout(cosine, scheme)
     if layout is None or not isinstance(scheme, Rope) or not np.isfinite([cosine[0], sine[0]]).all():
         return None
-    length = without_ones(np.broadcast_to(np.empty(1), samples[0].shape)).shape[0]
+    length = shape_without_ones(samples[0].shape)[0]
     size = float(np.median(np.hypot(cosine, sine)))
     shared = {"seq_len": length, "layout": layout, "dtype": samples[0].dtype, **_attention(scheme, size)}
     single = slice(None, None, 2) if layout == "interleaved" else slice(scheme.rotary_dim // 2)

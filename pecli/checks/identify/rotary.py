@@ -72,8 +72,7 @@ def _plainer(match: Match, samples: Sequence[Beginning]) -> Match:
         return match
     if not match.max_abs_error:
         return match
-    half = scheme.dim // 2 if scheme.layout == "halves" else scheme.dim / 2
-    scale = float(f"{scheme.scale:.3g}")
+    half, scale = scheme.half, float(f"{scheme.scale:.3g}")
     for shift in dict.fromkeys((scheme.freq_shift, *_SHIFTS)):
         if half - max(shift, scheme.freq_shift) < 1:
             continue

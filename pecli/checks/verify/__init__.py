@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pecli.checks.compare import Comparison, compare
-from pecli.checks.tolerance import EXACT, Tolerance
+from pecli.checks.tolerance import EXACT, Tolerance, check_tolerance
 from pecli.checks.verify.carried import verify_spec
 from pecli.checks.verify.matching import role_of
 from pecli.checks.verify.reasons import reasons
@@ -15,11 +15,10 @@ from pecli.checks.verify.stopping import open_for_checks
 from pecli.checks.verify.verification import Verification, problems_of
 from pecli.engine.bundle import Bundle
 from pecli.engine.cast import cast
-from pecli.engine.dtypes import KINDS
-from pecli.engine.reshape import COMPLEX, views
+from pecli.engine.dtypes import COMPLEX, KINDS
+from pecli.engine.reshape import views
 from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table
-from pecli.errors import KindError
 from pecli.files import LoadedFile
 
 __all__ = ["Verification", "verify"]
@@ -40,8 +39,7 @@ def verify(
     With `any_dtype` the tables are made in the file's dtype; else one that differs is a finding.
     """
     path = os.fspath(path)
-    if not isinstance(tolerance, Tolerance):
-        raise KindError("tolerance", repr(tolerance), "it must be a Tolerance", "such as Tolerance(atol=1e-6)")
+    check_tolerance(tolerance)
     with open_for_checks(path) as file:
         file.check()
         named = path not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
