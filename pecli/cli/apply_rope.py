@@ -11,7 +11,8 @@ import typer
 
 from pecli.cli import from_model
 from pecli.cli.applied import Applied
-from pecli.cli.scheme_options import completer, keyword, option, parsed
+from pecli.cli.command import keyword
+from pecli.cli.scheme_options import completer, option, parsed
 from pecli.engine.parameters import Choice, Parameter, Whole
 from pecli.engine.positions import LAST_POSITION
 from pecli.engine.rope import Rope

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import typer.main
 
 from pecli.cli import options
+from pecli.cli.command import command_of
 from pecli.cli.exits import Exit, code_of, complain
 from pecli.errors import ParameterError, PecliError
 
@@ -83,15 +83,12 @@ Junit = Annotated[
     str | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report.", rich_help_panel=options.OUTPUT)
 ]
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
 
 def command(name: str) -> Any:
     """The command itself, for the group that holds it."""
-    return typer.main.get_command(app)
+    return command_of(verify, name, EXAMPLES)
 
 
-@app.command("verify", epilog=options.examples(EXAMPLES))
 def verify(
     files: Annotated[
         list[str],
