@@ -117,15 +117,18 @@ def _alibis() -> list[inspect.Parameter]:
 
 def _sinusoidal(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
     from pecli.engine.sinusoidal import Sinusoidal
-    from pecli.tensors.added import add_sinusoidal
+    from pecli.tensors.added import Rows, add_sinusoidal, sinusoidal_rows
     from pecli.tensors.inputs import check_dim, check_sequence
 
     given, tables = parsed(_parameters("sinusoidal"), values), []
+    shared: dict[Sinusoidal, Rows] = {}
     for each in inputs.tensors:
         length, dim = check_sequence(each)
         check_dim(each, Sinusoidal.parameters()["dim"])
         scheme = Sinusoidal(max(1, length), dim, **given)
-        tables.append(add_sinusoidal(each, scheme))
+        if scheme not in shared:
+            shared[scheme] = sinusoidal_rows(scheme)
+        tables.append(add_sinusoidal(each, shared[scheme]))
     spec = {name: getattr(scheme, name) for name in _parameters("sinusoidal") if name != "style"}
     longest = max(each.table.shape[-2] for each in inputs.tensors)
     words = f"{scheme.layout}, positions {positions(scheme.offset, longest)}"
