@@ -27,7 +27,6 @@ SAME = 1e-9
 """Shares of the largest score that float64 arithmetic may lose."""
 
 _PAIRS = "Layout of pairs"
-_LAYOUT = Choice(help="a layout of pairs", options=("halves", "interleaved", "deepseek"))
 _COUNT = Whole(help="a number of channels or heads", low=1, high=1 << 20)
 _DTYPE = Choice(help="type of the numbers", options=tuple(KINDS))
 
@@ -93,8 +92,8 @@ def convert(
         raise ParameterError("heads", "missing", "kv_heads and head_dim go with it")
     layout = Heads(**given, trailing=trailing) if "heads" in given else None
     conversion = Conversion(
-        None if source is None else _LAYOUT.parse("from", source),
-        None if target is None else _LAYOUT.parse("to", target),
+        None if source is None else options.PAIRS.parse("from", source),
+        None if target is None else options.PAIRS.parse("to", target),
         layout,
         given.get("rotary_dim"),
         trailing,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pecli.engine.parameters import Choice
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 OUTPUT = "Output"
 CHECK = "Check"
+PAIRS = Choice(help="a layout of pairs", options=("halves", "interleaved", "deepseek"))
 FORMATS = "Write to .npy, .npz, .safetensors, .csv, .json or .h; - is standard output"
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]

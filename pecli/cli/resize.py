@@ -12,6 +12,7 @@ from pecli.cli import options
 from pecli.cli.command import command_of
 from pecli.cli.exits import Exit
 from pecli.engine.parameters import Choice, Whole
+from pecli.engine.spelling import begun
 from pecli.errors import FileError, ParameterError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def resize(
 def _only(path: str, tables: tuple[Table, ...]) -> Table:
     if len(tables) == 1:
         return tables[0]
-    names = ", ".join(table.name for table in tables[:8]) + (" …" if len(tables) > 8 else "")
+    names = begun([table.name for table in tables], 8)
     raise FileError(path, f"has {len(tables)} tensors: {names}", "name one: FILE:NAME")
 
 

@@ -198,6 +198,7 @@ def _against(places: Mapping[str, str]) -> Any:
     from pecli.checks.manifest import PLACES
     from pecli.checks.verify import verify as verify_carried
     from pecli.checks.verify.modelled import verify_model
+    from pecli.cli.from_model import check_one
     from pecli.models.reader import find_model
 
     config, model = places.get("config"), places.get("model")
@@ -205,8 +206,7 @@ def _against(places: Mapping[str, str]) -> Any:
         for name, value in places.items():
             raise ParameterError(name, repr(value), "it belongs to a model", "add --config or --model")
         return verify_carried
-    if config is not None and model is not None:
-        raise ParameterError("model", repr(model), "the model is named by --config or --model, not both")
+    check_one(config, model)
     given = {name: rule.parse(name, places[name]) for name, rule in PLACES.items() if name in places}
     found = find_model(config, model)
     layer_type = places.get("layer_type")

@@ -18,6 +18,7 @@ from pecli.engine.cast import cast
 from pecli.engine.dtypes import COMPLEX, KINDS
 from pecli.engine.reshape import views
 from pecli.engine.scheme import Scheme
+from pecli.engine.spelling import begun
 from pecli.engine.table import Table
 from pecli.files import LoadedFile
 
@@ -116,7 +117,7 @@ class _Held:
         """Tensors that the file should hold; what follows from the others may be absent, unless it is all there is."""
         there = {*found, *(("cos", "sin") if "cos_sin" in found else ())} | self.scheme.byproducts
         missing = [table.name for table in self.scheme.tensors() if table.name not in there]
-        names = ", ".join(table.name for table in tables[:8]) + (" …" if len(tables) > 8 else "")
+        names = begun([table.name for table in tables], 8)
         advice = f"the file has {names}, and FILE:NAME checks one alone"
         return [f"{name}: the tensor is missing; {advice}" for name in missing]
 
