@@ -5,15 +5,19 @@ python -m tests.readme        writes them
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import MISSING, fields
 from pathlib import Path
+from unittest import mock
 
+from pecli.cli.app import run as cli
 from pecli.engine.parameters import Choice, Flag, Parameter
 from pecli.engine.registry import SCHEMES, scheme_named
 from pecli.engine.scheme import Scheme
@@ -70,19 +74,32 @@ def console(text: str) -> str:
 
         def run(block: re.Match[str]) -> str:
             commands = re.findall(r"^\$ (.*)\n", block[1], re.M)
-            results = [
-                subprocess.run(
-                    ["sh", "-c", command], cwd=folder, env=settings, capture_output=True, text=True, timeout=60
-                )
-                for command in commands
-            ]
-            shown = "".join(
-                f"$ {command}\n{result.stdout}{result.stderr}"
-                for command, result in zip(commands, results, strict=True)
-            )
+            shown = "".join(f"$ {command}\n{printed(command, folder, settings)}" for command in commands)
             return f"```console\n{shown}```"
 
         return re.sub(r"^```console\n(.*?)^```", run, text, flags=re.S | re.M)
+
+
+def printed(command: str, folder: str, settings: dict[str, str]) -> str:
+    """What a command prints: one that needs no shell runs in this process, which starts sooner."""
+    alone = re.fullmatch(r"(pecli [^|;<>&$`*?]*)(; echo \"exit \$\?\")?", command)
+    if alone is None:
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=folder, env=settings, capture_output=True, text=True, timeout=60
+        )
+        return done.stdout + done.stderr
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    size = mock.patch.dict(os.environ, {"COLUMNS": "80", "LINES": "24"})
+    with redirect_stdout(out), redirect_stderr(err), chdir(folder), size:
+        code = cli(shlex.split(alone[1])[1:])
+    said, complaint = (written_to(stream) for stream in (out, err))
+    return said + (f"exit {code:d}\n" if alone[2] else "") + complaint
+
+
+def written_to(stream: io.TextIOWrapper) -> str:
+    """All that was written to a stream."""
+    stream.seek(0)
+    return stream.read()
 
 
 def written() -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from pathlib import Path
 
 import pytest
 
@@ -10,12 +12,26 @@ from tests.pixels import assert_alike, decoded
 from tests.readme import README
 
 GALLERY = README.parent / "samples" / "gallery"
-COMMANDS = re.findall(r"^pecli .*$", (GALLERY / "gallery.sh").read_text(encoding="utf-8"), re.M)
+SCRIPT = (GALLERY / "gallery.sh").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^pecli .*$", SCRIPT, re.M)
 PICTURES = sorted(GALLERY.glob("*.png"))
 
 
 def test_every_picture_has_its_command_and_every_command_its_picture() -> None:
     assert sorted(command.rsplit(" ", 1)[1] for command in COMMANDS) == [picture.name for picture in PICTURES]
+
+
+def test_the_script_does_nothing_else() -> None:
+    others = {line for line in SCRIPT.splitlines() if line not in COMMANDS and not line.startswith("#")}
+    assert others == {"set -e"}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.rsplit(" ", 1)[1])
+def test_its_commands_draw_the_pictures(command: str, pecli_cli, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, *words = shlex.split(command)
+    assert pecli_cli(*words).code == 0
+    assert_alike((tmp_path / words[-1]).read_bytes(), (GALLERY / words[-1]).read_bytes())
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.rsplit(" ", 1)[1])

@@ -6,31 +6,16 @@ angle, or both. Which part is the cosine is not a matter of layout; the numbers 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.checks.layout_words import ARRANGEMENTS, DOUBLINGS, columns
+
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
-
-ARRANGEMENTS = {
-    "alone": "one function of the angle",
-    "halves": "all of one function, then all of the other",
-    "interleaved": "the two functions in turn",
-    "stacked": "one array after the other, (2, L, …)",
-    "pairs": "the two functions of a pair side by side, (L, …, 2)",
-    "complex": "complex numbers",
-}
-"""How the two functions lie beside each other."""
-
-DOUBLINGS = {
-    "": "a column a frequency",
-    "halves": "doubled as c0 c1 … c0 c1 …",
-    "interleaved": "doubled as c0 c0 c1 c1 …",
-}
-"""How often each column of a part is there."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +28,10 @@ class Form:
     padded: bool = False
     """A column of zeros at the end, which makes an odd dim."""
 
-    def words(self) -> str:
-        parts = [ARRANGEMENTS[self.arrangement], DOUBLINGS[self.doubled] if self.doubled else ""]
+    def words(self, alone: str = "") -> str:
+        """The form in words; `alone` says which function it is, where there is one only."""
+        lone = alone if self.arrangement == "alone" else ""
+        parts = [lone or ARRANGEMENTS[self.arrangement].full, columns(self.doubled) if self.doubled else ""]
         parts += ["transposed" if self.transposed else "", "with a column of zeros" if self.padded else ""]
         return ", ".join(filter(None, parts))
 
@@ -87,9 +74,19 @@ def forms(array: Array) -> Iterator[Form]:
 
 def without_ones(array: Array) -> Array:
     """The array without axes of length 1, as batch and head axes often are, down to two axes."""
-    while array.ndim > 2 and 1 in array.shape:
-        array = np.squeeze(array, axis=array.shape.index(1))
-    return array
+    return array.reshape(shape_without_ones(array.shape))
+
+
+def shape_without_ones(shape: Sequence[int]) -> tuple[int, ...]:
+    """The shape that such an array has then.
+
+    >>> shape_without_ones((1, 1, 5, 1)), shape_without_ones((1, 1, 1))
+    ((5, 1), (1, 1))
+    """
+    sizes = list(shape)
+    while len(sizes) > 2 and 1 in sizes:
+        sizes.remove(1)
+    return tuple(sizes)
 
 
 def _straight(array: Array, form: Form) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pecli.engine.parameters import Real, Whole
+from pecli.errors import KindError
 
 MAX_ULP = Whole(help="units of the last place", low=0, high=2**63)
 ERROR = Real(help="an error", at_least=0)
@@ -26,3 +27,9 @@ class Tolerance:
 
 EXACT = Tolerance()
 """No error at all."""
+
+
+def check_tolerance(given: object) -> None:
+    """Refuse what is no tolerance."""
+    if not isinstance(given, Tolerance):
+        raise KindError("tolerance", repr(given), "it must be a Tolerance", "such as Tolerance(atol=1e-6)")

@@ -12,7 +12,8 @@ import typer.main
 
 from pecli.cli import apply_rope, options
 from pecli.cli.applied import Applied, write
-from pecli.cli.scheme_options import all_parameters, keyword, option, parsed
+from pecli.cli.command import examples, keyword, new_app, with_options
+from pecli.cli.scheme_options import all_parameters, option, parsed
 from pecli.engine.parameters import Parameter, Whole
 from pecli.engine.registry import scheme_named
 from pecli.errors import ParameterError
@@ -31,17 +32,7 @@ Tensor = Annotated[
     list[str] | None,
     typer.Option("--tensor", metavar="NAME", help="Only the tensor of this name; may be repeated.", show_default=False),
 ]
-Output = Annotated[
-    str,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Write to .npy, .npz, .safetensors, .csv, .json or .h; - is standard output. (required)",
-        rich_help_panel=options.OUTPUT,
-        show_default=False,
-    ),
-]
+Output = Annotated[str, options.output(f"{options.FORMATS}. (required)")]
 Table = Annotated[str, typer.Option("--table", metavar="FILE", help="The table, (rows, D); or FILE:NAME. (required)")]
 Offset = Annotated[
     str | None, typer.Option("--offset", metavar="INTEGER", help="The row for the first position. (default: 0)")
@@ -52,6 +43,13 @@ Heads = Annotated[
 ]
 
 _OFFSET = Whole(help="", low=0)
+_SHARED = (
+    keyword("tensor", Tensor, None),
+    keyword("output", Output),
+    keyword("json", options.Json, False),
+    keyword("quiet", options.Quiet, False),
+    keyword("no_progress", options.NoProgress, False),
+)
 
 Make = Callable[["Inputs", Mapping[str, Any], ExitStack], Applied]
 """What one of the commands does with its inputs and its options; the last closes files that it opens."""
@@ -59,13 +57,11 @@ Make = Callable[["Inputs", Mapping[str, Any], ExitStack], Applied]
 
 def command(name: str) -> Any:
     """The group of commands, one a scheme."""
-    app = typer.Typer(
+    app = new_app(
         name=name,
-        add_completion=False,
-        pretty_exceptions_enable=False,
         no_args_is_help=True,
         help="Apply an encoding to tensors, as a model's layer would.",
-        epilog=options.examples((_SINUSOIDAL[0], _LEARNED[0], _ALIBI[0], *apply_rope.EXAMPLES[:2])),
+        epilog=examples((_SINUSOIDAL[0], _LEARNED[0], _ALIBI[0], *apply_rope.EXAMPLES[:2])),
     )
     _add(app, "sinusoidal", _sinusoidal, "Add a sinusoidal table to x (…, L, D).", _SINUSOIDAL, _own("sinusoidal"))
     _add(app, "learned", _learned, "Add rows of a learned table to x (…, L, D).", _LEARNED, _LEARNED_OPTIONS)
@@ -75,7 +71,7 @@ def command(name: str) -> Any:
 
 
 def _add(
-    app: typer.Typer, name: str, make: Make, summary: str, examples: tuple[str, ...], own: list[inspect.Parameter]
+    app: typer.Typer, name: str, make: Make, summary: str, shown: tuple[str, ...], own: list[inspect.Parameter]
 ) -> None:
     def run(**values: Any) -> int:
         from pecli.tensors.inputs import open_inputs
@@ -84,17 +80,8 @@ def _add(
             inputs = open_inputs(values["files"], values["tensor"] or [], held)
             return write(name, make(inputs, values, held), inputs.metadata, values)
 
-    shared = (
-        ("tensor", Tensor, None),
-        ("output", Output, inspect.Parameter.empty),
-        ("json", options.Json, False),
-        ("quiet", options.Quiet, False),
-        ("no_progress", options.NoProgress, False),
-    )
-    signature = [keyword("files", Files, inspect.Parameter.empty), *own, *(keyword(*each) for each in shared)]
-    run.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
-    run.__annotations__ = {}
-    app.command(name, help=f"{summary} {_COMMON}", short_help=summary, epilog=options.examples(examples))(run)
+    declared = with_options(run, [keyword("files", Files), *own, *_SHARED])
+    app.command(name, help=f"{summary} {_COMMON}", short_help=summary, epilog=examples(shown))(declared)
 
 
 _COMMON = "The output has the names and dtypes of the input; it is computed in float64 and rounded once."
@@ -110,7 +97,7 @@ _ALIBI = (
     "pecli apply alibi scores.npy --causal -o biased.npy",
     "pecli apply alibi scores.npz --form key --rule paper -o biased.npz",
 )
-_LEARNED_OPTIONS = [keyword("table", Table, inspect.Parameter.empty), keyword("offset", Offset, None)]
+_LEARNED_OPTIONS = [keyword("table", Table), keyword("offset", Offset, None)]
 
 
 def _parameters(name: str) -> dict[str, Parameter]:
@@ -130,15 +117,18 @@ def _alibis() -> list[inspect.Parameter]:
 
 def _sinusoidal(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
     from pecli.engine.sinusoidal import Sinusoidal
-    from pecli.tensors.added import add_sinusoidal
+    from pecli.tensors.added import Rows, add_sinusoidal, sinusoidal_rows
     from pecli.tensors.inputs import check_dim, check_sequence
 
     given, tables = parsed(_parameters("sinusoidal"), values), []
+    shared: dict[Sinusoidal, Rows] = {}
     for each in inputs.tensors:
         length, dim = check_sequence(each)
         check_dim(each, Sinusoidal.parameters()["dim"])
         scheme = Sinusoidal(max(1, length), dim, **given)
-        tables.append(add_sinusoidal(each, scheme))
+        if scheme not in shared:
+            shared[scheme] = sinusoidal_rows(scheme)
+        tables.append(add_sinusoidal(each, shared[scheme]))
     spec = {name: getattr(scheme, name) for name in _parameters("sinusoidal") if name != "style"}
     longest = max(each.table.shape[-2] for each in inputs.tensors)
     words = f"{scheme.layout}, positions {positions(scheme.offset, longest)}"

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from pecli.cli import from_model
+from pecli.cli import from_model, options
 from pecli.cli.applied import Applied
-from pecli.cli.scheme_options import completer, keyword, option, parsed
-from pecli.engine.parameters import Choice, Parameter, Whole
+from pecli.cli.command import keyword
+from pecli.cli.scheme_options import completer, option, parsed
+from pecli.engine.parameters import Parameter, Whole
 from pecli.engine.positions import LAST_POSITION
 from pecli.engine.rope import Rope
 from pecli.errors import ParameterError
@@ -31,7 +32,6 @@ EXAMPLES = (
     "pecli apply rope cache.safetensors --layout interleaved --shift -512 -o moved.safetensors",
 )
 
-_LAYOUT = Choice(help="", options=("halves", "interleaved", "deepseek"))
 _SHIFT = Whole(help="", low=1 - LAST_POSITION, high=LAST_POSITION - 1)
 
 Layout = Annotated[
@@ -42,7 +42,7 @@ Layout = Annotated[
         help="A pair is channels i, i + d/2; or 2i, 2i + 1; or the second, written as the first."
         " (default: the model's, or halves)",
         show_default=False,
-        autocompletion=completer(_LAYOUT.options),
+        autocompletion=completer(options.PAIRS.options),
     ),
 ]
 Trailing = Annotated[bool, typer.Option("--trailing", help="Where only some channels turn, the last ones do.")]
@@ -166,7 +166,7 @@ def _span(places: Places, length: int) -> str:
 def _scheme(first: Input, length: int, places: Places, values: Mapping[str, Any]) -> _Scheme:
     """The rotary scheme that the options, or a model, ask for, read at the last position."""
     seq_len = max(1, length if places.ids is None else places.span(length)[1])
-    layout = None if values["layout"] is None else _LAYOUT.check("layout", values["layout"])
+    layout = None if values["layout"] is None else options.PAIRS.check("layout", values["layout"])
     if from_model.is_named(values):
         from pecli.models.reader import find_model, scheme_for
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -12,8 +11,8 @@ import typer.main
 
 from pecli.checks.tolerance import ERROR
 from pecli.cli import options, schemes
+from pecli.cli.command import command_of, examples, keyword, new_app, with_options
 from pecli.cli.exits import Exit
-from pecli.cli.scheme_options import keyword
 from pecli.engine.parameters import Several
 from pecli.engine.recipes import recipe_names
 from pecli.engine.registry import SCHEMES, scheme_named
@@ -47,16 +46,15 @@ Limit = Annotated[
         rich_help_panel="Audit",
     ),
 ]
-Output = Annotated[
-    str | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Draw the errors over positions: .png, .svg or .pdf.",
-        rich_help_panel=options.OUTPUT,
-    ),
-]
+Output = Annotated[str | None, options.output("Draw the errors over positions: .png, .svg or .pdf.")]
+_SHARED = (
+    keyword("recipes", Recipes, None),
+    keyword("tolerance", Limit, "0.001"),
+    keyword("output", Output, None),
+    keyword("json", options.Json, False),
+    keyword("quiet", options.Quiet, False),
+    keyword("no_progress", options.NoProgress, False),
+)
 
 
 class Audits(typer.core.TyperGroup):
@@ -76,9 +74,9 @@ class Audits(typer.core.TyperGroup):
 
 def command(name: str) -> Any:
     """The group of commands, a scheme each."""
-    app = typer.Typer(name=name, cls=Audits, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    app = new_app(name=name, cls=Audits, no_args_is_help=True)
     every = tuple(line for lines in EXAMPLES.values() for line in lines)
-    app.callback(help=SUMMARY, epilog=options.examples(every))(lambda: None)
+    app.callback(help=SUMMARY, epilog=examples(every))(lambda: None)
     return typer.main.get_command(app)
 
 
@@ -88,24 +86,13 @@ def _command(kind: type[Scheme]) -> Any:
         return _audit(scheme, values)
 
     own = [option for option in schemes.options_of(kind) if option.name not in _LEFT_OUT]
-    shared = [
-        keyword(label, annotation, default)
-        for label, annotation, default in (
-            ("recipes", Recipes, None),
-            ("tolerance", Limit, "0.001"),
-            ("output", Output, None),
-            ("json", options.Json, False),
-            ("quiet", options.Quiet, False),
-            ("no_progress", options.NoProgress, False),
-        )
-    ]
-    run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
-    run.__annotations__ = {}
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    help = f"{SUMMARY} Recipes: {', '.join(recipe_names(kind))}."
-    short = f"The same for {kind.name} tables."
-    app.command(kind.name, help=help, short_help=short, epilog=options.examples(EXAMPLES[kind.name]))(run)
-    return typer.main.get_command(app)
+    return command_of(
+        with_options(run, [*own, *_SHARED]),
+        kind.name,
+        EXAMPLES[kind.name],
+        help=f"{SUMMARY} Recipes: {', '.join(recipe_names(kind))}.",
+        short_help=f"The same for {kind.name} tables.",
+    )
 
 
 def _audit(scheme: Scheme, values: Mapping[str, Any]) -> int:

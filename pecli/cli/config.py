@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-import typer.main
 
 from pecli.cli import options
+from pecli.cli.command import command_of
 from pecli.cli.exits import Exit, code_of, complain
 from pecli.errors import PecliError
 
@@ -18,15 +18,12 @@ EXAMPLES = (
     "pecli config --model gpt-oss-20b --strict",
 )
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
 
 def command(name: str) -> Any:
     """The command itself, for the group that holds it."""
-    return typer.main.get_command(app)
+    return command_of(config, name, EXAMPLES)
 
 
-@app.command("config", epilog=options.examples(EXAMPLES))
 def config(
     files: Annotated[
         list[str] | None,

@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import typer.main
 
 from pecli.cli import options
+from pecli.cli.command import command_of
 from pecli.cli.exits import Exit
 from pecli.engine.dtypes import KINDS
 from pecli.engine.parameters import Choice, Whole
@@ -27,28 +27,24 @@ SAME = 1e-9
 """Shares of the largest score that float64 arithmetic may lose."""
 
 _PAIRS = "Layout of pairs"
-_LAYOUT = Choice(help="a layout of pairs", options=("halves", "interleaved", "deepseek"))
 _COUNT = Whole(help="a number of channels or heads", low=1, high=1 << 20)
 _DTYPE = Choice(help="type of the numbers", options=tuple(KINDS))
-
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 def command(name: str) -> Any:
     """The command itself, for the group that holds it."""
-    return typer.main.get_command(app)
+    return command_of(convert, name, EXAMPLES)
 
 
 def _pairs_option(name: str, metavar: str, text: str) -> Any:
     return typer.Option(name, metavar=metavar, help=text, rich_help_panel=_PAIRS)
 
 
-@app.command("convert", epilog=options.examples(EXAMPLES))
 def convert(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or FILE:NAME for one tensor of it.")],
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Where to write; the suffix picks the format. (required)"),
+        options.output("Where to write; the suffix picks the format. (required)", panel=None),
     ] = None,
     dtype: Annotated[
         str | None,
@@ -96,8 +92,8 @@ def convert(
         raise ParameterError("heads", "missing", "kv_heads and head_dim go with it")
     layout = Heads(**given, trailing=trailing) if "heads" in given else None
     conversion = Conversion(
-        None if source is None else _LAYOUT.parse("from", source),
-        None if target is None else _LAYOUT.parse("to", target),
+        None if source is None else options.PAIRS.parse("from", source),
+        None if target is None else options.PAIRS.parse("to", target),
         layout,
         given.get("rotary_dim"),
         trailing,

@@ -6,9 +6,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import typer.main
 
 from pecli.cli import options
+from pecli.cli.command import command_of
 from pecli.cli.exits import Exit, complain
 from pecli.errors import FileError, ParameterError
 
@@ -24,15 +24,12 @@ EXAMPLES = (
 )
 MOST_PANELS = 4
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
 
 def command(name: str) -> Any:
     """The command itself, for the group that holds it."""
-    return typer.main.get_command(app)
+    return command_of(diff, name, EXAMPLES)
 
 
-@app.command("diff", epilog=options.examples(EXAMPLES))
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="A file, or FILE:NAME for one tensor; - is standard input.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The file to hold against it.")],
@@ -50,13 +47,7 @@ def diff(
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Draw the errors to .png, .svg or .pdf.",
-            rich_help_panel=options.OUTPUT,
-        ),
+        options.output("Draw the errors to .png, .svg or .pdf."),
     ] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,

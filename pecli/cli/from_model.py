@@ -62,9 +62,14 @@ def is_named(values: Mapping[str, Any]) -> bool:
         if layer_type is not None:
             raise ParameterError("layer_type", repr(layer_type), "layers belong to a model", "add --config or --model")
         return False
+    check_one(config, model)
+    return True
+
+
+def check_one(config: str | None, model: str | None) -> None:
+    """Refuse two names for the model."""
     if config is not None and model is not None:
         raise ParameterError("model", repr(model), "the model is named by --config or --model, not both")
-    return True
 
 
 def beside(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> dict[str, Any]:

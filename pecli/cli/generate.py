@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import typer.main
 
 from pecli.cli import options, schemes
+from pecli.cli.command import command_of, keyword, with_options
 from pecli.cli.exits import Exit
-from pecli.cli.scheme_options import keyword
 from pecli.engine.registry import scheme_named
 from pecli.engine.scheme import Scheme
 from pecli.errors import ParameterError
@@ -21,16 +18,7 @@ from pecli.errors import ParameterError
 if TYPE_CHECKING:
     from pecli.checks.tolerance import Tolerance
 
-Output = Annotated[
-    str | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Write to .npy, .npz, .safetensors, .csv, .json or .h; - is standard output.",
-        rich_help_panel=options.OUTPUT,
-    ),
-]
+Output = Annotated[str | None, options.output(f"{options.FORMATS}.")]
 Verify = Annotated[
     str | None,
     typer.Option(
@@ -40,6 +28,17 @@ Verify = Annotated[
         rich_help_panel=options.CHECK,
     ),
 ]
+_SHARED = (
+    keyword("output", Output, None),
+    keyword("verify", Verify, None),
+    keyword("max_ulp", options.MaxUlp, None),
+    keyword("atol", options.Atol, None),
+    keyword("rtol", options.Rtol, None),
+    keyword("plot", options.Plot, False),
+    keyword("json", options.Json, False),
+    keyword("quiet", options.Quiet, False),
+    keyword("no_progress", options.NoProgress, False),
+)
 
 
 def command(name: str) -> Any:
@@ -49,25 +48,7 @@ def command(name: str) -> Any:
     def run(**values: Any) -> int:
         return _act(schemes.scheme_from(kind, values), values)
 
-    shared = [
-        keyword(label, annotation, default)
-        for label, annotation, default in (
-            ("output", Output, None),
-            ("verify", Verify, None),
-            ("max_ulp", options.MaxUlp, None),
-            ("atol", options.Atol, None),
-            ("rtol", options.Rtol, None),
-            ("plot", options.Plot, False),
-            ("json", options.Json, False),
-            ("quiet", options.Quiet, False),
-            ("no_progress", options.NoProgress, False),
-        )
-    ]
-    run.__signature__ = inspect.Signature([*schemes.options_of(kind), *shared])  # type: ignore[attr-defined]
-    run.__annotations__ = {}
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(name, help=kind.summary, epilog=options.examples(kind.examples))(run)
-    return typer.main.get_command(app)
+    return command_of(with_options(run, [*schemes.options_of(kind), *_SHARED]), name, kind.examples, help=kind.summary)
 
 
 def _act(scheme: Scheme, values: Mapping[str, Any]) -> int:
@@ -134,10 +115,7 @@ def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> int:
     from pecli.files.output import is_stream
     from pecli.views import screen
 
-    if path == "-" and values["json"]:
-        raise ParameterError("json", "given with -o -", "standard output holds either the table or JSON")
-    if path == "-" and sys.stdout.isatty():
-        raise ParameterError("output", "-", "a table is no text for a terminal", "redirect it: … -o - > pe.npy")
+    options.check_output(path, json=values["json"], example="pe.npy")
     watch = Watch(scheme.name, whole.tables_written(path, scheme), values, scheme.tensors())
     with watch:
         whole.save_scheme(path, scheme, on_block=watch.see)

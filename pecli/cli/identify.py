@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-import typer.main
 
 from pecli.cli import options
+from pecli.cli.command import command_of
 from pecli.cli.exits import Exit, code_of, complain
 from pecli.errors import PecliError
 
@@ -17,15 +17,12 @@ EXAMPLES = (
     "pecli identify tables/*.npy || echo not all are known",
 )
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
 
 def command(name: str) -> Any:
     """The command itself, for the group that holds it."""
-    return typer.main.get_command(app)
+    return command_of(identify, name, EXAMPLES)
 
 
-@app.command("identify", epilog=options.examples(EXAMPLES))
 def identify(
     files: Annotated[
         list[str],

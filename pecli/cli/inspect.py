@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import typer.main
 
 from pecli.cli import options
+from pecli.cli.command import command_of
 from pecli.cli.exits import Exit
 from pecli.errors import FileError
 
@@ -25,15 +25,12 @@ EXAMPLES = (
     "pecli inspect model.safetensors:wpe.weight --rows 0:8 --cols 0:6",
 )
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
 
 def command(name: str) -> Any:
     """The command itself, for the group that holds it."""
-    return typer.main.get_command(app)
+    return command_of(inspect, name, EXAMPLES)
 
 
-@app.command("inspect", epilog=options.examples(EXAMPLES))
 def inspect(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="A file, or FILE:NAME for one tensor; - is a .npy on standard input.")

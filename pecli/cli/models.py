@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-import typer.main
-
 from pecli.cli import options
+from pecli.cli.command import command_of
 from pecli.cli.exits import Exit
 
 EXAMPLES = (
@@ -16,15 +14,12 @@ EXAMPLES = (
     "pecli config --model llama-3.1-8b",
 )
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
 
 def command(name: str) -> Any:
     """The command itself, for the group that holds it."""
-    return typer.main.get_command(app)
+    return command_of(models, name, EXAMPLES)
 
 
-@app.command("models", epilog=options.examples(EXAMPLES))
 def models(json: options.Json = False) -> int:
     """List the model presets: well-known models whose settings are confirmed, and where each was read."""
     from pecli.models.presets import presets

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from pecli.engine.parameters import Choice
+from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.checks.tolerance import Tolerance
 
 OUTPUT = "Output"
 CHECK = "Check"
+PAIRS = Choice(help="a layout of pairs", options=("halves", "interleaved", "deepseek"))
+FORMATS = "Write to .npy, .npz, .safetensors, .csv, .json or .h; - is standard output"
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=OUTPUT)]
@@ -39,6 +45,19 @@ Rtol = Annotated[
 ]
 
 
+def output(help: str, panel: str | None = OUTPUT) -> Any:
+    """`--output`, with what is written there."""
+    return typer.Option("--output", "-o", metavar="FILE", help=help, show_default=False, rich_help_panel=panel)
+
+
+def check_output(path: str, *, json: bool, example: str) -> None:
+    """Refuse a table where JSON goes, or on a terminal."""
+    if path == "-" and json:
+        raise ParameterError("json", "given with -o -", "standard output holds either the table or JSON")
+    if path == "-" and sys.stdout.isatty():
+        raise ParameterError("output", "-", "a table is no text for a terminal", f"redirect it: … -o - > {example}")
+
+
 def tolerances(max_ulp: str | None, atol: str | None, rtol: str | None) -> dict[str, Any]:
     """What the three options give, of those that were given."""
     from pecli.checks.tolerance import ERROR, MAX_ULP
@@ -52,8 +71,3 @@ def tolerance(max_ulp: str | None, atol: str | None, rtol: str | None) -> Tolera
     from pecli.checks.tolerance import Tolerance
 
     return Tolerance(**tolerances(max_ulp, atol, rtol))
-
-
-def examples(lines: tuple[str, ...]) -> str:
-    """Examples for the end of a command's help."""
-    return "\n".join(["Examples:", *(f"  {line}" for line in lines)])

@@ -9,9 +9,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import typer.main
 
 from pecli.cli import options
+from pecli.cli.command import command_of
 from pecli.cli.exits import Exit
 from pecli.engine.parameters import Real, Several, Whole
 from pecli.engine.registry import SCHEMES
@@ -49,15 +49,12 @@ Cmap = Annotated[
     str | None, typer.Option("--cmap", metavar="NAME", help="One of matplotlib's colour maps.", rich_help_panel=_LOOK)
 ]
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
 
 def command(name: str) -> Any:
     """The command itself, for the group that holds it."""
-    return typer.main.get_command(app)
+    return command_of(plot, name, EXAMPLES, context_settings={"ignore_unknown_options": True})
 
 
-@app.command("plot", context_settings={"ignore_unknown_options": True}, epilog=options.examples(EXAMPLES))
 def plot(
     what: Annotated[
         list[str],
@@ -76,8 +73,7 @@ def plot(
         ),
     ] = None,
     output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write .png, .svg or .pdf; else draw in the terminal."),
+        str | None, options.output("Write .png, .svg or .pdf; else draw in the terminal.", panel=None)
     ] = None,
     channels: Annotated[
         str | None, typer.Option("--channels", metavar="INTEGER,…", help="Channels, pairs or heads to draw.")

@@ -7,11 +7,12 @@ import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import typer.main
 
 from pecli.cli import options
+from pecli.cli.command import command_of
 from pecli.cli.exits import Exit
 from pecli.engine.parameters import Choice, Whole
+from pecli.engine.spelling import begun
 from pecli.errors import FileError, ParameterError
 
 if TYPE_CHECKING:
@@ -27,15 +28,12 @@ EXAMPLES = (
 _SIDE = Whole(help="cells", low=1, high=1 << 24)
 _METHOD = Choice(help="the kernel", options=("linear", "cubic"))
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
 
 def command(name: str) -> Any:
     """The command itself, for the group that holds it."""
-    return typer.main.get_command(app)
+    return command_of(resize, name, EXAMPLES)
 
 
-@app.command("resize", epilog=options.examples(EXAMPLES))
 def resize(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A learned table: a file, or FILE:NAME.")],
     to: Annotated[
@@ -54,9 +52,7 @@ def resize(
     antialias: Annotated[
         bool, typer.Option("--antialias", help="Average over more rows when shrinking, as timm does; HF does not.")
     ] = False,
-    output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write; the suffix picks the format.")
-    ] = None,
+    output: Annotated[str | None, options.output("Where to write; the suffix picks the format.", panel=None)] = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> int:
@@ -85,7 +81,7 @@ def resize(
 def _only(path: str, tables: tuple[Table, ...]) -> Table:
     if len(tables) == 1:
         return tables[0]
-    names = ", ".join(table.name for table in tables[:8]) + (" …" if len(tables) > 8 else "")
+    names = begun([table.name for table in tables], 8)
     raise FileError(path, f"has {len(tables)} tensors: {names}", "name one: FILE:NAME")
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pecli.cli.command import keyword
 from pecli.engine.parameters import Choice, Flag, Parameter
 from pecli.engine.scheme import Scheme
 
@@ -16,11 +17,6 @@ from pecli.engine.scheme import Scheme
 def all_parameters(kind: type[Scheme]) -> dict[str, Parameter]:
     """The parameters of a scheme, and the words that stand for several of them."""
     return {**kind.parameters(), **kind.presets}
-
-
-def keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    """An argument of a command's function."""
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
 def option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Parameter:

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING
 from typing import Any
 
-import typer
-import typer.main
-
-from pecli.cli.scheme_options import all_parameters, default_of, keyword, option, parsed
+from pecli.cli.command import command_of, keyword, with_options
+from pecli.cli.scheme_options import all_parameters, default_of, option, parsed
 from pecli.engine.registry import scheme_named
 from pecli.engine.scheme import Scheme
 from pecli.errors import ParameterError
@@ -27,14 +25,11 @@ def parse(name: str, words: Sequence[str], defaults: Mapping[str, str] | None = 
     kind = scheme_named(name)
     values: dict[str, Any] = {}
 
-    def run(**given: Any) -> None:
+    def run(**given: Any) -> int:
         values.update(given)
+        return 0
 
-    run.__signature__ = inspect.Signature(options_of(kind))  # type: ignore[attr-defined]
-    run.__annotations__ = {}
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(name, add_help_option=False)(run)
-    command: Any = typer.main.get_command(app)
+    command = command_of(with_options(run, options_of(kind)), name, (), add_help_option=False)
     with command.make_context(f"pecli {name}", list(words)) as context:
         command.invoke(context)
     modelled = values.get("config") is not None or values.get("model") is not None

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import typer.main
 
 from pecli.cli import options
+from pecli.cli.command import command_of
 from pecli.cli.exits import Exit, code_of, complain
 from pecli.errors import ParameterError, PecliError
 
@@ -83,15 +83,12 @@ Junit = Annotated[
     str | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report.", rich_help_panel=options.OUTPUT)
 ]
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-
 
 def command(name: str) -> Any:
     """The command itself, for the group that holds it."""
-    return typer.main.get_command(app)
+    return command_of(verify, name, EXAMPLES)
 
 
-@app.command("verify", epilog=options.examples(EXAMPLES))
 def verify(
     files: Annotated[
         list[str],
@@ -201,6 +198,7 @@ def _against(places: Mapping[str, str]) -> Any:
     from pecli.checks.manifest import PLACES
     from pecli.checks.verify import verify as verify_carried
     from pecli.checks.verify.modelled import verify_model
+    from pecli.cli.from_model import check_one
     from pecli.models.reader import find_model
 
     config, model = places.get("config"), places.get("model")
@@ -208,8 +206,7 @@ def _against(places: Mapping[str, str]) -> Any:
         for name, value in places.items():
             raise ParameterError(name, repr(value), "it belongs to a model", "add --config or --model")
         return verify_carried
-    if config is not None and model is not None:
-        raise ParameterError("model", repr(model), "the model is named by --config or --model, not both")
+    check_one(config, model)
     given = {name: rule.parse(name, places[name]) for name, rule in PLACES.items() if name in places}
     found = find_model(config, model)
     layer_type = places.get("layer_type")

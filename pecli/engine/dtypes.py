@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 KINDS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 """The dtypes by name, with their bits of precision, the leading one included."""
 
+COMPLEX = {"complex64": "float32", "complex128": "float64"}
+"""Complex dtypes, and those of their parts."""
 
 _LENT = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float8_e4m3fnuz", "float8_e5m2fnuz"})
 

@@ -130,6 +130,21 @@ def shown(number: float) -> str:
     return short if float(short) == number or math.isnan(number) else repr(number)
 
 
+def spelled(value: Any) -> str:
+    """A value as text that parses to the very same.
+
+    >>> spelled(500000.0), spelled(0.1), spelled((1.0, 2.5)), spelled(True)
+    ('500000', '0.1', '1,2.5', 'true')
+    """
+    if isinstance(value, (tuple, list)):
+        return ",".join(map(spelled, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return str(value)
+
+
 class Choice(Parameter):
     """One of a few words."""
 

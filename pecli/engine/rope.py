@@ -244,18 +244,9 @@ class Rope(Scheme):
 
     def plain(self) -> Table:
         """cos and sin, one after the other: (2, seq_len, width)."""
-        from pecli.engine.table import Table
+        from pecli.engine.reshape import stacked
 
-        rotation = self.filler()
-
-        def fill(start: int, out: Array) -> None:
-            cosines = max(0, min(len(out), self.seq_len - start))
-            if cosines:
-                self._fill(rotation, "cos", start, out[:cosines])
-            if cosines < len(out):
-                self._fill(rotation, "sin", start + cosines - self.seq_len, out[cosines:])
-
-        return Table("cos_sin", self.dtype, (2, self.seq_len, self._width), fill)
+        return stacked("cos_sin", self.tensors()[:2])
 
     @property
     def _width(self) -> int:

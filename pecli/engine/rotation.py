@@ -21,8 +21,9 @@ import numpy as np
 
 from pecli.engine import doubled, phases
 from pecli.engine.doubled import Doubled
+from pecli.engine.dtypes import KINDS
 from pecli.engine.phases import Waves
-from pecli.engine.rounding import round_to, significand, undecided
+from pecli.engine.rounding import round_to, undecided
 from pecli.engine.settle import settle
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ class _Tile:
 
     def __init__(self, factors: _Factors, columns: int, dtype: str) -> None:
         self.factors, self.columns, self.dtype = factors, columns, dtype
-        self.shift = np.uint64(64 - (53 - significand(dtype) - 1))
+        self.shift = np.uint64(64 - (53 - KINDS[dtype] - 1))
         self.scale = np.float32(1 / factors.unit)
         self._work = tuple(np.empty_like(table) for table in factors.small)
         self._whole = self._views(0, len(self._work[0]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.doubled import Doubled
-from pecli.engine.dtypes import KINDS, dtype_name, numpy_dtype
+from pecli.engine.dtypes import dtype_name, numpy_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -124,8 +124,3 @@ def round_fixed(value: int, bits: int, dtype: str) -> float:
     else:
         double = math.ldexp(value, -bits)
     return float(round_to(np.array([double]), dtype)[0])
-
-
-def significand(dtype: str) -> int:
-    """How many bits of precision the named dtype has."""
-    return KINDS[dtype]

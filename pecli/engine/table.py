@@ -8,74 +8,23 @@ whole tensor in memory.
 from __future__ import annotations
 
 import math
-import os
 import sys
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from threading import local
-from typing import TYPE_CHECKING, TypeVar
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.engine.dtypes import dtype_name, numpy_dtype
+from pecli.engine.threads import results_in_order, work_through
+from pecli.engine.threads import thread_count as thread_count
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from pecli.engine.arrays import Array
-
-
-Result = TypeVar("Result")
+    from pecli.engine.arrays import Array, Places
 
 BLOCK_BYTES = 1 << 23
 """How much of a table is made at once: large enough to keep threads busy, small enough to hold several."""
-
-
-_share = local()
-
-
-@contextmanager
-def share_of_threads(count: int) -> Iterator[None]:
-    """Tables that this thread makes inside the block are filled by that many threads: others are at work, too."""
-    before = getattr(_share, "count", None)
-    _share.count = count
-    try:
-        yield
-    finally:
-        _share.count = before
-
-
-def thread_count() -> int:
-    """How many threads fill tables: this thread's share, the environment's PECLI_THREADS, or the cores there are."""
-    share: int | None = getattr(_share, "count", None)
-    if share is not None:
-        return share
-    wish = os.environ.get("PECLI_THREADS", "")
-    if wish.isascii() and wish.isdigit() and len(wish) < 9 and int(wish) > 0:
-        return min(int(wish), 64)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def results_in_order(work: Callable[[int], Result], places: Sequence[int]) -> Iterator[Result]:
-    """What `work` makes of each place, in order; the next few are made meanwhile, in threads."""
-    if len(places) < 2 or thread_count() < 2:
-        yield from map(work, places)
-        return
-    from concurrent.futures import ThreadPoolExecutor
-
-    ahead: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(thread_count()) as pool:
-        try:
-            for place in places:
-                ahead.append(pool.submit(work, place))
-                if len(ahead) > thread_count() + 1:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +65,15 @@ class Table:
         self.fill(start, out)
         return out
 
+    def pick(self, rows: Places) -> Array:
+        """The rows of those numbers, in any order; ones that follow each other are read at once."""
+        out = np.empty((len(rows), self.width), numpy_dtype(self.dtype))
+        breaks = (np.flatnonzero(np.diff(rows) != 1) + 1).tolist()
+        for low, high in pairwise([0, *breaks, len(rows)]):
+            if high > low:
+                self.fill(int(rows[low]), out[low:high])
+        return out
+
     def block_rows(self) -> int:
         """How many rows make a block of about BLOCK_BYTES."""
         return max(1, BLOCK_BYTES // max(1, self.width * numpy_dtype(self.dtype).itemsize))
@@ -135,18 +93,15 @@ class Table:
         out = np.empty((self.rows, self.width), numpy_dtype(self.dtype))
         step = max(1, self.block_rows(), -(-self.rows // (4 * thread_count())))
         starts = range(0, self.rows if self.size else 0, step)
-        if self.in_order or thread_count() < 2 or self.nbytes < BLOCK_BYTES // 16:
-            for start in starts:
-                self.fill(start, out[start : start + step])
-        else:
-            from concurrent.futures import ThreadPoolExecutor
 
-            with ThreadPoolExecutor(thread_count()) as pool:
-                try:
-                    for done in [pool.submit(self.fill, start, out[start : start + step]) for start in starts]:
-                        done.result()
-                finally:  # an interrupt does not wait for what is still in the queue
-                    pool.shutdown(wait=True, cancel_futures=True)
+        def fill(start: int) -> None:
+            self.fill(start, out[start : start + step])
+
+        if self.in_order or self.nbytes < BLOCK_BYTES // 16:
+            for start in starts:
+                fill(start)
+        else:
+            work_through(fill, starts)
         return out.reshape(self.shape)
 
 

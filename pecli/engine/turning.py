@@ -13,7 +13,7 @@ import numpy as np
 
 from pecli.engine.dtypes import dtype_name
 from pecli.engine.rounding import round_to
-from pecli.engine.table import thread_count
+from pecli.engine.threads import thread_count, work_through
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,7 +62,8 @@ def turn(
     rows = min(length, max(1, _BLOCK // dim))
     many = max(1, _BLOCK // (rows * dim))
 
-    def turn_rows_of(start: int, first: int, last: int) -> None:
+    def turn_rows_of(share: tuple[int, int, int]) -> None:
+        start, first, last = share
         stop = min(start + rows, length)
         found = factors(start, stop)
         turn_block, work = (_interleaved if interleaved else _halves)(found), found.real.dtype
@@ -75,7 +76,12 @@ def turn(
                 turn_block(wide, wide)
                 place[...] = wide
 
-    _side_by_side(turn_rows_of, _shares(len(source), length, rows, many), x.nbytes)
+    shares = _shares(len(source), length, rows, many)
+    if x.nbytes < _WORTH_THREADS:
+        for share in shares:
+            turn_rows_of(share)
+    else:
+        work_through(turn_rows_of, shares)
     return out
 
 
@@ -85,21 +91,6 @@ def _shares(heads: int, length: int, rows: int, many: int) -> list[tuple[int, in
     cuts = -(-2 * thread_count() // len(starts))
     step = max(many, -(-heads // cuts))
     return [(start, head, min(head + step, heads)) for start in starts for head in range(0, heads, step)]
-
-
-def _side_by_side(work: Callable[[int, int, int], None], shares: list[tuple[int, int, int]], size: int) -> None:
-    if size < _WORTH_THREADS or len(shares) < 2 or thread_count() < 2:
-        for share in shares:
-            work(*share)
-        return
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(thread_count()) as pool:
-        try:
-            for done in [pool.submit(work, *share) for share in shares]:
-                done.result()
-        finally:  # an interrupt does not wait for what is still in the queue
-            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _interleaved(factors: NDArray[Any]) -> Turn:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
+from pecli.engine.spelling import listed
 from pecli.engine.table import Table
 from pecli.errors import FileError
 from pecli.files.source import Source, open_source
@@ -127,6 +128,5 @@ def _offer(name: str, names: Sequence[str]) -> str:
     import difflib
 
     close = difflib.get_close_matches(name, names[:MOST_COMPARED], n=MOST_NAMES, cutoff=0.4)
-    listed = [*close, *(other for other in names if other not in close)]
-    more = f" and {len(listed) - MOST_NAMES} more" if len(listed) > MOST_NAMES else ""
-    return "it has " + (", ".join(map(quoted, listed[:MOST_NAMES])) + more if names else "none")
+    likeliest = [*close, *(other for other in names if other not in close)]
+    return f"it has {listed(likeliest, MOST_NAMES, quoted) or 'none'}"

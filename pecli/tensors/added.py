@@ -75,11 +75,16 @@ class Rows:
         return widened(self._table.read(self._first + start, self._first + stop))
 
 
-def add_sinusoidal(each: Input, scheme: Sinusoidal) -> Table:
-    """x (…, L, D) plus the table of a scheme of the same dim, whose rows are at least L."""
-    length, _ = check_sequence(each)
+def sinusoidal_rows(scheme: Sinusoidal) -> Rows:
+    """The rows of a scheme's table, for all tensors that they are added to."""
     (pe,) = replace(scheme, dtype="float64").tensors()
-    return added(each.table, Rows(pe, 0, length).cycle)
+    return Rows(pe, 0, scheme.seq_len)
+
+
+def add_sinusoidal(each: Input, rows: Rows) -> Table:
+    """x (…, L, D) plus L rows of as many channels."""
+    check_sequence(each)
+    return added(each.table, rows.cycle)
 
 
 def add_learned(each: Input, weight: Input, offset: int) -> Table:

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from pecli.engine.cast import cast
+from pecli.engine.spelling import listed
 from pecli.engine.table import Table
 from pecli.engine.turning import LAYOUTS
 from pecli.errors import FileError, ParameterError
@@ -180,5 +181,4 @@ def _meant(file: LoadedFile, conversion: Conversion) -> Sequence[str]:
 
 def _listed(tables: Sequence[Table]) -> str:
     """Some tensors with their shapes."""
-    some = ", ".join(f"{quoted(table.name)} {table.shape}" for table in tables[:_SOME])
-    return some + (f" and {len(tables) - _SOME} more" if len(tables) > _SOME else "")
+    return listed([f"{quoted(table.name)} {table.shape}" for table in tables], _SOME)

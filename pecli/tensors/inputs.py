@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from pecli.engine.dtypes import KINDS
 from pecli.engine.parameters import Parameter
-from pecli.engine.spelling import nearest
+from pecli.engine.spelling import listed, nearest
 from pecli.engine.table import Table
 from pecli.errors import KindError, ParameterError
 from pecli.files.load import LoadedFile, load_file, split_name
@@ -86,9 +86,8 @@ def _named(names: Sequence[str], inputs: Sequence[Input], files: str) -> list[In
     known = {each.table.name for each in inputs} | {ARRAY_NAME for each in inputs if each.unnamed}
     for name in names:
         if name not in known:
-            listed = [f"{each.table.name} {each.table.shape}" for each in inputs[:_MOST_NAMES]]
-            more = f" and {len(inputs) - _MOST_NAMES} more" if len(inputs) > _MOST_NAMES else ""
-            rule = f"{files} has {', '.join(listed) or 'no tensors'}{more}"
+            there = listed([f"{each.table.name} {each.table.shape}" for each in inputs], _MOST_NAMES)
+            rule = f"{files} has {there or 'no tensors'}"
             raise ParameterError("tensor", repr(name), rule, nearest(name, known))
     return [each for each in inputs if each.table.name in names or (each.unnamed and ARRAY_NAME in names)]
 

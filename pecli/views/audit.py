@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.audit import Audit, Drift
+from pecli.engine.parameters import spelled
 from pecli.views import screen
 from pecli.views.pictures import figure
 from pecli.views.pictures.ticks import short
@@ -37,12 +38,8 @@ def _subject(audit: Audit) -> str:
     names = [
         name for name in ("style", "seq_len", "heads", "dim", "base", "scaling", "offset", "dtype") if name in given
     ]
-    said = (f"{name}={_plain(given[name])}" for name in names if given[name] not in (None, "none", 0))
+    said = (f"{name}={spelled(given[name])}" for name in names if given[name] not in (None, "none", 0))
     return " ".join([audit.scheme.name, *said])
-
-
-def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _show_summary(audit: Audit) -> None:

@@ -57,4 +57,4 @@ def _count(rows: Sequence[Sequence[str]]) -> str:
         "could not be made": found.count("error"),
     }
     parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    return f"{len(rows)} check{'s' * (len(rows) != 1)}: {parts}"
+    return f"{screen.counted(len(rows), 'check')}: {parts}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pecli.engine.parameters import spelled
 from pecli.errors import FileError
 from pecli.files import LoadedFile
 from pecli.files.provenance import KEY, carried_spec
@@ -131,4 +132,4 @@ def _line(value: Any) -> str:
     if not isinstance(value, dict):
         return str(value)
     flat = {**{k: v for k, v in value.items() if not isinstance(v, dict)}, **(value.get("parameters") or {})}
-    return "  ".join(f"{k}={v}" for k, v in flat.items() if v is not None)
+    return "  ".join(f"{k}={spelled(v)}" for k, v in flat.items() if v is not None)

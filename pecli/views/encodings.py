@@ -18,7 +18,7 @@ def show(model: ModelEncodings, seq_len: int | None, *, first: bool = True) -> N
     if not first:
         screen.say()
     count = len(model.encodings)
-    said = "no encodings" if not count else f"{count} encoding{'' if count == 1 else 's'}"
+    said = screen.counted(count, "encoding") if count else "no encodings"
     screen.say_styled((f"{model.file}  {model.model_type or 'no model_type'}  {said}", "bold"))
     for encoding in model.encodings:
         _show_encoding(encoding, seq_len)
@@ -74,11 +74,9 @@ def _show_encoding(encoding: Encoding, seq_len: int | None) -> None:
 def _grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Aligned columns; on a terminal with rich, in a pipe as plain text that nothing cuts."""
     if screen.is_terminal():
-        from rich import box
-        from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="dim", show_edge=False)
+        table = screen.grid()
         for place, name in enumerate(columns):
             table.add_column(Text(screen.printable(name)), overflow="fold", no_wrap=not place)
         for row in rows:

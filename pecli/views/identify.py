@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from pecli.engine.parameters import spelled
 from pecli.views import screen
 
 if TYPE_CHECKING:
@@ -31,14 +32,8 @@ def lines(match: Match) -> Iterator[str]:
     parameters = match.scheme.spec()["parameters"]
     kept = {name: value for name, value in parameters.items() if value is not None and name != "recipe"}
     yield f"{', '.join(match.tensors)}: {match.scheme.name}, recipe {match.recipe}, max error {match.max_abs_error:.3g}"
-    yield "  ".join(f"{name}={_value(value)}" for name, value in kept.items())
+    yield "  ".join(f"{name}={spelled(value)}" for name, value in kept.items())
     if match.form:
         yield f"laid out otherwise: {match.form}"
     for sentence in match.undetermined:
         yield f"not determined: {sentence}"
-
-
-def _value(value: object) -> str:
-    from pecli.checks.identify.match import spelled
-
-    return spelled(value)

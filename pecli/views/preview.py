@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pecli.engine.bundle import Bundle
+from pecli.engine.parameters import spelled
 from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.views import screen
@@ -82,7 +83,7 @@ def _number(value: float) -> str:
 
 
 def _show_plain(scheme: Scheme, given: dict[str, object], corners: Sequence[Corner]) -> None:
-    screen.say(" ".join([scheme.name, *(f"{name}={value}" for name, value in given.items())]))
+    screen.say(" ".join([scheme.name, *(f"{name}={spelled(value)}" for name, value in given.items())]))
     for part in corners:
         screen.say()
         screen.say(part.title)
@@ -103,7 +104,7 @@ def _show_rich(scheme: Scheme, given: dict[str, object], corners: Sequence[Corne
     console = screen.console()
     heading = Text(scheme.name, style="bold")
     for name, value in given.items():
-        heading.append(f"  {name} ", style="dim").append(f"{value:g}" if isinstance(value, float) else str(value))
+        heading.append(f"  {name} ", style="dim").append(spelled(value))
     console.print(heading)
     for part in corners:
         console.print(Text(f"\n{part.title}", style="bold cyan"))

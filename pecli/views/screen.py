@@ -25,8 +25,8 @@ def console() -> Console:
     return Console(file=sys.stdout, highlight=False)
 
 
-def grid(columns: Sequence[tuple[str, Literal["left", "right"]]]) -> Table:
-    """An empty table for the console, with heads and no more lines than it needs."""
+def grid(columns: Sequence[tuple[str, Literal["left", "right"]]] = ()) -> Table:
+    """An empty table for the console, with heads and no more lines than it needs; nothing in these columns wraps."""
     from rich import box
     from rich.table import Table
 

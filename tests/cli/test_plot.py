@@ -55,11 +55,11 @@ def test_every_generator_draws(pecli_cli, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
-def test_the_same_command_writes_the_same_bytes(process, tmp_path: Path, suffix: str) -> None:
-    for name in ("a", "b"):
-        result = process("plot", *SMALL, "-o", f"{name}.{suffix}")
-        assert (result.returncode, result.stderr) == (0, b"")
-        assert result.stdout.startswith(f"{name}.{suffix}: 8 × 5 inches, ".encode())
+def test_the_same_command_writes_the_same_bytes(process, pecli_cli, tmp_path: Path, suffix: str) -> None:
+    result = process("plot", *SMALL, "-o", f"a.{suffix}")
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert result.stdout.startswith(f"a.{suffix}: 8 × 5 inches, ".encode())
+    assert pecli_cli("plot", *SMALL, "-o", tmp_path / f"b.{suffix}").code == 0
     assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from pecli.engine.alibi import Alibi
 from pecli.engine.learned import LearnedInit
 from pecli.engine.rope import Rope
 from pecli.engine.sinusoidal import Sinusoidal
-from pecli.engine.table import Table, table_of, thread_count
+from pecli.engine.table import Table, table_of
 from tests.engine import strategies
 from tests.engine.strategies import quick
 from tests.oracle import DTYPES
@@ -123,18 +124,16 @@ def test_an_array_as_a_table(dtype, shape):
     assert b"".join(block.tobytes() for block in table.blocks(2)) == array.tobytes()
 
 
-@pytest.mark.parametrize(("wish", "threads"), [("1", 1), ("8", 8), ("1000", 64)])
-def test_thread_count_is_what_was_wished_for(monkeypatch, wish, threads):
-    monkeypatch.setenv("PECLI_THREADS", wish)
-    assert thread_count() == threads
+@pytest.mark.parametrize("rows", [[], [3], [0, 1, 2, 7, 8, 3, 3, 4], [9, 8, 7]])
+def test_picked_rows_are_read_in_runs(rows):
+    array, asked = np.arange(40).reshape(10, 4), []
+    whole = table_of("t", array)
 
+    def fill(start, out):
+        asked.append((start, len(out)))
+        whole.fill(start, out)
 
-@pytest.mark.parametrize("wish", ["", "0", "-1", "many", "1.5"])
-def test_other_wishes_count_as_none(monkeypatch, wish):
-    monkeypatch.setenv("PECLI_THREADS", wish)
-    assert thread_count() >= 1
-
-
-def test_a_digit_that_is_no_number(monkeypatch):
-    monkeypatch.setenv("PECLI_THREADS", "²")
-    assert thread_count() >= 1
+    picked = replace(whole, fill=fill).pick(np.array(rows, np.intp))
+    np.testing.assert_array_equal(picked, array[rows])
+    if len(rows) > 4:
+        assert asked == [(0, 3), (7, 2), (3, 1), (3, 2)]

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pecli.engine import table as table_module
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
 from pecli.files import zip_directory, zip_layout
@@ -44,16 +43,6 @@ def test_the_data_is_aligned(folder: Path, tables: list[Table], arrays: Arrays) 
     raw = Path("a.npz").read_bytes()
     for array in arrays.values():
         assert raw.index(array.tobytes()) % 64 == 0
-
-
-def test_the_same_bytes_whatever_the_blocks(
-    folder: Path, tables: list[Table], spec: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save_tables("a.npz", tables, spec)
-    monkeypatch.setattr(table_module, "BLOCK_BYTES", 16)
-    monkeypatch.setattr("pecli.files.pour.WORTH_A_THREAD", 0)
-    save_tables("b.npz", tables[::-1], spec)
-    assert Path("a.npz").read_bytes() == Path("b.npz").read_bytes()
 
 
 def test_what_was_written_is_read(folder: Path, arrays: Arrays, tables: list[Table], spec: dict[str, object]) -> None:

@@ -14,7 +14,6 @@ import safetensors.numpy
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-from pecli.engine import table as table_module
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
 from pecli.files.load import load_file, open_tensors
@@ -59,16 +58,6 @@ def test_small_elements_do_not_misalign_large_ones(folder: Path) -> None:
     header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
     assert header["b"]["data_offsets"] == [0, 16]
     assert int.from_bytes(raw[:8], "little") % 8 == 0
-
-
-def test_the_same_bytes_whatever_the_blocks(
-    folder: Path, tables: list[Table], spec: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    save_tables("a.safetensors", tables, spec)
-    monkeypatch.setattr(table_module, "BLOCK_BYTES", 16)
-    monkeypatch.setattr("pecli.files.pour.WORTH_A_THREAD", 0)
-    save_tables("b.safetensors", tables[::-1], spec)
-    assert Path("a.safetensors").read_bytes() == Path("b.safetensors").read_bytes()
 
 
 def test_what_the_official_library_writes_is_read(folder: Path, arrays: Arrays) -> None:

@@ -215,3 +215,14 @@ def test_writing_npy_imports_little() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=ENVIRONMENT)
     assert done.stdout == "[] []\n", done.stderr
+
+
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
+def test_the_same_bytes_whatever_the_blocks(
+    folder: Path, tables: list[Table], spec: dict[str, object], monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    save_tables(f"a.{suffix}", tables, spec)
+    monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 16)
+    monkeypatch.setattr("pecli.files.pour.WORTH_A_THREAD", 0)
+    save_tables(f"b.{suffix}", tables[::-1], spec)
+    assert Path(f"a.{suffix}").read_bytes() == Path(f"b.{suffix}").read_bytes()

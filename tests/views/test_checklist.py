@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 
 import pytest
@@ -45,16 +44,8 @@ def test_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == EXPECTED
 
 
-def test_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        encoding = "utf-8"
-
-        def isatty(self) -> bool:
-            return True
-
-    shown = Terminal()
-    monkeypatch.setattr("sys.stdout", shown)
-    monkeypatch.setenv("TERM", "xterm-256color")
+def test_on_a_terminal(terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = terminal()
     monkeypatch.delenv("NO_COLOR", raising=False)
     checklist.show(OUTCOMES)
     assert "\x1b[1;31mFAILED" in shown.getvalue()

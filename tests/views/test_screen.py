@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 
 import pytest
@@ -56,16 +55,8 @@ def test_a_very_long_table_is_previewed_at_once() -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("scheme", [pecli.Sinusoidal, pecli.Rope, pecli.Alibi, pecli.LearnedInit])
-def test_a_terminal_of_80_columns_is_enough(monkeypatch, scheme, dtype) -> None:
-    class Terminal(io.StringIO):
-        encoding = "utf-8"
-
-        def isatty(self) -> bool:
-            return True
-
-    shown = Terminal()
-    monkeypatch.setattr("sys.stdout", shown)
-    monkeypatch.setenv("TERM", "xterm-256color")
+def test_a_terminal_of_80_columns_is_enough(terminal, monkeypatch, scheme, dtype) -> None:
+    shown = terminal()
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("NO_COLOR", "1")
     preview.show(scheme(64, 512, dtype=dtype))

@@ -17,7 +17,7 @@ from pecli.checks.audit.positions import by_position
 from pecli.engine.dtypes import numpy_dtype
 from pecli.engine.recipes import recipe_names
 from pecli.engine.rounding import widened
-from pecli.engine.table import results_in_order
+from pecli.engine.threads import results_in_order
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Floats, Places

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +13,10 @@ from pecli.checks.compare.floats import ulps_apart as ulps_apart
 from pecli.checks.compare.tally import Tally, Value
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.engine.dtypes import numpy_dtype
-from pecli.engine.table import Table, thread_count
+from pecli.engine.table import Table
+from pecli.engine.threads import work_through
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from pecli.engine.arrays import Array
 
 READ_BYTES = 1 << 20
@@ -105,23 +103,7 @@ def _measure(expected: Table, found: Table, tolerance: Tolerance) -> Tally:
         ours, theirs = (table.read(start, stop) if table.in_order else None for table in (expected, found))
         return start, stop, ours, theirs
 
-    if len(starts) < 2 or thread_count() < 2:
-        for start in starts:
-            bench.measure(*block(start))
-        return bench.tally()
-    from concurrent.futures import ThreadPoolExecutor
-
-    ahead: deque[Future[None]] = deque()
-    with ThreadPoolExecutor(thread_count()) as pool:
-        try:
-            for start in starts:
-                ahead.append(pool.submit(bench.measure, *block(start)))
-                if len(ahead) > thread_count() + 1:
-                    ahead.popleft().result()
-            while ahead:
-                ahead.popleft().result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    work_through(lambda given: bench.measure(*given), map(block, starts))
     return bench.tally()
 
 

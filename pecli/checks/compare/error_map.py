@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.rounding import widened
+from pecli.checks.compare.floats import widest
 from pecli.engine.table import Table
 
 if TYPE_CHECKING:
@@ -51,12 +51,8 @@ def _starts(length: int, groups: int) -> Places:
 
 def _errors(ours: Array, theirs: Array) -> Floats:
     """Absolute errors; infinite where only one side is finite, or is a number."""
-    if "c" in (ours.dtype.kind, theirs.dtype.kind):
-        a, b = ours.astype(np.complex128), theirs.astype(np.complex128)
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
-    else:
-        a, b = widened(ours), widened(theirs)  # type: ignore[assignment]
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
+    a, b = widest(ours), widest(theirs)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore", over="ignore"):
         error: Floats = np.abs(a - b)
     error[same] = 0

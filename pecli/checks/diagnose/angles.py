@@ -110,7 +110,7 @@ def _geometric(base: float, exponent: Floats, scale: float) -> Callable[[], Floa
 
 def _denominators(pe: Sinusoidal, columns: int) -> Iterator[tuple[tuple[Cause, ...], float]]:
     """What the index is divided by in the exponent."""
-    half = pe.dim // 2 if pe.layout == "halves" else pe.dim / 2
+    half = pe.half
     yield (), half - pe.freq_shift
     for shift in (0.0, 1.0):
         if shift != pe.freq_shift and half - shift >= 0.5:

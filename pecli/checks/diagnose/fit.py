@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.checks.diagnose.angles import Fitted
-from pecli.checks.diagnose.readings import Reading
+from pecli.checks.diagnose.readings import WaveReading
 from pecli.engine.rope import Rope
 from pecli.engine.sinusoidal import Sinusoidal
 
@@ -26,7 +26,7 @@ _WAVY = 0.02
 """How far a measured wave may be off, over the first rows."""
 
 
-def measured(reading: Reading) -> Floats | None:
+def measured(reading: WaveReading) -> Floats | None:
     """The frequency of each column in radians per row, from 0 to π; None where there are too few rows."""
     run = int(np.argmax(np.append(np.diff(reading.rows) != 1, True))) + 1
     if run < 3:
@@ -40,7 +40,7 @@ def measured(reading: Reading) -> Floats | None:
         return np.asarray(np.arccos(np.clip(above / (2 * below), -1, 1)))
 
 
-def garbage(scheme: Rope, reading: Reading) -> str:
+def garbage(scheme: Rope, reading: WaveReading) -> str:
     """What to say of waves whose frequencies follow no rule; nothing where the first one is right, or no wave."""
     found, own = measured(reading), scheme.frequencies().floats()[0]
     run = int(np.argmax(np.append(np.diff(reading.rows) != 1, True))) + 1
@@ -59,7 +59,7 @@ def garbage(scheme: Rope, reading: Reading) -> str:
     return f"as if inv_freq was never initialised: {words}"
 
 
-def fitted(scheme: Rope | Sinusoidal, reading: Reading) -> Fitted:
+def fitted(scheme: Rope | Sinusoidal, reading: WaveReading) -> Fitted:
     """Bases, and factors of the positions, that come close to the measured frequencies; rounder ones first."""
     found = measured(reading)
     if found is None:
@@ -103,8 +103,7 @@ def _exponent(scheme: Rope | Sinusoidal) -> float:
     """The exponent of the base falls by this from column to column."""
     if isinstance(scheme, Rope):
         return 2 / scheme.exponent_dim
-    half = scheme.dim // 2 if scheme.layout == "halves" else scheme.dim / 2
-    return 1 / ((half - scheme.freq_shift) or 1.0)
+    return 1 / ((scheme.half - scheme.freq_shift) or 1.0)
 
 
 def _scaled(scheme: Rope | Sinusoidal, columns: int) -> Floats:

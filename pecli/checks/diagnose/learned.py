@@ -10,7 +10,7 @@ import numpy as np
 
 from pecli.checks.diagnose import precision
 from pecli.checks.diagnose.causes import DEAREST, FITTED, Cause, Explanation, best
-from pecli.checks.diagnose.sample import Sample, samples
+from pecli.checks.diagnose.sample import SomeRows, samples
 from pecli.engine.learned import LearnedInit
 from pecli.engine.rounding import widened
 from pecli.engine.table import Table
@@ -60,7 +60,7 @@ def _others(scheme: LearnedInit) -> Iterator[tuple[Causes, LearnedInit, int]]:
 
 
 def _explained(
-    scheme: LearnedInit, sample: Sample, causes: Causes, other: LearnedInit, by: int
+    scheme: LearnedInit, sample: SomeRows, causes: Causes, other: LearnedInit, by: int
 ) -> Iterator[Explanation]:
     """Whether row r of the file is row r + by of the table, and with which standard deviation."""
     here = _compared(sample.rows + by, other.max_len)
@@ -90,7 +90,7 @@ def _compared(rows: Places, length: int) -> Places:
     return inside[np.linspace(0, len(inside) - 1, min(_FEW, len(inside))).astype(np.intp)]
 
 
-def _shape(scheme: LearnedInit, sample: Sample) -> Iterator[Cause]:
+def _shape(scheme: LearnedInit, sample: SomeRows) -> Iterator[Cause]:
     if sample.transposed:
         yield Cause("the table is transposed")
     if sample.length != scheme.max_len:
@@ -113,5 +113,5 @@ def _allowed(values: Floats, dtype: str) -> Floats:
 def _rows(scheme: LearnedInit, rows: Places) -> Floats:
     (table,) = replace(scheme, dtype="float64").tensors()
     if not table.in_order:
-        return widened(np.concatenate([table.read(int(row), int(row) + 1) for row in rows]))
+        return widened(table.pick(rows))
     return widened(table.array()[rows])

@@ -20,7 +20,7 @@ from pecli.checks.diagnose.precision import (
     places,
     rounding_error,
 )
-from pecli.checks.diagnose.readings import Reading
+from pecli.checks.diagnose.readings import WaveReading
 from pecli.checks.diagnose.roundings import Rounding
 from pecli.checks.diagnose.sample import few
 from pecli.engine.rope import Rope
@@ -39,8 +39,8 @@ _SCREEN = 12
 
 
 @dataclass(frozen=True)
-class Match:
-    """What a match needs beyond the combination that was tried, and what is left."""
+class Agreement:
+    """That a combination makes the table: what it needs beyond what was tried, and what is left."""
 
     causes: tuple[Cause, ...]
     residual: float
@@ -70,7 +70,7 @@ class _Model(NamedTuple):
 class Matcher:
     """Holds one reading of a table against waves."""
 
-    def __init__(self, scheme: Rope | Sinusoidal, reading: Reading, table_dtype: str = "") -> None:
+    def __init__(self, scheme: Rope | Sinusoidal, reading: WaveReading, table_dtype: str = "") -> None:
         self.scheme, self.reading = scheme, reading
         self.padding = Padding(scheme, reading)
         rows = self.padding.others
@@ -95,7 +95,7 @@ class Matcher:
         model = self._model(self._whole, option.frequencies, 0, rounding)
         return float(_errors(self._whole.parts, model, option.amplitude, (1,) * len(model.waves)).max())
 
-    def matches(self, option: Option, shift: int, rounding: Rounding) -> Iterator[Match]:
+    def matches(self, option: Option, shift: int, rounding: Rounding) -> Iterator[Agreement]:
         """The amplitudes with which these waves make the table."""
         if option.frequencies is None or not self._whole.rows.size:
             return
@@ -109,7 +109,7 @@ class Matcher:
             if found is not None:
                 rounded, residual, tight = found
                 causes = (*causes, *_negated(self.reading.functions, signs), *self.padding.causes(shift))
-                yield Match((*causes, *rounded), residual, tight, not causes)
+                yield Agreement((*causes, *rounded), residual, tight, not causes)
                 return
 
     def _model(self, grid: _Grid, frequencies: Floats, shift: int, rounding: Rounding) -> _Model:

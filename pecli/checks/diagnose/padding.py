@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.checks.diagnose.causes import Cause
-from pecli.checks.diagnose.readings import Reading
+from pecli.checks.diagnose.readings import WaveReading
 from pecli.engine.rope import Rope
 from pecli.engine.sinusoidal import Sinusoidal
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Padding:
     """Which rows of a reading are zeros, and which should be."""
 
-    def __init__(self, scheme: Rope | Sinusoidal, reading: Reading) -> None:
+    def __init__(self, scheme: Rope | Sinusoidal, reading: WaveReading) -> None:
         zero = np.zeros(len(reading.rows), bool)
         self._index: int | None = None
         if isinstance(scheme, Sinusoidal) and len(reading.parts) == 2:  # no angle has both sine and cosine zero

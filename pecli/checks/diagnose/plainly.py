@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.checks.compare import compare
-from pecli.checks.diagnose.sample import picks, rows_of
+from pecli.checks.diagnose.sample import picks
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.alibi import Alibi
 from pecli.engine.rope import Rope
@@ -28,7 +28,7 @@ def passes(own: Table, table: Table, tolerance: Tolerance) -> bool:
     """Whether all rows that are looked at are right."""
     if own.shape != table.shape or own.dtype != table.dtype:
         return False
-    ours, theirs = (table_of(own.name, rows_of(each, picks(table.rows))) for each in (own, table))
+    ours, theirs = (table_of(own.name, each.pick(picks(table.rows))) for each in (own, table))
     return compare(ours, theirs, tolerance).passed
 
 
@@ -37,7 +37,7 @@ def not_finite(scheme: Scheme, name: str, table: Table) -> str:
     if name == "inv_freq":  # where it says something about its memory
         return ""
     masks = isinstance(scheme, Alibi) and name == "bias"
-    if table.size > _SMALL and not _wrong(rows_of(table, picks(table.rows)), masks).any():
+    if table.size > _SMALL and not _wrong(table.pick(picks(table.rows)), masks).any():
         return ""
     bad, first = 0, ""
     for start, block in _blocks(table):
@@ -66,7 +66,7 @@ def constant(scheme: Scheme, name: str, table: Table) -> str:
     """What to say of a table that is the same everywhere."""
     if table.size < 2 or table.dtype.startswith("complex"):
         return ""
-    seen = widened(rows_of(table, picks(table.rows)))
+    seen = widened(table.pick(picks(table.rows)))
     value = float(seen[0, 0])
     if (seen != value).any() or any((widened(block) != value).any() for _, block in _blocks(table)):
         return ""

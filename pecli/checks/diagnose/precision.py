@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.checks.diagnose.causes import Cause
-from pecli.engine.dtypes import KINDS
+from pecli.engine.dtypes import COMPLEX, KINDS
 from pecli.engine.rounding import round_to
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def grain(array: Array) -> str:
 
 def places(dtype: str) -> int:
     """Bits of precision of a dtype; of complex numbers, that of their parts."""
-    return {"complex64": 24, "complex128": 53}.get(dtype) or KINDS.get(dtype, 24)
+    return KINDS.get(COMPLEX.get(dtype, dtype), 24)
 
 
 def cast(dtype: str) -> Cause:

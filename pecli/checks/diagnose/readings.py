@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pecli.checks.diagnose.causes import Cause, cost_of
-from pecli.checks.diagnose.sample import Sample
+from pecli.checks.diagnose.sample import SomeRows
 from pecli.checks.forms import Form, forms
+from pecli.checks.layout_words import ARRANGEMENTS
 from pecli.engine.rope import Rope
+from pecli.engine.rounding import widened
 from pecli.engine.sinusoidal import Sinusoidal
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Floats, Places
+    from pecli.engine.arrays import Floats, Places
     from pecli.engine.scheme import Scheme
 
 
 @dataclass(frozen=True)
-class Layout:
+class Wanted:
     """What a tensor should be: a form, and the function in each of its parts."""
 
     form: Form
@@ -30,7 +30,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Reading:
+class WaveReading:
     """One way to read a table: its parts (rows, frequencies), each a cosine or a sine."""
 
     causes: tuple[Cause, ...]
@@ -49,34 +49,34 @@ class Reading:
         return cost_of(self.causes)
 
 
-def expected(scheme: Scheme, name: str) -> Layout | None:
+def expected(scheme: Scheme, name: str) -> Wanted | None:
     """How the scheme lays out a tensor of waves; None for tensors of another kind."""
     if isinstance(scheme, Rope) and name in ("cos", "sin", "cos_sin"):
         doubled = "" if scheme.layout == "compact" else scheme.layout
         stacked = name == "cos_sin"
         functions = ("cos", "sin") if stacked else (name,)
-        return Layout(Form("stacked" if stacked else "alone", doubled), functions, scheme.rotary_dim // 2)
+        return Wanted(Form("stacked" if stacked else "alone", doubled), functions, scheme.rotary_dim // 2)
     if isinstance(scheme, Sinusoidal) and name == "pe":
         padded = scheme.layout == "halves" and scheme.dim % 2 == 1
         functions = ("cos", "sin") if scheme.cos_first else ("sin", "cos")
-        return Layout(Form(scheme.layout, padded=padded), functions, scheme.dim // 2)
+        return Wanted(Form(scheme.layout, padded=padded), functions, scheme.dim // 2)
     return None
 
 
-def readings(sample: Sample, layout: Layout, length: int) -> Iterator[Reading]:
+def readings(sample: SomeRows, layout: Wanted, length: int) -> Iterator[WaveReading]:
     """Every way to read the sample, the one that the scheme asks for among them, if it is possible."""
     dtype = str(sample.array.dtype.name)
     for form in forms(sample.array):
         parts = None if form.transposed else form.split(sample.array)
         if parts is None or len(parts[0]) != len(sample.rows) or not _sensible(form, layout):
             continue
-        wide = tuple(_wide(part) for part in parts)
+        wide = tuple(widened(part) for part in parts)
         for functions in _functions(len(parts)):
             causes = (*_laid_out(form, functions, layout), *_turned(sample, length))
-            yield Reading(causes, form, functions, wide, sample.rows, dtype)
+            yield WaveReading(causes, form, functions, wide, sample.rows, dtype)
 
 
-def _sensible(form: Form, layout: Layout) -> bool:
+def _sensible(form: Form, layout: Wanted) -> bool:
     """A column of zeros belongs to sinusoidal tables; their doubled columns to nobody."""
     sinusoidal = layout.form.arrangement in ("halves", "interleaved")
     return not form.doubled and form.arrangement != "alone" if sinusoidal else not form.padded
@@ -86,19 +86,14 @@ def _functions(parts: int) -> tuple[tuple[str, ...], ...]:
     return (("cos",), ("sin",)) if parts == 1 else (("cos", "sin"), ("sin", "cos"))
 
 
-def _wide(part: Array) -> Floats:
-    with np.errstate(invalid="ignore"):
-        return np.asarray(part.astype(np.float64))
-
-
-def _turned(sample: Sample, length: int) -> Iterator[Cause]:
+def _turned(sample: SomeRows, length: int) -> Iterator[Cause]:
     if sample.transposed:
         yield Cause("the table is transposed")
     if sample.length != length:  # which the comparison of shapes says already
         yield Cause(f"seq_len is {sample.length} (the spec says {length})", 0.0)
 
 
-def _laid_out(form: Form, functions: tuple[str, ...], layout: Layout) -> Iterator[Cause]:
+def _laid_out(form: Form, functions: tuple[str, ...], layout: Wanted) -> Iterator[Cause]:
     """What is another layout than the scheme's."""
     wanted = layout.form
     if len(functions) == len(layout.functions) == 2 or form.arrangement == wanted.arrangement == "alone":
@@ -111,15 +106,10 @@ def _laid_out(form: Form, functions: tuple[str, ...], layout: Layout) -> Iterato
         if functions != layout.functions:
             yield Cause("sin and cos are swapped")
     elif len(functions) == 2:
-        yield Cause(f"the table holds both {functions[0]} and {functions[1]}, {_side_by_side(form)}")
+        yield Cause(f"the table holds both {functions[0]} and {functions[1]}, {ARRANGEMENTS[form.arrangement].within}")
     else:
         yield Cause(f"the table holds the {functions[0]} alone")
 
 
 def _called(form: Form) -> str:
     return form.arrangement + (f", doubled as {form.doubled}" if form.doubled else "")
-
-
-def _side_by_side(form: Form) -> str:
-    ways = {"halves": "one half each", "interleaved": "in turn", "pairs": "in pairs", "complex": "as complex numbers"}
-    return ways.get(form.arrangement, "one after the other")

@@ -21,7 +21,7 @@ Frequencies = Callable[[Rope], "Floats"]
 
 
 @dataclass(frozen=True)
-class Change:
+class Mistake:
     """A mistake: from the way to frequencies, another way."""
 
     causes: tuple[Cause, ...] = ()
@@ -33,7 +33,7 @@ class Change:
 def rope_options(rope: Rope, columns: int, fitted: tuple[float, ...]) -> Iterator[Option]:
     """Base, exponent and scaling, each with what may be wrong about it."""
     factor = rope.attention_factor_value()
-    yield Option((), _composed(rope, rope.base, Change(), Change(), columns), factor)
+    yield Option((), _composed(rope, rope.base, Mistake(), Mistake(), columns), factor)
     changes = list(product(_exponents(rope, columns), _scalings(rope)))
     for causes, base in bases(rope.base, fitted):
         for exponent, scaling in changes:
@@ -44,7 +44,7 @@ def rope_options(rope: Rope, columns: int, fitted: tuple[float, ...]) -> Iterato
                     yield Option(every, _composed(rope, base, exponent, scaling, columns), amplitude)
 
 
-def _composed(rope: Rope, base: float, exponent: Change, scaling: Change, columns: int) -> Callable[[], Floats]:
+def _composed(rope: Rope, base: float, exponent: Mistake, scaling: Mistake, columns: int) -> Callable[[], Floats]:
     def compute() -> Floats:
         found = scaling.apply(exponent.apply(_floats))(replace(rope, base=base))
         return np.concatenate([found[:columns], np.zeros(max(0, columns - len(found)))])
@@ -61,32 +61,32 @@ def _simple(rope: Rope) -> bool:
     return rope.scaling in ("none", "linear", "proportional")
 
 
-def _exponents(rope: Rope, columns: int) -> Iterator[Change]:
+def _exponents(rope: Rope, columns: int) -> Iterator[Mistake]:
     d, own = rope.exponent_dim, rope.rotary_dim // 2
-    yield Change()
+    yield Mistake()
     if rope.dim != d:
         words = f"the exponent is over the head dim, {rope.dim}, instead of the {d} channels that turn"
-        yield Change((Cause(words),), _over(rope.dim))
+        yield Mistake((Cause(words),), _over(rope.dim))
     if rope.turning < own:
         words = f"the exponent is over the {2 * rope.turning} channels that turn instead of the head dim, {d}"
-        yield Change((Cause(words),), _over(2 * rope.turning))
+        yield Mistake((Cause(words),), _over(2 * rope.turning))
     for dim in (2 * d, 4 * d, d // 2, d // 4):
         if dim >= 2 and dim not in (rope.dim, 2 * rope.turning) and (dim > d or _simple(rope)):
-            yield Change((Cause(f"the exponent is over {dim} instead of {d}"),), _over(dim))
+            yield Mistake((Cause(f"the exponent is over {dim} instead of {d}"),), _over(dim))
     if d > 2 and _simple(rope):
-        yield Change((Cause("the exponent divides by d/2 − 1 instead of d/2"),), _over(d - 2))
+        yield Mistake((Cause("the exponent divides by d/2 − 1 instead of d/2"),), _over(d - 2))
     if columns != own:
         words = f"dim is {2 * columns} (the spec says {rope.rotary_dim})"
-        yield Change((Cause(words),), _over(2 * columns))
+        yield Mistake((Cause(words),), _over(2 * columns))
     elif own % 2 == 0:
         yield from _misread(own)
 
 
-def _misread(columns: int) -> Iterator[Change]:
+def _misread(columns: int) -> Iterator[Mistake]:
     """Doubled tables that were cut in half the wrong way."""
     each, end = np.arange(columns), "(columns are there twice, others are missing)"
-    yield Change((Cause(f"an interleaved table was read as halves {end}"),), _picked(each // 2))
-    yield Change((Cause(f"a table of halves was read as interleaved {end}"),), _picked(2 * each % columns))
+    yield Mistake((Cause(f"an interleaved table was read as halves {end}"),), _picked(each // 2))
+    yield Mistake((Cause(f"a table of halves was read as interleaved {end}"),), _picked(2 * each % columns))
 
 
 def _picked(columns: Places) -> Callable[[Frequencies], Frequencies]:
@@ -118,22 +118,24 @@ def unscaled(rope: Rope) -> Rope:
     return replace(rope, **changes)  # type: ignore[arg-type]
 
 
-def _scalings(rope: Rope) -> Iterator[Change]:
-    yield Change()
+def _scalings(rope: Rope) -> Iterator[Mistake]:
+    yield Mistake()
     kind = rope.scaling
     if kind == "none":
         return
-    yield Change((Cause(f"the {kind} scaling is ignored"),), _of(unscaled), attention=False)
-    yield Change((Cause(f"the {kind} scaling is applied twice"),), _twice)
+    yield Mistake((Cause(f"the {kind} scaling is ignored"),), _of(unscaled), attention=False)
+    yield Mistake((Cause(f"the {kind} scaling is applied twice"),), _twice)
     if kind == "yarn":
         truncated = rope.truncate is not False
         words = "truncate is false (the spec says true)" if truncated else "truncate=false is ignored"
-        yield Change((Cause(words),), _of(lambda rope: replace(rope, truncate=not truncated)))
+        yield Mistake((Cause(words),), _of(lambda rope: replace(rope, truncate=not truncated)))
     if kind == "longrope":
         yield _other_factors(rope)
     for simple in ("linear", "ntk"):
         if simple != kind and rope.factor is not None:
-            yield Change((Cause(f"the scaling is {simple} (the spec says {kind})"),), _of(_as(simple)), attention=False)
+            yield Mistake(
+                (Cause(f"the scaling is {simple} (the spec says {kind})"),), _of(_as(simple)), attention=False
+            )
 
 
 def _of(change: Callable[[Rope], Rope]) -> Callable[[Frequencies], Frequencies]:
@@ -155,11 +157,11 @@ def _twice(frequencies: Frequencies) -> Frequencies:
     return found
 
 
-def _other_factors(rope: Rope) -> Change:
+def _other_factors(rope: Rope) -> Mistake:
     """Long factors where short ones belong, or the other way round."""
     original = rope.original_max_position_embeddings or 0
     long = rope.read_at > original
     place = "above" if long else "at exactly" if rope.read_at == original else "below"
     words = f"the {'short' if long else 'long'} factors are used at length {rope.read_at}, {place} the original "
     length = original if long else original + 1
-    return Change((Cause(f"{words}{original}"),), _of(lambda rope: replace(rope, length=length)))
+    return Mistake((Cause(f"{words}{original}"),), _of(lambda rope: replace(rope, length=length)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.engine.reshape import reshaped
 from pecli.engine.table import Table
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ FIRST = 16
 
 
 @dataclass(frozen=True)
-class Sample:
+class SomeRows:
     """Rows of a table with the positions along one axis: (rows, …), or (2, rows, …) where two arrays are stacked."""
 
     array: Array
@@ -42,7 +43,7 @@ def picks(length: int, also: Iterable[int] = ()) -> Places:
     return np.array(sorted(row for row in rows if 0 <= row < length), np.intp)
 
 
-def samples(table: Table, length: int, also: Iterable[int] = ()) -> Iterator[Sample]:
+def samples(table: Table, length: int, also: Iterable[int] = ()) -> Iterator[SomeRows]:
     """The table seen with its positions along each axis they may lie on; only those of the right length, if any."""
     shape = [size for size in table.shape if size != 1]
     while len(shape) < min(2, len(table.shape)):
@@ -58,42 +59,21 @@ def samples(table: Table, length: int, also: Iterable[int] = ()) -> Iterator[Sam
         array = _taken(table, tuple(shape), axis, rows)
         if transposed:
             array = np.swapaxes(array, axis - 1, axis)
-        yield Sample(array, rows, shape[axis], transposed)
+        yield SomeRows(array, rows, shape[axis], transposed)
 
 
 def _taken(table: Table, shape: tuple[int, ...], axis: int, rows: Places) -> Array:
     """Only these indices along an axis of the table, which is seen in another shape."""
     if table.size <= _SMALL:
         return np.asarray(np.take(table.array().reshape(shape), rows, axis))
+    seen = reshaped(table, shape)
     if axis == len(shape) - 1:
-        blocks = [block[:, rows] for block in table.blocks()]
+        blocks = [block[:, rows] for block in seen.blocks()]
         return np.concatenate(blocks).reshape(*shape[:-1], len(rows))
-    inside, outside = math.prod(shape[axis + 1 : -1]), math.prod(shape[:axis])
-    blocks = []
-    for outer in range(outside):
-        for start, stop in _runs(rows):
-            first = outer * shape[axis]
-            blocks.append(_rows(table, (first + start) * inside, (first + stop) * inside))
-    return np.concatenate(blocks).reshape(*shape[:axis], len(rows), *shape[axis + 1 :])
-
-
-def _rows(table: Table, start: int, stop: int) -> Array:
-    """Rows of the table's own, whose width may be that of a shape with axes of length 1 at its end."""
-    if table.width == 1 and len(table.shape) > 1:
-        width = next(size for size in reversed(table.shape) if size != 1)
-        return table.read(start * width, stop * width)
-    return table.read(start, stop)
-
-
-def _runs(rows: Places) -> Iterator[tuple[int, int]]:
-    """Consecutive rows together."""
-    for run in np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1):
-        yield int(run[0]), int(run[-1]) + 1
-
-
-def rows_of(table: Table, rows: Places) -> Array:
-    """Some rows of a table, which are counted as it counts them."""
-    return np.concatenate([table.read(start, stop) for start, stop in _runs(rows)])
+    each = math.prod(shape[axis + 1 : -1])
+    places = (np.arange(math.prod(shape[:axis]))[:, None] * shape[axis] + rows).reshape(-1, 1)
+    found = seen.pick((places * each + np.arange(each)).reshape(-1))
+    return found.reshape(*shape[:axis], len(rows), *shape[axis + 1 :])
 
 
 def few(count: int, most: int) -> Places:

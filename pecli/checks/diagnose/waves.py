@@ -11,8 +11,8 @@ import numpy as np
 from pecli.checks.diagnose import fit, precision
 from pecli.checks.diagnose.angles import Option, options, usual
 from pecli.checks.diagnose.causes import FITTED, LEVELS, Cause, Explanation, best, cost_of
-from pecli.checks.diagnose.match import Match, Matcher
-from pecli.checks.diagnose.readings import Layout, Reading, expected, readings
+from pecli.checks.diagnose.match import Agreement, Matcher
+from pecli.checks.diagnose.readings import Wanted, WaveReading, expected, readings
 from pecli.checks.diagnose.roundings import Rounding, roundings
 from pecli.checks.diagnose.sample import samples
 from pecli.engine.rope import Rope
@@ -41,12 +41,12 @@ def explain_waves(scheme: Rope | Sinusoidal, name: str, table: Table) -> tuple[l
     if layout is None:
         return [], ""
     original = getattr(scheme, "original_max_position_embeddings", None) or 0
-    every: list[Reading] = []
+    every: list[WaveReading] = []
     for sample in samples(table, scheme.seq_len, (original - scheme.offset,)):
         every += readings(sample, layout, scheme.seq_len)
     every = [each for each in every if each.columns == layout.columns] or every
     every = [each for each in every if all(np.isfinite(part).all() for part in each.parts)]
-    search = Search(scheme, layout, every)
+    search = WaveSearch(scheme, layout, every)
     found = search.run()
     if found or search.right or not isinstance(scheme, Rope):
         return found, ""
@@ -72,10 +72,10 @@ def shifts(scheme: Rope | Sinusoidal) -> list[Shift]:
     return found
 
 
-class Search:
+class WaveSearch:
     """All combinations of causes, the cheap ones first, until one level has explanations."""
 
-    def __init__(self, scheme: Rope | Sinusoidal, layout: Layout, every: Sequence[Reading]) -> None:
+    def __init__(self, scheme: Rope | Sinusoidal, layout: Wanted, every: Sequence[WaveReading]) -> None:
         self.scheme: Rope | Sinusoidal = replace(scheme, recipe="exact")
         self.layout, self.readings = layout, every
         self.recipe, self.roundings = scheme.recipe, roundings(scheme.recipe)
@@ -121,7 +121,9 @@ class Search:
             self._unexplained = min(self._unexplained, matcher.residual(own, rounding))
         return None
 
-    def _precise(self, reading: Reading, right: Match, rival: Rounding, rivals: Sequence[Match]) -> list[Explanation]:
+    def _precise(
+        self, reading: WaveReading, right: Agreement, rival: Rounding, rivals: Sequence[Agreement]
+    ) -> list[Explanation]:
         """A right table may still have been rounded, or have phases of another kind of float32."""
         causes = (*reading.causes, *right.causes, *precision.stored(reading.dtype, self.scheme.dtype))
         better = min((each.residual for each in rivals), default=np.inf)
@@ -133,7 +135,7 @@ class Search:
             causes = (Cause("the recipe is exact (the spec says float32)"),)
         return [Explanation(causes, right.residual)] if causes else []
 
-    def options(self, reading: Reading) -> list[Option]:
+    def options(self, reading: WaveReading) -> list[Option]:
         """Frequencies to try; an odd sinusoidal dim has others in another layout."""
         scheme, layout = self.scheme, reading.form.arrangement
         key = id(reading.parts)  # which readings of one form share
@@ -143,7 +145,7 @@ class Search:
             self._options[key] = options(scheme, reading.columns, fit.fitted(scheme, reading))
         return self._options[key]
 
-    def _at(self, reading: Reading, matcher: Matcher, cost: float) -> Iterator[Explanation]:
+    def _at(self, reading: WaveReading, matcher: Matcher, cost: float) -> Iterator[Explanation]:
         """Explanations from combinations that cost so much beside the reading."""
         if cost < 0:
             return
@@ -157,7 +159,7 @@ class Search:
                     yield from self._matched(reading, matcher, option, shift, rounding)
 
     def _matched(
-        self, reading: Reading, matcher: Matcher, option: Option, shift: Shift, rounding: Rounding
+        self, reading: WaveReading, matcher: Matcher, option: Option, shift: Shift, rounding: Rounding
     ) -> Iterator[Explanation]:
         for each in matcher.matches(option, shift.by, rounding):
             if _MUCH * each.residual <= self._unexplained:

@@ -8,23 +8,20 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pecli.checks.compare import Comparison, as_json, compare
+from pecli.checks.compare.floats import widest
 from pecli.checks.diff import samples, values
-from pecli.checks.diff.explain import Explanation, Sides, explain
+from pecli.checks.diff.explain import Route, Sides, explain
 from pecli.checks.diff.heads import moved_in_heads
-from pecli.checks.tolerance import EXACT, Tolerance
+from pecli.checks.tolerance import EXACT, Tolerance, check_tolerance
 from pecli.engine.dtypes import KINDS
+from pecli.engine.reshape import stacked
 from pecli.engine.rounding import round_to, widened
 from pecli.engine.table import Table
-from pecli.errors import KindError
 from pecli.files import LoadedFile, open_tensors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from pecli.engine.arrays import Array
 
 MOST_EXPLAINED = 16
 """Tensors of one file that transforms are sought for."""
@@ -79,8 +76,7 @@ class Difference:
 
 def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], tolerance: Tolerance = EXACT) -> Difference:
     """Compare two files, or one tensor of each with `FILE:NAME`; where they differ, say which transform explains it."""
-    if not isinstance(tolerance, Tolerance):
-        raise KindError("tolerance", repr(tolerance), "it must be a Tolerance", "such as Tolerance(atol=1e-6)")
+    check_tolerance(tolerance)
     with open_tensors(os.fspath(a)) as first, open_tensors(os.fspath(b)) as second:
         return diff_open((os.fspath(a), first), (os.fspath(b), second), tolerance)
 
@@ -127,16 +123,7 @@ def _stacked(tables: Sequence[Table]) -> Table | None:
     named = {table.name: table for table in tables}
     if not {"cos", "sin"} <= {*named} or named["cos"].shape != named["sin"].shape:
         return None
-    cosines, sines = named["cos"], named["sin"]
-
-    def fill(start: int, out: Array) -> None:
-        first = max(0, min(len(out), cosines.rows - start))
-        if first:
-            cosines.fill(start, out[:first])
-        if first < len(out):
-            sines.fill(start + first - cosines.rows, out[first:])
-
-    return Table("cos_sin", cosines.dtype, (2, *cosines.shape), fill, cosines.in_order or sines.in_order)
+    return stacked("cos_sin", [named["cos"], named["sin"]])
 
 
 def _alone(a: Sequence[Table], b: Sequence[Table], pairs: Sequence[Pair]) -> list[str]:
@@ -169,7 +156,7 @@ def _sentence(found: Transform, pairs: Sequence[Pair]) -> str:
     return f"{found.tensor}: {found.transform}; {left}{where}"
 
 
-def _explained(pairs: Sequence[Pair], tolerance: Tolerance) -> list[tuple[Table, Explanation]]:
+def _explained(pairs: Sequence[Pair], tolerance: Tolerance) -> list[tuple[Table, Route]]:
     """Tensors that changed places first, then each by itself."""
     found = _exchanged(pairs, tolerance)
     known = {table.name for table, _ in found}
@@ -179,8 +166,8 @@ def _explained(pairs: Sequence[Pair], tolerance: Tolerance) -> list[tuple[Table,
     return found
 
 
-def _exchanged(pairs: Sequence[Pair], tolerance: Tolerance) -> list[tuple[Table, Explanation]]:
-    found: list[tuple[Table, Explanation]] = []
+def _exchanged(pairs: Sequence[Pair], tolerance: Tolerance) -> list[tuple[Table, Route]]:
+    found: list[tuple[Table, Route]] = []
     for (one, its), (two, others) in combinations(pairs, 2):
         if not one.shape == its.shape == two.shape == others.shape or any(table in (one, two) for table, _ in found):
             continue
@@ -190,15 +177,15 @@ def _exchanged(pairs: Sequence[Pair], tolerance: Tolerance) -> list[tuple[Table,
         left = [values.distance(sides.a, sides.b) for sides in crossed if sides]
         if all(gap <= sides.limits[0] for gap, sides in zip(left, crossed, strict=True) if sides):
             words = f"the tensors {one.name} and {two.name} are exchanged"
-            found += [(table, Explanation((words,), max(left), True)) for table in (one, two)]
+            found += [(table, Route((words,), max(left), True)) for table in (one, two)]
     return found
 
 
-def _explain(one: Table, other: Table, tolerance: Tolerance) -> Explanation | None:
+def _explain(one: Table, other: Table, tolerance: Tolerance) -> Route | None:
     """A transform of one tensor into the other, perhaps transposed."""
     best, sides = None, _sides(one, other, tolerance)
     if moved := moved_in_heads(one, other, sides.limits[0] if sides else tolerance.atol):
-        return Explanation((moved[0],), moved[1], True)
+        return Route((moved[0],), moved[1], True)
     if sides is not None:
         best = explain(sides)
     if best is None and len(one.shape) == 2 and one.shape == other.shape[::-1] and min(one.shape) > 1:
@@ -207,7 +194,7 @@ def _explain(one: Table, other: Table, tolerance: Tolerance) -> Explanation | No
             return None
         left = values.distance(sides.a, sides.b)
         if left <= sides.limits[0]:
-            return Explanation((TRANSPOSED,), left, True)
+            return Route((TRANSPOSED,), left, True)
         further = explain(sides)
         if further and len(further.steps) == 1:
             return replace(further, steps=(TRANSPOSED, *further.steps))
@@ -226,9 +213,7 @@ def _sides(one: Table, other: Table, tolerance: Tolerance, across: bool = False)
     if not (one.size and other.size) or max(sizes[: 1 if across else 2]) > LARGEST_SAMPLE:
         return None
     taken = samples.take(one, places[0]), (samples.take_across if across else samples.take)(other, places[1])
-    wide: list[NDArray[Any]] = [
-        each.astype(np.complex128) if each.dtype.kind == "c" else widened(each) for each in taken
-    ]
+    wide: list[NDArray[Any]] = [widest(each) for each in taken]
     dtypes = one.dtype, other.dtype
     if one.dtype != other.dtype and {*dtypes} <= {*KINDS}:  # seen in the shorter one, the dtype is no difference
         short = min(dtypes, key=lambda name: KINDS[name])

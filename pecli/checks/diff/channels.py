@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.diff.values import distance
+from pecli.engine.spelling import begun
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,5 +53,5 @@ def _words(order: Places) -> str:
     step = int(order[0])
     if np.array_equal(order, np.roll(np.arange(width), -step)):
         return f"channels rolled by {step} (channel i of B is channel i + {step} of A)"
-    some = ", ".join(map(str, order[:SHOWN].tolist())) + (" …" if width > SHOWN else "")
+    some = begun([str(place) for place in order.tolist()], SHOWN)
     return f"{ANOTHER_ORDER} (those of B are {some} of A)"

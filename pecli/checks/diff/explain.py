@@ -16,7 +16,7 @@ import numpy as np
 
 from pecli.checks.diff import values
 from pecli.checks.diff.channels import ANOTHER_ORDER, permutation
-from pecli.checks.diff.layouts import Candidate, layouts
+from pecli.checks.diff.layouts import Rearranged, layouts
 from pecli.checks.diff.rows import shifts
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.dtypes import KINDS
@@ -35,7 +35,7 @@ QUICK = 48
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Route:
     """Transforms that make the second table of the first, and the largest difference that is left."""
 
     steps: tuple[str, ...]
@@ -74,7 +74,7 @@ def _scale(array: NDArray[Any]) -> float:
     return usual or (float(sizes[-1]) if sizes.size else 0.0)
 
 
-def explain(sides: Sides) -> Explanation | None:
+def explain(sides: Sides) -> Route | None:
     """The simplest explanation of the difference; None if there is none."""
     if min(sides.a.size, sides.b.size) < 8:
         return None
@@ -82,13 +82,13 @@ def explain(sides: Sides) -> Explanation | None:
         return _best(sides)
 
 
-def _best(sides: Sides) -> Explanation | None:
+def _best(sides: Sides) -> Route | None:
     full, most = sides.limits
-    best: Explanation | None = None
+    best: Route | None = None
     for steps, residual in _tried(sides, most):
         if residual > most:
             continue
-        found = Explanation(steps, residual, residual <= full, steps[-1].startswith(ANOTHER_ORDER))
+        found = Route(steps, residual, residual <= full, steps[-1].startswith(ANOTHER_ORDER))
         if best is None or _rank(found) < _rank(best):
             best = found
         if best.full and len(best.steps) == 1 and not best.general:
@@ -96,13 +96,13 @@ def _best(sides: Sides) -> Explanation | None:
     return best
 
 
-def _rank(found: Explanation) -> tuple[bool, bool, int]:
+def _rank(found: Route) -> tuple[bool, bool, int]:
     return not found.full, found.general, len(found.steps)
 
 
 def _tried(sides: Sides, most: float) -> Iterator[tuple[tuple[str, ...], float]]:
     """Every transform with what it leaves; single ones first."""
-    same = [Candidate((), sides.a)] if sides.a.shape == sides.b.shape else []
+    same = [Rearranged((), sides.a)] if sides.a.shape == sides.b.shape else []
     changed = list(layouts(sides.a, sides.b))
     for candidate in changed:
         yield candidate.steps, _residual(candidate.array, sides, most)
@@ -134,9 +134,9 @@ def _changes(a: NDArray[Any], b: NDArray[Any], sides: Sides, most: float) -> Ite
     yield from values.changes(a, b, sides.dtypes)
 
 
-def _shifted(sides: Sides, candidates: list[Candidate], most: float) -> Iterator[tuple[tuple[str, ...], float]]:
+def _shifted(sides: Sides, candidates: list[Rearranged], most: float) -> Iterator[tuple[tuple[str, ...], float]]:
     """Rows that stand some positions further up or down, or of which one table has more."""
-    lengths = [Candidate((), sides.a)] if sides.a.shape != sides.b.shape else []
+    lengths = [Rearranged((), sides.a)] if sides.a.shape != sides.b.shape else []
     for candidate in [*lengths, *candidates]:
         if len(candidate.steps) > 1:
             continue
@@ -148,7 +148,7 @@ def _shifted(sides: Sides, candidates: list[Candidate], most: float) -> Iterator
                     yield (words, change.words), change.residual
 
 
-def _permuted(candidate: Candidate, sides: Sides) -> Iterator[tuple[tuple[str, ...], float]]:
+def _permuted(candidate: Rearranged, sides: Sides) -> Iterator[tuple[tuple[str, ...], float]]:
     """Channels in another order: claimed only if every channel finds its partner."""
     full, _ = sides.limits
     for sign, prefix in ((1, ()), (-1, (values.FLIPPED,))):

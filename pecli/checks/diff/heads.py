@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.checks.layout_words import ARRANGEMENTS
 from pecli.engine.dtypes import KINDS
 from pecli.engine.pairing import reorder
 from pecli.engine.rounding import widened
@@ -36,8 +37,8 @@ def moved_in_heads(one: Table, other: Table, limit: float) -> tuple[str, float] 
             origin = places // head * head + reorder(head, source, target)[places % head]
             left = _left(one, origin, found, limit)
             if left is not None and (origin != places).any():
-                words = {"interleaved": "interleaved", "halves": "in halves"}
-                return f"A's rows are {words[source]} in heads of {head}, B's {words[target]}", left
+                here, there = ARRANGEMENTS[source].short, ARRANGEMENTS[target].short
+                return f"A's rows are {here} in heads of {head}, B's {there}", left
     return None
 
 

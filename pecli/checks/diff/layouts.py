@@ -9,34 +9,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.checks.forms import Form, forms, without_ones
+from pecli.checks.layout_words import ARRANGEMENTS, twice
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
 
-NAMES = {
-    "alone": "a column a channel",
-    "halves": "in halves",
-    "interleaved": "interleaved",
-    "stacked": "two arrays stacked",
-    "pairs": "in pairs on the last axis",
-    "complex": "complex numbers",
-}
-PARTS = {"halves": ("first half", "second half"), "interleaved": ("even channels", "odd channels")}
-DOUBLED = {"halves": "each column twice (c0 c1 … c0 c1 …)", "interleaved": "each column twice (c0 c0 c1 c1 …)"}
-
 
 @dataclass(frozen=True)
-class Candidate:
+class Rearranged:
     """A change of the first table that gives it the second's shape; `steps` are the changes in words."""
 
     steps: tuple[str, ...]
     array: Array
 
 
-def layouts(a: Array, b: Array) -> Iterator[Candidate]:
+def layouts(a: Array, b: Array) -> Iterator[Rearranged]:
     """The first array changed by up to two steps of layout into one of the second's shape, itself not included."""
     if a.shape != b.shape and without_ones(a).shape == without_ones(b).shape:
-        yield Candidate(("axes of length 1 differ",), a.reshape(b.shape))
+        yield Rearranged(("axes of length 1 differ",), a.reshape(b.shape))
     a, shape = without_ones(a), b.shape
     b = without_ones(b)
     sources, targets = _forms(a), _forms(b)
@@ -51,7 +41,7 @@ def layouts(a: Array, b: Array) -> Iterator[Candidate]:
                     joined = target.join(*changed)
                     if joined.shape == b.shape:
                         seen.add(steps)
-                        yield Candidate(steps, joined.reshape(shape))
+                        yield Rearranged(steps, joined.reshape(shape))
 
 
 def _forms(array: Array) -> list[Form]:
@@ -67,10 +57,9 @@ def _changes(source: Form, target: Form, parts: tuple[Array, ...]) -> Iterator[t
     if len(parts) == 1:
         return
     first, second = parts
-    swap = f"sin and cos are swapped ({NAMES[target.arrangement]})"
-    sign = [
-        f"the sign of the {part} is flipped" for part in PARTS.get(target.arrangement, ("first part", "second part"))
-    ]
+    names = ARRANGEMENTS[target.arrangement]
+    swap = f"sin and cos are swapped ({names.short})"
+    sign = [f"the sign of the {part} is flipped" for part in names.parts]
     yield (*steps, swap), [second, first]
     yield (*steps, sign[0]), [np.negative(first), second]
     yield (*steps, sign[1]), [first, np.negative(second)]
@@ -84,14 +73,14 @@ def _step(source: Form, target: Form) -> str:
         return ""
     if replace(source, doubled=target.doubled) == target:
         if source.doubled and target.doubled:
-            return f"A has {DOUBLED[source.doubled]}, B has {DOUBLED[target.doubled]}"
+            return f"A has {twice(source.doubled)}, B has {twice(target.doubled)}"
         side, doubled = ("A", source.doubled) if source.doubled else ("B", target.doubled)
-        return f"{side} has {DOUBLED[doubled]}, {'B' if side == 'A' else 'A'} has it once"
+        return f"{side} has {twice(doubled)}, {'B' if side == 'A' else 'A'} has it once"
     if replace(source, padded=target.padded) == target:
         return f"{'A' if source.padded else 'B'} has a column of zeros at the end"
     return f"A is {_words(source)}, B is {_words(target)}"
 
 
 def _words(form: Form) -> str:
-    extra = [DOUBLED[form.doubled] if form.doubled else "", "a column of zeros at the end" if form.padded else ""]
-    return ", ".join(filter(None, [NAMES[form.arrangement], *extra]))
+    extra = [twice(form.doubled) if form.doubled else "", "a column of zeros at the end" if form.padded else ""]
+    return ", ".join(filter(None, [ARRANGEMENTS[form.arrangement].short, *extra]))

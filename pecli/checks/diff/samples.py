@@ -45,11 +45,11 @@ def positions_of(shape: tuple[int, ...]) -> Places:
 def take(table: Table, places: Places) -> Array:
     """The tensor at these positions only."""
     if len(table.shape) < 2:
-        return _rows(table, places).reshape(-1)[: table.size].reshape((len(places),) if table.shape else ())
+        return table.pick(places).reshape(-1)[: table.size].reshape((len(places),) if table.shape else ())
     length, width = table.shape[-2:]
     leading = math.prod(table.shape[:-2])
     rows = (np.arange(leading)[:, None] * length + places).reshape(-1)
-    return _rows(table, rows).reshape(*table.shape[:-2], len(places), width)
+    return table.pick(rows).reshape(*table.shape[:-2], len(places), width)
 
 
 def take_across(table: Table, places: Places) -> Array:
@@ -59,14 +59,4 @@ def take_across(table: Table, places: Places) -> Array:
     for block in table.blocks():
         out[:, row : row + len(block)] = block[:, places].T
         row += len(block)
-    return out
-
-
-def _rows(table: Table, rows: Places) -> Array:
-    """Rows in any order; those that follow each other are read at once."""
-    out = np.empty((len(rows), table.width), numpy_dtype(table.dtype))
-    breaks = np.flatnonzero(np.diff(rows) != 1) + 1
-    for low, high in zip([0, *breaks.tolist()], [*breaks.tolist(), len(rows)], strict=True):
-        if high > low:
-            table.fill(int(rows[low]), out[low:high])
     return out

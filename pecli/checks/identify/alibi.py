@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.checks.identify.bias import Reading, readings
+from pecli.checks.identify.beginning import MOST
+from pecli.checks.identify.bias import SlopeReading, readings
 from pecli.checks.identify.intervals import Interval, spacing
 from pecli.checks.identify.match import Match
-from pecli.checks.identify.sample import MOST
 from pecli.engine.alibi import Alibi
 from pecli.engine.dtypes import KINDS
 from pecli.engine.recipes import BIAS_RECIPE
 from pecli.engine.rounding import round_to, widened
 
 if TYPE_CHECKING:
-    from pecli.checks.identify.sample import Sample
+    from pecli.checks.identify.beginning import Beginning
     from pecli.engine.arrays import Floats
 
 _ROOM = {"float64": (0.51, 16.0), "float32": (0.51, 2.0, 16.0, 128.0), "float16": (0.51, 2.0), "bfloat16": (0.51, 2.0)}
@@ -38,7 +38,7 @@ class Fit:
     repeats: int = 1
 
 
-def recognise(sample: Sample) -> list[Match]:
+def recognise(sample: Beginning) -> list[Match]:
     """The ALiBi schemes that a tensor is, the closest first; at most one for each way to read it."""
     if not sample.floating or np.isnan(sample.array).any():
         return []
@@ -46,7 +46,7 @@ def recognise(sample: Sample) -> list[Match]:
     return sorted(matches, key=lambda match: match.max_abs_error)
 
 
-def describe(sample: Sample) -> list[str]:
+def describe(sample: Beginning) -> list[str]:
     """What can be said of a tensor that has slopes, but by no known rule."""
     if not sample.floating or np.isnan(sample.array).any():
         return []
@@ -76,7 +76,7 @@ def _same_slopes(one: Alibi, other: Alibi) -> bool:
     return np.array_equal(mine, yours)
 
 
-def _explain(reading: Reading, sample: Sample) -> Iterator[Match]:
+def _explain(reading: SlopeReading, sample: Beginning) -> Iterator[Match]:
     for fit in _fits(reading, sample.dtype):
         schemes = [
             Alibi(
@@ -113,7 +113,7 @@ def _open_questions(fit: Fit, best: list[Alibi]) -> Iterator[str]:
         yield f"recipe: {', '.join(others)} and {last} come equally near"
 
 
-def _fits(reading: Reading, dtype: str) -> Iterator[Fit]:
+def _fits(reading: SlopeReading, dtype: str) -> Iterator[Fit]:
     """The rules under which the slopes are what they are; the strictest reading of the roundings that has any."""
     count, shown = reading.heads, len(reading.values)
     batched = reading.form and shown == count
@@ -151,7 +151,7 @@ def slope_exponents(rule: str, heads: int) -> Floats:
     return np.concatenate([np.arange(1, power + 1) / power, np.arange(1, 2 * (heads - power), 2) / (2 * power)])
 
 
-def _limits(reading: Reading, exponents: Floats, dtype: str, room: float) -> Interval | None:
+def _limits(reading: SlopeReading, exponents: Floats, dtype: str, room: float) -> Interval | None:
     """What max_bias may be, if every element is off by `room` units at most; None if nothing."""
     stride = -(-reading.values.size // _MOST_POINTS)
     values, distances = reading.values[:, ::stride], reading.distances[::stride]
@@ -173,7 +173,7 @@ def _plain(limits: Interval) -> bool:
     return len(f"{limits.plainest():.9g}".replace(".", "").strip("0")) < _FEW_DIGITS
 
 
-def _error(scheme: Alibi, reading: Reading, fit: Fit) -> float:
+def _error(scheme: Alibi, reading: SlopeReading, fit: Fit) -> float:
     """The largest distance of an element from the scheme's."""
     farthest = int(reading.distances.max())
     if fit.heads * (farthest + 1) <= MOST:

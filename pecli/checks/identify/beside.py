@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.forms import without_ones
+from pecli.checks.forms import shape_without_ones, without_ones
 from pecli.checks.identify.match import Match
 from pecli.engine.dtypes import KINDS
 from pecli.engine.recipes import RECIPE
@@ -17,7 +17,7 @@ from pecli.engine.rounding import widened
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
-    from pecli.checks.identify.sample import Sample
+    from pecli.checks.identify.beginning import Beginning
     from pecli.engine.arrays import Array, Floats
 
 _MANY = 1 << 17
@@ -31,14 +31,14 @@ _SPREAD = 12
 """Frequencies that an offset is read from."""
 
 
-def explained(frequencies: Match, samples: Sequence[Sample]) -> Match | None:
+def explained(frequencies: Match, samples: Sequence[Beginning]) -> Match | None:
     """The rotary scheme with these frequencies that makes the pair, the nearest of all offsets and recipes."""
     scheme = frequencies.scheme
     cosine, sine = (without_ones(one.array) for one in samples)
     layout = _layout(cosine, scheme)
     if layout is None or not isinstance(scheme, Rope) or not np.isfinite([cosine[0], sine[0]]).all():
         return None
-    length = without_ones(np.broadcast_to(np.empty(1), samples[0].shape)).shape[0]
+    length = shape_without_ones(samples[0].shape)[0]
     size = float(np.median(np.hypot(cosine, sine)))
     shared = {"seq_len": length, "layout": layout, "dtype": samples[0].dtype, **_attention(scheme, size)}
     single = slice(None, None, 2) if layout == "interleaved" else slice(scheme.rotary_dim // 2)
@@ -58,7 +58,7 @@ def explained(frequencies: Match, samples: Sequence[Sample]) -> Match | None:
     return Match(best[1], best[0], tuple(one.name for one in samples), "", frequencies.undetermined)
 
 
-def geometric(one: Sample) -> list[Match]:
+def geometric(one: Beginning) -> list[Match]:
     """The rotary scheme of frequencies that other programs computed in float32, where a round base comes near."""
     if one.dtype not in KINDS:
         return []

@@ -12,7 +12,7 @@ import numpy as np
 from pecli.checks.identify.intervals import spacing
 
 if TYPE_CHECKING:
-    from pecli.checks.identify.sample import Sample
+    from pecli.checks.identify.beginning import Beginning
     from pecli.engine.arrays import Floats, Places
 
 _MASKED = -1e3
@@ -20,7 +20,7 @@ _MASKED = -1e3
 
 
 @dataclass(frozen=True)
-class Reading:
+class SlopeReading:
     """One way to see slopes in a tensor: `values[h, k]` = slope of head h · `distances[k]`, all above zero."""
 
     values: Floats
@@ -43,7 +43,7 @@ class Reading:
         return self.values.shape[1] > 2 and bool(np.all(off <= 4 * spacing(self.values, dtype)))
 
 
-def readings(sample: Sample) -> Iterator[Reading]:
+def readings(sample: Beginning) -> Iterator[SlopeReading]:
     """Every way to read the tensor that its shape and signs allow."""
     shape = sample.shape
     if not sample.array.size or sample.array.dtype.kind == "c":
@@ -56,10 +56,10 @@ def readings(sample: Sample) -> Iterator[Reading]:
             yield replace(signed, words=", ".join(filter(None, words)))
 
 
-def _by_shape(array: Floats, shape: tuple[int, ...]) -> Iterator[Reading]:
+def _by_shape(array: Floats, shape: tuple[int, ...]) -> Iterator[SlopeReading]:
     long = [size for size in shape if size > 1]
     if len(long) <= 1 and (len(shape) < 2 or shape[-1] == 1 or math.prod(shape[:-1]) == 1):
-        yield Reading(array.reshape(-1, 1), np.ones(1), math.prod(shape))
+        yield SlopeReading(array.reshape(-1, 1), np.ones(1), math.prod(shape))
     if len(shape) < 2:
         return
     length, queries = shape[-1], shape[-2]
@@ -75,19 +75,19 @@ def _by_shape(array: Floats, shape: tuple[int, ...]) -> Iterator[Reading]:
                 yield replace(reading, words="the row repeated for every query")
 
 
-def _keys(rows: Floats, heads: int, length: int) -> Iterator[Reading]:
+def _keys(rows: Floats, heads: int, length: int) -> Iterator[SlopeReading]:
     """One row a head: the slope times the key's place, counted from the first or from the last key."""
     if not np.isfinite(rows).all():
         return
     places = np.arange(rows.shape[1], dtype=np.float64)
     if not rows[:, 0].any():
-        yield Reading(rows[:, 1:], places[1:], heads, length, "key")
+        yield SlopeReading(rows[:, 1:], places[1:], heads, length, "key")
     away = length - 1 - places
     if away[-1] or not rows[:, -1].any():
-        yield Reading(-rows[:, away > 0], away[away > 0], heads, length, "key-last")
+        yield SlopeReading(-rows[:, away > 0], away[away > 0], heads, length, "key-last")
 
 
-def _squares(blocks: Floats, heads: int, length: int) -> Iterator[Reading]:
+def _squares(blocks: Floats, heads: int, length: int) -> Iterator[SlopeReading]:
     """A row a query and a column a key: minus the slope times how far back the key lies."""
     queries, keys = blocks.shape[1:]
     back = np.arange(queries)[:, None] - np.arange(keys)
@@ -95,7 +95,7 @@ def _squares(blocks: Floats, heads: int, length: int) -> Iterator[Reading]:
         return
     above, words = _above(blocks, back)
     if above:
-        yield Reading(-blocks[:, back > 0], back[back > 0].astype(np.float64), heads, length, above, words)
+        yield SlopeReading(-blocks[:, back > 0], back[back > 0].astype(np.float64), heads, length, above, words)
 
 
 def _above(blocks: Floats, back: Places) -> tuple[str, str]:
@@ -113,7 +113,7 @@ def _above(blocks: Floats, back: Places) -> tuple[str, str]:
     return "", ""
 
 
-def _upright(reading: Reading) -> Reading | None:
+def _upright(reading: SlopeReading) -> SlopeReading | None:
     """With values above zero, turned round if need be; None where signs are mixed."""
     values = reading.values
     if not values.any() or values.shape[1] == 0:
@@ -125,7 +125,7 @@ def _upright(reading: Reading) -> Reading | None:
     return None
 
 
-def _own_shape(reading: Reading) -> tuple[int, ...]:
+def _own_shape(reading: SlopeReading) -> tuple[int, ...]:
     """The shape in which pecli writes what was read."""
     if not reading.form or reading.length is None:
         return (reading.heads,)

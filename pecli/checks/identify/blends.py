@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.checks.identify.bends import BEST, SIGMAS, Bend, least_squares, steps
-from pecli.checks.identify.curve import FAR, Curve, Reading
+from pecli.checks.identify.curve import FAR, Curve, Guess
 from pecli.checks.identify.numerals import digits, shortest
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _RATIOS = (1.5, 2.0, 4.0, 8.0, 16.0, 32.0)
 _LENGTHS = (4096, *(1 << k for k in range(5, 25)))
 
 
-def readings(curve: Curve) -> Iterator[Reading]:
+def guesses(curve: Curve) -> Iterator[Guess]:
     """Llama 3 scalings: over frequencies, 1 down to the high limit, 1/factor from the low one on."""
     half = len(curve.frequency)
     usual = [(length, *pair) for length in _LENGTHS for pair in _PAIRS]
@@ -33,7 +33,7 @@ def readings(curve: Curve) -> Iterator[Reading]:
             bend = _waved(curve, step, depth, float(limits[k, 0]), float(limits[k, 1]))
             if bend is not None:
                 found = True
-                yield _reading(bend, half, *usual[k])
+                yield _guess(bend, half, *usual[k])
     if not found:
         yield from _free(curve)
 
@@ -53,7 +53,7 @@ def _best_shares(curve: Curve, step: float, lows: Floats, highs: Floats) -> Iter
             yield int(k), -math.log1p(-depth[k])
 
 
-def _reading(bend: Bend, half: int, length: int, low: float, high: float) -> Reading:
+def _guess(bend: Bend, half: int, length: int, low: float, high: float) -> Guess:
     base, factor = bend.base(half), bend.factor
     parameters = {
         "base": base,
@@ -65,7 +65,7 @@ def _reading(bend: Bend, half: int, length: int, low: float, high: float) -> Rea
     }
     said = "the original length is known only over low_freq_factor and over high_freq_factor"
     usual = 0 if (low, high) == (1, 4) else 3
-    return Reading(parameters, (said,), digits(base) + digits(factor) + usual + digits(low) + digits(high))
+    return Guess(parameters, (said,), digits(base) + digits(factor) + usual + digits(low) + digits(high))
 
 
 def _waved(curve: Curve, step: float, depth: float, low: float, high: float) -> Bend | None:
@@ -84,7 +84,7 @@ def _waved(curve: Curve, step: float, depth: float, low: float, high: float) -> 
     return Bend(float(x[0]), float(x[1]), low, high, float(errors[0]), float(errors[1]), misfit)
 
 
-def _free(curve: Curve) -> Iterator[Reading]:
+def _free(curve: Curve) -> Iterator[Guess]:
     """Llama 3 with limits of its own: fitted, then written over a round original length."""
     index = np.arange(len(curve.frequency), dtype=np.float64)
     half = len(curve.frequency)
@@ -119,4 +119,4 @@ def _free(curve: Curve) -> Iterator[Reading]:
             choices.append((sum(map(digits, limits)), abs(math.log(limits[0])), length, *limits))
     if choices:
         _, _, chosen, first, last = min(choices)
-        yield _reading(bend, half, int(chosen), first, last)
+        yield _guess(bend, half, int(chosen), first, last)

@@ -18,7 +18,7 @@ FAR = 7.0
 
 
 @dataclass(frozen=True)
-class Reading:
+class Guess:
     """Parameters of a scheme that give a curve, what they leave open, and how far-fetched they are."""
 
     parameters: dict[str, Any]

@@ -11,14 +11,14 @@ import numpy as np
 from pecli.checks.identify import draws
 
 if TYPE_CHECKING:
-    from pecli.checks.identify.sample import Sample
+    from pecli.checks.identify.beginning import Beginning
     from pecli.engine.arrays import Floats
 
 _SIDE = 256
 """Rows and columns that are looked at closely."""
 
 
-def describe(sample: Sample) -> list[str]:
+def describe(sample: Beginning) -> list[str]:
     """Short sentences, what is most telling first."""
     head = f"{sample.name}: {' × '.join(map(str, sample.shape)) or 'a single number'}, {sample.dtype}"
     array = sample.array

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.identify import alibi, describe, learned, rotary
+from pecli.checks.identify.beginning import Beginning, beginning
 from pecli.checks.identify.groups import Group, groups
 from pecli.checks.identify.match import Match
-from pecli.checks.identify.sample import Sample, sample
 from pecli.checks.identify.tail import confirmed
 from pecli.engine.table import Table, table_of
 from pecli.errors import KindError
@@ -87,8 +87,8 @@ def identify_tables(file: str, tables: Sequence[Table]) -> Identification:
 
 def _explain(group: Group, thoroughly: bool = True) -> tuple[list[Match], list[str]]:
     """The matches of a group of tensors, best first; without any, what it is like."""
-    whole = [sample(table) for table in group.tables]
-    frequencies = None if group.inv_freq is None else sample(group.inv_freq)
+    whole = [beginning(table) for table in group.tables]
+    frequencies = None if group.inv_freq is None else beginning(group.inv_freq)
     doubts: list[str] = []
     for samples in _ever_shorter(whole) if thoroughly else [whole]:
         found = _explain_one(samples[0]) if len(samples) == 1 else rotary.recognise(samples, frequencies)
@@ -102,7 +102,7 @@ def _explain(group: Group, thoroughly: bool = True) -> tuple[list[Match], list[s
     return _without_match(group, whole, doubts[:1])
 
 
-def _ever_shorter(samples: list[Sample]) -> Iterator[list[Sample]]:
+def _ever_shorter(samples: list[Beginning]) -> Iterator[list[Beginning]]:
     """The samples; then fewer rows of what may be waves: the float32 angles of other programs are near only there."""
     yield samples
     if all(_may_be_waves(one) for one in samples):
@@ -112,7 +112,7 @@ def _ever_shorter(samples: list[Sample]) -> Iterator[list[Sample]]:
                 yield shorter
 
 
-def _may_be_waves(one: Sample) -> bool:
+def _may_be_waves(one: Beginning) -> bool:
     """Numbers on both sides of zero, of even size, whose neighbours down the rows are alike somewhere."""
     array = one.array
     if array.ndim < 2 or array.size < 2 * array.shape[-1] or not array.size or not np.isfinite(array).all():
@@ -121,18 +121,18 @@ def _may_be_waves(one: Sample) -> bool:
     return bool(np.median(rows.mean(axis=0)) < 0.75 * np.abs(array).mean())
 
 
-def _all_whole(samples: Sequence[Sample]) -> bool:
+def _all_whole(samples: Sequence[Beginning]) -> bool:
     return all(one.whole for one in samples)
 
 
-def _without_match(group: Group, samples: list[Sample], words: list[str]) -> tuple[list[Match], list[str]]:
+def _without_match(group: Group, samples: list[Beginning], words: list[str]) -> tuple[list[Match], list[str]]:
     if len(samples) > 1:  # what is no pair may still be something alone
         alone = [_explain(Group((table,)), False) for table in (*group.tables, *filter(None, [group.inv_freq]))]
         return [match for matches, _ in alone for match in matches], [line for _, lines in alone for line in lines]
     return [], words + alibi.describe(samples[0]) + describe.describe(samples[0])
 
 
-def _explain_one(one: Sample) -> list[Match]:
+def _explain_one(one: Beginning) -> list[Match]:
     """Slopes come before frequencies that would do as well; draws are tried last, since that takes longest."""
     biases, waves = alibi.recognise(one), rotary.recognise([one])
     if biases:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pecli.checks.identify import blends, ramps
 from pecli.checks.identify.bends import falls
-from pecli.checks.identify.curve import FAR, LOOSENESS, Curve, Law, Reading, geometric
+from pecli.checks.identify.curve import FAR, LOOSENESS, Curve, Guess, Law, geometric
 from pecli.checks.identify.heights import Height, usual_amplitudes
 from pecli.checks.identify.numerals import digits, shorter, shortest
 
@@ -28,8 +28,8 @@ _USUAL_BASES = tuple(
 """Bases that people choose, if the frequencies say that somebody stretched or divided one."""
 
 
-def sinusoidal(curve: Curve, half: float, height: Height, dim: int) -> Iterator[Reading]:
-    """Readings as a sinusoidal table whose exponents count in D/2 = half."""
+def sinusoidal(curve: Curve, half: float, height: Height, dim: int) -> Iterator[Guess]:
+    """Guesses at a sinusoidal table whose exponents count in D/2 = half."""
     amplitude = _amplitude(height, dim)
     for looser in _levels(curve):
         law = geometric(looser)
@@ -38,22 +38,20 @@ def sinusoidal(curve: Curve, half: float, height: Height, dim: int) -> Iterator[
         level_error = _SIGMAS * law.level_error + 1e-15
         for scale in islice(shorter(math.exp(law.level), math.exp(law.level) * level_error), 2):
             fixed = geometric(looser, math.log(scale)) or law
-            for reading in _shifts(fixed, half):
-                yield Reading(
-                    {**reading.parameters, "scale": scale, "amplitude": amplitude}, reading.undetermined, reading.cost
+            for guess in _shifts(fixed, half):
+                yield Guess(
+                    {**guess.parameters, "scale": scale, "amplitude": amplitude}, guess.undetermined, guess.cost
                 )
 
 
-def _shifts(law: Law, half: float) -> list[Reading]:
+def _shifts(law: Law, half: float) -> list[Guess]:
     """The bases that give a step, for each usual shift; the roundest first."""
     if math.isinf(law.step_error):
-        return [
-            Reading({"base": 10000.0, "freq_shift": 0.0}, ("one channel turns visibly: any base gives this table",))
-        ]
+        return [Guess({"base": 10000.0, "freq_shift": 0.0}, ("one channel turns visibly: any base gives this table",))]
     found = []
     for shift, fetched in ((0.0, 0.0), (1.0, 0.5), (0.5, 2.0)):
-        found += [Reading(each.parameters, (), each.cost + fetched) for each in shifted(law, half, shift)]
-    found.sort(key=lambda reading: reading.cost)
+        found += [Guess(each.parameters, (), each.cost + fetched) for each in shifted(law, half, shift)]
+    found.sort(key=lambda guess: guess.cost)
     return [_with_others(each, found) for each in found]
 
 
@@ -66,22 +64,22 @@ def round_levels(law: Law) -> list[float]:
     return [math.log(shortest(first, first * slack)), -math.log(shortest(1 / first, slack / first))]
 
 
-def shifted(law: Law, half: float, shift: float) -> Iterator[Reading]:
+def shifted(law: Law, half: float, shift: float) -> Iterator[Guess]:
     """The bases that give a step with that shift, the roundest first."""
     log_base, error = law.step * (half - shift), law.step_error * (half - shift)
     if half - shift >= 0.5 and abs(log_base) < 700:
         base = math.exp(min(log_base, 700.0))
         for k, value in enumerate(islice(shorter(base, base * (_SIGMAS * error + 4e-16)), 2)):
-            yield Reading({"base": value, "freq_shift": shift}, (), digits(value) + 3 * k)
+            yield Guess({"base": value, "freq_shift": shift}, (), digits(value) + 3 * k)
 
 
-def _with_others(reading: Reading, others: list[Reading]) -> Reading:
+def _with_others(guess: Guess, others: list[Guess]) -> Guess:
     for other in others:
-        if other.parameters["freq_shift"] != reading.parameters["freq_shift"]:
+        if other.parameters["freq_shift"] != guess.parameters["freq_shift"]:
             said = "base {base:.9g} with freq_shift {freq_shift:g}"
-            here, there = said.format(**reading.parameters), said.format(**other.parameters)
-            return Reading(reading.parameters, (f"{here} and {there} give the same table",), reading.cost)
-    return reading
+            here, there = said.format(**guess.parameters), said.format(**other.parameters)
+            return Guess(guess.parameters, (f"{here} and {there} give the same table",), guess.cost)
+    return guess
 
 
 def _amplitude(height: Height, dim: int) -> float:
@@ -92,8 +90,8 @@ def _amplitude(height: Height, dim: int) -> float:
     return shortest(height.value, height.slack)
 
 
-def rope(curve: Curve, height: Height, free: bool = True) -> Iterator[Iterator[Reading]]:
-    """Readings as a rotary table; the simpler ones first, in tiers: the next one only where none of the last is it.
+def rope(curve: Curve, height: Height, free: bool = True) -> Iterator[Iterator[Guess]]:
+    """Guesses at a rotary table; the simpler ones first, in tiers: the next one only where none of the last is it.
 
     With `free`, a curve that follows no law is read as divisors of its own.
     """
@@ -105,7 +103,7 @@ def rope(curve: Curve, height: Height, free: bool = True) -> Iterator[Iterator[R
         yield (divided(looser, height) for looser in (curve.loosened(LOOSENESS[1]), curve))
 
 
-def _all_plain(levels: list[Curve], height: Height) -> Iterator[Reading]:
+def _all_plain(levels: list[Curve], height: Height) -> Iterator[Guess]:
     for looser in levels:
         law = geometric(looser, 0.0) or geometric(looser)
         if law is not None:
@@ -113,7 +111,7 @@ def _all_plain(levels: list[Curve], height: Height) -> Iterator[Reading]:
         yield from _still_ones(looser, len(looser.frequency), height)
 
 
-def _all_bent(levels: list[Curve], height: Height) -> Iterator[Reading]:
+def _all_bent(levels: list[Curve], height: Height) -> Iterator[Guess]:
     first, *others = levels
     found = list(bent(first, height))
     yield from found
@@ -121,15 +119,15 @@ def _all_bent(levels: list[Curve], height: Height) -> Iterator[Reading]:
         yield from bent(looser, height)
 
 
-def bent(curve: Curve, height: Height) -> Iterator[Reading]:
+def bent(curve: Curve, height: Height) -> Iterator[Guess]:
     """Every YaRN or Llama 3 scaling that gives the curve, the rounder ones first."""
     first = curve.known[0] and abs(curve.logs[0]) <= FAR * curve.log_errors[0]
     if curve.known.sum() < 3 or not first or not falls(curve):
         return
-    found = list(ramps.readings(curve, height))
+    found = list(ramps.guesses(curve, height))
     if height.near(1.0):
-        found += list(blends.readings(curve))
-    yield from sorted(found, key=lambda reading: reading.cost)[:8]
+        found += list(blends.guesses(curve))
+    yield from sorted(found, key=lambda guess: guess.cost)[:8]
 
 
 def _levels(curve: Curve) -> Iterator[Curve]:
@@ -139,27 +137,27 @@ def _levels(curve: Curve) -> Iterator[Curve]:
         yield curve.inflated(_BIASED if by else 1).loosened(by)
 
 
-def _plain(curve: Curve, law: Law, half: int, height: Height) -> Iterator[Reading]:
+def _plain(curve: Curve, law: Law, half: int, height: Height) -> Iterator[Guess]:
     """One geometric law: as it is, or all positions divided."""
     factor = 1.0
     if law.level_error:
         inverse = math.exp(-law.level)
         factor = shortest(inverse, inverse * (_SIGMAS * law.level_error + 1e-15))
         law = geometric(curve, -math.log(factor)) or law
-    for reading in _bases(law, half):
-        base = reading.parameters
+    for guess in _bases(law, half):
+        base = guess.parameters
         if height.near(1.0):
             if factor == 1:
-                yield reading
+                yield guess
             elif factor > 1:
-                yield Reading({**base, "scaling": "linear", "factor": factor}, reading.undetermined, reading.cost)
+                yield Guess({**base, "scaling": "linear", "factor": factor}, guess.undetermined, guess.cost)
         elif factor == 1:
             yield from ramps.unbent(base["base"], half, height)
 
 
-def _bases(law: Law, half: int) -> list[Reading]:
+def _bases(law: Law, half: int) -> list[Guess]:
     if math.isinf(law.step_error):
-        return [Reading({"base": 10000.0}, ("one frequency turns visibly: any base gives this table",))]
+        return [Guess({"base": 10000.0}, ("one frequency turns visibly: any base gives this table",))]
     log_base, error = law.step * half, law.step_error * half
     if abs(log_base) > 700:
         return []
@@ -170,13 +168,13 @@ def _bases(law: Law, half: int) -> list[Reading]:
         said = ("ntk or dynamic scaling of another base by some factor is the same table",)
     if error > 1e-6:
         said += (f"the base is known within {_SIGMAS * error * base:.1g}",)
-    found = [Reading({"base": value}, said, digits(value) + 3 * k) for k, value in enumerate(values)]
+    found = [Guess({"base": value}, said, digits(value) + 3 * k) for k, value in enumerate(values)]
     if half > 1 and digits(values[0]) > 4:
         found += _stretched(base, error, half)
-    return sorted(found, key=lambda reading: reading.cost)
+    return sorted(found, key=lambda guess: guess.cost)
 
 
-def _stretched(base: float, error: float, half: int) -> list[Reading]:
+def _stretched(base: float, error: float, half: int) -> list[Guess]:
     """A base that is no round number may be a round one, stretched by NTK scaling with a round factor."""
     power = (half - 1) / half
     found = []
@@ -192,11 +190,11 @@ def _stretched(base: float, error: float, half: int) -> list[Reading]:
         if digits(value) <= 3 or fetched:
             said = f"base {base:.9g} without scaling is the same table, and so is dynamic scaling with that factor"
             parameters = {"base": plain, "scaling": "ntk", "factor": value}
-            found.append(Reading(parameters, (said,), min(digits(value), 3) + digits(plain) + 0.5 + fetched))
-    return sorted(found, key=lambda reading: reading.cost)[:4]
+            found.append(Guess(parameters, (said,), min(digits(value), 3) + digits(plain) + 0.5 + fetched))
+    return sorted(found, key=lambda guess: guess.cost)[:4]
 
 
-def _still_ones(curve: Curve, half: int, height: Height) -> Iterator[Reading]:
+def _still_ones(curve: Curve, half: int, height: Height) -> Iterator[Guess]:
     """Proportional scaling: the last channels do not turn at all."""
     still = np.abs(curve.frequency) <= 6 * curve.error
     moving = half - int(np.argmin(still[::-1])) if not still.all() else 0
@@ -206,21 +204,21 @@ def _still_ones(curve: Curve, half: int, height: Height) -> Iterator[Reading]:
     law = geometric(head, 0.0) or geometric(head)
     if law is None:
         return
-    for reading in _plain(head, law, half, height):
-        parameters = {name: value for name, value in reading.parameters.items() if name != "scaling"}
-        if reading.parameters.get("scaling", "linear") != "linear":
+    for guess in _plain(head, law, half, height):
+        parameters = {name: value for name, value in guess.parameters.items() if name != "scaling"}
+        if guess.parameters.get("scaling", "linear") != "linear":
             continue
         share = shortest(moving / half, 0.0)
         if int(2 * half * share // 2) != moving:
             share = math.nextafter(share, 2.0)
-        yield Reading(
+        yield Guess(
             {**parameters, "scaling": "proportional", "partial_rotary_factor": share},
-            reading.undetermined,
-            reading.cost,
+            guess.undetermined,
+            guess.cost,
         )
 
 
-def divided(curve: Curve, height: Height) -> Reading:
+def divided(curve: Curve, height: Height) -> Guess:
     """Longrope: a divisor for each frequency, over the base that leaves the shortest ones."""
     base = max(_USUAL_BASES, key=lambda each: (_hundredths(curve, each), each == 10000))
     divisors = tuple(_divisors(curve, base))
@@ -237,7 +235,7 @@ def divided(curve: Curve, height: Height) -> Reading:
         "short and long divisors are not told apart, nor is the original length",
         "the attention factor is as measured; a factor may have given it",
     )
-    return Reading(parameters, said, 1000.0)
+    return Guess(parameters, said, 1000.0)
 
 
 def _hundredths(curve: Curve, base: float) -> int:

@@ -16,7 +16,7 @@ from pecli.engine.learned import LearnedInit
 from pecli.engine.rounding import widened
 
 if TYPE_CHECKING:
-    from pecli.checks.identify.sample import Sample
+    from pecli.checks.identify.beginning import Beginning
     from pecli.engine.arrays import Floats
 
 _FIRST = 16
@@ -33,7 +33,7 @@ _BLOCK = 32
 """From that size on, torch draws the first sixteen elements as a block."""
 
 
-def recognise(sample: Sample) -> list[Match]:
+def recognise(sample: Beginning) -> list[Match]:
     """The initial table that a tensor is, if its seed is one of those tried."""
     shape = sample.shape
     while len(shape) > 2 and shape[0] == 1:

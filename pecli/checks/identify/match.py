@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from pecli.engine.parameters import Flag
+from pecli.engine.parameters import Flag, spelled
 
 if TYPE_CHECKING:
     from pecli.engine.scheme import Scheme
@@ -71,18 +71,3 @@ def options(scheme: Scheme) -> Iterator[str]:
             yield long if value else long.replace("--", "--no-", 1)
         else:
             yield from (long, spelled(value))
-
-
-def spelled(value: Any) -> str:
-    """A value as text that parses to the very same.
-
-    >>> spelled(500000.0), spelled(0.1), spelled((1.0, 2.5)), spelled(True)
-    ('500000', '0.1', '1,2.5', 'true')
-    """
-    if isinstance(value, tuple):
-        return ",".join(map(spelled, value))
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return str(int(value))
-    return str(value)

@@ -28,7 +28,7 @@ _WIDE = 1.5
 """Radians; a channel that is known no better says nothing."""
 
 
-class Search:
+class OffsetSearch:
     """The search for a table's first position: it gives up after so many candidates, whatever is left to try."""
 
     def __init__(self, reaches: tuple[int, ...] = NEAR, patience: int = PATIENCE) -> None:
@@ -57,7 +57,7 @@ class Search:
 
 def offsets(channels: Channels, reaches: tuple[int, ...] = NEAR, relative: float = SINGLE) -> list[int]:
     """The positions that one search finds."""
-    return Search(reaches).offsets(channels, relative)
+    return OffsetSearch(reaches).offsets(channels, relative)
 
 
 def _candidates(f: Floats, df: Floats, phi: Floats, dphi: Floats, below: int, reach: int) -> Floats | None:

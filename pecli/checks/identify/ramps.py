@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.identify.bends import BEST, Bend, least_squares, steps
-from pecli.checks.identify.curve import FAR, Curve, Reading
+from pecli.checks.identify.curve import FAR, Curve, Guess
 from pecli.checks.identify.heights import Height
 from pecli.checks.identify.numerals import digits, roundest, shortest
 
@@ -27,7 +27,7 @@ _STARTS = 20
 """First guesses that are mended."""
 
 
-def readings(curve: Curve, height: Height) -> Iterator[Reading]:
+def guesses(curve: Curve, height: Height) -> Iterator[Guess]:
     """YaRN scalings that give the curve, with every limit that fits."""
     half = len(curve.frequency)
     for bend in _ramps(curve):
@@ -43,7 +43,7 @@ def readings(curve: Curve, height: Height) -> Iterator[Reading]:
                 parameters |= {} if truncate else {"truncate": False}
                 parameters |= _attention(factor, height)
                 extra = 2 * (len(parameters) - 3) + 2 * (not truncate) - math.log10(slack or 1) / 10
-                yield Reading(parameters, said, digits(base) + digits(factor) + extra)
+                yield Guess(parameters, said, digits(base) + digits(factor) + extra)
 
 
 def _end(bend: Bend, factor: float, half: int) -> float:
@@ -231,7 +231,7 @@ def _other_betas(low: float, high: float, half: int, length: Callable[[float, fl
     return {"original_max_position_embeddings": max(1, whole), "beta_fast": fast, **slow}
 
 
-def unbent(base: float, half: int, height: Height) -> Iterator[Reading]:
+def unbent(base: float, half: int, height: Height) -> Iterator[Guess]:
     """A geometric law whose amplitude is not one: YaRN with its bend beyond the table, or a mere attention factor."""
     amplitude, factor = height.value, math.exp(min(10 * (height.value - 1), 50.0))
     ones = (1.0,) * half
@@ -248,7 +248,7 @@ def unbent(base: float, half: int, height: Height) -> Iterator[Reading]:
                     "original_max_position_embeddings": length,
                 }
                 said = f"no frequency is scaled: any original length from {math.ceil(beyond)} on gives this table"
-                yield Reading(parameters, (said,), digits(base) + digits(value) + 4)
+                yield Guess(parameters, (said,), digits(base) + digits(value) + 4)
     parameters = {
         "base": base,
         "scaling": "longrope",
@@ -262,4 +262,4 @@ def unbent(base: float, half: int, height: Height) -> Iterator[Reading]:
         "yarn that scales no frequency (its factor, mscale, mscale_all_dim, beta_fast, beta_slow, truncate and "
         "original_max_position_embeddings stay open) another"
     )
-    yield Reading(parameters, (said,), digits(base) + 20)
+    yield Guess(parameters, (said,), digits(base) + 20)

@@ -20,8 +20,8 @@ from pecli.engine.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
+    from pecli.checks.identify.beginning import Beginning
     from pecli.checks.identify.match import Match
-    from pecli.checks.identify.sample import Sample
 
 _FEW = 4
 _FALLING = -0.7
@@ -33,7 +33,7 @@ _OF_THE_TABLE = ("seq_len", "offset", "layout", "dtype", "recipe")
 """What frequencies say nothing about."""
 
 
-def recognise(samples: Sequence[Sample], inv_freq: Sample | None = None) -> list[Match]:
+def recognise(samples: Sequence[Beginning], inv_freq: Beginning | None = None) -> list[Match]:
     """The schemes of waves that one tensor, or a pair of cosines and sines, is, best first."""
     found = _waves(samples)
     if inv_freq is None or inv_freq.array.ndim != 1 or not inv_freq.floating:
@@ -48,7 +48,7 @@ def recognise(samples: Sequence[Sample], inv_freq: Sample | None = None) -> list
     return [replace(match, tensors=(*match.tensors, inv_freq.name)) for match in agreed]
 
 
-def _waves(samples: Sequence[Sample]) -> list[Match]:
+def _waves(samples: Sequence[Beginning]) -> list[Match]:
     from pecli.checks.identify.waves import recognise
 
     if any(not one.array.size or (one.array == one.array.flat[0]).all() for one in samples):
@@ -65,15 +65,14 @@ def _waves(samples: Sequence[Sample]) -> list[Match]:
     return [_with_alternatives(match) for match in plainer]
 
 
-def _plainer(match: Match, samples: Sequence[Sample]) -> Match:
+def _plainer(match: Match, samples: Sequence[Beginning]) -> Match:
     """The same sinusoidal frequencies with a usual shift, a round base and scale, where those come about as near."""
     scheme, found = match.scheme, samples[0].array
     if not isinstance(scheme, Sinusoidal) or (_round(scheme.base) and _round(scheme.scale)) or found.ndim != 2:
         return match
     if not match.max_abs_error:
         return match
-    half = scheme.dim // 2 if scheme.layout == "halves" else scheme.dim / 2
-    scale = float(f"{scheme.scale:.3g}")
+    half, scale = scheme.half, float(f"{scheme.scale:.3g}")
     for shift in dict.fromkeys((scheme.freq_shift, *_SHIFTS)):
         if half - max(shift, scheme.freq_shift) < 1:
             continue
@@ -133,7 +132,7 @@ def _divided(match: Match) -> bool:
     return isinstance(match.scheme, Rope) and match.scheme.scaling == "longrope"
 
 
-def _agrees(match: Match, inv_freq: Sample) -> bool:
+def _agrees(match: Match, inv_freq: Beginning) -> bool:
     """Whether the scheme has these inverse frequencies, to the last places of their dtype."""
     if not isinstance(match.scheme, Rope):
         return False
@@ -147,7 +146,7 @@ def _agrees(match: Match, inv_freq: Sample) -> bool:
     return bool(np.all(off <= 4 * spacing(yours, coarse)))
 
 
-def _together(match: Match, other: Match, samples: Sequence[Sample]) -> Match | None:
+def _together(match: Match, other: Match, samples: Sequence[Beginning]) -> Match | None:
     """The frequencies of one match with the layout and positions of the other, if that is the table, too."""
     if not isinstance(match.scheme, Rope) or not isinstance(other.scheme, Rope):
         return None

@@ -51,7 +51,7 @@ def sharpened(trial: Trial, evidence: Evidence, angles: Floats, amplitude: float
 
 def _changes(scheme: Scheme) -> Iterator[dict[str, Any]]:
     if isinstance(scheme, Sinusoidal):
-        half = scheme.dim // 2 if scheme.layout == "halves" else scheme.dim / 2
+        half = scheme.half
         for shift in dict.fromkeys((scheme.freq_shift, *_SHIFTS)):
             if half - max(shift, scheme.freq_shift) >= 1:
                 base = scheme.base ** ((half - shift) / (half - scheme.freq_shift))

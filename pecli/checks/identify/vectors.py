@@ -43,18 +43,18 @@ def recognise(name: str, values: Floats, dtype: str) -> list[Match]:
 def _matches(name: str, frequency: Floats, unit: float, room: int, wavelengths: bool) -> list[Match]:
     doubt = max(unit * max(1, room // 4), 2.0**-52) / 2
     curve = Curve(frequency, np.maximum(frequency, frequency.max() * 1e-12) * doubt)
-    for reading in chain.from_iterable(laws.rope(curve, Height())):
-        if reading.parameters.get("scaling") == "longrope":
+    for guess in chain.from_iterable(laws.rope(curve, Height())):
+        if guess.parameters.get("scaling") == "longrope":
             continue
         try:
-            scheme = Rope(1, 2 * len(frequency), **reading.parameters)
+            scheme = Rope(1, 2 * len(frequency), **guess.parameters)
         except ParameterError:
             continue
         exact = np.array(scheme.frequencies().floats())
         error = np.abs(exact - frequency)
         if (error <= np.maximum(exact, 1e-300) * max(1.01 * room * unit, 4e-16)).all():
             form = "wavelengths, 2π over the frequencies" if wavelengths else "inverse frequencies"
-            return [Match(scheme, float(error.max()), (name,), form, reading.undetermined)]
+            return [Match(scheme, float(error.max()), (name,), form, guess.undetermined)]
     return []
 
 
@@ -63,11 +63,11 @@ def _divided(name: str, values: Floats, unit: float) -> list[Match]:
     curve = Curve(values, values * max(unit, 2.0**-52) / 2)
     if not curve.known.all() or (np.diff(values) >= 0).any():
         return []
-    reading = laws.divided(curve, Height())
-    scheme = Rope(1, 2 * len(values), **reading.parameters)
+    guess = laws.divided(curve, Height())
+    scheme = Rope(1, 2 * len(values), **guess.parameters)
     divisors = np.array(scheme.short_factor)
     if not 1 <= divisors[0] < 2 or divisors[-1] > _MOST or (np.diff(divisors) < 0).any():
         return []
     exact = np.array(scheme.frequencies().floats())
-    said = (*reading.undetermined, "factor: frequencies do not tell it")
+    said = (*guess.undetermined, "factor: frequencies do not tell it")
     return [Match(scheme, float(np.abs(exact - values).max()), (name,), "inverse frequencies", said)]

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.checks.forms import Form, forms, without_ones
-from pecli.checks.identify import readings, recipes, sharper, simpler, vectors
+from pecli.checks.forms import Form, forms, shape_without_ones, without_ones
+from pecli.checks.identify import recipes, sharper, simpler, vectors
+from pecli.checks.identify.looks import Candidate, Look, Proposals, propose, ways_to_look
 from pecli.checks.identify.match import Match
-from pecli.checks.identify.readings import Candidate, Look, Proposals
 from pecli.checks.identify.recipes import Evidence
-from pecli.engine.dtypes import KINDS
+from pecli.engine.dtypes import COMPLEX, KINDS
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Floats
@@ -24,7 +24,6 @@ _PATIENCE = 40
 """Meanings that are tried in all, of every way to read a file; a table that is one shows it within twenty."""
 _MOST = 24
 """Candidates that are held against the table."""
-_COMPLEX = {"complex64": "float32", "complex128": "float64"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def recognise(
     arrays = {name: without_ones(array) for name, array in tensors.items()}
     if not all(array.size and np.isfinite(array).all() for array in arrays.values()):
         return []
-    kinds = {name: _COMPLEX.get(dtypes[name], dtypes[name]) for name in arrays}
+    kinds = {name: COMPLEX.get(dtypes[name], dtypes[name]) for name in arrays}
     if not all(kind in KINDS for kind in kinds.values()):
         return []
     if len(arrays) == 1 and next(iter(arrays.values())).ndim == 1:
@@ -92,17 +91,9 @@ def _sources(
         axis = _position_axis(form, first.ndim)
         length = first.shape[axis]
         if shapes is not None:
-            length = _without_ones(shapes[names[0]])[axis]
+            length = shape_without_ones(shapes[names[0]])[axis]
         whole = np.asarray((np.swapaxes(first, -1, -2) if form.transposed else first).real, np.float64)
         yield Source(names, form, parts, whole, kinds[names[0]], length)
-
-
-def _without_ones(shape: Sequence[int]) -> list[int]:
-    """A shape as `without_ones` leaves it."""
-    sizes = list(shape)
-    while len(sizes) > 2 and 1 in sizes:
-        sizes.remove(1)
-    return sizes
 
 
 def _position_axis(form: Form, axes: int) -> int:
@@ -113,7 +104,7 @@ def _position_axis(form: Form, axes: int) -> int:
 def _explained(source: Source, patience: Iterator[int]) -> list[Match]:
     """Matches of one way to read a file: a simple law at any offset is looked for before an involved one at another."""
     unit = recipes.unit(source.narrow)
-    for recipe, looks in readings.ways_to_look(source.parts, unit):
+    for recipe, looks in ways_to_look(source.parts, unit):
         waiting: list[_Waiting] = []
         found = _first_matches(_seen(looks, source, patience), source, recipe, waiting)
         while not found and waiting:
@@ -129,7 +120,7 @@ _Waiting = tuple[Look, list[Proposals]]
 
 def _seen(looks: Iterator[Look], source: Source, patience: Iterator[int]) -> Iterator[_Waiting]:
     for _, look in zip(patience, islice(looks, _LOOKS), strict=False):
-        yield look, list(readings.proposals(look, source))
+        yield look, list(propose(look, source))
 
 
 def _first_matches(seen: Iterator[_Waiting], source: Source, recipe: str, waiting: list[_Waiting]) -> list[Match]:

@@ -56,7 +56,7 @@ class Outcome:
 
 def run_all(checks: Sequence[Check]) -> Iterator[Outcome]:
     """The outcomes in the order of the checks, as soon as they are there."""
-    from pecli.engine.table import share_of_threads, thread_count
+    from pecli.engine.threads import share_of_threads, thread_count
 
     threads = thread_count()
     workers = min(threads, len(checks))

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pecli.checks.compare import Comparison, compare
-from pecli.checks.tolerance import EXACT, Tolerance
+from pecli.checks.tolerance import EXACT, Tolerance, check_tolerance
 from pecli.checks.verify.carried import verify_spec
 from pecli.checks.verify.matching import role_of
 from pecli.checks.verify.reasons import reasons
-from pecli.checks.verify.reshape import COMPLEX, views
 from pecli.checks.verify.stopping import open_for_checks
 from pecli.checks.verify.verification import Verification, problems_of
 from pecli.engine.bundle import Bundle
 from pecli.engine.cast import cast
-from pecli.engine.dtypes import KINDS
+from pecli.engine.dtypes import COMPLEX, KINDS
+from pecli.engine.reshape import views
 from pecli.engine.scheme import Scheme
+from pecli.engine.spelling import begun
 from pecli.engine.table import Table
-from pecli.errors import KindError
 from pecli.files import LoadedFile
 
 __all__ = ["Verification", "verify"]
@@ -40,8 +40,7 @@ def verify(
     With `any_dtype` the tables are made in the file's dtype; else one that differs is a finding.
     """
     path = os.fspath(path)
-    if not isinstance(tolerance, Tolerance):
-        raise KindError("tolerance", repr(tolerance), "it must be a Tolerance", "such as Tolerance(atol=1e-6)")
+    check_tolerance(tolerance)
     with open_for_checks(path) as file:
         file.check()
         named = path not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
@@ -118,7 +117,7 @@ class _Held:
         """Tensors that the file should hold; what follows from the others may be absent, unless it is all there is."""
         there = {*found, *(("cos", "sin") if "cos_sin" in found else ())} | self.scheme.byproducts
         missing = [table.name for table in self.scheme.tensors() if table.name not in there]
-        names = ", ".join(table.name for table in tables[:8]) + (" …" if len(tables) > 8 else "")
+        names = begun([table.name for table in tables], 8)
         advice = f"the file has {names}, and FILE:NAME checks one alone"
         return [f"{name}: the tensor is missing; {advice}" for name in missing]
 

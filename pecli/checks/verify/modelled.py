@@ -15,6 +15,7 @@ from pecli.checks.verify.reasons import reasons
 from pecli.checks.verify.stopping import open_for_checks
 from pecli.checks.verify.verification import Verification, problems_of
 from pecli.engine.scheme import Scheme
+from pecli.engine.spelling import begun
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile
@@ -124,7 +125,7 @@ class _Search:
             found = [(table, best) for table, best in likely if best is not None and best.distance() < LIKENESS]
         if not found:
             kind = " or ".join(sorted(kinds))
-            names = ", ".join(table.name for table in tables[:4]) + (" …" if len(tables) > 4 else "")
+            names = begun([table.name for table in tables], 4)
             problem = f"has no tensor that is known to be of {kind} ({len(tables):,} tensors: {names})"
             raise FileError(self.path, problem, "name one: FILE:NAME")
         return found

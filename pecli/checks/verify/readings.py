@@ -14,10 +14,10 @@ import numpy as np
 
 from pecli.checks.forms import Form
 from pecli.checks.verify.matching import ANYTHING
-from pecli.checks.verify.reshape import COMPLEX, as_pairs, reshaped, views
 from pecli.checks.verify.rope_layouts import Layout, laid_out, layouts, positions_in, taken_apart
 from pecli.engine.cast import cast
-from pecli.engine.dtypes import KINDS
+from pecli.engine.dtypes import COMPLEX, KINDS
+from pecli.engine.reshape import as_pairs, reshaped, views
 from pecli.engine.rounding import widened
 from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table

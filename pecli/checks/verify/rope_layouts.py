@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.checks.forms import DOUBLINGS, Form
-from pecli.checks.verify.reshape import reshaped
+from pecli.checks.forms import Form
+from pecli.checks.layout_words import ARRANGEMENTS, columns
+from pecli.engine.reshape import reshaped, stacked
 from pecli.engine.table import Table
 
 if TYPE_CHECKING:
@@ -18,13 +19,6 @@ if TYPE_CHECKING:
     from pecli.engine.rope import Rope
 
 _PLURALS = {"cos": "cosines", "sin": "sines"}
-_WORDS = {
-    "halves": "all {0}, then all {1}",
-    "interleaved": "{0} and {1} in turn",
-    "stacked": "the {0}, then the {1}",
-    "pairs": "pairs of {0} and {1}",
-    "complex": "complex numbers",
-}
 ORDERS = {"both": (("cos", "sin"),), None: (("cos", "sin"), ("sin", "cos"))}
 """Which function may come first, by what a name says: where it says nothing, either, as GPT-J has sines first."""
 
@@ -38,9 +32,9 @@ class Layout:
 
     def words(self) -> str:
         if len(self.functions) == 1:
-            return DOUBLINGS[self.form.doubled]
-        both = _WORDS[self.form.arrangement].format(*(_PLURALS[each] for each in self.functions))
-        return f"{both}, {DOUBLINGS[self.form.doubled]}" if self.form.doubled else both
+            return columns(self.form.doubled)
+        both = ARRANGEMENTS[self.form.arrangement].named.format(*(_PLURALS[each] for each in self.functions))
+        return f"{both}, {columns(self.form.doubled)}" if self.form.doubled else both
 
 
 def layouts(shape: tuple[int, ...], half: int, role: str | None, *, pairs_are_complex: bool) -> Iterator[Layout]:
@@ -77,7 +71,7 @@ def laid_out(rope: Rope, layout: Layout, shape: tuple[int, ...]) -> Table:
     form = layout.form
     if form.arrangement == "stacked":
         alone = replace(form, arrangement="alone")
-        return _one_after_the_other([_joined([table], alone, shape[1:]) for table in tables], shape)
+        return stacked(tables[0].name, [_joined([table], alone, shape[1:]) for table in tables])
     return _joined(tables, replace(form, arrangement="pairs") if form.arrangement == "complex" else form, shape)
 
 
@@ -93,18 +87,6 @@ def _joined(parts: list[Table], form: Form, shape: tuple[int, ...]) -> Table:
         out[...] = np.asarray(block).reshape(-1)[begin - first * each :][: out.size].reshape(out.shape)
 
     return replace(table, fill=fill)
-
-
-def _one_after_the_other(parts: list[Table], shape: tuple[int, ...]) -> Table:
-    length = parts[0].rows
-
-    def fill(start: int, out: Array) -> None:
-        for k, part in enumerate(parts):
-            first, last = max(start, k * length), min(start + len(out), (k + 1) * length)
-            if first < last:
-                part.fill(first - k * length, out[first - start : last - start])
-
-    return replace(parts[0], shape=shape, fill=fill)
 
 
 def taken_apart(table: Table, layout: Layout) -> dict[str, Table]:

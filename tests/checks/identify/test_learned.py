@@ -29,12 +29,21 @@ def test_many_seeds_at_once_draw_what_numpy_draws() -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("init", ["normal", "trunc-normal", "uniform", "xavier-uniform"])
-def test_seed_kind_and_deviation_are_found(init: str, dtype: str) -> None:
-    scheme = LearnedInit(100, 24, init=init, std=0.0137, seed=98765, dtype=dtype)
+def test_seed_kind_and_deviation_are_found(monkeypatch: pytest.MonkeyPatch, init: str, dtype: str) -> None:
+    monkeypatch.setattr(seeds, "PHILOX_SEEDS", 1 << 14)  # all of them are tried below
+    monkeypatch.setattr(seeds, "MERSENNE_SEEDS", 1 << 12)
+    scheme = LearnedInit(100, 24, init=init, std=0.0137, seed=9876, dtype=dtype)
     (match,) = identify(scheme.tables()).matches
     assert match.max_abs_error == 0
-    assert (match.scheme.init, match.scheme.seed, match.scheme.rng) == (init, 98765, "pecli")
+    assert (match.scheme.init, match.scheme.seed, match.scheme.rng) == (init, 9876, "pecli")
     assert math.isclose(match.scheme.std, 0.02 if init == "xavier-uniform" else 0.0137, rel_tol=1e-3)
+
+
+@pytest.mark.parametrize(("rng", "seed"), [("pecli", 2**19 - 1), ("pecli", 98765), ("torch", 2**16 - 1)])
+def test_the_last_seed_that_is_tried(rng: str, seed: int) -> None:
+    scheme = LearnedInit(100, 24, seed=seed, rng=rng)
+    (match,) = identify(scheme.tables()).matches
+    assert match.scheme == scheme
 
 
 @pytest.mark.parametrize("rng", ["torch", "torch-avx2"])

@@ -7,10 +7,11 @@ import shlex
 import numpy as np
 import pytest
 
-from pecli.checks.identify.match import Match, options, spelled
+from pecli.checks.identify.match import Match, options
 from pecli.cli.app import run
 from pecli.engine.alibi import Alibi
 from pecli.engine.learned import LearnedInit
+from pecli.engine.parameters import spelled
 from pecli.engine.rope import Rope
 from pecli.engine.scheme import Scheme
 from pecli.engine.sinusoidal import Sinusoidal

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.identify import aliases, frequencies, heights, laws, positions, refine, spoilt
-from pecli.checks.identify.curve import Curve, Reading, geometric
+from pecli.checks.identify.curve import Curve, Guess, geometric
 from pecli.checks.identify.frequencies import Channels, silent_rows
 from pecli.checks.identify.heights import Height
 from pecli.engine.rope import Rope
@@ -140,7 +140,7 @@ def _looks_at_one(values: Floats, measured: Channels, unit: float, reaches: tupl
 
 def _starts(channels: Channels, reaches: tuple[int, ...]) -> Iterator[tuple[int, Floats]]:
     """Offsets with the frequencies that go with them: measured ones, or those of a law with round parameters."""
-    done, search = set(), positions.Search(reaches)
+    done, search = set(), positions.OffsetSearch(reaches)
     for frequency, error in _guesses(channels):
         here = replace(channels, frequency=frequency, frequency_error=error)
         for relative in (0.0, positions.SINGLE):
@@ -161,18 +161,18 @@ def _guesses(channels: Channels) -> Iterator[tuple[Floats, Floats]]:
         for level in laws.round_levels(law):
             fixed = geometric(curve.inflated(4), level) or law
             for shift in (0.0, 1.0):
-                for reading in laws.shifted(fixed, count, shift):
-                    step = np.log(reading.parameters["base"]) / (count - shift)
+                for guess in laws.shifted(fixed, count, shift):
+                    step = np.log(guess.parameters["base"]) / (count - shift)
                     yield np.exp(level - step * np.arange(count)), np.zeros(count)
         return
     bent = laws.bent(curve.inflated(3), Height(channels.amplitude, channels.amplitude * 1e-2))
-    for reading in islice(bent, 6):
-        scheme = _made(Rope, seq_len=1, dim=2 * count, **reading.parameters)
+    for guess in islice(bent, 6):
+        scheme = _made(Rope, seq_len=1, dim=2 * count, **guess.parameters)
         if isinstance(scheme, Rope):
             yield np.array(scheme.frequencies().floats()), np.zeros(count)
 
 
-def proposals(look: Look, source: Source) -> Iterator[Proposals]:
+def propose(look: Look, source: Source) -> Iterator[Proposals]:
     """Schemes that would give what was seen."""
     form = source.form
     flat = form.arrangement in ("interleaved", "halves") and not form.doubled and len(source.parts) == 2
@@ -197,21 +197,19 @@ def _sinusoidal(look: Look, source: Source) -> Iterator[Candidate]:
         "dtype": source.dtype,
     }
     half = dim // 2 if source.form.arrangement == "halves" else dim / 2
-    for reading in distinct(laws.sinusoidal(look.curve, half, look.height, dim)):
-        scheme = _made(Sinusoidal, seq_len=source.length, dim=dim, **fixed, **reading.parameters)
+    for guess in distinct(laws.sinusoidal(look.curve, half, look.height, dim)):
+        scheme = _made(Sinusoidal, seq_len=source.length, dim=dim, **fixed, **guess.parameters)
         if scheme is not None:
-            yield scheme, reading.undetermined
+            yield scheme, guess.undetermined
 
 
 def _words(look: Look, source: Source) -> str:
     """How the file lays a rotary table out, where that is not the scheme's own way."""
     form = source.form
     paired = len(source.names) == 2 or form.arrangement == "stacked"
-    words = form.words()
+    words = form.words(alone="the sine alone" if look.sine else "the cosine alone")
     if paired:
         words = "transposed" if form.transposed else ""
-    elif form.arrangement == "alone":
-        words = words.replace("one function of the angle", "the sine alone" if look.sine else "the cosine alone")
     if look.sine_first and len(source.names) == 1:
         words = ", ".join(filter(None, [words, "sine first"]))
     if len(source.names) == 2 and look.sine_first == ("cos" in source.names[0].lower()):
@@ -228,11 +226,11 @@ def _rope(look: Look, source: Source, flat: bool) -> Iterator[Iterator[Candidate
         "dtype": source.dtype,
     }
 
-    def schemes(tier: Iterator[Reading]) -> Iterator[Candidate]:
-        for reading in distinct(tier):
-            scheme = _made(Rope, seq_len=source.length, **fixed, **reading.parameters)
+    def schemes(tier: Iterator[Guess]) -> Iterator[Candidate]:
+        for guess in distinct(tier):
+            scheme = _made(Rope, seq_len=source.length, **fixed, **guess.parameters)
             if scheme is not None:
-                yield scheme, reading.undetermined
+                yield scheme, guess.undetermined
 
     cached = source.form.arrangement == "halves" and not look.sine_first  # as vLLM keeps them
     free = (cached or not flat) and look.offset < positions.NEAR[-1]
@@ -240,14 +238,14 @@ def _rope(look: Look, source: Source, flat: bool) -> Iterator[Iterator[Candidate
         yield schemes(tier)
 
 
-def distinct(found: Iterator[Reading]) -> Iterator[Reading]:
-    """Each reading once."""
+def distinct(found: Iterator[Guess]) -> Iterator[Guess]:
+    """Each guess once."""
     seen = set()
-    for reading in found:
-        key = repr(sorted(reading.parameters.items()))
+    for guess in found:
+        key = repr(sorted(guess.parameters.items()))
         if key not in seen:
             seen.add(key)
-            yield reading
+            yield guess
 
 
 def _made(kind: type[Scheme], **parameters: Any) -> Scheme | None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.checks.compare.floats import widest
 from pecli.engine.dtypes import KINDS, numpy_dtype
-from pecli.engine.rounding import widened
 from pecli.engine.table import Table
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _READ = 1 << 22
 
 
 @dataclass(frozen=True)
-class Sample:
+class Beginning:
     """The beginning of a tensor along every axis, with the tensor's true shape and dtype.
 
     `array` is float64, or complex128 where the tensor is complex; `array.shape[k] < shape[k]` where axis k was cut.
@@ -50,7 +50,7 @@ class Sample:
         """How many of the elements at hand are infinite or not numbers."""
         return int(self.array.size - np.count_nonzero(np.isfinite(self.array)))
 
-    def first(self, rows: int) -> Sample:
+    def first(self, rows: int) -> Beginning:
         """The same with fewer positions; they run along the last axis but one, or the first of pairs."""
         axes = self.array.ndim
         axis = 0 if axes == 3 and self.array.shape[-1] == 2 < self.array.shape[0] else axes - 2
@@ -59,12 +59,12 @@ class Sample:
         return replace(self, array=np.take(self.array, np.arange(rows), axis))
 
 
-def sample(table: Table) -> Sample:
+def beginning(table: Table) -> Beginning:
     """Read the beginning of a tensor."""
     shape = _cut(table.shape)
     if not table.size or not shape:
         array = table.array() if not table.size or table.size == 1 else np.empty(0)
-        return Sample(table.name, table.dtype, table.shape, _wide(array))
+        return Beginning(table.name, table.dtype, table.shape, widest(array))
     width, many = (shape[-1], shape[:-1]) if len(shape) > 1 else (1, shape)
     out = np.empty((math.prod(many), width), numpy_dtype(table.dtype))
     done = 0
@@ -74,7 +74,7 @@ def sample(table: Table) -> Sample:
             last = min(row + step, stop)
             out[done : done + last - row] = table.read(row, last)[:, :width]
             done += last - row
-    return Sample(table.name, table.dtype, table.shape, _wide(out.reshape(shape)))
+    return Beginning(table.name, table.dtype, table.shape, widest(out.reshape(shape)))
 
 
 def _cut(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -98,7 +98,3 @@ def _runs(shape: tuple[int, ...], part: tuple[int, ...]) -> Iterator[tuple[int, 
     for index in range(part[0]):
         for start, stop in _runs(shape[1:], part[1:]):
             yield index * inner + start, index * inner + stop
-
-
-def _wide(array: Array) -> Array:
-    return array.astype(np.complex128) if array.dtype.kind == "c" else widened(array)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pecli.checks.verify.reshape import as_pairs, reshaped, views
+from pecli.engine.reshape import as_pairs, reshaped, stacked, views
 from pecli.engine.table import table_of
 
 ARRAY = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
@@ -27,6 +27,13 @@ def test_complex_numbers_as_pairs(dtype, rows) -> None:
     expected = np.stack([numbers.real, numbers.imag], -1)
     assert (table.shape, table.dtype) == (expected.shape, str(expected.dtype))
     np.testing.assert_array_equal(np.concatenate(list(table.blocks(rows))).reshape(table.shape), expected)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 12, 1000])
+def test_one_after_the_other(rows) -> None:
+    table = stacked("both", [table_of("a", ARRAY[0]), table_of("b", ARRAY[1])])
+    assert (table.name, table.shape, table.dtype) == ("both", ARRAY.shape, "float32")
+    np.testing.assert_array_equal(np.concatenate(list(table.blocks(rows))).reshape(ARRAY.shape), ARRAY)
 
 
 def test_axes_of_length_one() -> None:

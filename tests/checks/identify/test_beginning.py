@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pecli.checks.identify import sample as module
-from pecli.checks.identify.sample import sample
+from pecli.checks.identify import beginning as module
+from pecli.checks.identify.beginning import beginning
 from pecli.engine.table import Table, table_of
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 4), (2, 3, 4), (1, 2, 3, 4), (0, 3), (4, 1)])
 def test_small_tensors_are_whole(shape: tuple[int, ...]) -> None:
     array = np.random.default_rng(1).normal(size=shape).astype(np.float32)
-    found = sample(table_of("x", array))
+    found = beginning(table_of("x", array))
     assert found.whole
     assert found.array.dtype == np.float64
     assert np.array_equal(found.array, array)
@@ -24,7 +24,7 @@ def test_large_ones_are_cut_along_their_longest_axes(shape: tuple[int, ...], mon
     monkeypatch.setattr(module, "MOST", 64)
     monkeypatch.setattr(module, "_READ", 16)
     array = np.random.default_rng(1).normal(size=shape)
-    found = sample(table_of("x", array))
+    found = beginning(table_of("x", array))
     assert not found.whole
     assert found.shape == shape
     assert 32 <= found.array.size <= 64
@@ -39,14 +39,14 @@ def test_a_huge_table_is_not_read_whole() -> None:
         read += out.size
         out[...] = 1
 
-    found = sample(Table("x", "float32", (2, 2**36, 64), fill))
+    found = beginning(Table("x", "float32", (2, 2**36, 64), fill))
     assert found.array.shape[0] == 2
     assert found.array.size <= module.MOST
     assert read <= 2 * module.MOST
 
 
 def test_integers_complex_numbers_and_what_is_no_number() -> None:
-    assert not sample(table_of("x", np.arange(6))).floating
-    turned = sample(table_of("x", np.ones((2, 2), np.complex64)))
+    assert not beginning(table_of("x", np.arange(6))).floating
+    turned = beginning(table_of("x", np.ones((2, 2), np.complex64)))
     assert turned.array.dtype == np.complex128
-    assert sample(table_of("x", np.array([1.0, np.nan, -np.inf]))).not_finite == 2
+    assert beginning(table_of("x", np.array([1.0, np.nan, -np.inf]))).not_finite == 2

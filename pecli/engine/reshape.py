@@ -1,20 +1,18 @@
-"""A stored table seen with other axes, or complex numbers seen as pairs, without reading it."""
+"""Tables seen with other axes, complex numbers as pairs, several tables as one: nothing is read for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.engine.dtypes import COMPLEX
 from pecli.engine.table import Table
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
-
-COMPLEX = {"complex64": "float32", "complex128": "float64"}
-"""Complex dtypes, and those of their parts."""
 
 
 def reshaped(table: Table, shape: tuple[int, ...]) -> Table:
@@ -46,6 +44,20 @@ def as_pairs(table: Table) -> Table:
         out[...] = numbers.view(out.dtype).reshape(out.shape)
 
     return replace(seen, fill=fill)
+
+
+def stacked(name: str, parts: Sequence[Table]) -> Table:
+    """Tables of one shape and dtype, one after the other along a new first axis."""
+    first = parts[0]
+
+    def fill(start: int, out: Array) -> None:
+        for k, part in enumerate(parts):
+            begin, end = max(start, k * part.rows), min(start + len(out), (k + 1) * part.rows)
+            if begin < end:
+                part.fill(begin - k * part.rows, out[begin - start : end - start])
+
+    in_order = any(part.in_order for part in parts)
+    return Table(name, first.dtype, (len(parts), *first.shape), fill, in_order)
 
 
 def views(table: Table) -> Iterator[Table]:
