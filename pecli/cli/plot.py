@@ -92,7 +92,7 @@ def plot(
     picked = None if channels is None else CHANNELS.parse("channels", channels)
     inches, dots = _size(size), 100 if dpi is None else DPI.parse("dpi", dpi)
     if kind is not None:
-        figures.check(kind, terminal=output is None)
+        figures.check(kind)
     if output is None:
         _refuse(size=size, dpi=dpi, dark=dark or None, cmap=cmap)
         wish = Wish(channels=picked)
@@ -102,6 +102,8 @@ def plot(
         wish = Wish(round(0.75 * high * dots), round(0.75 * wide * dots), picked)
     with ExitStack() as open_files:
         subjects = _subjects(what, open_files)
+        if kind is not None:
+            figures.check(kind, subjects, terminal=output is None)
         picture = _picture(kind, subjects, wish, title)
     if output is not None:
         return _write(picture, output, inches, dots, {"dark": dark, "cmap": cmap}, quiet=quiet)

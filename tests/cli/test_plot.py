@@ -92,6 +92,7 @@ def test_the_next_scheme_takes_over_what_it_leaves_out(pecli_cli) -> None:
 ERRORS = [
     (["rope", "--kind", "spectra"], 2, "one of heatmap, curves, .*did you mean 'spectrum'"),
     (["alibi", "--kind", "circle", "-o", "x.png"], 2, "alibi has no such picture; take one of heatmap"),
+    (["alibi", "--kind", "circle"], 2, "alibi has no such picture; take one of heatmap"),
     (["rope", "--kind", "circle"], 2, "not drawn in a terminal"),
     (["rope", "-o", "x.gif"], 2, r"\.png, \.svg, \.pdf"),
     (["rope", "-o", "-"], 2, r"\.png, \.svg, \.pdf"),

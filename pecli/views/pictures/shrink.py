@@ -68,5 +68,8 @@ def envelope(x: Floats, y: Floats, most: int) -> tuple[Floats, Floats]:
     if len(x) <= 2 * most:
         return x, y
     starts = np.arange(most) * len(x) // most
+    ends = np.append(starts[1:], len(x)) - 1
     low, high = np.fmin.reduceat(y, starts), np.fmax.reduceat(y, starts)
-    return np.repeat(x[starts], 2), np.stack([low, high], axis=1).ravel()
+    falling = y[ends] < y[starts]  # a smooth curve stays one, where low before high would be a saw
+    found = np.stack([np.where(falling, high, low), np.where(falling, low, high)], axis=1)
+    return np.stack([x[starts], x[ends]], axis=1).ravel(), found.ravel()

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pecli.views.pictures.shrink import shrink, shrink_rows
+from pecli.views.pictures.shrink import envelope, shrink, shrink_rows
 
 
 @pytest.mark.parametrize(("length", "count"), [(6, 3), (7, 3), (100, 7), (5, 4), (60, 59)])
@@ -49,3 +49,15 @@ def test_nan_shows_and_infinity_only_where_it_is_alone() -> None:
     assert np.isnan(found[0])
     assert found[1] == 1.0
     assert found[2] == -np.inf
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_long_curve_turns_where_it_turned_and_keeps_its_spikes(sign: float) -> None:
+    x = np.arange(4096.0)
+    shown, y = envelope(x, sign * np.sqrt(x), 2000)
+    assert len(y) == 4000
+    assert (np.diff(shown) >= 0).all()
+    assert (sign * np.diff(y) >= 0).all(), "a saw"
+    spiky = np.zeros(4096)
+    spiky[1234] = sign
+    assert sign in envelope(x, spiky, 500)[1]
