@@ -130,12 +130,13 @@ class Biased:
 
 @dataclass(frozen=True)
 class Both:
-    """Encodings of several parts, such as an encoder and a decoder."""
+    """Encodings of several parts, such as an encoder and a decoder; of those whose number of positions is given."""
 
     parts: tuple[Learned | Sinusoidal, ...]
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        return [each for part in self.parts for each in part.encodings(keys)]
+        given = [part for part in self.parts if keys.any(*part.rows)]
+        return [each for part in given or self.parts for each in part.encodings(keys)]
 
 
 class Nothing:
