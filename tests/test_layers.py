@@ -638,10 +638,17 @@ class TestRotary:
         with pytest.raises(ValueError, match=rf"position_ids is {min(ids)} at index {ids.index(min(ids))}"):
             RotaryPosEmbedding()(np.zeros((2, 4)), ids)
 
-    @pytest.mark.parametrize("ids", [[2**40, 0], np.array([0, 2**64 - 1], np.uint64)])
+    @pytest.mark.parametrize("ids", [[2**40 + 1, 0], np.array([0, 2**64 - 1], np.uint64)])
     def test_ids_past_all_positions(self, ids):
-        with pytest.raises(ValueError, match="stay below 2\\^40"):
+        with pytest.raises(ValueError, match="be at most 2\\^40"):
             RotaryPosEmbedding()(np.zeros((2, 4)), ids)
+
+    def test_the_last_position(self):
+        x = random(2, 4)
+        by_id, by_offset = RotaryPosEmbedding()(x, [2**40 - 1, 2**40]), RotaryPosEmbedding().apply(x, x, 2**40 - 1)[0]
+        np.testing.assert_array_equal(by_id, by_offset)
+        with pytest.raises(ValueError, match="be at most 2\\^40, and the last of these would be 1099511627777"):
+            RotaryPosEmbedding().apply(x, x, 2**40)
 
     def test_ids_are_copied_for_backward(self):
         layer, ids = RotaryPosEmbedding(), np.array([3, 5])
@@ -752,7 +759,7 @@ class TestRotaryApply:
         with pytest.raises(KindError, match="offset is"):
             RotaryPosEmbedding().apply(np.zeros((3, 4)), np.zeros((3, 4)), offset)
 
-    @pytest.mark.parametrize("offset", [-1, 2**40 - 2, 2**41])
+    @pytest.mark.parametrize("offset", [-1, 2**40 - 1, 2**41])
     def test_offset_out_of_range(self, offset):
         with pytest.raises(ValueError, match="2\\^40"):
             RotaryPosEmbedding().apply(np.zeros((3, 4)), np.zeros((3, 4)), offset)
