@@ -94,9 +94,13 @@ def _add(
     signature = [keyword("files", Files, inspect.Parameter.empty), *own, *(keyword(*each) for each in shared)]
     run.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     run.__annotations__ = {}
-    app.command(name, help=f"{summary} {_COMMON}", short_help=summary, epilog=options.examples(examples))(run)
+    help, epilog = f"{summary} {_COMMON}", options.examples(examples)
+    for word in (name, *_ALSO.get(name, ())):
+        app.command(word, help=help, short_help=summary, epilog=epilog, hidden=word != name)(run)
 
 
+_ALSO = {"learned": ("learned-init",)}
+"""What a command goes by, too: the scheme's own name, where weights that were trained are hardly an init."""
 _COMMON = "The output has the names and dtypes of the input; it is computed in float64 and rounded once."
 _SINUSOIDAL = (
     "pecli apply sinusoidal x.npy -o y.npy",
