@@ -85,9 +85,8 @@ def check(rope: Rope) -> None:
         raise ParameterError("factor", "missing", rule)
     if factor(rope) < 1:
         raise ParameterError("max_position_embeddings", rope.max_position_embeddings, "it is below the original length")
-    if (rope.beta_fast or 32.0) <= (rope.beta_slow or 1.0):
-        raise ParameterError(
-            "beta_fast", rope.beta_fast or 32.0, f"it must be above beta_slow, {rope.beta_slow or 1.0:g}"
-        )
+    fast, slow = rope.beta_fast or 32.0, rope.beta_slow or 1.0
+    if fast < slow:
+        raise ParameterError("beta_fast", fast, f"it must be at least beta_slow, {slow:g}")
     if rope.base <= 1:
         raise ParameterError("base", rope.base, "yarn scaling divides by ln b, so b must be above 1")
