@@ -38,6 +38,9 @@ COMMANDS = {
 
 UsageError: Any = typer.BadParameter.__mro__[1]
 
+HELP_WIDTH = "140"
+"""Columns of help in a pipe: in fewer, Typer cuts the longest names of options."""
+
 
 class ReaderGoneError(Exception):
     """Nobody reads the pipe any more; not an OSError, which Typer would turn into exit code 1."""
@@ -87,6 +90,8 @@ def pecli(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code."""
+    if not sys.stdout.isatty():
+        os.environ.setdefault("TERMINAL_WIDTH", HELP_WIDTH)
     try:
         result = typer.main.get_command(app).main(args=list(arguments), prog_name="pecli", standalone_mode=False)
         sys.stdout.flush()

@@ -81,9 +81,13 @@ def _add(
             return write(name, make(inputs, values, held), inputs.metadata, values)
 
     declared = with_options(run, [keyword("files", Files), *own, *_SHARED])
-    app.command(name, help=f"{summary} {_COMMON}", short_help=summary, epilog=examples(shown))(declared)
+    help, epilog = f"{summary} {_COMMON}", examples(shown)
+    for word in (name, *_ALSO.get(name, ())):
+        app.command(word, help=help, short_help=summary, epilog=epilog, hidden=word != name)(declared)
 
 
+_ALSO = {"learned": ("learned-init",)}
+"""What a command goes by, too: the scheme's own name, where weights that were trained are hardly an init."""
 _COMMON = "The output has the names and dtypes of the input; it is computed in float64 and rounded once."
 _SINUSOIDAL = (
     "pecli apply sinusoidal x.npy -o y.npy",

@@ -10,7 +10,7 @@ from pecli.cli.exits import Exit
 
 EXAMPLES = (
     "pecli models",
-    "pecli models --json | grep yarn",
+    "pecli models --json | jq -r '.models[].name'",
     "pecli config --model llama-3.1-8b",
 )
 
@@ -30,8 +30,8 @@ def models(json: options.Json = False) -> int:
     if not json:
         view.show_presets(loaded)
         return Exit.DONE
-    for preset, model in loaded:
-        line = {
+    found = [
+        {
             "name": preset.name,
             "repository": preset.repository,
             "model_type": model.model_type,
@@ -41,5 +41,7 @@ def models(json: options.Json = False) -> int:
             ],
             "source": preset.source,
         }
-        screen.say_json(line)
+        for preset, model in loaded
+    ]
+    screen.say_json({"models": found})
     return Exit.DONE

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 POSITION_BITS = 41
-"""Positions are below 2**40; a sum of two still fits."""
+"""Of a position, which is at most 2**40."""
 
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pecli.errors import ParameterError
 
 LAST_POSITION = 2**40
-"""Positions are below this."""
+"""Positions go up to this."""
 
 
 def check_last(offset: int, count: int) -> None:
     """Refuse a table that goes on beyond the last position."""
-    if offset + count > LAST_POSITION:
-        raise ParameterError("offset", offset, "the last position must stay below 2^40")
+    if offset + count - 1 > LAST_POSITION:
+        raise ParameterError("offset", offset, "the last position must be at most 2^40")

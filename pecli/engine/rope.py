@@ -48,7 +48,7 @@ class Rope(Scheme):
     seq_len: Annotated[int, Whole(help="rows of the tables", high=LAST_POSITION)]
     dim: Annotated[int, Whole(help="channels that turn, in pairs", low=2, high=65536, even=True)]
     base: Annotated[float, Real(help="theta, the base of the frequencies", above=0, aliases=("--theta",))] = 10000.0
-    offset: Annotated[int, Whole(help="position of the first row", low=0, high=LAST_POSITION - 1)] = 0
+    offset: Annotated[int, Whole(help="position of the first row", low=0, high=LAST_POSITION)] = 0
     layout: Annotated[
         str,
         Choice(
@@ -148,8 +148,8 @@ class Rope(Scheme):
         if ids.dtype.kind not in "iu" or ids.ndim != 2 or len(ids) not in (1, count):
             rule = f"they must be integers of shape (L,) or ({count}, L)"
             raise ParameterError("position_ids", f"of shape {ids.shape} and dtype {ids.dtype}", rule)
-        if ids.size and not 0 <= ids.min() <= ids.max() < LAST_POSITION:
-            raise ParameterError("position_ids", f"{ids.min()} … {ids.max()}", "positions are from 0 to below 2^40")
+        if ids.size and not 0 <= ids.min() <= ids.max() <= LAST_POSITION:
+            raise ParameterError("position_ids", f"{ids.min()} … {ids.max()}", "positions are from 0 to 2^40")
         axes = np.array(self.axes)[: self.turning] if len(ids) > 1 else np.zeros(self.turning, np.intp)
         filler, found = self.filler(), {}
         for name in ("cos", "sin"):

@@ -83,7 +83,7 @@ class Sinusoidal(Scheme):
     ] = unset()
     cos_first: Annotated[bool, Flag(help="cos before sin", default=False)] = unset()
     freq_shift: Annotated[float, Real(help="taken from D/2 in the exponent", default=0.0)] = unset()
-    offset: Annotated[int, Whole(help="position of the first row", default=0, low=0, high=LAST_POSITION - 1)] = unset()
+    offset: Annotated[int, Whole(help="position of the first row", default=0, low=0, high=LAST_POSITION)] = unset()
     scale: Annotated[float, Real(help="multiplies the positions", default=1.0, above=0)] = unset()
     amplitude: Annotated[float, Real(help="multiplies the values", default=1.0, above=1e-30, up_to=1e30)] = unset()
     padding_idx: Annotated[int | None, Whole(help="the row of this position is zeros", low=0, high=LAST_POSITION)] = (

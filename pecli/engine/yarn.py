@@ -14,6 +14,9 @@ from pecli.errors import ParameterError
 if TYPE_CHECKING:
     from pecli.engine.rope import Rope
 
+DEFAULTS = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
+"""What counts where it is not given."""
+
 
 def limits(rope: Rope, bits: int) -> tuple[int, int]:
     """The frequencies between which YaRN blends: indices, over 2**bits."""
@@ -24,12 +27,16 @@ def limits(rope: Rope, bits: int) -> tuple[int, int]:
     def index(rotations: Fraction) -> int:
         return (rope.exponent_dim * (fixed.log(length / rotations, bits) - circle) << bits) // (2 * log_base)
 
-    low, high = index(Fraction(rope.beta_fast or 32.0)), index(Fraction(rope.beta_slow or 1.0))
+    low, high = (index(Fraction(beta)) for beta in _betas(rope))
     one = 1 << bits
     if rope.truncate is not False:
         low, high = low // one * one, -(-high // one) * one
     low, high = max(low, 0), min(high, (rope.exponent_dim - 1) * one)
     return low, high + (fixed.fixed(Fraction(1, 1000), bits) if low == high else 0)
+
+
+def _betas(rope: Rope) -> tuple[float, float]:
+    return rope.beta_fast or DEFAULTS["beta_fast"], rope.beta_slow or DEFAULTS["beta_slow"]
 
 
 def frequencies(rope: Rope) -> Frequencies:
@@ -85,9 +92,8 @@ def check(rope: Rope) -> None:
         raise ParameterError("factor", "missing", rule)
     if factor(rope) < 1:
         raise ParameterError("max_position_embeddings", rope.max_position_embeddings, "it is below the original length")
-    if (rope.beta_fast or 32.0) <= (rope.beta_slow or 1.0):
-        raise ParameterError(
-            "beta_fast", rope.beta_fast or 32.0, f"it must be above beta_slow, {rope.beta_slow or 1.0:g}"
-        )
+    fast, slow = _betas(rope)
+    if fast < slow:
+        raise ParameterError("beta_fast", fast, f"it must be at least beta_slow, {slow:g}")
     if rope.base <= 1:
         raise ParameterError("base", rope.base, "yarn scaling divides by ln b, so b must be above 1")

@@ -46,12 +46,8 @@ class AlibiBias:
 
     def __call__(self, scores: ArrayLike) -> NDArray[Any]:
         """scores + bias, for scores of shape (…, H, L, L)."""
-        scores = floating("scores", scores)
-        if scores.ndim < 3 or scores.shape[-1] != scores.shape[-2]:
-            raise shape_error("scores", scores, "they must be (…, H, L, L)", "queries and keys are the last two axes")
+        scores = self._scores("scores", scores)
         heads, length = scores.shape[-3:-1]
-        if heads != self.num_heads:
-            raise shape_error("scores", scores, f"this layer was made for H = {self.num_heads}", f"here H is {heads}")
         out = np.empty(scores.shape, scores.dtype)
         if scores.size:
             bias = Alibi(heads, _SEQ_LEN.check("L", length), dtype=arithmetic(scores.dtype)).tensors()[0]
@@ -61,5 +57,17 @@ class AlibiBias:
         return out
 
     def backward(self, grad: ArrayLike) -> NDArray[Any]:
-        """The gradient for the last scores, given that for the last output: the same, since the bias is constant."""
-        return gradient(grad, self._shape, advice="call the layer with scores first").copy()
+        """The gradient for the last scores, given that for the last output: the same, since the bias is constant.
+
+        Whoever adds `get_bias` to scores without a call of the layer may give the gradient of any sums.
+        """
+        return (self._scores("grad", grad) if self._shape is None else gradient(grad, self._shape)).copy()
+
+    def _scores(self, name: str, value: ArrayLike) -> NDArray[Any]:
+        scores = floating(name, value)
+        if scores.ndim < 3 or scores.shape[-1] != scores.shape[-2]:
+            raise shape_error(name, scores, "they must be (…, H, L, L)", "queries and keys are the last two axes")
+        if scores.shape[-3] != self.num_heads:
+            rule = f"this layer was made for H = {self.num_heads}"
+            raise shape_error(name, scores, rule, f"here H is {scores.shape[-3]}")
+        return scores

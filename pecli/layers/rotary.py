@@ -117,16 +117,18 @@ class RotaryPosEmbedding:
         return x
 
     def _limit(self) -> tuple[int, str]:
-        """Positions stay below this; and its name."""
-        return (self.max_seq_len, f"max_seq_len = {self.max_seq_len}") if self.max_seq_len else (LAST_POSITION, "2^40")
+        """Positions stay below this; and how to say so."""
+        if self.max_seq_len:
+            return self.max_seq_len, f"stay below max_seq_len = {self.max_seq_len}"
+        return LAST_POSITION + 1, "be at most 2^40"
 
     def _range(self, name: str, x: NDArray[Any], offset: int) -> range:
-        limit, limit_name = self._limit()
+        limit, rule = self._limit()
         positions = range(offset, offset + x.shape[-2])
         if positions.stop > limit:
             given = f"of shape {x.shape}" + (f" at offset {offset}" if offset else "")
-            rule = f"positions must stay below {limit_name}, and the last of these would be {positions.stop - 1}"
-            raise ParameterError(name, given, rule)
+            last = f"and the last of these would be {positions.stop - 1}"
+            raise ParameterError(name, given, f"positions must {rule}, {last}")
         return positions
 
     def _ids(self, position_ids: ArrayLike, length: int) -> NDArray[np.int64]:
@@ -141,11 +143,11 @@ class RotaryPosEmbedding:
             raise KindError("position_ids", f"of dtype {ids.dtype}", "positions are integers")
         if ids.shape != (length,):
             raise shape_error("position_ids", ids, f"x has L = {length} rows", f"they must be of shape ({length},)")
-        limit, limit_name = self._limit()
+        limit, rule = self._limit()
         for place in (ids.argmin(), ids.argmax()) if ids.size else ():
             if not 0 <= int(ids[place]) < limit:
                 given = f"{ids[place]} at index {place}"
-                raise ParameterError("position_ids", given, f"positions must be 0 or more and stay below {limit_name}")
+                raise ParameterError("position_ids", given, f"positions must be 0 or more and {rule}")
         return ids.astype(np.int64)
 
     def _turn(self, x: NDArray[Any], positions: Positions, *, back: bool = False) -> NDArray[Any]:

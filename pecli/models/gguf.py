@@ -8,6 +8,7 @@ from typing import Any
 from pecli.errors import FileError, ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.gguf_header import MAGIC, Header, read_header, read_tensor
+from pecli.models.left_out import filled
 from pecli.models.values import Keys, Value
 
 __all__ = ["MAGIC", "read"]
@@ -37,7 +38,8 @@ def read(path: str, label: str) -> ModelEncodings:
         heads = keys.whole("attention.head_count")
         if heads is None:
             raise FileError(label, "has no attention.head_count", "it is needed")
-        found = {"heads": heads, "max_bias": bias, "form": Value("symmetric", "ggml")}
+        rule, form = Value("paper", "ggml"), Value("symmetric", "ggml")
+        found = {"heads": heads, "rule": rule, "max_bias": bias, "form": form}
         encodings = [_made("alibi", found)]
     elif arch in STILL:
         encodings = []
@@ -72,7 +74,7 @@ def _rope(path: str, keys: Keys, header: Header, arch: str, warnings: list[str])
     if dim is None:
         raise FileError(keys.path, "has neither rope.dimension_count nor the width of a head", "one is needed")
     found = {"dim": dim, "base": keys.number("rope.freq_base") or Value(10000.0, "default")}
-    found |= _scaling(path, keys, header)
+    found = filled(found | _scaling(path, keys, header))
     if found["scaling"].source == FREQS:
         warnings.append(f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says")
     encoding = _made(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pecli.engine.sinusoidal import STYLES
 from pecli.errors import FileError
 from pecli.models.encoding import Encoding
 from pecli.models.heads import HEADS, width_of
@@ -104,7 +105,10 @@ class Sinusoidal:
             "seq_len": _needed(keys, keys.whole(*self.rows), f"number of positions ({self.rows[0]})"),
             "dim": _needed(keys, keys.whole(*self.dim) or width_of(keys), "width (d_model)"),
             "style": Value(self.style, "family"),
+            "base": Value(10000.0, "default"),
         }
+        said = {"layout": "interleaved", "freq_shift": 0.0, **STYLES[self.style]}
+        found |= {name: Value(said[name], f"style {self.style}") for name in ("layout", "freq_shift")}
         if self.style in ("fairseq", "m2m100", "fsmt"):
             padding = keys.whole("pad_token_id", low=0) or Value(1, "default")
             found |= {"padding_idx": padding, "offset": Value(padding.value + 1, f"{padding.source} + 1")}
@@ -122,6 +126,7 @@ class Biased:
         most = (within and within.number("alibi_bias_max")) or keys.number("alibi_bias_max") or Value(8.0, "default")
         found = {
             "heads": _needed(keys, keys.whole(*HEADS), "number of attention heads"),
+            "rule": Value("paper", "default"),
             "max_bias": most,
             "form": Value(self.form, "family"),
         }
@@ -130,12 +135,13 @@ class Biased:
 
 @dataclass(frozen=True)
 class Both:
-    """Encodings of several parts, such as an encoder and a decoder."""
+    """Encodings of several parts, such as an encoder and a decoder; of those whose number of positions is given."""
 
     parts: tuple[Learned | Sinusoidal, ...]
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        return [each for part in self.parts for each in part.encodings(keys)]
+        given = [part for part in self.parts if keys.any(*part.rows)]
+        return [each for part in given or self.parts for each in part.encodings(keys)]
 
 
 class Nothing:

@@ -16,6 +16,7 @@ from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, INTERLEAVED, Family
 from pecli.models.heads import Head, head_of
 from pecli.models.layer_types import PARTIALS, THETAS, Layer, layers_of
+from pecli.models.left_out import filled
 from pecli.models.values import Keys, Value, default
 
 KINDS = {
@@ -68,6 +69,7 @@ def _encoding(
         found["scaling"] = Value(scaling, f"{kind_source} with alpha")
     else:
         found |= _scaling_values(keys, own, scaling, family, layer, warnings)
+        found = filled(found)
     extra = _extra(own, head, axes, family, scaling)
     layout = _layout(keys, family)
     sources = {name: value.source for name, value in found.items()}

@@ -50,7 +50,7 @@ class Places:
         """Refuse a tensor whose rows are not those of the positions."""
         shape = each.table.shape
         if self.ids is None:
-            if self.offset + shape[-2] > LAST_POSITION:
+            if self.offset + shape[-2] - 1 > LAST_POSITION:
                 raise ParameterError("offset", self.offset, f"with {each.label} of shape {shape} it goes beyond 2^40")
             return
         _, batch, length = self.ids.shape
@@ -90,9 +90,9 @@ def read_places(text: str) -> Places:
         ids = loaded.tables[0].array()
     if ids.dtype.kind not in "iu":
         raise KindError("positions", f"of shape {ids.shape} and dtype {ids.dtype}", "positions are integers")
-    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) < LAST_POSITION:
+    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) <= LAST_POSITION:
         given = f"{ids.min()} … {ids.max()}, of shape {ids.shape}"
-        raise ParameterError("positions", given, "positions must be 0 or more and stay below 2^40")
+        raise ParameterError("positions", given, "positions must be 0 or more and at most 2^40")
     return Places(0, ids.astype(np.int64), text)
 
 

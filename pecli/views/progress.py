@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,17 +14,18 @@ _PATIENCE = 1.0
 
 
 class Progress:
-    """Counts bytes, or other things; draws a bar once that is worth it."""
+    """Counts bytes, or other things; draws a bar once that is worth it, on a terminal that can take it away again."""
 
     def __init__(self, label: str, total: int, *, bytes: bool = True) -> None:
         self._label, self._total, self._done, self._bytes = label, total, 0, bytes
         self._start = time.monotonic()
+        self._drawn = os.environ.get("TERM", "") != "dumb"
         self._bar: Any = None
 
     def advance(self, count: int) -> None:
         """That many more are done."""
         self._done += count
-        if self._bar is None and time.monotonic() - self._start > _PATIENCE:
+        if self._bar is None and self._drawn and time.monotonic() - self._start > _PATIENCE:
             self._open()
         if self._bar is not None:
             self._bar.update(self._task, completed=self._done)

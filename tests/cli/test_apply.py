@@ -268,6 +268,8 @@ def test_sinusoidal_learned_and_alibi(apply):
     np.testing.assert_allclose(found, x + waves, rtol=0, atol=1e-15)
     found = apply("learned", "x.npy", "--table", "w.npy", "--offset", "2")["x"]
     np.testing.assert_array_equal(found, x + w[2:7].astype(np.float64))
+    same = apply("learned-init", "x.npy", "--table", "w.npy", "--offset", "2")["x"]
+    np.testing.assert_array_equal(same, found)
     distance = np.arange(1, 4)[:, None] - np.arange(4)
     slopes = np.array([2**-4, 2**-8])[:, None, None]
     found = apply("alibi", "s.npy")["s"]

@@ -189,7 +189,7 @@ REFUSED = [
     ("sinusoidal", "--seq-len 4 --dim 4 --style wisper", "did you mean 'whisper'?"),
     ("sinusoidal", "--seq-len 4 --dim 5 --style mlx", "--dim is 5; the mlx style has even dims only"),
     ("sinusoidal", "--seq-len 4 --dim 8 --freq-shift 4", "--freq-shift is 4;"),
-    ("sinusoidal", f"--seq-len 4 --dim 4 --offset {2**40 - 3}", "the last position must stay below 2^40"),
+    ("sinusoidal", f"--seq-len 4 --dim 4 --offset {2**40 - 2}", "the last position must be at most 2^40"),
     ("sinusoidal", "--seq-len 4 --dim 4 -o t.foo", "--output is t.foo; the suffix must be one of .npy"),
     ("sinusoidal", "--seq-len 4 --dim 4 -o t.npz --dtype bfloat16", "--dtype is bfloat16;"),
     ("sinusoidal", "--seq-len 4 --dim 4 -o t.npy --verify t.npy", "either written or checked"),

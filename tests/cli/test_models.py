@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 
-
-def test_a_line_a_preset_with_its_source(pecli_cli) -> None:
+def test_one_object_names_all_presets_and_their_sources(pecli_cli) -> None:
     outcome = pecli_cli("models", "--json")
     assert outcome.code == 0
-    lines = [json.loads(line) for line in outcome.out.splitlines()]
-    by_name = {line["name"]: line for line in lines}
+    models = outcome.json["models"]
+    by_name = {model["name"]: model for model in models}
     assert by_name["llama-3.1-8b"]["repository"] == "meta-llama/Llama-3.1-8B-Instruct"
     assert by_name["gpt2"]["encodings"][0]["parameters"]["max_len"] == 1024
-    assert all(line["source"] for line in lines)
+    assert all(model["source"] for model in models)
 
 
 def test_a_person_sees_a_table(pecli_cli) -> None:

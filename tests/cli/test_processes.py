@@ -258,6 +258,16 @@ def test_help_in_an_ascii_terminal(process) -> None:
         assert result.stderr == b""
 
 
+@pytest.mark.parametrize("words", [["rope"], ["apply", "rope"]])
+def test_help_in_a_pipe_cuts_no_option(process, words) -> None:
+    result = process(*words, "--help", env={**os.environ, "COLUMNS": "80"})
+    shown = {word for word in result.stdout.decode().replace(",", " ").split() if word.startswith("--")}
+    parameters = pecli.Rope.parameters()
+    aliases = {alias for parameter in parameters.values() for alias in parameter.aliases}
+    options = {f"--{name.replace('_', '-')}" for name in parameters}
+    assert aliases | options - {"--seq-len", "--dtype", "--recipe"} <= shown
+
+
 def test_what_cannot_fit_is_refused_before_it_is_begun(process, tmp_path) -> None:
     result = process("sinusoidal", "--seq-len", 2**40, "--dim", 65536, "-o", "t.npy")
     assert result.returncode == 3

@@ -37,6 +37,14 @@ def test_bases(base, offset, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_the_last_position(dtype):
+    hold_against_oracle(1, 128, 200, offset=2**40, dtype=dtype)
+    both = Rope(2, 128, offset=2**40 - 1, dtype=dtype).tables()
+    for name, table in Rope(1, 128, dtype=dtype).at([2**40]).items():
+        assert table.tobytes() == both[name][1:].tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("rows", "dim"), [(1, 2), (700, 2), (5, 64), (5000, 64), (60, 1024), (4, 65536)])
 def test_shapes(rows, dim, dtype):
     hold_against_oracle(rows, dim, 500, offset=4321, dtype=dtype)
@@ -101,7 +109,7 @@ WRONG = [
     ({"seq_len": 0}, "seq_len", "0", "it must be a whole number from 1 to 2^40"),
     ({"seq_len": -1}, "seq_len", "-1", "it must be a whole number from 1 to 2^40"),
     ({"seq_len": 2**63}, "seq_len", "9223372036854775808", "it must be a whole number from 1 to 2^40"),
-    ({"offset": 2**40 - 3}, "offset", "1099511627773", "the last position must stay below 2^40"),
+    ({"offset": 2**40 - 2}, "offset", "1099511627774", "the last position must be at most 2^40"),
     ({"offset": -1}, "offset", "-1", "it must be a whole number from 0 to 2^40"),
     ({"dim": 0}, "dim", "0", "it must be an even whole number from 2 to 65,536"),
     ({"dim": 7}, "dim", "7", "it must be an even whole number from 2 to 65,536"),

@@ -22,6 +22,10 @@ CASES = {
     "yarn": {"factor": 10.0, "original_max_position_embeddings": 2048},
     "yarn, no truncation": {"factor": 32.0, "original_max_position_embeddings": 4096, "truncate": False},
     "yarn, betas": {"factor": 4.0, "original_max_position_embeddings": 8192, "beta_fast": 24.0, "beta_slow": 2.0},
+    "yarn, one beta": {
+        "factor": 4.0, "original_max_position_embeddings": 8192, "beta_fast": 8.0, "beta_slow": 8.0, "truncate": False
+    },
+    "yarn, all waves long": {"factor": 4.0, "original_max_position_embeddings": 5},
     "yarn, from lengths": {"max_position_embeddings": 131072, "original_max_position_embeddings": 4096},
     "yarn, mscale": {"factor": 40.0, "original_max_position_embeddings": 4096, "mscale": 0.7, "mscale_all_dim": 0.5},
     "yarn, given": {"factor": 40.0, "original_max_position_embeddings": 4096, "attention_factor": 1.25},
@@ -76,6 +80,9 @@ def yarn(o: Rope, inverse: list[arb]) -> tuple[list[arb], arb]:
     low, high = index(o.beta_fast or 32), index(o.beta_slow or 1)
     if o.truncate is not False:
         low, high = arb(math.floor(float(low))), arb(math.ceil(float(high)))
+    low, high = max(low, arb(0), key=float), min(high, arb(DIM - 1), key=float)
+    if float(low) == float(high):
+        high += arb(1) / 1000
     ramps = [max(arb(0), min(arb(1), (k - low) / (high - low)), key=float) for k in range(DIM // 2)]
     blended = [v / f * r + v * (1 - r) for v, r in zip(inverse, ramps, strict=True)]
 
@@ -173,7 +180,7 @@ REFUSED = [
     (
         {"scaling": "yarn", "factor": 2.0, "original_max_position_embeddings": 9, "beta_fast": 1.0, "beta_slow": 2.0},
         "beta_fast",
-        "above beta_slow",
+        "at least beta_slow",
     ),
     (
         {"scaling": "longrope", **LONGROPE, "long_factor": (1.0,) * 63},
@@ -241,7 +248,7 @@ def test_rows_at_plain_positions() -> None:
         ({"mrope_interleaved": True}, [0], "mrope_interleaved"),
         ({}, [0.5], "position_ids"),
         ({}, [-1], "position_ids"),
-        ({}, [2**40], "position_ids"),
+        ({}, [2**40 + 1], "position_ids"),
         ({}, [[1], [2]], "position_ids"),
         ({"mrope_section": (8, 4, 4)}, [[1], [2]], "position_ids"),
     ],

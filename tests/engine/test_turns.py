@@ -12,7 +12,7 @@ from pecli.engine import turns as module
 from pecli.engine.rope import Rope
 from pecli.engine.turns import Turns, shift_of
 
-PLACES = [0, 1, 255, 256, 257, 4095, 131071, 10**6, 2**32 + 5, 2**40 - 1]
+PLACES = [0, 1, 255, 256, 257, 4095, 131071, 10**6, 2**32 + 5, 2**40]
 
 
 def true_factor(position: int, pair: int, dim: int, base: float = 10000.0) -> tuple[arb, arb]:
@@ -77,7 +77,7 @@ def test_the_inverse_undoes_the_amplitude_too():
     np.testing.assert_allclose(np.abs(there), rope.attention_factor_value(), rtol=1e-15)
 
 
-@pytest.mark.parametrize("places", [1, -1, 4096, -(2**40) + 1])
+@pytest.mark.parametrize("places", [1, -1, 4096, -(2**40)])
 def test_a_shift_is_a_pure_rotation(places):
     yarn = Rope(8, 16, scaling="yarn", factor=4, original_max_position_embeddings=1024)
     np.testing.assert_allclose(np.abs(shift_of(yarn, places)), 1, rtol=3e-16)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -18,10 +17,13 @@ from pecli.engine.dtypes import KINDS
 from pecli.engine.reshape import stacked
 from pecli.engine.rounding import round_to, widened
 from pecli.engine.table import Table
-from pecli.files import LoadedFile, open_tensors
+from pecli.files import LoadedFile
+from pecli.files.at_hand import opened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from pecli.files.at_hand import Given
 
 MOST_EXPLAINED = 16
 """Tensors of one file that transforms are sought for."""
@@ -74,11 +76,16 @@ class Difference:
         }
 
 
-def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], tolerance: Tolerance = EXACT) -> Difference:
-    """Compare two files, or one tensor of each with `FILE:NAME`; where they differ, say which transform explains it."""
+def diff(a: Given, b: Given, tolerance: Tolerance = EXACT) -> Difference:
+    """Compare two files, or one tensor of each with `FILE:NAME`, or arrays, alone or by name; where they differ, say
+    which transform explains it.
+    """
     check_tolerance(tolerance)
-    with open_tensors(os.fspath(a)) as first, open_tensors(os.fspath(b)) as second:
-        return diff_open((os.fspath(a), first), (os.fspath(b), second), tolerance)
+    first = opened(a)
+    with first[1]:
+        second = opened(b)
+        with second[1]:
+            return diff_open(first, second, tolerance)
 
 
 def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: Tolerance) -> Difference:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +13,11 @@ from pecli.checks.identify.beginning import Beginning, beginning
 from pecli.checks.identify.groups import Group, groups
 from pecli.checks.identify.match import Match
 from pecli.checks.identify.tail import confirmed
-from pecli.engine.table import Table, table_of
-from pecli.errors import KindError
-from pecli.files import open_tensors
+from pecli.engine.table import Table
+from pecli.files.at_hand import opened
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from pecli.files.at_hand import Given
 
 _FEWER = (256, 64)
 """Rows that are looked at, where more have no explanation."""
@@ -46,26 +44,16 @@ class Identification:
         }
 
 
-def identify(source: str | os.PathLike[str] | Mapping[str, ArrayLike] | ArrayLike) -> Identification:
+def identify(source: Given) -> Identification:
     """Say which scheme makes a table: that of a file (or FILE:NAME), an array, or arrays by name.
 
     >>> import pecli
     >>> identify(pecli.Alibi(heads=12).tables()).matches[0].command
     'pecli alibi --heads 12 --slopes -o again.npy'
     """
-    if isinstance(source, (str, os.PathLike)):
-        path = os.fspath(source)
-        with open_tensors(path) as file:
-            return identify_tables(path, file.tables)
-    named = source if isinstance(source, Mapping) else {"array": source}
-    return identify_tables("", [_table(name, array) for name, array in named.items()])
-
-
-def _table(name: str, array: ArrayLike) -> Table:
-    found = np.asarray(array)
-    if found.dtype.kind not in "biufcV" or found.dtype.hasobject or found.dtype.names:
-        raise KindError(name, f"of dtype {found.dtype}", "a table holds numbers")
-    return table_of(name, found)
+    path, file = opened(source)
+    with file:
+        return identify_tables(path, file.tables)
 
 
 def identify_tables(file: str, tables: Sequence[Table]) -> Identification:

@@ -38,7 +38,7 @@ TOLERANCES = ("max_ulp", "atol", "rtol")
 _COMMON = ("name", "file", *TOLERANCES)
 _TARGETS = ("model", "config", "scheme")
 PLACES: Mapping[str, Parameter] = {
-    "offset": Whole(help="position of the first row", low=0, high=LAST_POSITION - 1),
+    "offset": Whole(help="position of the first row", low=0, high=LAST_POSITION),
     "length": Whole(help="the length that dynamic scalings are read at", high=LAST_POSITION),
     "recipe": RECIPE,
 }

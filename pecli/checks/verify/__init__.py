@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pecli.checks.compare import Comparison, compare
 from pecli.checks.tolerance import EXACT, Tolerance, check_tolerance
@@ -20,7 +20,12 @@ from pecli.engine.reshape import views
 from pecli.engine.scheme import Scheme
 from pecli.engine.spelling import begun
 from pecli.engine.table import Table
+from pecli.errors import ParameterError
 from pecli.files import LoadedFile
+from pecli.files.at_hand import NO_FILE, opened
+
+if TYPE_CHECKING:
+    from pecli.files.at_hand import Given
 
 __all__ = ["Verification", "verify"]
 
@@ -29,24 +34,27 @@ _ROLES = {"pe": "rows", "weight": "rows", "cos_sin": "both"}
 
 
 def verify(
-    path: str | os.PathLike[str],
+    path: Given,
     scheme: Scheme | None = None,
     tolerance: Tolerance = EXACT,
     *,
     any_dtype: bool = False,
 ) -> Verification:
-    """Compare a file with a scheme's tables; without a scheme, with the spec it carries.
+    """Compare a file with a scheme's tables; without a scheme, with the spec it carries. Arrays, alone or by name, are
+    compared with a scheme in the same way.
 
     With `any_dtype` the tables are made in the file's dtype; else one that differs is a finding.
     """
-    path = os.fspath(path)
     check_tolerance(tolerance)
-    with open_for_checks(path) as file:
+    label, file = opened(path, open_for_checks)
+    with file:
         file.check()
-        named = path not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
-        if scheme is None:
-            return verify_spec(path, file, tolerance, whole=not named)
-        return _Held(scheme, any_dtype, tolerance).verified(path, file.read_as(scheme.dtype), named)
+        named = label not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
+        if scheme is not None:
+            return _Held(scheme, any_dtype, tolerance).verified(label, file.read_as(scheme.dtype), named)
+        if file.path == NO_FILE:
+            raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
+        return verify_spec(label, file, tolerance, whole=not named)
 
 
 class _Held:

@@ -244,3 +244,18 @@ def test_cos_and_sin_against_both_in_one_array(tmp_path) -> None:
     assert pecli.diff(tmp_path / "a.safetensors", tmp_path / "a.npy").passed
     assert pecli.diff(tmp_path / "a.npy", tmp_path / "a.safetensors").passed
     assert not pecli.diff(tmp_path / "b.npy", tmp_path / "a.safetensors").passed
+
+
+def test_arrays_are_compared_as_files_of_them_are(tmp_path) -> None:
+    a = np.sin(np.arange(40)[:, None] * 100.0 ** (-np.arange(8) / 8))
+    b = np.concatenate([a[:, 0::2], a[:, 1::2]], axis=1)
+    np.save(tmp_path / "b.npy", b)
+    assert pecli.diff(a, a.copy()).passed
+    assert pecli.diff(b, tmp_path / "b.npy").passed
+    assert pecli.diff({"x": a, "y": b}, {"y": b, "x": a}).passed
+    found = pecli.diff(a, b)
+    assert found.transforms == pecli.diff(a, tmp_path / "b.npy").transforms
+    assert [each.transform for each in found.transforms] == ["A is interleaved, B is in halves"]
+    assert (found.a, found.b) == ("", "")
+    with pytest.raises(TypeError, match="array is of dtype object; a table holds numbers"):
+        pecli.diff(np.array([None]), a)

@@ -113,3 +113,14 @@ def test_a_text_file_is_held_against_its_spec_element_by_element(tmp_path) -> No
     text = (tmp_path / "t.json").read_text()
     (tmp_path / "t.json").write_text(text.replace("0.5403023", "0.5403024"))  # cos 1
     assert [tensor.name for tensor in pecli.verify(tmp_path / "t.json").tensors if not tensor.passed] == ["cos"]
+
+
+def test_arrays_are_held_against_a_scheme() -> None:
+    near = pecli.Tolerance(atol=1e-7)
+    both = {"cos": COS.astype(np.float32), "sin": SIN.astype(np.float32)}
+    assert pecli.verify(both, ROPE, near).passed
+    assert pecli.verify(np.stack([COS, SIN]), ROPE, near, any_dtype=True).passed
+    failed = pecli.verify({"cos": both["sin"], "sin": both["cos"]}, ROPE, near)
+    assert [tensor.mismatched for tensor in failed.tensors] == [24, 24]
+    with pytest.raises(pecli.ParameterError, match="scheme is missing; arrays carry no spec"):
+        pecli.verify(both)
