@@ -35,7 +35,9 @@ _LEFT_OUT = ("recipe", "slopes")
 
 Recipes = Annotated[
     str | None,
-    typer.Option("--recipes", metavar="NAME,…", help="Look at these alone. (default: all)", rich_help_panel="Audit"),
+    typer.Option(
+        "--recipes", "--recipe", metavar="NAME,…", help="Look at these alone. (default: all)", rich_help_panel="Audit"
+    ),
 ]
 Limit = Annotated[
     str,
@@ -103,7 +105,7 @@ def _command(kind: type[Scheme]) -> Any:
     run.__annotations__ = {}
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     help = f"{SUMMARY} Recipes: {', '.join(recipe_names(kind))}."
-    short = f"The same for {kind.name} tables."
+    short = f"Audit {'ALiBi' if kind.name == 'alibi' else kind.name} tables."
     app.command(kind.name, help=help, short_help=short, epilog=options.examples(EXAMPLES[kind.name]))(run)
     return typer.main.get_command(app)
 
@@ -131,6 +133,9 @@ def _audit(scheme: Scheme, values: Mapping[str, Any]) -> int:
         screen.say_json({**described, "output": path})
     elif not values["quiet"]:
         view.show(audits)
+        if path is not None:
+            screen.say()
+            screen.say_written(path)
     return Exit.DONE
 
 

@@ -41,14 +41,18 @@ def config(
     seq_len: Annotated[
         str | None,
         typer.Option(
-            "--seq-len", metavar="INTEGER", help="Read dynamic and longrope at this length; else as before any call."
+            "--seq-len",
+            "--length",
+            metavar="INTEGER",
+            help="Read dynamic and longrope at this length; else as before any call.",
         ),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 when there are warnings.")] = False,
     json: options.Json = False,
 ) -> int:
-    """Say which positional encodings models ask for: every value, where it comes from, and what to beware of. With
-    several models, also what differs. Exit code 1: warnings, with --strict; 3: a file cannot be read.
+    """Say which positional encodings a config.json asks for: every value, its source, and what to beware of.
+
+    Of several models it also says what differs. Exit code 1: warnings, with --strict; 3: a file cannot be read.
     """
     from pecli.engine.parameters import Whole
     from pecli.errors import ParameterError

@@ -120,14 +120,13 @@ def _write(
     picture: Picture, path: str, inches: tuple[float, float] | None, dots: int, look: dict[str, Any], *, quiet: bool
 ) -> int:
     """The picture as a figure in a file."""
-    from pecli.files.output import is_stream
     from pecli.views import screen
     from pecli.views.pictures import figure, paint
 
     width, height = inches or paint.size_of(picture)
     figure.save(paint.paint(picture, width=width, height=height, **look), path, dots)
-    if not quiet and not is_stream(path):
-        screen.say(f"{path}: {width:g} × {height:g} inches, {screen.size(os.path.getsize(path))}")
+    if not quiet:
+        screen.say_written(path, f"{width:g} × {height:g} inches, ")
     return Exit.DONE
 
 
