@@ -36,7 +36,13 @@ def config(
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option("--model", metavar="NAME", help="A preset of pecli models; may be repeated.", show_default=False),
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="A preset, which pecli models lists; may be repeated.",
+            show_default=False,
+            autocompletion=options.preset_names,
+        ),
     ] = None,
     seq_len: Annotated[
         str | None,
@@ -65,7 +71,7 @@ def config(
     if not files and not model:
         raise ParameterError("FILE", "missing", "name a config.json, or a preset with --model", "see pecli models")
     code, found = Exit.DONE, []
-    wanted = [(load_config, file) for file in files or []] + [(presets.load, name) for name in model or []]
+    wanted = [(load_config, file) for file in files or []] + [(presets.load_model, name) for name in model or []]
     for load, name in wanted:
         try:
             result = load(name)

@@ -158,9 +158,9 @@ def _subjects(words: Sequence[str], open_files: ExitStack) -> list[Subject]:
             continue
         for word in part:
             if word.startswith("-") and word != "-":
-                raise ParameterError(
-                    f"the option {word}", "unknown", "files take no such option", "see pecli plot --help"
-                )
+                advice = f"a scheme does: pecli plot rope {word} …" if word in ("--model", "--config") else ""
+                rule = "files take no such option"
+                raise ParameterError(f"the option {word}", "unknown", rule, advice or "see pecli plot --help")
             found += subjects.of_file(word, open_files.enter_context(_opened(word)))
     return subjects.labelled(found)
 
@@ -201,9 +201,14 @@ def _opened(word: str) -> Any:
     try:
         return open_tensors(word)
     except FileError as problem:
-        if problem.problem != "does not exist" or "." in word:
+        from pecli.models import presets
+
+        if problem.problem != "does not exist":
             raise
-        raise FileError(word, problem.problem, f"a scheme is one of {', '.join(SCHEMES)}") from None
+        schemes = "" if "." in word else f"a scheme is one of {', '.join(SCHEMES)}"
+        preset = presets.find(word)
+        advice = f"a preset is drawn by pecli plot rope --model {preset.name}" if preset else schemes
+        raise FileError(word, problem.problem, advice) from None
 
 
 def _size(text: str | None) -> tuple[float, float] | None:

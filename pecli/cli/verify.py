@@ -46,7 +46,14 @@ Config = Annotated[
     typer.Option("--config", metavar="FILE", help="A config.json, params.json or .gguf.", rich_help_panel=_PANEL),
 ]
 Model = Annotated[
-    str | None, typer.Option("--model", metavar="NAME", help="A preset of pecli models.", rich_help_panel=_PANEL)
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="A preset; pecli models lists them.",
+        rich_help_panel=_PANEL,
+        autocompletion=options.preset_names,
+    ),
 ]
 LayerType = Annotated[
     str | None,
