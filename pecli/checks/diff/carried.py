@@ -39,4 +39,6 @@ def _of_file(sentence: str, here: str, there: str) -> str:
     names, words = sentence.split(": ", 1)
     said = re.sub(r"^match(es)? if ", f"{here} is what {there}'s spec makes if ", words)
     said = re.sub(r"^it is another table", f"{here} is another table", said)
+    for advice in (r", or verify with [^)]+", r" \(verify with [^)]+\)", r"; verify with .+$"):  # for another command
+        said = re.sub(advice, "", said)
     return f"{names}: {said if said != words else f'in {here}, {words}'}"

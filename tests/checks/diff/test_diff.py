@@ -295,3 +295,14 @@ def test_a_dump_without_inv_freq_is_no_difference(tmp_path) -> None:
     assert pecli.diff(golden, _wrong(tmp_path, cos=tables["cos"], sin=tables["sin"])).passed
     only = pecli.diff(golden, _wrong(tmp_path, cos=tables["cos"]))
     assert only.diagnosis == ("sin: only A has it, B does not",)
+
+
+def test_advice_for_verify_is_left_out(tmp_path) -> None:
+    golden = tmp_path / "golden.npz"
+    pecli.save(golden, pecli.Rope(2048, 64))
+    inv = (1 / np.float32(1e4) ** (np.arange(0, 64, 2, dtype=np.float32) / np.float32(64))).astype(np.float32)
+    angles = np.outer(np.arange(2048).astype(np.float32), inv).astype(np.float32)
+    (line,) = pecli.diff(golden, _wrong(tmp_path, cos=np.cos(angles), sin=np.sin(angles))).diagnosis
+    assert "B is what A's spec makes if the phases are computed in float32, as Hugging Face does (" in line
+    assert "--recipe" not in line
+    assert line.count("(") == line.count(")")
