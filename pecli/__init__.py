@@ -33,6 +33,7 @@ _HOMES = {
     "identify": "pecli.checks.identify",
     "load": "pecli.files.whole",
     "load_config": "pecli.models.reader",
+    "load_model": "pecli.models.presets",
     "save": "pecli.files.whole",
     "sinusoidal_pos_embedding": "pecli.layers",
     "verify": "pecli.checks.verify",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         SinusoidalPosEmbedding,
         sinusoidal_pos_embedding,
     )
+    from pecli.models.presets import load_model
     from pecli.models.reader import load_config
 
 __all__ = [
@@ -79,6 +81,7 @@ __all__ = [
     "identify",
     "load",
     "load_config",
+    "load_model",
     "save",
     "sinusoidal_pos_embedding",
     "verify",

@@ -13,28 +13,18 @@ import typer.core
 import typer.main
 
 from pecli import __version__
+from pecli.cli.command import examples
+from pecli.cli.commands import COMMANDS, meant, panel_of
 from pecli.cli.exits import Exit, code_of, complain
 from pecli.engine.spelling import nearest
 from pecli.errors import FileError, ParameterError, PecliError
 
-COMMANDS = {
-    "sinusoidal": "pecli.cli.generate",
-    "rope": "pecli.cli.generate",
-    "alibi": "pecli.cli.generate",
-    "learned-init": "pecli.cli.generate",
-    "config": "pecli.cli.config",
-    "models": "pecli.cli.models",
-    "audit": "pecli.cli.audit",
-    "apply": "pecli.cli.apply",
-    "convert": "pecli.cli.convert",
-    "resize": "pecli.cli.resize",
-    "inspect": "pecli.cli.inspect",
-    "plot": "pecli.cli.plot",
-    "identify": "pecli.cli.identify",
-    "verify": "pecli.cli.verify",
-    "diff": "pecli.cli.diff",
-}
-"""Where each command lives; a module is imported when its command is called, or listed."""
+EXAMPLES = (
+    "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
+    "pecli verify dump.npz --model llama-3.1-8b --atol 1e-3",
+    "pecli identify unknown.npy",
+    "pecli COMMAND --help",
+)
 
 UsageError: Any = typer.BadParameter.__mro__[1]
 
@@ -54,9 +44,12 @@ class Commands(typer.core.TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
-            advice = nearest(cmd_name, COMMANDS) or "see pecli --help"
+            other = meant(cmd_name)
+            advice = f"did you mean {other!r}?" if other else nearest(cmd_name, COMMANDS) or "see pecli --help"
             raise ParameterError("the command", repr(cmd_name), f"it must be one of {', '.join(COMMANDS)}", advice)
-        return import_module(COMMANDS[cmd_name]).command(cmd_name)
+        command = import_module(COMMANDS[cmd_name]).command(cmd_name)
+        command.rich_help_panel = panel_of(cmd_name)
+        return command
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -79,7 +72,7 @@ app = typer.Typer(
 )
 
 
-@app.callback()
+@app.callback(epilog=examples(EXAMPLES))
 def pecli(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")

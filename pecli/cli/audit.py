@@ -34,7 +34,9 @@ _LEFT_OUT = ("recipe", "slopes")
 
 Recipes = Annotated[
     str | None,
-    typer.Option("--recipes", metavar="NAME,…", help="Look at these alone. (default: all)", rich_help_panel="Audit"),
+    typer.Option(
+        "--recipes", "--recipe", metavar="NAME,…", help="Look at these alone. (default: all)", rich_help_panel="Audit"
+    ),
 ]
 Limit = Annotated[
     str,
@@ -91,7 +93,7 @@ def _command(kind: type[Scheme]) -> Any:
         kind.name,
         EXAMPLES[kind.name],
         help=f"{SUMMARY} Recipes: {', '.join(recipe_names(kind))}.",
-        short_help=f"The same for {kind.name} tables.",
+        short_help=f"Audit {'ALiBi' if kind.name == 'alibi' else kind.name} tables.",
     )
 
 
@@ -118,6 +120,9 @@ def _audit(scheme: Scheme, values: Mapping[str, Any]) -> int:
         screen.say_json({**described, "output": path})
     elif not values["quiet"]:
         view.show(audits)
+        if path is not None:
+            screen.say()
+            screen.say_written(path)
     return Exit.DONE
 
 

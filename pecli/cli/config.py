@@ -33,19 +33,29 @@ def config(
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option("--model", metavar="NAME", help="A preset of pecli models; may be repeated.", show_default=False),
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="A preset, which pecli models lists; may be repeated.",
+            show_default=False,
+            autocompletion=options.preset_names,
+        ),
     ] = None,
     seq_len: Annotated[
         str | None,
         typer.Option(
-            "--seq-len", metavar="INTEGER", help="Read dynamic and longrope at this length; else as before any call."
+            "--seq-len",
+            "--length",
+            metavar="INTEGER",
+            help="Read dynamic and longrope at this length; else as before any call.",
         ),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 when there are warnings.")] = False,
     json: options.Json = False,
 ) -> int:
-    """Say which positional encodings models ask for: every value, where it comes from, and what to beware of. With
-    several models, also what differs. Exit code 1: warnings, with --strict; 3: a file cannot be read.
+    """Say which positional encodings a config.json asks for: every value, its source, and what to beware of.
+
+    Of several models it also says what differs. Exit code 1: warnings, with --strict; 3: a file cannot be read.
     """
     from pecli.engine.parameters import Whole
     from pecli.errors import ParameterError
@@ -58,7 +68,7 @@ def config(
     if not files and not model:
         raise ParameterError("FILE", "missing", "name a config.json, or a preset with --model", "see pecli models")
     code, found = Exit.DONE, []
-    wanted = [(load_config, file) for file in files or []] + [(presets.load, name) for name in model or []]
+    wanted = [(load_config, file) for file in files or []] + [(presets.load_model, name) for name in model or []]
     for load, name in wanted:
         try:
             result = load(name)

@@ -80,8 +80,9 @@ def convert(
     quiet: options.Quiet = False,
     no_progress: options.NoProgress = False,
 ) -> int:
-    """Move q/k weights or tables between layouts of pairs, cast to another dtype, or write another format. All other
-    tensors and the metadata of a .safetensors file are kept byte for byte.
+    """Move q/k weights or tables between layouts of pairs, cast to another dtype, or write another format.
+
+    All other tensors and the metadata of a .safetensors file are kept byte for byte.
     """
     from pecli.tensors.convert import Conversion
     from pecli.tensors.pairs import Heads

@@ -52,9 +52,11 @@ def diff(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> int:
-    """Compare two files tensor by tensor; where they differ, say which porting mistake explains it: layout, swapped or
-    negated parts, shifted rows, a factor, a rounding, what softmax ignores. Exit code 0: equal within the tolerance;
-    1: different; 3: a file cannot be read.
+    """Compare two files tensor by tensor; where they differ, say which porting mistake explains it.
+
+    Such as another layout, swapped or negated parts, shifted rows, a factor, a rounding, what softmax ignores.
+
+    Exit code 0: equal within the tolerance; 1: different; 3: a file cannot be read.
     """
     from pecli.checks.diff import diff_open
     from pecli.views import diff as view
@@ -81,6 +83,8 @@ def diff(
             view.picture(errors)
     if output is not None:
         view.save_picture(output, maps, (a, b))
+        if not (json or quiet):
+            screen.say_written(output)
     return Exit.DONE if result.passed else Exit.NO
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pecli.cli.options import preset_names
 from pecli.cli.scheme_options import parsed
 from pecli.engine.parameters import Parameter
 from pecli.errors import ParameterError
@@ -22,13 +23,19 @@ Config = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="Take everything but the length from a config.json, params.json or .gguf.",
+        help="Take everything but --seq-len from a config.json, params.json or .gguf: --dim, --theta, --scaling, …",
         rich_help_panel=_PANEL,
     ),
 ]
 Model = Annotated[
     str | None,
-    typer.Option("--model", metavar="NAME", help="The same from a preset of pecli models.", rich_help_panel=_PANEL),
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="The same from a preset; pecli models lists them.",
+        rich_help_panel=_PANEL,
+        autocompletion=preset_names,
+    ),
 ]
 LayerType = Annotated[
     str | None,

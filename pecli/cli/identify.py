@@ -31,8 +31,9 @@ def identify(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> int:
-    """Say which scheme made a table, with every parameter, and the command that makes it again. Exit code 0:
-    identified; 1: one is not; 3: one cannot be read.
+    """Say which scheme made a table, with every parameter, and the command that makes it again.
+
+    Exit code 0: identified; 1: one is not; 3: one cannot be read.
     """
     from pecli.checks.identify import identify as find
     from pecli.views import identify as view

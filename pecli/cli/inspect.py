@@ -54,8 +54,9 @@ def inspect(
     ] = None,
     json: options.Json = False,
 ) -> int:
-    """Say what a file holds: tensors, dtypes, shapes, and the spec that made it. Only the header is read, unless
-    asked for more.
+    """Say what a file holds: tensors, dtypes, shapes, and the spec that made it.
+
+    Only the header is read, unless asked for more.
     """
     from pecli.files import open_tensors
     from pecli.views import contents, screen

@@ -21,7 +21,7 @@ def command(name: str) -> Any:
 
 
 def models(json: options.Json = False) -> int:
-    """List the model presets: well-known models whose settings are confirmed, and where each was read."""
+    """List the presets that --model takes: well-known models whose settings are confirmed."""
     from pecli.models.presets import presets
     from pecli.views import encodings as view
     from pecli.views import screen

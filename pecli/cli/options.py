@@ -58,6 +58,13 @@ def check_output(path: str, *, json: bool, example: str) -> None:
         raise ParameterError("output", "-", "a table is no text for a terminal", f"redirect it: … -o - > {example}")
 
 
+def preset_names(incomplete: str) -> list[str]:
+    """What completes the name of a model in a shell."""
+    from pecli.models.presets import presets
+
+    return [name for name in presets() if name.startswith(incomplete.lower())]
+
+
 def tolerances(max_ulp: str | None, atol: str | None, rtol: str | None) -> dict[str, Any]:
     """What the three options give, of those that were given."""
     from pecli.checks.tolerance import ERROR, MAX_ULP

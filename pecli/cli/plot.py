@@ -118,14 +118,13 @@ def _write(
     picture: Picture, path: str, inches: tuple[float, float] | None, dots: int, look: dict[str, Any], *, quiet: bool
 ) -> int:
     """The picture as a figure in a file."""
-    from pecli.files.output import is_stream
     from pecli.views import screen
     from pecli.views.pictures import figure, paint
 
     width, height = inches or paint.size_of(picture)
     figure.save(paint.paint(picture, width=width, height=height, **look), path, dots)
-    if not quiet and not is_stream(path):
-        screen.say(f"{path}: {width:g} × {height:g} inches, {screen.size(os.path.getsize(path))}")
+    if not quiet:
+        screen.say_written(path, f"{width:g} × {height:g} inches, ")
     return Exit.DONE
 
 
@@ -157,9 +156,9 @@ def _subjects(words: Sequence[str], open_files: ExitStack) -> list[Subject]:
             continue
         for word in part:
             if word.startswith("-") and word != "-":
-                raise ParameterError(
-                    f"the option {word}", "unknown", "files take no such option", "see pecli plot --help"
-                )
+                advice = f"a scheme does: pecli plot rope {word} …" if word in ("--model", "--config") else ""
+                rule = "files take no such option"
+                raise ParameterError(f"the option {word}", "unknown", rule, advice or "see pecli plot --help")
             found += subjects.of_file(word, open_files.enter_context(_opened(word)))
     return subjects.labelled(found)
 
@@ -200,9 +199,14 @@ def _opened(word: str) -> Any:
     try:
         return open_tensors(word)
     except FileError as problem:
-        if problem.problem != "does not exist" or "." in word:
+        from pecli.models import presets
+
+        if problem.problem != "does not exist":
             raise
-        raise FileError(word, problem.problem, f"a scheme is one of {', '.join(SCHEMES)}") from None
+        schemes = "" if "." in word else f"a scheme is one of {', '.join(SCHEMES)}"
+        preset = presets.find(word)
+        advice = f"a preset is drawn by pecli plot rope --model {preset.name}" if preset else schemes
+        raise FileError(word, problem.problem, advice) from None
 
 
 def _size(text: str | None) -> tuple[float, float] | None:

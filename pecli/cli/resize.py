@@ -56,8 +56,9 @@ def resize(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> int:
-    """Resample a learned table to another length, or to another grid, as vision models do it. Without -o it only says
-    how the norms of the rows would change.
+    """Resample a learned table to another length, or to another grid, as vision models do it.
+
+    Without -o it only says how the norms of the rows would change.
     """
     from pecli.files import format_of, save_tables
     from pecli.tensors.inputs import open_file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Annotated, Any
@@ -28,8 +29,7 @@ def option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Param
         return keyword(name, Annotated[bool | None, info], None)
     choices = parameter.options if isinstance(parameter, Choice) else ()
     info = typer.Option(
-        f"--{name.replace('_', '-')}",
-        *parameter.aliases,
+        *sorted((f"--{name.replace('_', '-')}", *parameter.aliases), key=len),  # a long name hides one behind it
         metavar="NAME" if len(choices) > 6 else f"[{'|'.join(choices)}]" if choices else parameter.metavar,
         help=_sentence(parameter.help + (f": {', '.join(choices)}" if len(choices) > 6 else "")) + _note(default),
         show_default=False,
@@ -58,7 +58,9 @@ def _note(default: Any) -> str:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
+    """A help text as a sentence; names before a colon, as in «yarn: …», stay as they are written."""
+    named = re.match(r"\w+(, \w+)*: ", text)
+    return f"{text[:1] if named else text[:1].upper()}{text[1:]}."
 
 
 def completer(choices: tuple[str, ...]) -> Callable[[str], list[str]]:

@@ -46,7 +46,14 @@ Config = Annotated[
     typer.Option("--config", metavar="FILE", help="A config.json, params.json or .gguf.", rich_help_panel=_PANEL),
 ]
 Model = Annotated[
-    str | None, typer.Option("--model", metavar="NAME", help="A preset of pecli models.", rich_help_panel=_PANEL)
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        help="A preset; pecli models lists them.",
+        rich_help_panel=_PANEL,
+        autocompletion=options.preset_names,
+    ),
 ]
 LayerType = Annotated[
     str | None,
@@ -108,8 +115,11 @@ def verify(
     quiet: options.Quiet = False,
     no_progress: options.NoProgress = False,
 ) -> int:
-    """Check that files hold what they should: what their own spec says, what a model's configuration asks for, or what
-    a manifest says of each. Exit code 0: they do; 1: one does not; 2: a manifest is wrong; 3: a file cannot be read.
+    """Check files against a model, a manifest, or the spec that they carry; say what is wrong with those that fail.
+
+    Against a scheme with parameters of your own: pecli rope --seq-len … --dim … --verify FILE.
+
+    Exit code 0: all hold what they should; 1: one does not; 2: a manifest is wrong; 3: a file cannot be read.
     """
     from pecli.checks.manifest import is_manifest
     from pecli.checks.manifest.checklist import run_all

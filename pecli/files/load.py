@@ -13,6 +13,7 @@ from pecli.errors import FileError
 from pecli.files.source import Source, open_source
 from pecli.files.trouble import quoted
 
+_INSTEAD = "write the tensors with safetensors.torch.save_file or numpy.save"
 MOST_NAMES = 8
 """How many names an error lists."""
 MOST_COMPARED = 2000
@@ -99,6 +100,7 @@ def _recognise(source: Source) -> LoadedFile:
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         from pecli.files import npz_reader
 
+        _refuse_torch(source)
         tables, metadata, check = npz_reader.read(source)
         return LoadedFile(source.path, "npz", tables, metadata, source, check)
     if kind := _text_kind(source.path, start):
@@ -111,7 +113,29 @@ def _recognise(source: Source) -> LoadedFile:
 
         tables, metadata = safetensors.read(source)
         return LoadedFile(source.path, "safetensors", tables, metadata, source)
-    raise source.error("is not a .npy, .npz, .safetensors, .csv, .json or .h file of tables")
+    if start.startswith(b"\x80"):
+        raise source.error("is a pickle, and those are never loaded", _INSTEAD)
+    if start.startswith(b"GGUF"):
+        raise source.error("is a .gguf file, whose tensors are not read", "pecli config reads its settings")
+    raise source.error("is not a .npy, .npz, .safetensors, .csv, .json or .h file of tables", _advice(source.path))
+
+
+def _refuse_torch(source: Source) -> None:
+    """Refuse what torch.save writes: an archive whose first member is a pickle."""
+    header = source.read(0, 30)
+    name = source.read(30, int.from_bytes(header[26:28], "little"))
+    if name.endswith(b"/data.pkl"):
+        raise source.error("is a file of torch.save, a pickle, and those are never loaded", _INSTEAD)
+
+
+def _advice(path: str) -> str:
+    """What to do about a file that is none of these, going by its name."""
+    suffix = os.path.splitext(path.lower())[1]
+    if suffix in (".bin", ".raw", ".dat", ".f32", ".f16", ".f64", ".bf16", ".fp32", ".fp16"):
+        return "raw numbers have no shape: numpy.save('x.npy', numpy.fromfile(FILE, 'f4').reshape(rows, columns))"
+    if suffix in (".txt", ".tsv", ".dat"):
+        return "a text with commas between its numbers is called .csv"
+    return ""
 
 
 def _text_kind(path: str, start: bytes) -> str:

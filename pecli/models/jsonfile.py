@@ -1,10 +1,14 @@
-"""A configuration as JSON, read with trust in nothing: bounded, no key twice, only numbers that are numbers."""
+"""A configuration as JSON, read with trust in nothing: bounded, and no key twice.
+
+Python writes infinities and NaN as words that JSON does not know, and hybrid models have `"time_step_limit": [0.0,
+Infinity]`: such numbers are read, and refused where a key that matters here holds one.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from typing import Any, NoReturn
+from typing import Any
 
 from pecli.errors import FileError
 
@@ -15,10 +19,6 @@ LONGEST_NUMBER = 400
 
 class _RefusedError(ValueError):
     """What is wrong with the text, for the one place that knows the file."""
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise _RefusedError(f"holds {name}, which is not a number in JSON")
 
 
 def _whole(text: str) -> int:
@@ -68,9 +68,7 @@ def parse(path: str, data: bytes) -> dict[str, Any]:
     if text.count("{") + text.count("[") > DEEPEST and _depth(text) > DEEPEST:
         raise FileError(path, f"nests more than {DEEPEST} levels deep")
     try:
-        found = json.loads(
-            text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_real, parse_int=_whole
-        )
+        found = json.loads(text, object_pairs_hook=_unique, parse_float=_real, parse_int=_whole)
     except _RefusedError as problem:
         raise FileError(path, str(problem)) from None
     except json.JSONDecodeError as problem:

@@ -28,6 +28,12 @@ class Preset:
         return replace(read_object(self.config, self.name), file=self.name)
 
 
+def find(name: str) -> Preset | None:
+    """The preset of a name, or of a repository; None where there is none."""
+    word = name.lower()
+    return next((each for each in presets().values() if word in (each.name, each.repository.lower())), None)
+
+
 @cache
 def presets() -> dict[str, Preset]:
     """All presets by name."""
@@ -37,10 +43,21 @@ def presets() -> dict[str, Preset]:
     return {name: Preset(name, **values) for name, values in data.items()}
 
 
-def load(name: str) -> ModelEncodings:
-    """The encodings of a preset, by its name or by that of its repository."""
+def load_model(name: str) -> ModelEncodings:
+    """The positional encodings of a well-known model, by its name in `pecli models` or by that of its repository.
+
+    >>> load_model("llama-3.1-8b").one().rope(seq_len=4096).scaling
+    'llama3'
+    """
+    found = find(name)
+    if found is not None:
+        return found.load()
     word = name.lower()
-    for preset in presets().values():
-        if word in (preset.name, preset.repository.lower()):
-            return preset.load()
-    raise ParameterError("model", repr(name), "no preset has that name", nearest(word, presets()) or "see pecli models")
+    raise ParameterError("model", repr(name), "no preset has that name", _advice(word))
+
+
+def _advice(word: str) -> str:
+    """Presets that may be meant, and what to do where none is."""
+    alike = [name for name in presets() if word in name]
+    meant = f"these have it: {', '.join(alike)}" if len(alike) > 1 else nearest(word, presets())
+    return meant or "pecli models lists them; the config.json of any other can be read"

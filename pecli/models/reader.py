@@ -61,8 +61,12 @@ def read_bytes(path: str) -> bytes:
             return start if start == gguf.MAGIC else start + file.read(jsonfile.LARGEST)
     except (OSError, ValueError) as problem:
         from pecli.files.trouble import failure
+        from pecli.models import presets
 
-        raise failure(path, problem) from None
+        trouble = failure(path, problem)
+        if isinstance(problem, FileNotFoundError) and (preset := presets.find(path)) is not None:
+            trouble = FileError(path, trouble.problem, f"the preset of that name is --model {preset.name}")
+        raise trouble from None
 
 
 def scheme_for(encoding: Encoding, *, seq_len: int, length: int | None = None, offset: int = 0, **others: Any) -> Rope:
@@ -78,6 +82,6 @@ def find_model(config: str | os.PathLike[str] | None, model: str | None) -> Mode
     from pecli.models import presets
 
     if model is not None:
-        return presets.load(model)
+        return presets.load_model(model)
     assert config is not None
     return load_config(config)

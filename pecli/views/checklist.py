@@ -8,7 +8,7 @@ from pecli.checks.manifest.checklist import Outcome
 from pecli.checks.verify.verification import Verification
 from pecli.errors import FileError
 from pecli.views import screen
-from pecli.views.report import failures
+from pecli.views.report import say_failures
 
 _HEADS = ("status", "check", "worst error")
 _STYLES = {"passed": "green", "FAILED": "bold red", "error": "bold red"}
@@ -22,8 +22,7 @@ def show(outcomes: Sequence[Outcome]) -> None:
     for outcome, (status, *_), line in zip(outcomes, rows, lines, strict=True):
         screen.say_styled((status, _STYLES[status]), (line.removeprefix(status), ""))
         if isinstance(outcome.result, Verification) and not outcome.passed:
-            for trouble in failures(outcome.result):
-                screen.say(f"{' ' * len(_HEADS[0])}  {trouble}")
+            say_failures(outcome.result, " " * len(_HEADS[0]) + "  ")
     screen.say(_count(rows))
 
 

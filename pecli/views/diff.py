@@ -29,7 +29,7 @@ def show(result: Difference) -> None:
         if line not in problems:
             screen.say(f"  {line}")
     for tensor in result.tensors:
-        screen.say(f"  {report.describe(tensor, ('A', 'B'), 'equal')}")
+        report.say_parts(report.parts_of(tensor, ("A", "B"), "equal"))
     if not (result.passed or result.diagnosis):
         screen.say("  no usual change turns A into B; pecli identify may say what each of them is")
 

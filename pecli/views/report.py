@@ -2,52 +2,76 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pecli.checks.compare import Comparison
 from pecli.checks.verify.verification import Verification, problems_of
 from pecli.errors import PecliError
 from pecli.views import screen
 
+LONGEST = 96
+"""Characters of a line about a tensor; a longer one is broken between its parts."""
+
 
 def show(result: Verification) -> None:
-    """The verdict first, then a line a diagnosis, then one a tensor."""
+    """The verdict first, then a line a diagnosis, then the tensors."""
     verdict = ("passed", "bold green") if result.passed else ("FAILED", "bold red")
     screen.say_styled(verdict, (f"  {result.file}  ", ""), (result.scheme, "dim"))
-    said = problems_of(result.tensors)
-    for line in result.sentences:
-        if line not in said:
-            screen.say(f"  {line}")
+    for line in _reasons(result):
+        screen.say(f"  {line}")
     for tensor in result.tensors:
-        screen.say(f"  {_described(tensor, result.readings.get(tensor.name, ''))}")
+        say_parts(_read(tensor, result.readings.get(tensor.name, "")))
+
+
+def say_parts(parts: Sequence[str], indent: str = "  ") -> None:
+    """What there is to say of a tensor: a line, or where that is long, a line a part."""
+    whole = "  ".join(parts)
+    for line in [whole] if len(whole) <= LONGEST else [parts[0], *(f"    {part}" for part in parts[1:])]:
+        screen.say(indent + line)
+
+
+def say_failures(result: Verification, indent: str) -> None:
+    """Why a check failed, where that is known, then the tensors that did not pass."""
+    for line in _reasons(result):
+        screen.say(indent + line)
+    for tensor in result.tensors:
+        if not tensor.passed:
+            say_parts(_read(tensor, result.readings.get(tensor.name, "")), indent)
 
 
 def failures(result: Verification | PecliError) -> list[str]:
-    """What is wrong, a line each: tensors that did not pass, then all that concerns them together."""
+    """The same, a line each."""
     if not isinstance(result, Verification):
         return [str(result)]
+    tensors = [each for each in result.tensors if not each.passed]
+    described = ["  ".join(_read(each, result.readings.get(each.name, ""))) for each in tensors]
+    return [*_reasons(result), *described]
+
+
+def _reasons(result: Verification) -> list[str]:
+    """What is known beside the shapes and numbers of the tensors."""
     said = problems_of(result.tensors)
-    tensors = [_described(each, result.readings.get(each.name, "")) for each in result.tensors if not each.passed]
-    return [*tensors, *(line for line in result.sentences if line not in said)]
+    return [line for line in result.sentences if line not in said]
 
 
-def _described(tensor: Comparison, reading: str) -> str:
+def _read(tensor: Comparison, reading: str) -> list[str]:
     """A tensor's errors, and how it was read."""
-    head = f"{tensor.name}  {screen.shape(tensor.shape)}"
+    head, *rest = parts_of(tensor)
     if tensor.passed and tensor.max_abs_error is None:  # values that nothing can be held against
-        return f"{head}  {reading}"
-    rest = describe(tensor).removeprefix(head)
-    return f"{head}, {reading}{rest}" if reading else head + rest
+        return [head, reading]
+    return [f"{head}, {reading}" if reading else head, *rest]
 
 
-def describe(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"), same: str = "exact") -> str:
-    """A tensor's errors in one line; the words are for the two sides, and for an element without error."""
-    parts = [tensor.name, screen.shape(tensor.shape)]
+def parts_of(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"), same: str = "exact") -> list[str]:
+    """A tensor's name and shape, then its errors; the words are for the two sides, and for no error."""
+    parts = [f"{tensor.name}  {screen.shape(tensor.shape)}"]
     if tensor.problem:
         parts.append(tensor.problem)
     if tensor.mismatched is None:
-        return "  ".join(parts)
+        return parts
     if tensor.worst_index is None and not tensor.mismatched:
         parts.append(f"every element is {'equal' if tensor.problem else same}")
-        return "  ".join(parts)
+        return parts
     parts.append(f"{tensor.mismatched:,} of {tensor.size:,} out of tolerance")
     if tensor.first_index not in (None, tensor.worst_index):
         parts[-1] += f", the first at {_place(tensor.first_index)}"
@@ -59,11 +83,11 @@ def describe(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"),
             f" {sides[0]} {ours}, {sides[1]} {theirs}"
         )
         if tensor.max_ulp_error is not None and tensor.worst_ulp != tensor.max_ulp_error:
-            parts.append(f"(elsewhere up to {_units(tensor.max_ulp_error)})")
+            parts[-1] += f"  (elsewhere up to {_units(tensor.max_ulp_error)})"
     for count, side in ((tensor.strange_expected, sides[0]), (tensor.strange_found, sides[1])):
         if count:
             parts.append(f"{count:,} not finite ({side})")
-    return "  ".join(parts)
+    return parts
 
 
 def _units(count: int) -> str:

@@ -93,7 +93,6 @@ def test_other_schemes(pecli_cli) -> None:
         ((*ROPE[1:], "--recipes", "float32,float23"), "recipes[1] is 'float23'; it must be one of exact, float32,"),
         ((*ROPE[1:], "--recipes", "float16-tables"), "did you mean 'float16-table'?"),
         ((*ROPE[1:], "--recipes", ""), "recipes[0] is ''"),
-        ((*ROPE[1:], "--recipe", "float32"), "no such option: --recipe; did you mean --recipes?"),
         ((*ROPE[1:], "--tolerance", "-1"), "--tolerance is -1; it must be a finite number of at least 0"),
         ((*ROPE[1:], "--tolerance", "nan"), "--tolerance is nan"),
         ((*ROPE[1:], "-o", "drift.gif"), "--output is drift.gif; the suffix of a picture must be one of"),
@@ -138,3 +137,10 @@ def test_generators_take_a_recipe(pecli_cli, tmp_path) -> None:
     assert pecli_cli(*words).code == 0
     model = ("rope", "--model", "llama-3.1-8b", "--seq-len", 4, "--recipe", "float32", "--json")
     assert pecli_cli(*model).json["parameters"]["recipe"] == "float32"
+
+
+def test_the_figure_is_named_once_it_is_written(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "drift.svg"
+    out = pecli_cli("audit", *ROPE[1:], "--recipe", "float32", "-o", path).out
+    assert out.splitlines()[-1].startswith(f"{path}: ")
+    assert pecli_cli("audit", *ROPE[1:], "--recipe", "float32", "-o", path, "-q").out == ""

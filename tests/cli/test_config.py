@@ -135,3 +135,23 @@ def test_words_from_a_config_cannot_act_on_the_terminal(pecli_cli, tmp_path) -> 
     outcome = pecli_cli("config", path)
     assert outcome.code == 0
     assert "\x1b" not in outcome.out
+
+
+def test_a_preset_where_a_file_is_wanted(pecli_cli) -> None:
+    outcome = pecli_cli("config", "Llama-3.1-8B")
+    assert outcome.code == 3
+    assert outcome.err.endswith("does not exist; the preset of that name is --model llama-3.1-8b\n")
+
+
+def test_part_of_a_name_lists_the_presets_that_have_it(pecli_cli) -> None:
+    outcome = pecli_cli("config", "--model", "qwen2.5")
+    assert outcome.code == 2
+    assert "these have it: qwen2.5-7b, qwen2.5-vl-7b" in outcome.err
+    assert "did you mean 'gpt-neox-20b'?" in pecli_cli("config", "--model", "gpt-neox").err
+
+
+def test_length_is_called_so_here_too(pecli_cli) -> None:
+    words = ("config", "--model", "phi-3-mini-128k-2024-04", "--json")
+    long = pecli_cli(*words, "--length", "8192").out
+    assert long == pecli_cli(*words, "--seq-len", "8192").out
+    assert long != pecli_cli(*words, "--length", "64").out

@@ -27,9 +27,11 @@ def test_equal_files_exit_0(pecli_cli, files) -> None:
 def test_a_difference_exits_1_and_is_explained(pecli_cli, files) -> None:
     outcome = pecli_cli("diff", *files)
     assert outcome.code == 1
-    verdict, why, tensor = outcome.out.splitlines()
+    verdict, why, tensor, count, worst = outcome.out.splitlines()
     assert verdict.startswith("DIFFERENT  ")
-    assert "160 of 160 out of tolerance" in tensor
+    assert tensor == "  array  20 × 8"
+    assert count.startswith("      160 of 160 out of tolerance")
+    assert worst.startswith("      max error ")
     assert why == "  array: sin and cos are swapped (in halves); nothing is left"
 
 

@@ -174,3 +174,8 @@ def test_a_long_table_is_drawn_in_flat_memory(pecli_cli) -> None:
         tracemalloc.stop()
     assert peak < pecli.Sinusoidal(1_000_000, 64).tensors()[0].nbytes / 2
     assert "800000" in shown.out
+
+
+def test_a_model_wants_a_scheme_before_it(pecli_cli) -> None:
+    assert "a scheme does: pecli plot rope --model …" in pecli_cli("plot", "--model", "llama-3.1-8b").err
+    assert "pecli plot rope --model llama-3.1-8b" in pecli_cli("plot", "llama-3.1-8b").err

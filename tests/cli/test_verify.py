@@ -173,3 +173,15 @@ def test_a_scalar_is_held_against_the_one_frequency_there_is(pecli_cli, tmp_path
         np.save(tmp_path / "t.npy", np.array(value))
         outcome = pecli_cli("verify", tmp_path / "t.npy", "--config", tmp_path / "config.json")
         assert (outcome.code, outcome.err) == (code, "")
+
+
+def test_advice_is_not_to_do_what_was_done(pecli_cli, tmp_path) -> None:
+    """HF computes angles in float32, and so does the recipe; what is left is the last place of other sines."""
+    path = tmp_path / "cos.npy"
+    table = pecli.Rope(64, 128, base=500_000.0, recipe="float32").tables()["cos"]
+    np.save(path, np.nextafter(table, np.float32(0)))
+    words = ("verify", path, "--model", "llama-3-8b")
+    assert "or verify with --recipe float32" in pecli_cli(*words).out
+    assert "the last place differs, as sines and powers of other libraries do; allow --max-ulp 1\n" in (
+        pecli_cli(*words, "--recipe", "float32").out
+    )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
 import subprocess
 import sys
 import threading
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -119,6 +122,33 @@ def test_anything_else_is_not_a_file_of_tables(folder: Path, data: bytes) -> Non
         FileError, match=r"^a.npy: is not a .npy, .npz, .safetensors, .csv, .json or .h file of tables$"
     ):
         load_file("a.npy")
+
+
+def archive(name: str) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as zipped:
+        zipped.writestr(name, pickle.dumps([1, 2]))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "way_out"),
+    [
+        (
+            "a.pt",
+            archive("a/data.pkl"),
+            "a file of torch.save, a pickle, and those are never loaded; write the tensors",
+        ),
+        ("a.bin", bytes(64), "raw numbers have no shape: numpy.save"),
+        ("a.txt", b"0.1 0.2\n", "commas between its numbers is called .csv"),
+        ("a.gguf", b"GGUF" + bytes(60), "pecli config reads its settings"),
+    ],
+)
+def test_what_people_have_instead_and_what_to_do_about_it(folder: Path, path: str, data: bytes, way_out: str) -> None:
+    Path(path).write_bytes(data)
+    with pytest.raises(FileError) as problem:
+        load_file(path)
+    assert way_out in str(problem.value)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from pecli.errors import ParameterError
 from pecli.models.encoding import ModelEncodings
-from pecli.models.presets import load, presets
+from pecli.models.presets import load_model, presets
 from pecli.models.reader import load_config
 
 
@@ -141,7 +141,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_explained(name: str) -> None:
-    assert summary(load(name)) == PRESETS[name]
+    assert summary(load_model(name)) == PRESETS[name]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -161,17 +161,17 @@ def test_every_preset_says_where_it_was_read_and_none_is_from_memory() -> None:
 
 
 def test_deepseek_reports_the_softmax_scale_outside_the_table() -> None:
-    model = load("deepseek-v3")
+    model = load_model("deepseek-v3")
     assert model.encodings[0].attention_factor() == 1.0
     assert any("1.873854" in warning and "1.368888" in warning for warning in model.warnings)  # (0.1·ln 40 + 1)²
 
 
 def test_gpt_oss_warns_of_truncate() -> None:
-    assert any("truncate" in warning for warning in load("gpt-oss-20b").warnings)
+    assert any("truncate" in warning for warning in load_model("gpt-oss-20b").warnings)
 
 
 def test_phi3_reads_short_up_to_the_original_length_and_long_beyond() -> None:
-    (encoding,) = load("phi-3-mini-128k-2024-04").encodings
+    (encoding,) = load_model("phi-3-mini-128k-2024-04").encodings
     before, at, beyond = (encoding.inverse_frequencies(length) for length in (None, 4096, 4097))
     assert before == at
     assert at != beyond
@@ -264,8 +264,8 @@ def test_one_is_the_language_model_unless_a_part_is_named() -> None:
     model = load_config(CONFIGS["qwen2-vl"][0])
     assert model.one().layer_type == ""
     assert model.one("vision").head_dim == 80
-    assert [each.layer_type for each in load("gemma-3-1b").ropes()] == ["full_attention", "sliding_attention"]
+    assert [each.layer_type for each in load_model("gemma-3-1b").ropes()] == ["full_attention", "sliding_attention"]
     with pytest.raises(ParameterError, match="full_attention"):
-        load("gemma-3-1b").one()
+        load_model("gemma-3-1b").one()
     with pytest.raises(ParameterError, match="not rope"):
-        load("gpt2").one().rope(8)
+        load_model("gpt2").one().rope(8)

@@ -47,6 +47,16 @@ def test_text_that_is_no_configuration(pecli_cli, tmp_path, name: str) -> None:
     assert outcome.out == ""
 
 
+def test_an_infinity_matters_only_where_it_is_read(pecli_cli, tmp_path) -> None:
+    """Falcon-H1 and Mamba-2 save `time_step_limit` so, in Python's spelling."""
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**PLAIN, "time_step_limit": [0.0, float("inf")]}))
+    assert "Infinity" in path.read_text()
+    assert pecli_cli("config", path).code == 0
+    path.write_text(json.dumps({**PLAIN, "rope_theta": float("inf")}))
+    assert "rope_theta is inf; it must be a finite number" in pecli_cli("config", path).err
+
+
 def test_bytes_that_are_no_text(pecli_cli, tmp_path) -> None:
     (tmp_path / "config.json").write_bytes(b"\xff\xfe{}")
     assert pecli_cli("config", tmp_path).code == 3

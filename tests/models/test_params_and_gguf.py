@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import pecli
-from pecli.models.presets import load
+from pecli.models.presets import load_model
 
 LLAMA = {"dim": 4096, "n_layers": 32, "n_heads": 32, "n_kv_heads": 8, "rope_theta": 500000.0, "use_scaled_rope": True}
 
@@ -19,7 +19,7 @@ LLAMA = {"dim": 4096, "n_layers": 32, "n_heads": 32, "n_kv_heads": 8, "rope_thet
 def test_params_json_is_llama_3_1_in_meta_s_layout(tmp_path) -> None:
     (tmp_path / "params.json").write_text(json.dumps(LLAMA))
     (found,) = pecli.load_config(tmp_path).encodings
-    (published,) = load("llama-3.1-8b").encodings
+    (published,) = load_model("llama-3.1-8b").encodings
     assert found.inverse_frequencies() == published.inverse_frequencies()
     assert found.layout == "interleaved"
     assert found.sources["dim"] == "dim // n_heads"

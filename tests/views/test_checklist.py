@@ -28,8 +28,8 @@ EXPECTED = """\
 status  check    worst error
 passed  check 0  0
 FAILED  check 1  0.5 (7 ulp)
-        cos  2 × 2  1 of 4 out of tolerance  max error 0.5 (7 ulp) at [1, 1]: expected 0, found 0.5
         cos: matches if …
+        cos  2 × 2  1 of 4 out of tolerance  max error 0.5 (7 ulp) at [1, 1]: expected 0, found 0.5
 passed  check 2  the shape is right
 FAILED  check 3  not comparable
         x  3  its shape

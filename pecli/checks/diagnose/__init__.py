@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 
 from pecli.checks.diagnose.causes import Explanation, together
-from pecli.checks.diagnose.plainly import constant, not_finite, passes
+from pecli.checks.diagnose.plainly import constant, not_finite, passes, unwritten
 from pecli.checks.diagnose.precision import places
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.alibi import Alibi
@@ -58,7 +58,9 @@ def _tensor(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation],
     if same and places(table.dtype) >= _ENOUGH:
         return [], same
     explanations, words = _searched(scheme, name, table)
-    return explanations, words or ("" if explanations else same)
+    if explanations:
+        return explanations, words
+    return [], unwritten(scheme, name, table) or words or same
 
 
 def _searched(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation], str]:

@@ -12,9 +12,11 @@ from pecli.checks.compare import compare
 from pecli.checks.diagnose.sample import picks
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.alibi import Alibi
+from pecli.engine.learned import LearnedInit
 from pecli.engine.rope import Rope
 from pecli.engine.rounding import widened
 from pecli.engine.scheme import Scheme
+from pecli.engine.sinusoidal import Sinusoidal
 from pecli.engine.table import Table, table_of
 
 if TYPE_CHECKING:
@@ -60,6 +62,23 @@ def _wrong(block: Array, masks: bool) -> Flags:
         return np.asarray(~np.isfinite(block.real) | ~np.isfinite(block.imag))
     values = widened(block)
     return np.asarray(np.isnan(values) | (values == np.inf)) if masks else np.asarray(~np.isfinite(values))
+
+
+def unwritten(scheme: Scheme, name: str, table: Table) -> str:
+    """What to say of rows at the end that are all zero, where there should be waves or draws."""
+    made = isinstance(scheme, (LearnedInit, Rope, Sinusoidal)) and name != "cos_sin"  # whose last half are sines
+    if not made or len(table.shape) < 2 or table.rows < 4:
+        return ""
+    end, step = table.rows, table.block_rows()
+    while end:
+        start = max(0, end - step)
+        written = np.flatnonzero(table.read(start, end).any(axis=1))
+        if written.size:
+            end = start + int(written[-1]) + 1
+            break
+        end = start
+    zeros = table.rows - end
+    return f"the last {zeros:,} of {table.rows:,} rows are zero: nothing was written there" if zeros > 1 and end else ""
 
 
 def constant(scheme: Scheme, name: str, table: Table) -> str:

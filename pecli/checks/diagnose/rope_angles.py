@@ -11,6 +11,7 @@ import numpy as np
 
 from pecli.checks.diagnose.angles import Option, bases
 from pecli.checks.diagnose.causes import Cause, cost_of
+from pecli.checks.diagnose.exchanged import exchanged_betas, exchanged_factors
 from pecli.engine.rope import Rope
 from pecli.engine.rope_scaling import PARAMETERS
 
@@ -78,15 +79,18 @@ def _exponents(rope: Rope, columns: int) -> Iterator[Mistake]:
     if columns != own:
         words = f"dim is {2 * columns} (the spec says {rope.rotary_dim})"
         yield Mistake((Cause(words),), _over(2 * columns))
-    elif own % 2 == 0:
-        yield from _misread(own)
+        return
+    yield Mistake((Cause("the frequencies are in reverse order, the slowest first"),), _picked(np.arange(own)[::-1]))
+    if own % 2 == 0:
+        yield from _misread(own, alike=rope.scaling in ("none", "linear", "llama3"))
 
 
-def _misread(columns: int) -> Iterator[Mistake]:
-    """Doubled tables that were cut in half the wrong way."""
+def _misread(columns: int, alike: bool) -> Iterator[Mistake]:
+    """Doubled tables that were cut in half the wrong way; where frequencies are scaled one by one, half a head's."""
+    small = f", or is the doubled one of a dim of {columns}" if alike else ""
     each, end = np.arange(columns), "(columns are there twice, others are missing)"
     yield Mistake((Cause(f"an interleaved table was read as halves {end}"),), _picked(each // 2))
-    yield Mistake((Cause(f"a table of halves was read as interleaved {end}"),), _picked(2 * each % columns))
+    yield Mistake((Cause(f"a table of halves was read as interleaved{small} {end}"),), _picked(2 * each % columns))
 
 
 def _picked(columns: Places) -> Callable[[Frequencies], Frequencies]:
@@ -129,6 +133,12 @@ def _scalings(rope: Rope) -> Iterator[Mistake]:
         truncated = rope.truncate is not False
         words = "truncate is false (the spec says true)" if truncated else "truncate=false is ignored"
         yield Mistake((Cause(words),), _of(lambda rope: replace(rope, truncate=not truncated)))
+        yield Mistake((Cause("beta_fast and beta_slow are exchanged"),), _blended(exchanged_betas))
+    if kind == "llama3":
+        original = rope.original_max_position_embeddings or 1
+        for limit in (rope.high_freq_factor or 1.0, rope.low_freq_factor or 1.0):
+            words = "low_freq_factor and high_freq_factor are exchanged"
+            yield Mistake((Cause(words),), _blended(_cut(original / limit)))
     if kind == "longrope":
         yield _other_factors(rope)
     for simple in ("linear", "ntk"):
@@ -140,6 +150,15 @@ def _scalings(rope: Rope) -> Iterator[Mistake]:
 
 def _of(change: Callable[[Rope], Rope]) -> Callable[[Frequencies], Frequencies]:
     return lambda frequencies: lambda rope: frequencies(change(rope))
+
+
+def _blended(blend: Callable[[Floats, Floats, Rope], Floats]) -> Callable[[Frequencies], Frequencies]:
+    """Frequencies from those without scaling and those with it."""
+    return lambda frequencies: lambda rope: blend(frequencies(unscaled(rope)), frequencies(rope), rope)
+
+
+def _cut(wavelength: float) -> Callable[[Floats, Floats, Rope], Floats]:
+    return lambda plain, scaled, _: exchanged_factors(plain, scaled, wavelength)
 
 
 def _as(kind: str) -> Callable[[Rope], Rope]:

@@ -11,6 +11,7 @@ import numpy as np
 from pecli.checks.diagnose import fit, precision
 from pecli.checks.diagnose.angles import Option, options, usual
 from pecli.checks.diagnose.causes import FITTED, LEVELS, Cause, Explanation, best, cost_of
+from pecli.checks.diagnose.channels import own_frequencies
 from pecli.checks.diagnose.match import Agreement, Matcher
 from pecli.checks.diagnose.readings import Wanted, WaveReading, expected, readings
 from pecli.checks.diagnose.roundings import Rounding, roundings
@@ -48,8 +49,10 @@ def explain_waves(scheme: Rope | Sinusoidal, name: str, table: Table) -> tuple[l
     every = [each for each in every if all(np.isfinite(part).all() for part in each.parts)]
     search = WaveSearch(scheme, layout, every)
     found = search.run()
-    if found or search.right or not isinstance(scheme, Rope):
+    if found or search.right:
         return found, ""
+    if isinstance(scheme, Sinusoidal):
+        return [], own_frequencies(scheme, table)
     words = next((each for each in (fit.garbage(scheme, reading) for reading in every if not reading.cost) if each), "")
     return [], words
 

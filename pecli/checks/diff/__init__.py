@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 from pecli.checks.compare import Comparison, as_json, compare
 from pecli.checks.compare.floats import widest
 from pecli.checks.diff import samples, values
+from pecli.checks.diff.carried import mistakes, scheme_of
 from pecli.checks.diff.explain import Route, Sides, explain
 from pecli.checks.diff.heads import moved_in_heads
 from pecli.checks.tolerance import EXACT, Tolerance, check_tolerance
 from pecli.engine.dtypes import KINDS
 from pecli.engine.reshape import stacked
 from pecli.engine.rounding import round_to, widened
+from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.files import LoadedFile
 from pecli.files.at_hand import opened
@@ -95,8 +97,10 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
     first, second = _alike(a[1], b[1])
     pairs = pair(first.tables, second.tables)
     tensors = tuple(compare(*each, tolerance) for each in pairs)
+    schemes = scheme_of(first), scheme_of(second)
+    may_miss = frozenset[str]().union(*(scheme.byproducts for scheme in schemes if scheme))
     problems = [
-        *_alone(first.tables, second.tables, pairs),
+        *_alone(first.tables, second.tables, pairs, may_miss),
         *(f"{each.name}: {each.problem}" for each in tensors if each.problem),
     ]
     failed = [each for each, found in zip(pairs, tensors, strict=True) if not (found.passed or _known(found))]
@@ -104,7 +108,19 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
     transforms = [Transform(found.name, f"{ROUNDED}{found.dtype}", 0.0) for found in tensors if _rounded(found)]
     transforms += [Transform(table.name, why.words(), why.max_abs_error) for table, why in explained]
     problems += [_sentence(each, pairs) for each in transforms]
+    problems += _by_spec(
+        schemes, [each for each in failed if each[0].name not in {t.tensor for t in transforms}], tolerance
+    )
     return Difference(a[0], b[0], tensors, tuple(problems), tuple(transforms))
+
+
+def _by_spec(schemes: tuple[Scheme | None, Scheme | None], pairs: Sequence[Pair], tolerance: Tolerance) -> list[str]:
+    """What no transform explains, by the spec that one of the files carries."""
+    if schemes[0] is not None:
+        return mistakes(schemes[0], {one.name: other for one, other in pairs}, "B", "A", tolerance)
+    if schemes[1] is not None:
+        return mistakes(schemes[1], {other.name: one for one, other in pairs}, "A", "B", tolerance)
+    return []
 
 
 def _alike(a: LoadedFile, b: LoadedFile) -> tuple[LoadedFile, LoadedFile]:
@@ -133,13 +149,15 @@ def _stacked(tables: Sequence[Table]) -> Table | None:
     return stacked("cos_sin", [named["cos"], named["sin"]])
 
 
-def _alone(a: Sequence[Table], b: Sequence[Table], pairs: Sequence[Pair]) -> list[str]:
+def _alone(a: Sequence[Table], b: Sequence[Table], pairs: Sequence[Pair], may_miss: frozenset[str]) -> list[str]:
+    """Tensors that one file has and the other has not; of schemes, what follows from the others may be absent."""
     if any(table.name == "cos_sin" for each in pairs for table in each):
         return []  # what follows from them may be absent
     paired = [{id(one[side]) for one in pairs} for side in (0, 1)]
     lines = []
     for tables, known, here, there in ((a, paired[0], "A", "B"), (b, paired[1], "B", "A")):
-        lines += [f"{table.name}: only {here} has it, {there} does not" for table in tables if id(table) not in known]
+        left = [table.name for table in tables if id(table) not in known and not (pairs and table.name in may_miss)]
+        lines += [f"{name}: only {here} has it, {there} does not" for name in left]
     return lines
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.checks.identify import seeds
+from pecli.checks.identify import recipes, seeds
 from pecli.checks.identify.intervals import Interval, spacing
 from pecli.checks.identify.match import Match
 from pecli.engine import randomness
@@ -49,7 +49,7 @@ def recognise(sample: Beginning) -> list[Match]:
         return []
     found = [
         (error, scheme, limits)
-        for scheme, limits in _candidates(table, shape, sample.dtype)
+        for scheme, limits in _candidates(table, shape, recipes.held(table, sample.dtype))
         if (error := _error(scheme, table)) is not None
     ]
     if not found:

@@ -53,6 +53,11 @@ def precision(values: Floats, dtype: str) -> str:
     return dtype
 
 
+def held(values: Floats, dtype: str) -> str:
+    """The dtype that numbers have: those of float32 keep it in a file of float64, such as a .csv."""
+    return "float32" if dtype == "float64" and precision(values, dtype) == "float32" else dtype
+
+
 @dataclass(frozen=True)
 class Evidence:
     """The numbers to be explained: `pe` as (rows, dim), or cos and sin (or one of them) as (rows, frequencies)."""

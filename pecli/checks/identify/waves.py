@@ -54,7 +54,7 @@ def recognise(
     arrays = {name: without_ones(array) for name, array in tensors.items()}
     if not all(array.size and np.isfinite(array).all() for array in arrays.values()):
         return []
-    kinds = {name: COMPLEX.get(dtypes[name], dtypes[name]) for name in arrays}
+    kinds = {name: recipes.held(array.real, COMPLEX.get(dtypes[name], dtypes[name])) for name, array in arrays.items()}
     if not all(kind in KINDS for kind in kinds.values()):
         return []
     if len(arrays) == 1 and next(iter(arrays.values())).ndim == 1:

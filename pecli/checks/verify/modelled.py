@@ -103,7 +103,9 @@ class _Search:
             return []
         role = self._said(table)
         common = {"offset": self.place.offset or 0, "recipe": self.place.recipe}
-        rope = ropes[0].rope(max(table.shape, default=1), length=self.place.length, **common)
+        half, pairs = (ropes[0].rotary_dim or 0) // 2, ropes[0].layout
+        layout = "compact" if half in table.shape else "interleaved" if pairs == "interleaved" else "halves"
+        rope = ropes[0].rope(max(table.shape, default=1), length=self.place.length, layout=layout, **common)
         return [(rope, role if role in ("cos", "sin", "inv_freq") else "cos_sin", table)]
 
     def _found(self) -> list[tuple[Table, Reading | None]]:

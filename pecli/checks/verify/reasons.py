@@ -31,17 +31,23 @@ def reasons(suspects: Iterable[Suspect], results: Sequence[Comparison], toleranc
     sentences = [each for scheme, found in by_scheme.items() for each in explain(scheme, found, tolerance)]
     if not sentences:
         failed = [result for result in results if not result.passed]
-        sentences = _rounding(failed) or [each for held, found in by_scheme.items() for each in _another(held, found)]
+        sentences = _rounding(failed, by_scheme) or [
+            each for held, found in by_scheme.items() for each in _another(held, found)
+        ]
     return tuple(dict.fromkeys(sentences))
 
 
-def _rounding(failed: Sequence[Comparison]) -> list[str]:
+def _rounding(failed: Sequence[Comparison], schemes: Iterable[Scheme]) -> list[str]:
     """Nothing but last places."""
     units = [result.max_ulp_error or 0 for result in failed if not result.problem]
     if len(units) < len(failed) or not units or not 0 < max(units) <= FEW_UNITS:
         return []
-    lost = "the last place differs, as where angles are computed in float32"
-    return [f"{lost}; allow --max-ulp {max(units)}, or verify with --recipe float32"]
+    allow = f"allow --max-ulp {max(units)}"
+    if any(getattr(scheme, "recipe", "exact") != "exact" for scheme in schemes):
+        return [f"the last place differs, as sines and powers of other libraries do; {allow}"]
+    return [
+        f"the last place differs, as where angles are computed in float32; {allow}, or verify with --recipe float32"
+    ]
 
 
 def _another(held: Scheme, found: Mapping[str, Table]) -> list[str]:

@@ -450,3 +450,59 @@ def test_frequencies_of_another_dim_have_no_base_of_their_own(diagnosed: Diagnos
     text = diagnosed(Rope(64, 128, 5e5), inv_freq=inverse(16, 1e4))
     assert "1e+32" not in text
     assert diagnosed(Rope(64, 2), inv_freq=np.array([0.25])) != ""
+
+
+@pytest.mark.parametrize("truncate", [True, False])
+def test_the_betas_of_yarn_are_exchanged(diagnosed: Diagnosed, truncate: bool) -> None:
+    scheme = Rope(600, 64, base=1e4, factor=8.0, truncate=truncate, **YARN)
+    inv = inverse(64, 1e4)
+    low, high = (64 * np.log(4096 / (2 * np.pi * beta)) / (2 * np.log(1e4)) for beta in (1.0, 32.0))
+    if truncate:
+        low, high = np.floor(low), np.ceil(high)
+    ramp = np.clip((np.arange(32) - low) / (high - low), 0, 1)
+    wrong = inv / 8 * ramp + inv * (1 - ramp)
+    assert wrong[0] == inv[0] / 8
+    text = diagnosed(scheme, **rope(*waves(600, wrong, height=yarn_factor(8.0))))
+    assert text.startswith("cos, sin: match if beta_fast and beta_slow are exchanged; residual ")
+
+
+@pytest.mark.parametrize("limit", [1.0, 4.0])
+def test_the_factors_of_llama3_are_exchanged(diagnosed: Diagnosed, limit: float) -> None:
+    """Hugging Face scales what is longer than original / low, Meta keeps what is shorter than original / high."""
+    inv = inverse(128, 5e5)
+    wrong = np.where(2 * np.pi / inv > 8192 / limit, inv / 8, inv)
+    text = diagnosed(Rope(2000, 128, base=5e5, factor=8.0, **LLAMA3), **rope(*waves(2000, wrong)))
+    assert text.startswith("cos, sin: match if low_freq_factor and high_freq_factor are exchanged; residual ")
+
+
+def test_frequencies_in_reverse_and_angles_in_degrees(diagnosed: Diagnosed) -> None:
+    inv, scheme = inverse(64, 1e4), Rope(300, 64)
+    text = diagnosed(scheme, **rope(*waves(300, inv[::-1])))
+    assert text.startswith("cos, sin: match if the frequencies are in reverse order, the slowest first; residual ")
+    text = diagnosed(scheme, **rope(*waves(300, inv * 180 / np.pi)))
+    assert text.startswith("cos, sin: match if angles are in degrees, where sine and cosine take radians; residual ")
+
+
+def test_the_doubled_table_of_half_the_dim(diagnosed: Diagnosed) -> None:
+    cos, sin = waves(300, inverse(64, 1e4))
+    text = diagnosed(Rope(300, 128), **rope(halves(cos), halves(sin)))
+    assert "or is the doubled one of a dim of 64 (columns are there twice" in text
+
+
+@pytest.mark.parametrize(("dim", "step", "words"), [(64, 2, "2k/D"), (64, 1, "k/D"), (10, 1, "k/D")])
+@pytest.mark.parametrize("cos_first", [False, True])
+def test_every_channel_with_its_own_frequency(
+    diagnosed: Diagnosed, dim: int, step: int, words: str, cos_first: bool
+) -> None:
+    k = np.arange(dim)
+    angles = np.outer(np.arange(200), 1e4 ** (-step * k / dim))
+    table = np.where(k % 2 == int(cos_first), np.sin(angles), np.cos(angles)).astype(np.float32)
+    text = diagnosed(Sinusoidal(200, dim, cos_first=cos_first), pe=table)
+    assert text.startswith(f"pe: every channel k has a frequency of its own, base^(−{words});")
+
+
+def test_rows_that_nobody_wrote(diagnosed: Diagnosed) -> None:
+    cos, sin = waves(300, inverse(64, 1e4))
+    cos[200:], sin[200:] = 0, 0
+    words = "the last 100 of 300 rows are zero: nothing was written there"
+    assert diagnosed(Rope(300, 64), cos=cos, sin=sin).splitlines() == [f"cos: {words}", f"sin: {words}"]

@@ -259,3 +259,65 @@ def test_arrays_are_compared_as_files_of_them_are(tmp_path) -> None:
     assert (found.a, found.b) == ("", "")
     with pytest.raises(TypeError, match="array is of dtype object; a table holds numbers"):
         pecli.diff(np.array([None]), a)
+
+
+def _wrong(tmp_path, **tensors) -> str:
+    path = tmp_path / "dump.npz"
+    np.savez(path, **tensors)
+    return str(path)
+
+
+def _rotary(length: int, dim: int, base: float) -> dict[str, np.ndarray]:
+    angles = np.outer(np.arange(length), base ** (-np.arange(0, dim, 2) / dim))
+    return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
+
+
+def test_a_spec_in_one_file_explains_the_other(tmp_path) -> None:
+    golden = tmp_path / "golden.npz"
+    pecli.save(golden, pecli.Rope(300, 64, base=500_000.0))
+    dump = _wrong(tmp_path, **_rotary(300, 64, 1e4))
+    words = "spec makes if theta is 10000 (the spec says 500000); residual"
+    for a, b, sentence in ((golden, dump, "B is what A's"), (dump, golden, "A is what B's")):
+        (line,) = pecli.diff(a, b, pecli.Tolerance(atol=1e-6)).diagnosis
+        assert line.startswith(f"cos, sin: {sentence} {words}")
+
+
+def test_lengths_and_layouts_may_differ_from_the_spec(tmp_path) -> None:
+    golden = tmp_path / "golden.npz"
+    pecli.save(golden, pecli.Rope(300, 64))
+    doubled = {name: np.concatenate([table, table], 1) for name, table in _rotary(100, 64, 1e4).items()}
+    lines = pecli.diff(golden, _wrong(tmp_path, **doubled)).diagnosis
+    assert any(
+        "the layout is halves (the spec says compact) and seq_len is 100 (the spec says 300)" in x for x in lines
+    )
+
+
+def test_another_parameter_is_named_by_the_command_that_makes_it(tmp_path) -> None:
+    golden = tmp_path / "golden.npz"
+    llama3 = {"scaling": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    pecli.save(golden, pecli.Rope(2048, 128, base=5e5, original_max_position_embeddings=8192, **llama3))
+    other = pecli.Rope(2048, 128, base=5e5, original_max_position_embeddings=4096, **llama3).tables()
+    (line,) = pecli.diff(golden, _wrong(tmp_path, cos=other["cos"], sin=other["sin"])).diagnosis
+    assert line.startswith("cos, sin: B is another table, which pecli rope --seq-len 2048 --dim 128 --theta 500000 ")
+    assert "--original-len 4096" in line
+
+
+def test_a_dump_without_inv_freq_is_no_difference(tmp_path) -> None:
+    golden = tmp_path / "golden.npz"
+    scheme = pecli.Rope(300, 64)
+    pecli.save(golden, scheme)
+    tables = scheme.tables()
+    assert pecli.diff(golden, _wrong(tmp_path, cos=tables["cos"], sin=tables["sin"])).passed
+    only = pecli.diff(golden, _wrong(tmp_path, cos=tables["cos"]))
+    assert only.diagnosis == ("sin: only A has it, B does not",)
+
+
+def test_advice_for_verify_is_left_out(tmp_path) -> None:
+    golden = tmp_path / "golden.npz"
+    pecli.save(golden, pecli.Rope(2048, 64))
+    inv = (1 / np.float32(1e4) ** (np.arange(0, 64, 2, dtype=np.float32) / np.float32(64))).astype(np.float32)
+    angles = np.outer(np.arange(2048).astype(np.float32), inv).astype(np.float32)
+    (line,) = pecli.diff(golden, _wrong(tmp_path, cos=np.cos(angles), sin=np.sin(angles))).diagnosis
+    assert "B is what A's spec makes if the phases are computed in float32, as Hugging Face does (" in line
+    assert "--recipe" not in line
+    assert line.count("(") == line.count(")")

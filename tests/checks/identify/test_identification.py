@@ -232,3 +232,20 @@ def test_sizes_far_from_one_break_nothing(size: float) -> None:
     assert found.matches or found.description
     table = pecli.Sinusoidal(100, 20).tables()["pe"] * np.float32(size)
     assert pecli.identify(table).matches[0].scheme == pecli.Sinusoidal(100, 20, amplitude=size)
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        pecli.Sinusoidal(300, 32),
+        pecli.Rope(300, 32, base=500_000.0),
+        pecli.Rope(300, 32, layout="halves", recipe="float32"),
+        pecli.LearnedInit(64, 32),
+    ],
+    ids=lambda scheme: f"{scheme.name}-{getattr(scheme, 'layout', '')}",
+)
+def test_float32_numbers_in_a_float64_file_are_what_they_are(scheme: Any) -> None:
+    """A .csv knows no dtypes: every table comes back from it as float64."""
+    name, table = next(iter(scheme.tables().items()))
+    (match,) = pecli.identify({name: table.astype(np.float64)}).matches
+    assert match.scheme == scheme

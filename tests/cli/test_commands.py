@@ -1,0 +1,36 @@
+"""The list of commands: complete, a line or two each, and found by other words."""
+
+from __future__ import annotations
+
+import pytest
+
+from pecli.cli.commands import COMMANDS, PANELS, meant
+
+
+def test_every_command_is_listed_in_its_part(pecli_cli) -> None:
+    out = pecli_cli("--help").out
+    places = [out.index(f"─ {panel} ") for panel in PANELS]
+    assert places == sorted(places)
+    for (panel, commands), end in zip(PANELS.items(), [*places[1:], len(out)], strict=True):
+        part = out[out.index(f"─ {panel} ") : end]
+        assert all(f"│ {command} " in part for command in commands)
+
+
+def test_exit_codes_are_said_by_the_command_not_by_the_list(pecli_cli) -> None:
+    assert "Exit code" not in pecli_cli("--help").out
+    assert "Exit code 0" in pecli_cli("verify", "--help").out
+
+
+@pytest.mark.parametrize(("word", "command"), [("compare", "diff"), ("Heatmap", "plot"), ("presets", "models")])
+def test_another_word_for_a_command(pecli_cli, word: str, command: str) -> None:
+    outcome = pecli_cli(word)
+    assert outcome.code == 2
+    assert outcome.err.endswith(f"did you mean '{command}'?\n")
+
+
+def test_other_words_mean_commands_that_there_are() -> None:
+    from pecli.cli import commands
+
+    assert set(commands._ALSO) <= set(COMMANDS)
+    assert not {word for words in commands._ALSO.values() for word in words} & set(COMMANDS)
+    assert meant("nonsense") == ""
