@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,11 @@ def paint(
     if picture.title:
         text = _fitted(picture.title, int(width * _LETTERS) - 2, 3)
         title = made.suptitle(text, x=0.012, y=1 - 0.12 / height, ha="left", va="top")
-    arrange(made, places, title, _key(made, coloured, cmap, dark), [place for _, place in coloured])
+    key = _key(made, coloured, cmap, dark)
+    figure.make_legible(made)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # characters that the font lacks are boxes
+        arrange(made, places, title, key, [place for _, place in coloured])
     return made
 
 

@@ -12,7 +12,7 @@ from pecli.engine.rounding import widened
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures import ticks
-from pecli.views.pictures.panels import Chart, Curve, Heat, Picture, Subject, Wish
+from pecli.views.pictures.panels import Chart, Curve, Heat, Picture, Subject, Wish, check_room
 from pecli.views.pictures.reduced import check_width, reduced
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ WIDEST = 16384
 
 def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     """A matrix a subject, and one chart for all."""
+    check_room(len(subjects))
     panels: list[Heat | Chart] = []
     curves = []
     for subject in subjects:
