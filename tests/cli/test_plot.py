@@ -90,6 +90,33 @@ def test_a_name_that_is_no_text_is_drawn_all_the_same(pecli_cli, tmp_path: Path)
         assert (made.code, made.err) == (0, "")
 
 
+EXTREMES = {
+    "the smallest number": np.eye(6, 8) * 5e-324,
+    "tiny": np.arange(48.0).reshape(6, 8) * 1e-310,
+    "one large number": np.full((6, 8), 1e300),
+    "large neighbours": 1e300 * (1 + np.arange(48).reshape(6, 8) % 3 * 2.3e-16),
+    "the largest number": np.where(np.eye(6, 8), 1.7976931348623157e308, 0.0),
+    "products that are hardly apart": -np.ones((6, 8)),
+}
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "curves", "similarity", "histogram", "spectrum"])
+@pytest.mark.parametrize("values", EXTREMES.values(), ids=EXTREMES)
+def test_numbers_at_the_ends_of_float64_are_drawn_or_refused(pecli_cli, tmp_path: Path, values, kind: str) -> None:
+    np.save(tmp_path / "x.npy", values)
+    for output in ([], ["-o", tmp_path / "x.svg"]):
+        drawn = pecli_cli("plot", tmp_path / "x.npy", "--kind", kind, *output)
+        assert (drawn.code, drawn.err) == (0, "") or (drawn.code == 2 and drawn.err.count("\n") == 1)
+
+
+@pytest.mark.parametrize("values", EXTREMES.values(), ids=EXTREMES)
+def test_errors_at_the_ends_of_float64_are_drawn(pecli_cli, tmp_path: Path, values) -> None:
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "y.npy", values[::-1] * 0.5)
+    drawn = pecli_cli("diff", tmp_path / "x.npy", tmp_path / "y.npy", "--plot", "-o", tmp_path / "x.svg")
+    assert (drawn.code, drawn.err) == (1, "")
+
+
 def test_files_and_schemes_beside_each_other(pecli_cli, tmp_path: Path) -> None:
     pecli_cli(*SMALL, "-o", tmp_path / "pe.safetensors")
     np.save(tmp_path / "w.npy", np.ones((8, 4)))
