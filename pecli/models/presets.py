@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pecli.engine.parameters import spelled
 from pecli.engine.spelling import nearest
 from pecli.errors import ParameterError
 from pecli.models.encoding import ModelEncodings
@@ -43,4 +44,5 @@ def load(name: str) -> ModelEncodings:
     for preset in presets().values():
         if word in (preset.name, preset.repository.lower()):
             return preset.load()
-    raise ParameterError("model", repr(name), "no preset has that name", nearest(word, presets()) or "see pecli models")
+    advice = nearest(word, presets()) or "see pecli models"
+    raise ParameterError("model", spelled(name), "no preset has that name", advice)
