@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pecli.cli import options
 from pecli.cli.exits import Exit
-from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.engine.table import Table
@@ -35,10 +34,7 @@ def write(scheme: str, applied: Applied, metadata: Mapping[str, str], values: Ma
     from pecli.views import screen
 
     path: str = values["output"]
-    if path == "-" and values["json"]:
-        raise ParameterError("json", "given with -o -", "standard output holds either the table or JSON")
-    if path == "-" and sys.stdout.isatty():
-        raise ParameterError("output", "-", "a table is no text for a terminal", "redirect it: … -o - > y.npy")
+    options.check_stream(path, values["json"])
     watch = Watch(scheme, applied.tables, values)
     with watch:
         save_tables(path, applied.tables, None, metadata=metadata, on_block=watch.see)

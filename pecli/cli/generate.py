@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -134,10 +133,7 @@ def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> int:
     from pecli.files.output import is_stream
     from pecli.views import screen
 
-    if path == "-" and values["json"]:
-        raise ParameterError("json", "given with -o -", "standard output holds either the table or JSON")
-    if path == "-" and sys.stdout.isatty():
-        raise ParameterError("output", "-", "a table is no text for a terminal", "redirect it: … -o - > pe.npy")
+    options.check_stream(path, values["json"])
     watch = Watch(scheme.name, whole.tables_written(path, scheme), values, scheme.tensors())
     with watch:
         whole.save_scheme(path, scheme, on_block=watch.see)

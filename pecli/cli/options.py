@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.checks.tolerance import Tolerance
@@ -52,6 +55,14 @@ def tolerance(max_ulp: str | None, atol: str | None, rtol: str | None) -> Tolera
     from pecli.checks.tolerance import Tolerance
 
     return Tolerance(**tolerances(max_ulp, atol, rtol))
+
+
+def check_stream(path: str, json: bool) -> None:
+    """Refuse a table on standard output where that is a terminal, or is to hold JSON."""
+    if path == "-" and json:
+        raise ParameterError("json", "given with -o -", "standard output holds either the table or JSON")
+    if path == "-" and sys.stdout.isatty():
+        raise ParameterError("output", "-", "a table is no text for a terminal", "redirect it: … -o - > pe.npy")
 
 
 def examples(lines: tuple[str, ...]) -> str:
