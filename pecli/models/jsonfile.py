@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 from pecli.errors import FileError
 
-LARGEST = 16 << 20
+LARGEST = 4 << 20
+"""Bytes; a hostile file becomes forty times as many in memory."""
 DEEPEST = 32
 LONGEST_NUMBER = 400
 
