@@ -114,6 +114,7 @@ def _run(path: str, output: str | None, conversion: Conversion, check: bool, val
         raise ParameterError("output", "missing", "a conversion is written to a file", "give -o FILE")
     if output is not None:
         format_of(output)
+        options.check_output(output, json=values["json"], example="w.npy")
     with open_file(path) as file:
         file.check()
         made = convert(file, conversion, whole=path in (file.path, "-"))

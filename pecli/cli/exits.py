@@ -21,9 +21,15 @@ class Exit(enum.IntEnum):
     PIPE = 141
 
 
+_LONGEST = 1000
+"""Letters of an error."""
+
+
 def complain(problem: PecliError | str) -> None:
     """One line on standard error."""
     text = problem.describe(option(problem.name)) if isinstance(problem, ParameterError) else str(problem)
+    if len(text) > _LONGEST:  # a name from a file, say; what to do about it comes last
+        text = f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
     with suppress(OSError):  # a full disk behind standard error does not change the exit code
         print(printable(f"pecli: error: {' '.join(text.split(chr(10)))}", sys.stderr), file=sys.stderr, flush=True)
 

@@ -30,8 +30,8 @@ DEFAULTS = {"seq_len": "512", "max_len": "512", "dim": "64", "heads": "8"}
 """For what a scheme must be told, and a picture need not."""
 SIZE, DPI = Real(help="inches", above=0.99, up_to=100), Whole(help="dots an inch", low=10, high=2400)
 CHANNELS = Several(help="channels", each=Whole(help="a channel", low=0, high=2**40))
-LARGEST = 1 << 28
-"""Pixels of a figure."""
+LARGEST = 1 << 26
+"""Pixels of a figure, each of which takes a dozen bytes on the way; it is laid out at 100 dots an inch at least."""
 
 _LOOK = "Look"
 Title = Annotated[
@@ -230,5 +230,5 @@ def _check_figure(output: str, inches: tuple[float, float], dots: int) -> None:
     from pecli.views.pictures import figure
 
     figure.check_suffix(output)
-    if inches[0] * inches[1] * dots**2 > LARGEST:
+    if inches[0] * inches[1] * max(dots, 100) ** 2 > LARGEST:
         raise ParameterError("dpi", dots, f"the figure would have more than {LARGEST:,} pixels", "make it smaller")

@@ -66,6 +66,7 @@ def resize(
 
     if output is not None:
         format_of(output)
+        options.check_output(output, json=json, example="w.npy")
     if to is None:
         raise ParameterError("to", "missing", "it must be a number of rows, or a grid such as 24x24")
     kept = Whole(help="rows", low=0, high=1 << 24).parse("keep", keep)

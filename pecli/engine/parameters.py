@@ -13,6 +13,8 @@ from typing import Any
 from pecli.engine.spelling import nearest
 from pecli.errors import KindError, ParameterError
 
+LONGEST = 60
+"""Letters of a value that an error repeats."""
 _TRUTHS = ("bool", "bool_")
 """The names of Python's and NumPy's types of yes and no, which would pass for numbers."""
 
@@ -65,11 +67,11 @@ class Whole(Parameter):
 
     def check(self, name: str, value: Any) -> int:
         if type(value).__name__ in _TRUTHS:
-            raise KindError(name, repr(value), self.rule)
+            raise KindError(name, quoted(value), self.rule)
         try:
             number = operator.index(value)
         except TypeError:
-            raise KindError(name, repr(value), self.rule) from None
+            raise KindError(name, quoted(value), self.rule) from None
         if not self.low <= number <= self.high or (self.even and number % 2):
             given = number if abs(number) < 10**40 else f"a number of {number.bit_length():,} bits"
             raise ParameterError(name, given, self.rule)
@@ -111,13 +113,13 @@ class Real(Parameter):
 
     def check(self, name: str, value: Any) -> float:
         if isinstance(value, (str, bytes)) or type(value).__name__ in _TRUTHS:
-            raise KindError(name, repr(value), self.rule)
+            raise KindError(name, quoted(value), self.rule)
         try:
             number = float(value)
         except OverflowError:
             number = math.inf
         except (TypeError, ValueError):
-            raise KindError(name, repr(value), self.rule) from None
+            raise KindError(name, quoted(value), self.rule) from None
         above = self.above is None or number > self.above
         if not math.isfinite(number) or not above or not self.at_least <= number <= self.up_to:
             raise ParameterError(name, shown(number), self.rule)
@@ -145,6 +147,15 @@ def spelled(value: Any) -> str:
     return str(value)
 
 
+def quoted(value: Any) -> str:
+    """A value of any kind in an error, cut where it is long; Python spells no integer of thousands of digits."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
 class Choice(Parameter):
     """One of a few words."""
 
@@ -155,7 +166,8 @@ class Choice(Parameter):
 
     def check(self, name: str, value: Any) -> str:
         if not isinstance(value, str) or value not in self.options:
-            raise ParameterError(name, repr(value), self.rule, nearest(str(value), self.options))
+            advice = nearest(value, self.options) if isinstance(value, str) else ""
+            raise ParameterError(name, quoted(value), self.rule, advice)
         return str(value)
 
 
@@ -166,7 +178,7 @@ class Flag(Parameter):
 
     def check(self, name: str, value: Any) -> bool:
         if value is not True and value is not False:
-            raise KindError(name, repr(value), self.rule)
+            raise KindError(name, quoted(value), self.rule)
         return value
 
 
@@ -195,5 +207,5 @@ class Several(Parameter):
 
     def check(self, name: str, value: Any) -> tuple[Any, ...]:
         if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
-            raise KindError(name, repr(value)[:60], self.rule)
+            raise KindError(name, quoted(value), self.rule)
         return tuple(self.each.check(f"{name}[{k}]", each) for k, each in enumerate(value))

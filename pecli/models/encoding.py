@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from pecli.engine.parameters import quoted
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class ModelEncodings:
                 if encoding.layer_type == layer_type:
                     return encoding
             names = ", ".join(repr(encoding.layer_type) for encoding in self.encodings) or "none at all"
-            raise ParameterError("layer_type", repr(layer_type), f"{self.file} has {names}")
+            raise ParameterError("layer_type", quoted(layer_type), f"{self.file} has {names}")
         ropes = self.ropes() or self.encodings
         if len(ropes) != 1:
             names = ", ".join(repr(encoding.layer_type) for encoding in ropes) or "no encodings"

@@ -15,7 +15,9 @@ from pecli.errors import FileError
 MAGIC = b"GGUF"
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, ARRAY = 8, 9
-MOST_KEYS, MOST_TENSORS, LONGEST_TEXT, LONGEST_ARRAY = 1 << 16, 1 << 20, 1 << 20, 1 << 12
+MOST_KEYS, MOST_TENSORS, LONGEST_TEXT, LONGEST_ARRAY = 1 << 16, 1 << 17, 1 << 20, 1 << 12
+MOST_TEXTS, MOST_KEPT = 1 << 21, 16 << 20
+"""Texts in arrays, which are stepped over one by one, and bytes of all values that are kept."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,13 @@ class Reader:
     def __init__(self, path: str, file: BinaryIO) -> None:
         self.path, self._file = path, file
         self._size = os.fstat(file.fileno()).st_size
+        self._texts, self._kept = MOST_TEXTS, MOST_KEPT
+
+    def keep(self, count: int) -> None:
+        """Refuse a value of so many bytes in memory where those before it left no room: a sparse file costs nothing."""
+        self._kept -= count
+        if self._kept < 0:
+            raise self.wrong(f"has a header of more than {MOST_KEPT >> 20} MB")
 
     def wrong(self, problem: str) -> FileError:
         return FileError(self.path, problem)
@@ -81,6 +90,7 @@ class Reader:
         if length > LONGEST_TEXT:
             self.skip(length)
             return ""
+        self.keep(length)
         return self.take(length).decode("utf-8", "replace")
 
     def value(self, kind: int) -> Any:
@@ -102,11 +112,15 @@ class Reader:
             if length > LONGEST_ARRAY:
                 self.skip(length * struct.calcsize(code))
                 return None
+            self.keep(32 * length)
             return list(struct.unpack(f"<{length}{code}", self.take(length * struct.calcsize(code))))
         if kind != TEXT:
             raise self.wrong(f"has an array of unknown type {kind} in its header")
         if length * 8 > self.left():
             raise self.wrong("is truncated: an array in its header goes on beyond its end")
+        self._texts -= length
+        if self._texts < 0:
+            raise self.wrong(f"has more than {MOST_TEXTS:,} texts in its header, more than any vocabulary")
         for _ in range(length):
             self.skip(self.number("Q"))
         return None

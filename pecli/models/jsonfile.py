@@ -12,7 +12,8 @@ from typing import Any
 
 from pecli.errors import FileError
 
-LARGEST = 16 << 20
+LARGEST = 4 << 20
+"""Bytes; a hostile file becomes forty times as many in memory."""
 DEEPEST = 32
 LONGEST_NUMBER = 400
 

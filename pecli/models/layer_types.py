@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pecli.engine.rope_scaling import SCALINGS
+from pecli.errors import FileError
 from pecli.models.families import WITHOUT_SETTINGS, Family
 from pecli.models.values import Keys, Value, default
 
@@ -41,6 +42,9 @@ SETTINGS = {"rope_type", "type", "rope_theta", "factor", "alpha", *PARTIALS, *MR
     name for scaling in SCALINGS.values() for name in (*scaling.needs, *scaling.takes)
 }
 """What settings may hold beside layer types."""
+
+
+MOST_TYPES = 64
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,8 @@ def _nested(keys: Keys, settings: Keys, warnings: list[str]) -> list[Layer] | No
             raise settings.wrong(name, "it must be an object or null")
     if not nested:
         return None
+    if len(nested) > MOST_TYPES:
+        raise FileError(keys.path, f"has settings for {len(nested)} layer types, more than any model has")
     nested = _of_layers(nested, types, warnings)
     still = [name for name in nested if not settings.data[name]]
     if still:

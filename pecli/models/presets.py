@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pecli.engine.parameters import quoted
 from pecli.engine.spelling import nearest
 from pecli.errors import ParameterError
 from pecli.models.encoding import ModelEncodings
@@ -53,7 +54,7 @@ def load_model(name: str) -> ModelEncodings:
     if found is not None:
         return found.load()
     word = name.lower()
-    raise ParameterError("model", repr(name), "no preset has that name", _advice(word))
+    raise ParameterError("model", quoted(name), "no preset has that name", _advice(word))
 
 
 def _advice(word: str) -> str:

@@ -51,7 +51,7 @@ def picture(errors: ErrorMap) -> None:
 
 def save_picture(path: str, maps: Sequence[ErrorMap], names: tuple[str, str]) -> None:
     """The errors of some tensors in a file, one below the other."""
-    from pecli.views.pictures import figure
+    from pecli.views.pictures import charts, figure
 
     canvas = figure.new(8.0, 1.0 + 3.2 * max(1, len(maps)))
     axes = canvas.subplots(max(1, len(maps)), squeeze=False)[:, 0]
@@ -60,7 +60,7 @@ def save_picture(path: str, maps: Sequence[ErrorMap], names: tuple[str, str]) ->
         axes[0].set_title("no element to draw: all are equal, or none can be compared")
     for axis, errors in zip(axes, maps, strict=False):
         shown = axis.imshow(
-            _shown(errors.cells),
+            charts.drawable(errors.cells),
             cmap=figure.colours(),
             extent=(-0.5, errors.channels - 0.5, errors.positions - 0.5, -0.5),
             aspect="auto",

@@ -42,9 +42,14 @@ def printable(text: str, stream: TextIO | None = None) -> str:
     >>> printable("a\x1b[2J")
     'a\\\\x1b[2J'
     """
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+    shown = escaped(text)
     encoding = getattr(stream or sys.stdout, "encoding", None) or "utf-8"
     return shown.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def escaped(text: str) -> str:
+    """A text with everything escaped, as Python would write it, that is not there to be seen."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 def say(text: str = "") -> None:

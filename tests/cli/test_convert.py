@@ -26,6 +26,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 PAIRS = ("--from", "interleaved", "--to", "halves")
 
 
+@pytest.mark.parametrize("words", [("convert", "pe.npy", "--dtype", "float16"), ("resize", "pe.npy", "--to", "9")])
+def test_standard_output_holds_the_table_or_json(pecli_cli, words) -> None:
+    refused = pecli_cli(*words, "-o", "-", "--json")
+    assert (refused.code, refused.out) == (2, "")
+    assert "either the table or JSON" in refused.err
+
+
 def test_a_checkpoint_is_converted_and_proved(pecli_cli) -> None:
     words = ("convert", "model.safetensors", *PAIRS, "--heads", "4", "--check", "-o", "out.safetensors")
     done = pecli_cli(*words)

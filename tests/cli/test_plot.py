@@ -69,6 +69,54 @@ def test_size_and_dots(pecli_cli, tmp_path: Path) -> None:
     assert struct.unpack(">II", path.read_bytes()[16:24]) == (200, 150)
 
 
+@pytest.mark.parametrize("name", ["\x1b[31m", "a\x00b", "\ufffe", "日本語", "\u202e"], ids=ascii)
+@pytest.mark.parametrize("kind", ["heatmap", "curves"])
+def test_names_that_no_font_has_break_no_figure(pecli_cli, tmp_path: Path, name: str, kind: str) -> None:
+    from xml.etree import ElementTree
+
+    table = np.arange(12.0).reshape(3, 4)
+    pecli.save(tmp_path / "x.safetensors", {name: table, "other": table})
+    made = pecli_cli("plot", tmp_path / "x.safetensors", "--kind", kind, "-o", tmp_path / "x.svg", "--title", name[:1])
+    assert (made.code, made.err) == (0, "")
+    texts = [text for each in ElementTree.parse(tmp_path / "x.svg").iter() for text in each.itertext()]
+    shown = name if name.isprintable() else name.encode("unicode_escape").decode()
+    assert any(shown in text for text in texts)
+
+
+def test_a_name_that_is_no_text_is_drawn_all_the_same(pecli_cli, tmp_path: Path) -> None:
+    np.save(tmp_path / "\udcff.npy", np.ones((3, 4)))
+    for suffix in ("svg", "png", "pdf"):
+        made = pecli_cli("plot", tmp_path / "\udcff.npy", "-o", tmp_path / f"x.{suffix}")
+        assert (made.code, made.err) == (0, "")
+
+
+EXTREMES = {
+    "the smallest number": np.eye(6, 8) * 5e-324,
+    "tiny": np.arange(48.0).reshape(6, 8) * 1e-310,
+    "one large number": np.full((6, 8), 1e300),
+    "large neighbours": 1e300 * (1 + np.arange(48).reshape(6, 8) % 3 * 2.3e-16),
+    "the largest number": np.where(np.eye(6, 8), 1.7976931348623157e308, 0.0),
+    "products that are hardly apart": -np.ones((6, 8)),
+}
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "curves", "similarity", "histogram", "spectrum"])
+@pytest.mark.parametrize("values", EXTREMES.values(), ids=EXTREMES)
+def test_numbers_at_the_ends_of_float64_are_drawn_or_refused(pecli_cli, tmp_path: Path, values, kind: str) -> None:
+    np.save(tmp_path / "x.npy", values)
+    for output in ([], ["-o", tmp_path / "x.svg"]):
+        drawn = pecli_cli("plot", tmp_path / "x.npy", "--kind", kind, *output)
+        assert (drawn.code, drawn.err) == (0, "") or (drawn.code == 2 and drawn.err.count("\n") == 1)
+
+
+@pytest.mark.parametrize("values", EXTREMES.values(), ids=EXTREMES)
+def test_errors_at_the_ends_of_float64_are_drawn(pecli_cli, tmp_path: Path, values) -> None:
+    np.save(tmp_path / "x.npy", values)
+    np.save(tmp_path / "y.npy", values[::-1] * 0.5)
+    drawn = pecli_cli("diff", tmp_path / "x.npy", tmp_path / "y.npy", "--plot", "-o", tmp_path / "x.svg")
+    assert (drawn.code, drawn.err) == (1, "")
+
+
 def test_files_and_schemes_beside_each_other(pecli_cli, tmp_path: Path) -> None:
     pecli_cli(*SMALL, "-o", tmp_path / "pe.safetensors")
     np.save(tmp_path / "w.npy", np.ones((8, 4)))
@@ -109,6 +157,11 @@ ERRORS = [
     (["rope", "--size", "8", "-o", "x.png"], 2, "such as 8x5"),
     (["rope", "--size", "8x5"], 2, "add -o x.png"),
     (["rope", "--dpi", "1", "-o", "x.png"], 2, "--dpi"),
+    (["rope", "--dpi", "2400", "-o", "x.png"], 2, "more than 67,108,864 pixels"),
+    (["rope", "--dpi", "10", "--size", "100x100", "-o", "x.png"], 2, "more than 67,108,864 pixels"),
+    (["table.npy"] * 13, 2, "more than 12 panels"),
+    (["table.npy"] * 13 + ["--kind", "similarity"], 2, "more than 12 panels"),
+    (["rope", "--channels", ",".join("0" * 13), "--kind", "circle", "-o", "x.png"], 2, "more than 12 panels"),
     (["rope", "--cmap", "viridiss", "-o", "x.png"], 2, "did you mean 'viridis'"),
     (["rope", "--channels", "99", "--kind", "curves"], 2, "numbered from 0"),
     (["rope", "--kind", "decay", "--against", "alibi"], 2, "no common axis"),

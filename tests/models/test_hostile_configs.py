@@ -62,12 +62,20 @@ def test_bytes_that_are_no_text(pecli_cli, tmp_path) -> None:
     assert pecli_cli("config", tmp_path).code == 3
 
 
-def test_a_file_beyond_16_mb(pecli_cli, tmp_path) -> None:
+def test_a_file_beyond_4_mb(pecli_cli, tmp_path) -> None:
     path = tmp_path / "config.json"
-    path.write_text('{"a": "' + "x" * (17 << 20) + '"}')
+    path.write_text('{"a": "' + "x" * (5 << 20) + '"}')
     outcome = pecli_cli("config", path)
     assert outcome.code == 3
-    assert "16 MB" in outcome.err
+    assert "4 MB" in outcome.err
+
+
+def test_more_layer_types_than_any_model_has(pecli_cli, tmp_path) -> None:
+    settings = {f"kind_{number}": {"rope_type": "default"} for number in range(20_000)}
+    (tmp_path / "config.json").write_text(json.dumps({**PLAIN, "rope_parameters": settings}))
+    outcome = pecli_cli("config", tmp_path)
+    assert outcome.code == 3
+    assert "20000 layer types" in outcome.err
 
 
 CHANGES: dict[str, tuple[dict[str, Any], int]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,42 @@ def test_gguf_alibi_and_learned(tmp_path) -> None:
     values = {"general.architecture": "gpt2", "gpt2.context_length": 1024, "gpt2.embedding_length": 768}
     (found,) = pecli.load_config(gguf(tmp_path / "g.gguf", values)).encodings
     assert (found.scheme, found.parameters["max_len"], found.parameters["dim"]) == ("learned", 1024, 768)
+
+
+LARGE = {
+    "a million tensors": (struct.pack("<QQ", 1 << 20, 0), 1 << 26, "tensors"),
+    "texts without end": (
+        struct.pack("<QQ", 0, 1) + struct.pack("<Q", 1) + b"t" + struct.pack("<IIQ", 9, 8, 1 << 26),
+        1 << 30,
+        "more than any vocabulary",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_sparse_gguf_takes_no_time(tmp_path, pecli_cli, name: str) -> None:
+    counts, size, problem = LARGE[name]
+    path = tmp_path / "m.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<I", 3) + counts)
+    os.truncate(path, size)
+    outcome = pecli_cli("config", path)
+    assert outcome.code == 3
+    assert problem in outcome.err
+
+
+@pytest.mark.parametrize(("kind", "length", "size"), [(8, 1 << 20, 1 << 20), (9, 4096, 4096)])
+def test_values_of_a_sparse_gguf_do_not_add_up(tmp_path, pecli_cli, kind: int, length: int, size: int) -> None:
+    path = tmp_path / "m.gguf"
+    with path.open("wb") as file:
+        file.write(b"GGUF" + struct.pack("<IQQ", 3, 0, 1000))
+        for key in range(1000):
+            file.write(struct.pack("<Q", 4) + b"%04d" % key + struct.pack("<I", kind))
+            file.write(struct.pack("<Q", length) if kind == 8 else struct.pack("<IQ", 0, length))
+            file.seek(size, os.SEEK_CUR)
+        file.truncate()
+    outcome = pecli_cli("config", path)
+    assert outcome.code == 3
+    assert "more than 16 MB" in outcome.err
 
 
 def test_hostile_gguf(tmp_path, pecli_cli) -> None:

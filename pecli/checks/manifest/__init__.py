@@ -14,6 +14,7 @@ model = "llama-3.1-8b"    # or config = "config.json", with layer_type, offset, 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import partial
@@ -24,7 +25,7 @@ from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import verify
 from pecli.checks.verify.modelled import verify_model
 from pecli.checks.verify.verification import Verification
-from pecli.engine.parameters import Parameter, Whole
+from pecli.engine.parameters import Parameter, Whole, quoted
 from pecli.engine.positions import LAST_POSITION
 from pecli.engine.recipes import RECIPE
 from pecli.engine.registry import SCHEMES, scheme_named
@@ -43,7 +44,10 @@ PLACES: Mapping[str, Parameter] = {
     "recipe": RECIPE,
 }
 """Where the tables of a model are read, and how they were computed."""
-LARGEST = 16 << 20
+LARGEST = 2 << 20
+"""Bytes of a manifest: room for tens of thousands of checks, which take a second or two to parse."""
+_DEEP = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){32}""")
+"""A key of so many parts: the standard library's parser takes time and memory that grow with the square of them."""
 
 
 def is_manifest(path: str) -> bool:
@@ -81,9 +85,14 @@ def _toml(path: str) -> dict[str, Any]:
     if len(text) > LARGEST:
         raise ParameterError(path, f"larger than {LARGEST >> 20} MB", "a manifest is not")
     try:
-        return tomllib.loads(text.decode())
+        decoded = text.decode()
+        if _DEEP.search(decoded):
+            raise ParameterError(path, "nested more than 32 levels deep", "a manifest has [defaults] and [[check]]")
+        return tomllib.loads(decoded)
     except UnicodeDecodeError:
         raise ParameterError(path, "not UTF-8", "a manifest is TOML, in UTF-8") from None
+    except ParameterError:
+        raise
     except (ValueError, RecursionError) as problem:
         raise ParameterError(path, "not TOML", " ".join(str(problem).split())) from None
 
@@ -101,12 +110,12 @@ def _shown(key: str) -> str:
 
 def _must_be(where: str, key: str, value: Any, kind: type, rule: str) -> None:
     if not isinstance(value, kind):
-        raise ParameterError(f"{where}{key}", repr(value)[:60], f"it must be {rule}")
+        raise ParameterError(f"{where}{key}", quoted(value), f"it must be {rule}")
 
 
 def _text(where: str, key: str, value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise ParameterError(f"{where}{key}", repr(value)[:60], "it must be a text that is not empty")
+        raise ParameterError(f"{where}{key}", quoted(value), "it must be a text that is not empty")
     return value
 
 
@@ -144,7 +153,7 @@ def _check(path: str, number: int, given: Any, common: Mapping[str, Any], models
     where = f"{path}: check {number}: "
     _must_be(f"{path}: ", "check", given, dict, "a table: [[check]]")
     if "name" in given:
-        where = f"{path}: check {_text(where, 'name', given['name'])!r}: "
+        where = f"{path}: check {quoted(_text(where, 'name', given['name']))}: "
     if "file" not in given:
         raise ParameterError(f"{where}file", "missing", "a check names the file that it is about")
     name = _text(where, "file", given["file"])
@@ -202,7 +211,7 @@ def _scheme(where: str, name: str, given: Mapping[str, Any]) -> Scheme:
     """The scheme that the keys of a check describe."""
     if name not in SCHEMES:
         rule = f"it must be one of {', '.join(SCHEMES)}"
-        raise ParameterError(f"{where}scheme", repr(name), rule, nearest(name, SCHEMES))
+        raise ParameterError(f"{where}scheme", quoted(name), rule, nearest(name, SCHEMES))
     kind = scheme_named(name)
     known = {**kind.parameters(), **kind.presets}
     _only_known(where, given, (*_COMMON, "scheme", *known))

@@ -92,13 +92,11 @@ class _Axis:
     def __init__(self, values: Sequence[Floats], log: bool) -> None:
         self.log = log
         every = np.concatenate([np.ravel(each) for each in values]) if values else np.empty(0)
-        every = every[np.isfinite(every) & ((every > 0) | (not log))]
+        every = every[(every > 1e-300) & (every < 1e300)] if log else every[np.isfinite(every)]
         low, high = (float(every.min()), float(every.max())) if every.size else (1.0, 10.0) if log else (0.0, 1.0)
         if log:
             low, high = math.log10(low), math.log10(high)
-        if not high > low:
-            low, high = low - 0.5, high + 0.5
-        self.low, self.high = ticks.round_ends(low, high)
+        self.low, self.high = ticks.round_ends(*ticks.apart(low, high))
 
     def places(self, values: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pecli.errors import ParameterError
 from pecli.files.output import open_output
 from pecli.views.pictures import palettes
+from pecli.views.screen import escaped
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -53,10 +54,23 @@ def new(width: float = 8.0, height: float = 5.0, *, dark: bool = False, layout: 
     return figure
 
 
+def make_legible(figure: Figure) -> None:
+    """Escape in all texts what no font shows and XML cannot hold: names come from files, and may hold anything."""
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        found = text.get_text()
+        shown = "\n".join(map(escaped, found.split("\n")))
+        if shown != found:
+            text.set_text(shown)
+
+
 def save(figure: Figure, path: str, dpi: float = 100) -> None:
     """Write a figure as its path's suffix asks: no dates, no versions, and the file appears when it is complete."""
     kind = check_suffix(path)
     import warnings
+
+    make_legible(figure)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a title may have characters that the font lacks: it shows boxes

@@ -78,7 +78,7 @@ def lines(
     high = max(1, (height or terminal.lines - 1) - len(head) - 2 - key)
     tall = 2 if terminal.colours else 1  # half blocks
     pixels = _fitted(values, high * tall, wide, tall, reduce)
-    low, top = limits or _limits(pixels, centred)
+    low, top = ticks.apart(*(limits or _limits(pixels, centred)))
     body = _cells(_levels(pixels, low, top), terminal, centred)
     labels = _row_labels(first_row, row_count, len(body))
     corner, bar = ("│", "└") if terminal.unicode else ("|", "+")
@@ -121,7 +121,7 @@ def _limits(pixels: Floats, centred: bool) -> tuple[float, float]:
     if centred:
         reach = max(-low, high) or 1.0
         return -reach, reach
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
+    return low, high
 
 
 def _levels(pixels: Floats, low: float, high: float) -> NDArray[np.int16]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,11 @@ def paint(
     if picture.title:
         text = _fitted(picture.title, int(width * _LETTERS) - 2, 3)
         title = made.suptitle(text, x=0.012, y=1 - 0.12 / height, ha="left", va="top")
-    arrange(made, places, title, _key(made, coloured, cmap, dark), [place for _, place in coloured])
+    key = _key(made, coloured, cmap, dark)
+    figure.make_legible(made)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # characters that the font lacks are boxes
+        arrange(made, places, title, key, [place for _, place in coloured])
     return made
 
 
@@ -103,7 +108,7 @@ def _draw(axes: Any, panel: Panel, size: tuple[float, float], dark: bool, cmap: 
 def _heat(axes: Any, panel: Heat, cmap: str | None, size: tuple[float, float]) -> None:
     rows, columns = panel.row_count or len(panel.values), panel.column_count or panel.values.shape[1]
     first = panel.first_row
-    low, high = (min(max(end, -charts.LARGEST), charts.LARGEST) for end in panel.limits)
+    low, high = _limits(panel)
     axes.imshow(
         np.ma.masked_invalid(panel.bent(charts.drawable(panel.values))),
         cmap=figure.colours(cmap, centred=panel.centred),
@@ -121,6 +126,12 @@ def _heat(axes: Any, panel: Heat, cmap: str | None, size: tuple[float, float]) -
     axes.spines[:].set_visible(False)
 
 
+def _limits(panel: Heat) -> tuple[float, float]:
+    """The values at the ends of the colours."""
+    low, high = (min(max(end, -charts.LARGEST), charts.LARGEST) for end in panel.limits)
+    return ticks.apart(low, high)
+
+
 def _bent(panel: Heat | Circle, value: float) -> float:
     return float(panel.bent(np.array(value))) if isinstance(panel, Heat) else value
 
@@ -128,6 +139,8 @@ def _bent(panel: Heat | Circle, value: float) -> float:
 def _uneven(low: float, high: float) -> list[float]:
     """Round numbers for a scale that is wide near zero."""
     reach = max(abs(low), abs(high))
+    if not reach > 1e-300:  # powers of ten end where numbers do
+        return [low, high]
     rounded = [0.0]
     for value in (reach * share for share in (0.01, 0.1, 0.4, 1.0)):
         power = 10.0 ** math.floor(math.log10(value))
@@ -149,7 +162,7 @@ def _key(made: Figure, coloured: Sequence[tuple[Heat | Circle, Place]], cmap: st
     if isinstance(panel, Circle):
         low, high, meaning, centred = float(panel.positions[0]), float(panel.positions[-1]), "position", False
     else:
-        low, high = (min(max(end, -charts.LARGEST), charts.LARGEST) for end in panel.limits)
+        low, high = _limits(panel)
         grey = _grey([each.values for each, _ in coloured if isinstance(each, Heat)])
         meaning = ", ".join(filter(None, [panel.meaning, grey]))
         centred = panel.centred

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
 
 
+MOST_PANELS = 12
+"""Panels that a picture has room for."""
+
+
 class Curve(NamedTuple):
     """Points that belong together, from left to right; where y is no finite number there is a gap."""
 
@@ -121,6 +125,15 @@ def spread(count: int, most: int) -> list[int]:
     if count <= most:
         return list(range(count))
     return [round(k * (count - 1) / (most - 1)) for k in range(most)] if most > 1 else [0]
+
+
+def check_room(count: int) -> None:
+    """Refuse a picture of so many panels that none of them could be seen."""
+    from pecli.errors import ParameterError
+
+    if count > MOST_PANELS:
+        rule = f"it would take more than {MOST_PANELS} panels"
+        raise ParameterError("the picture", "too large", rule, "draw fewer, or name one tensor as FILE:NAME")
 
 
 def chosen(wish: Wish, count: int, most: int, name: str = "channels") -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 
 def round_step(span: float, most: int) -> float:
@@ -11,7 +12,7 @@ def round_step(span: float, most: int) -> float:
     >>> round_step(511, 6)
     100.0
     """
-    if span <= 0 or not math.isfinite(span):
+    if not 1e-300 < span < math.inf:  # powers of ten end where numbers do
         return 1.0
     rough = span / max(1, most)
     power = 10.0 ** math.floor(math.log10(rough))
@@ -57,6 +58,19 @@ def round_ends(low: float, high: float) -> tuple[float, float]:
     step, room = round_step(high - low, 5), (high - low) / 20
     below, above = math.floor(low / step) * step, math.ceil(high / step) * step
     return below if low - below < room else low, above if above - high < room else high
+
+
+def apart(low: float, high: float) -> tuple[float, float]:
+    """The ends of an axis, moved apart where hardly any numbers lie between them.
+
+    >>> apart(0.0, 2.0), apart(3.0, 3.0)
+    ((0.0, 2.0), (2.5, 3.5))
+    """
+    reach = max(abs(low), abs(high))
+    if high - low > max(1e-300, 1e-12 * reach):
+        return low, high
+    room = max(0.5, 1e-9 * reach)
+    return max(low - room, -sys.float_info.max), min(high + room, sys.float_info.max)
 
 
 def indices(first: int, count: int, most: int) -> list[int]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pecli.errors import ParameterError
 from pecli.views.pictures.kinds.wavelengths import angles, telling
-from pecli.views.pictures.panels import Circle, Picture, Subject, Wish, chosen
+from pecli.views.pictures.panels import Circle, Picture, Subject, Wish, check_room, chosen
 
 _POSITIONS = 2000
 _MOST_TURNS = 8.0
@@ -23,6 +23,7 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     length = int(getattr(subject.scheme, "seq_len", 1))
     positions = subject.first + np.linspace(0, length - 1, min(length, _POSITIONS))
     pairs = chosen(wish, len(turning), 6, "pairs") if wish.channels else telling(turning, length, 6, _MOST_TURNS)
+    check_room(len(pairs))
     panels = []
     for pair in pairs:
         turns = float(turning[pair]) * max(1, length - 1) / (2 * np.pi)

@@ -10,14 +10,12 @@ import numpy as np
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures import ticks
-from pecli.views.pictures.panels import Heat, Picture, Subject, Wish, chosen
+from pecli.views.pictures.panels import Heat, Picture, Subject, Wish, check_room, chosen
 from pecli.views.pictures.reduced import check_width, reduced, slab
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
 
-_MOST = 12
-"""Panels that a picture has room for."""
 _BEND = 0.4
 """Slopes fall as powers of two, so that on an even scale all heads but the first few would look alike."""
 
@@ -33,9 +31,7 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
             panels.append(
                 _heat(table, values, ", ".join(filter(None, [subject.label if many else "", title])), rows, subject)
             )
-            if len(panels) > _MOST:
-                rule = f"it would take more than {_MOST} panels"
-                raise ParameterError("channels", "too many", rule, "draw fewer, or name one tensor as FILE:NAME")
+            check_room(len(panels))
     if not panels:
         names = ", ".join(subject.label for subject in subjects)
         advice = "give it a --seq-len" if subjects[0].kind == "alibi" else ""

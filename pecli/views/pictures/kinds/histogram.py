@@ -11,6 +11,7 @@ import numpy as np
 from pecli.engine.rounding import widened
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
+from pecli.views.pictures import ticks
 from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish
 from pecli.views.pictures.reduced import check_width
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
 
 BINS = 96
+_WIDEST = 1e306
+"""How far apart values may be, so that the ends of bins are numbers."""
 
 
 def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
@@ -45,17 +48,16 @@ def distribution(table: Table) -> tuple[Floats, Floats, float, float]:
         low, high = min(low, float(values.min())), max(high, float(values.max()))
         with np.errstate(over="ignore", invalid="ignore"):
             count, total, squares = count + values.size, total + float(values.sum()), squares + float((values**2).sum())
-    if not count or not math.isfinite(high - low):
+    low, high = ticks.apart(low, high)
+    if not count or not high - low < _WIDEST:
         problem = "no finite value" if not count else "values too far apart"
         raise ParameterError("kind", "histogram", f"{table.name} has {problem}")
-    if low == high:
-        low, high = low - 0.5, high + 0.5
     tally = np.zeros(BINS, np.int64)
     for values in _finite(table):
         tally += np.histogram(values, BINS, (low, high))[0]
     width, mean = (high - low) / BINS, total / count
     middles: Floats = low + width * (np.arange(BINS, dtype=np.float64) + 0.5)
-    return middles, tally / (count * width), mean, math.sqrt(max(0.0, squares / count - mean**2))
+    return middles, tally / (count * width), mean, math.sqrt(max(0.0, squares / count - mean * mean))
 
 
 def _finite(table: Table) -> Iterator[Floats]:

@@ -12,7 +12,7 @@ from pecli.engine.rounding import widened
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures import ticks
-from pecli.views.pictures.panels import Chart, Curve, Heat, Picture, Subject, Wish
+from pecli.views.pictures.panels import Chart, Curve, Heat, Picture, Subject, Wish, check_room
 from pecli.views.pictures.reduced import check_width, reduced
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ WIDEST = 16384
 
 def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     """A matrix a subject, and one chart for all."""
+    check_room(len(subjects))
     panels: list[Heat | Chart] = []
     curves = []
     for subject in subjects:
@@ -40,7 +41,9 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
             matrix = means @ means.T / scale  # the product of means is the mean of the products
         panels.append(_heat(subject, table, matrix, len(subjects) > 1))
         distances = np.arange(len(rows), dtype=np.float64)
-        curves.append(Curve(subject.label if len(subjects) > 1 else "", distances, by_distance(rows) / scale))
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = by_distance(rows) / scale
+        curves.append(Curve(subject.label if len(subjects) > 1 else "", distances, means))
     note = f", of the first {len(rows):,} positions" if table.rows > len(rows) else ""
     panels.append(Chart(f"mean by distance{note}", curves, x="distance", y=""))
     reach = max(panel.limits[1] for panel in panels if isinstance(panel, Heat))
