@@ -90,8 +90,8 @@ class Crowd:
         maxima: tuple[float, float],
         done: list[Places],
     ) -> None:
-        """Note the largest errors, absolute and relative, which are exact, and count; what is done with has error 0. The
-        maxima may be larger than any error where that makes no difference.
+        """Note the largest errors, absolute and relative, which are exact, and count; what is done with has error 0.
+        The maxima may be larger than any error where that makes no difference.
         """
         (peak, largest), tally, limits = maxima, self._tally, self._limits
         error = self._error[: ours.size]

@@ -18,12 +18,12 @@ from pecli.checks.tolerance import Tolerance
 from pecli.engine.dtypes import KINDS, dtype_name
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Flags, Places
+    from pecli.engine.arrays import Array, Places
 
 PIECE_BYTES = 1 << 18
 """How much of a table is measured at once: with its scratch arrays it stays in a core's own cache."""
 GLANCE = 1 << 10
-"""Elements that are looked at first: where many of them differ, nothing is gained by looking for equal ones."""
+"""Elements that are looked at first where many have differed: if these do, equal ones are not looked for."""
 ONE_BY_ONE = 1 << 13
 """Elements that are measured one by one at a time: their temporary arrays stay in the cache, too."""
 
@@ -37,6 +37,7 @@ class Ruler:
         self._alike = expected == found
         self._aside: list[tuple[Array, Array, Places]] = []
         self._waiting, self._enough = 0, 64
+        self._crowded = False
         self._flags = room_for(2 * self._elements, np.bool_)
         self._crowd: Crowd | None = None
         if self._alike and dtype_name(found) in KINDS:
@@ -56,14 +57,14 @@ class Ruler:
         return self._tally
 
     def _piece(self, ours: Array, theirs: Array, start: int) -> None:
-        if self._alike and not self._many(ours[:GLANCE], theirs[:GLANCE]):
-            flags = self._unequal(ours, theirs)
-            count = np.count_nonzero(flags)
-            if count <= FEW * flags.size:
-                if count:
-                    few = _elements_of(np.flatnonzero(flags), flags.size, ours.size)
+        if self._alike and not (self._crowded and self._few(ours[:GLANCE], theirs[:GLANCE]) is None):
+            few = self._few(ours, theirs)
+            if few is not None:
+                self._crowded = False
+                if few.size:
                     self._set_aside(ours[few], theirs[few], few + start)
                 return
+        self._crowded = True
         if self._crowd is not None:
             self._crowd.measure(ours, theirs, start)
             return
@@ -71,15 +72,15 @@ class Ruler:
             piece = slice(low, low + ONE_BY_ONE)
             self._one_by_one(ours[piece], theirs[piece], np.arange(start + low, start + min(ours.size, piece.stop)))
 
-    def _many(self, ours: Array, theirs: Array) -> bool:
-        flags = self._unequal(ours, theirs)
-        return int(np.count_nonzero(flags)) > FEW * flags.size
-
-    def _unequal(self, ours: Array, theirs: Array) -> Flags:
-        """Where the bits differ, by words of eight bytes, or fewer where elements do not fill them."""
+    def _few(self, ours: Array, theirs: Array) -> Places | None:
+        """The elements whose bits may differ, if they are few. Words of eight bytes are compared, or elements."""
         word = "u8" if ours.nbytes % 8 == 0 else f"u{ours.itemsize}"
-        flags = self._flags[: ours.nbytes // np.dtype(word).itemsize]
-        return np.not_equal(ours.view(word), theirs.view(word), out=flags)
+        words = ours.view(word), theirs.view(word)
+        flags = np.not_equal(*words, out=self._flags[: words[0].size])
+        count = np.count_nonzero(flags)
+        if count > FEW * flags.size:
+            return None
+        return _elements_of(np.flatnonzero(flags), flags.size, ours.size) if count else np.empty(0, np.intp)
 
     def _set_aside(self, ours: Array, theirs: Array, places: Places) -> None:
         """Keep some elements until there are enough to be worth the calls. The first are measured soon: large errors
@@ -125,7 +126,7 @@ class Ruler:
 
 
 def _elements_of(words: Places, count: int, elements: int) -> Places:
-    """The elements that lie in some of so many words, all of a word or each of which fills several."""
+    """The elements that lie in some of so many words, several in a word, or each in several."""
     if count > elements:
         return np.unique(words // (count // elements))
     each = elements // count

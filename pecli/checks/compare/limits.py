@@ -1,4 +1,4 @@
-"""Which elements of a piece are out of tolerance: decided in the dtype at hand, and where that leaves a doubt exactly."""
+"""Which elements of a piece are out of tolerance: decided in the dtype at hand, and exactly where that leaves doubts."""
 
 from __future__ import annotations
 
