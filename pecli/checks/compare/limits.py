@@ -1,4 +1,4 @@
-"""Which elements of a piece are out of tolerance: decided in the dtype at hand, and exactly where that leaves doubts."""
+"""Which elements of a piece are out of tolerance: decided in the dtype at hand, and exactly where that leaves doubt."""
 
 from __future__ import annotations
 
@@ -85,29 +85,27 @@ class Limits:
             np.greater(error, self._at_most(self._atol), out=off)
             return
         sure = self._sure[: off.size]
-        low, high = (self._real.type(self._atol * k + d) for k, d in ((1 / MARGIN, -TINY), (MARGIN, TINY)))
-        limit: Any = low
-        if self._rtol:
-            np.abs(expected, out=room)
-            limit = np.multiply(room, self._real.type(self._rtol / MARGIN), out=room)
-            limit += low
-        np.greater(error, limit, out=off)
-        if not off.any():
-            return
-        if self._rtol:
-            np.abs(expected, out=room)
-            limit = np.multiply(room, self._real.type(self._rtol * MARGIN), out=room)
-            limit += high
+        if self._rtol > np.finfo(self._real).max / 2:
+            off[...], sure[...] = True, False
         else:
-            limit = high
-        np.greater(error, limit, out=sure)
-        np.logical_xor(off, sure, out=off)
-        doubtful = np.flatnonzero(off)
+            np.greater(error, self._limit(expected, room, 1 / MARGIN, -TINY), out=off)
+            if not off.any():
+                return
+            np.greater(error, self._limit(expected, room, MARGIN, TINY), out=sure)
+        doubtful = np.flatnonzero(np.logical_xor(off, sure, out=off))
         doubtful = doubtful[error[doubtful] != 0]
         ours, theirs = (widened(side[doubtful]) for side in sides)
-        beyond = np.abs(theirs - ours) > self._atol + self._rtol * np.abs(ours)
         np.copyto(off, sure)
-        off[doubtful] = beyond
+        off[doubtful] = np.abs(theirs - ours) > self._atol + self._rtol * np.abs(ours)
+
+    def _limit(self, expected: Array, room: Array, scale: float, more: float) -> Any:
+        """The largest errors that are within the tolerance, times a factor and a little more."""
+        atol = self._real.type(self._atol * scale + more)
+        if not self._rtol:
+            return atol
+        np.abs(expected, out=room)
+        np.multiply(room, self._real.type(self._rtol * scale), out=room)
+        return np.add(room, atol, out=room)
 
     def _at_most(self, value: float) -> Any:
         """The largest number of the dtype that is no larger."""
