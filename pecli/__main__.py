@@ -38,6 +38,7 @@ def main() -> NoReturn:
         for name in ("SIGTERM", "SIGHUP"):
             if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) == signal.SIG_DFL:
                 signal.signal(getattr(signal, name), _stop)
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else NumPy starts threads for products, none large here
         from pecli.cli.app import run
 
         code = run(sys.argv[1:])

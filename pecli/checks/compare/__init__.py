@@ -10,6 +10,7 @@ import numpy as np
 
 from pecli.checks.compare.elements import Ruler
 from pecli.checks.compare.floats import ulps_apart as ulps_apart
+from pecli.checks.compare.room import room_for
 from pecli.checks.compare.tally import Tally, Value
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.engine.dtypes import numpy_dtype
@@ -19,7 +20,7 @@ from pecli.engine.threads import work_through
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
 
-READ_BYTES = 1 << 20
+READ_BYTES = 1 << 18
 """How much of a table is made or read before it is measured."""
 
 
@@ -134,13 +135,15 @@ class _Bench:
 
     def _new(self, rows: int) -> tuple[Ruler, list[Array]]:
         shape = min(rows, self._rows), self._tables[0].width
-        return Ruler(*self._dtypes, self._tolerance), [np.empty(shape, dtype) for dtype in self._dtypes]
+        return Ruler(*self._dtypes, self._tolerance), [
+            room_for(math.prod(shape), dtype).reshape(shape) for dtype in self._dtypes
+        ]
 
     def tally(self) -> Tally:
         """The errors of all that was measured; the same however the threads shared the work."""
         total = Tally()
         for ruler, _ in self._spare:
-            total.merge(ruler.tally)
+            total.merge(ruler.tally())
         return total
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,32 +34,6 @@ def _ordinals(a: Array) -> NDArray[Any]:
     size ^= below
     size -= below
     return np.asarray(size)
-
-
-class Bits:
-    """How the bits of a floating dtype count: as integers, floats of one sign are in order and without gaps."""
-
-    def __init__(self, dtype: np.dtype[Any]) -> None:
-        precision = KINDS[dtype_name(dtype)]
-        self.signed = np.dtype(f"i{dtype.itemsize}")
-        self._unit = 1 << (precision - 1)  # bits of the fraction end here, those of the exponent begin
-        self.close = self._unit
-        """Finite floats fewer units apart have one sign, and their difference is a float too."""
-        self.magnitude = np.array((1 << (8 * dtype.itemsize - 1)) - 1, self.signed)
-        self.fraction = np.array(self._unit - 1, self.signed)
-        self.normal = self._unit
-        self.infinity = int(self.magnitude) // self._unit * self._unit
-        self._exponent = 1 - (self.infinity // self._unit - 1) // 2 - (precision - 1)
-
-    def spacing(self, bits: int) -> float:
-        """From the float with these bits down to the next."""
-        return math.ldexp(1.0, max(bits // self._unit, 1) - 1 + self._exponent)
-
-    def largest_ratio(self, units: int, fraction: int) -> float:
-        """A bound on the relative error of normal floats that are off by so many units, fewer than `close`, if none
-        has a smaller fraction. An error that reaches into the next binade has its units doubled there.
-        """
-        return max(units / (self._unit + fraction), (units - 0.5) / (self._unit - 0.5))
 
 
 def errors(ours: Array, theirs: Array) -> tuple[Flags, Floats, NDArray[Any] | None]:

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Floats
 
 Value = float | complex
 
@@ -37,6 +43,13 @@ class Tally:
         if self.beats(error, place):
             self.error, self.worst, self.worst_ulp = error, place, ulp
             self.expected, self.found = expected, found
+
+    def note_ratios(self, error: Floats, size: Floats, real: np.dtype[Any]) -> None:
+        """Keep the largest relative error, rounded to a dtype; where 0 is expected there is none."""
+        ratio = error / size
+        largest = float(np.max(ratio, initial=0, where=np.isfinite(ratio)))
+        rounded = float(real.type(largest))
+        self.relative = max(self.relative, rounded if rounded < np.inf else largest)
 
     def merge(self, other: Tally) -> None:
         """Add the errors of other elements."""

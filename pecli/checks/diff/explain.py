@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from pecli.checks.diff import values
 from pecli.checks.diff.channels import ANOTHER_ORDER, permutation
 from pecli.checks.diff.layouts import Rearranged, layouts
 from pecli.checks.diff.rows import shifts
+from pecli.checks.diff.samples import run
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.dtypes import KINDS
 
@@ -31,7 +32,7 @@ SHARE = 0.01
 UNITS = 4
 """Of the last place, at the largest value: left by a transform which explains all."""
 QUICK = 48
-"""Positions that are looked at first."""
+"""Positions that are looked at first: in a sample, those that differ most."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,23 @@ class Sides:
         scale = _scale(self.b)
         precision = min(KINDS.get(name, 24) for name in self.dtypes)
         all_of_it = max(self.tolerance.atol, self.tolerance.rtol * scale, UNITS * scale * 2.0 ** (1 - precision))
-        gap = values.distance(self.a, self.b) if self.a.shape == self.b.shape else scale
-        return all_of_it, max(all_of_it, SHARE * min(gap, scale))
+        return all_of_it, max(all_of_it, SHARE * min(self.gap, scale))
+
+    @cached_property
+    def gap(self) -> float:
+        """How far the samples are apart; infinite if that is not to say."""
+        return values.distance(self.a, self.b) if self.a.shape == self.b.shape else math.inf
+
+    def at(self, places: Places) -> Sides:
+        """Only some of the positions, out of two samples of one shape."""
+        return replace(self, a=self.a[..., places, :], b=self.b[..., places, :], places=self.places[places])
+
+    def where_most_differs(self) -> Sides | None:
+        """The few positions that differ most, in order; None if there are no more, or none can be taken out."""
+        if self.a.shape != self.b.shape or self.a.ndim < 2 or self.a.shape[-1] < 3 or len(self.places) < 2 * QUICK:
+            return None
+        apart = np.nan_to_num(np.abs(self.a - self.b), nan=0.0).max(axis=(*range(self.a.ndim - 2), -1))
+        return self.at(np.sort(np.argsort(apart)[-QUICK:]))
 
 
 def _scale(array: NDArray[Any]) -> float:
@@ -84,8 +100,10 @@ def explain(sides: Sides) -> Route | None:
 
 def _best(sides: Sides) -> Route | None:
     full, most = sides.limits
+    if sides.gap <= full:  # the difference is elsewhere
+        return None
     best: Route | None = None
-    for steps, residual in _tried(sides, most):
+    for steps, residual in _likely(sides, most):
         if residual > most:
             continue
         found = Route(steps, residual, residual <= full, steps[-1].startswith(ANOTHER_ORDER))
@@ -96,33 +114,49 @@ def _best(sides: Sides) -> Route | None:
     return best
 
 
+def _likely(sides: Sides, most: float) -> Iterator[tuple[tuple[str, ...], float]]:
+    """All transforms, or only shifts of rows where no other one explains even the rows that differ most."""
+    quick = sides.where_most_differs()
+    if quick is None or any(residual <= most for _, residual in _in_place(quick, _candidates(quick), most)):
+        candidates = _candidates(sides)
+        yield from _in_place(sides, candidates, most)
+        yield from _shifted(sides, candidates, most)
+    else:
+        begin = sides.at(np.arange(run(sides.places)))
+        yield from _shifted(begin, _candidates(begin, 1), most)
+
+
 def _rank(found: Route) -> tuple[bool, bool, int]:
     return not found.full, found.general, len(found.steps)
 
 
-def _tried(sides: Sides, most: float) -> Iterator[tuple[tuple[str, ...], float]]:
-    """Every transform with what it leaves; single ones first."""
+def _candidates(sides: Sides, most_steps: int = 2) -> list[Rearranged]:
+    """The first array as it is, if it has the shape of the second, and in all other layouts."""
     same = [Rearranged((), sides.a)] if sides.a.shape == sides.b.shape else []
-    changed = list(layouts(sides.a, sides.b))
-    for candidate in changed:
-        yield candidate.steps, _residual(candidate.array, sides, most)
+    return [*same, *layouts(sides.a, sides.b, most_steps)]
+
+
+def _in_place(sides: Sides, candidates: list[Rearranged], most: float) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Every transform that leaves rows where they are, with what it leaves of the difference; single ones first."""
+    for candidate in candidates:
+        if candidate.steps:
+            yield candidate.steps, _residual(candidate.array, sides.b, most)
     for words, residual in values.softmax_ignores(sides.a, sides.b, sides.places):
         yield (words,), residual
-    for candidate in [*same, *(each for each in changed if len(each.steps) == 1)]:
-        for change in _changes(candidate.array, sides.b, sides, most):
-            yield (*candidate.steps, change.words), change.residual
-    yield from _shifted(sides, [*same, *changed], most)
-    for candidate in [*same, *(each for each in changed if each.steps == ("axes of length 1 differ",))]:
-        yield from _permuted(candidate, sides)
+    for candidate in candidates:
+        if len(candidate.steps) < 2:
+            for change in _changes(candidate.array, sides.b, sides, most):
+                yield (*candidate.steps, change.words), change.residual
+    for candidate in candidates:
+        if candidate.steps in ((), ("axes of length 1 differ",)):
+            yield from _permuted(candidate, sides)
 
 
-def _residual(array: NDArray[Any], sides: Sides, most: float) -> float:
+def _residual(a: NDArray[Any], b: NDArray[Any], most: float) -> float:
     """What is left, or infinity as soon as it is too much."""
-    if array.ndim > 1 and array.shape[-2] > QUICK:
-        start = values.distance(array[..., :QUICK, :], sides.b[..., :QUICK, :])
-        if start > most:
-            return math.inf
-    return values.distance(array, sides.b)
+    if a.ndim > 1 and a.shape[-2] > QUICK and values.distance(a[..., :QUICK, :], b[..., :QUICK, :]) > most:
+        return math.inf
+    return values.distance(a, b)
 
 
 def _changes(a: NDArray[Any], b: NDArray[Any], sides: Sides, most: float) -> Iterator[values.Change]:
@@ -141,7 +175,7 @@ def _shifted(sides: Sides, candidates: list[Rearranged], most: float) -> Iterato
         if len(candidate.steps) > 1:
             continue
         for words, ours, theirs in shifts(candidate.array, sides.b, sides.places):
-            residual = values.distance(ours, theirs)
+            residual = _residual(ours, theirs, most)
             yield (*candidate.steps, words), residual
             if not candidate.steps and residual > most:
                 for change in _changes(ours, theirs, sides, most):

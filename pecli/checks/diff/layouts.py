@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ class Rearranged:
     array: Array
 
 
-def layouts(a: Array, b: Array) -> Iterator[Rearranged]:
+def layouts(a: Array, b: Array, most_steps: int = 2) -> Iterator[Rearranged]:
     """The first array changed by up to two steps of layout into one of the second's shape, itself not included."""
     if a.shape != b.shape and without_ones(a).shape == without_ones(b).shape:
         yield Rearranged(("axes of length 1 differ",), a.reshape(b.shape))
@@ -37,7 +38,7 @@ def layouts(a: Array, b: Array) -> Iterator[Rearranged]:
             if parts is None or (len(parts) == 2) == (target.arrangement == "alone"):
                 continue
             for steps, changed in _changes(source, target, parts):
-                if steps and len(steps) <= 2 and steps not in seen:
+                if steps and len(steps) <= most_steps and steps not in seen:
                     joined = target.join(*changed)
                     if joined.shape == b.shape:
                         seen.add(steps)
@@ -46,7 +47,8 @@ def layouts(a: Array, b: Array) -> Iterator[Rearranged]:
 
 def _forms(array: Array) -> list[Form]:
     """The forms an array may have; one whose columns are doubled first, since that is no chance."""
-    return sorted((form for form in forms(array) if not form.transposed), key=lambda form: not form.doubled)
+    straight = takewhile(lambda form: not form.transposed, forms(array))  # those come first
+    return sorted(straight, key=lambda form: not form.doubled)
 
 
 def _changes(source: Form, target: Form, parts: tuple[Array, ...]) -> Iterator[tuple[tuple[str, ...], list[Array]]]:

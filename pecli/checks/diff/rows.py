@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 FEWEST = 4
 """Rows that must overlap."""
+MOST_COLUMNS = 128
+"""By which rows are found again: those that change most."""
 
 
 def shifts(a: NDArray[Any], b: NDArray[Any], places: Places) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
@@ -31,7 +33,8 @@ def shifts(a: NDArray[Any], b: NDArray[Any], places: Places) -> Iterator[tuple[s
     tried = []
     if lengths[0] != lengths[1]:
         tried.append(0)
-    down, up = _likeliest(a, b), _likeliest(b, a)
+    telling = _telling(a)
+    down, up = _likeliest(a[..., telling], b[..., telling]), _likeliest(b[..., telling], a[..., telling])
     tried += [by for by in (down[0], -up[0], down[1], -up[1]) if by]
     for by in dict.fromkeys(tried):
         ours = a[..., by:, :] if by >= 0 else a
@@ -39,6 +42,14 @@ def shifts(a: NDArray[Any], b: NDArray[Any], places: Places) -> Iterator[tuple[s
         count = min(ours.shape[-2], theirs.shape[-2])
         if count >= max(FEWEST, shortest // 4):
             yield _words(by, lengths), ours[..., :count, :], theirs[..., :count, :]
+
+
+def _telling(a: NDArray[Any]) -> Places | slice:
+    """Some columns of a wide table: those that change most from row to row."""
+    if a.shape[-1] <= MOST_COLUMNS:
+        return slice(None)
+    change = np.nan_to_num(np.abs(np.diff(a, axis=-2)), nan=0.0).max(axis=tuple(range(a.ndim - 1)))
+    return np.sort(np.argsort(change, kind="stable")[-MOST_COLUMNS:])
 
 
 def _likeliest(a: NDArray[Any], b: NDArray[Any]) -> tuple[int, int]:

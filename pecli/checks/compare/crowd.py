@@ -1,0 +1,181 @@
+"""Pieces in which many floats differ: passes over whole arrays, in the dtype the processor counts in.
+
+Where no error is larger than half the value, two floats have one sign, their difference is a float too, and their
+distance in units is the difference of their bits. The few elements for which that is not true are set aside; where
+they are many, all maxima are sought among those that come near them when rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pecli.checks.compare.floats import ulps_apart, value_of
+from pecli.checks.compare.limits import MARGIN, Limits
+from pecli.checks.compare.room import room_for
+from pecli.checks.compare.tally import Tally
+from pecli.checks.tolerance import Tolerance
+from pecli.engine.dtypes import KINDS, dtype_name
+from pecli.engine.rounding import widened
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pecli.engine.arrays import Array, Places
+
+FEW = 1 / 64
+"""Which share of a piece is worth setting aside."""
+CLOSE = 0.5
+"""The largest relative error of floats that are surely of one sign, and whose difference is exact."""
+AT_ONCE = 1 << 13
+"""Elements whose bits are counted at once: the temporary arrays of that stay in the cache."""
+
+
+class Crowd:
+    """Measures pieces of two tables of one floating dtype; what it does not measure it sets aside."""
+
+    def __init__(
+        self,
+        dtype: np.dtype[Any],
+        elements: int,
+        tolerance: Tolerance,
+        tally: Tally,
+        set_aside: Callable[[Array, Array, Places], None],
+    ) -> None:
+        self.real: np.dtype[Any] = np.dtype(np.float64 if dtype.itemsize == 8 else np.float32)
+        self._tally, self._set_aside = tally, set_aside
+        self._signed = np.dtype(f"i{dtype.itemsize}")
+        self._apart_zeros = 1 << (8 * dtype.itemsize - 1)  # how far the bits of 0 and −0 are
+        self._most_units = 2.0 ** KINDS[dtype_name(dtype)]
+        self._error, self._ratio = (room_for(elements, self.real) for _ in range(2))
+        self._wide = tuple(room_for(elements, self.real) for _ in range(2 if dtype.itemsize == 2 else 0))
+        self._limits = Limits(tolerance, self.real, elements)
+
+    def measure(self, ours: Array, theirs: Array, start: int) -> None:
+        """Compare flat arrays, whose first element is number `start` of the table."""
+        expected, found = self._as_reals(ours, theirs)
+        error, ratio = self._error[: ours.size], self._ratio[: ours.size]
+        np.subtract(found, expected, out=error)
+        peak, done = _extreme(error), []
+        if not peak < np.inf:
+            done.append(np.flatnonzero(~np.isfinite(error)))
+            bits = ours.view(self._signed), theirs.view(self._signed)
+            unlike = done[0][bits[0][done[0]] != bits[1][done[0]]]
+            self._set_aside(ours[unlike], theirs[unlike], unlike + start)
+            error[done[0]] = 0
+            peak = _extreme(error)
+        np.divide(error, expected, out=ratio)
+        largest = _extreme_number(ratio)
+        if largest > CLOSE:
+            done.append(self._limits.larger(ratio, CLOSE))
+            if done[-1].size > FEW * ours.size:
+                self._apart(ours, theirs, expected, start, (peak, largest))
+                return
+            self._set_aside(ours[done[-1]], theirs[done[-1]], done[-1] + start)
+            error[done[-1]] = ratio[done[-1]] = 0
+            if self._limits.counts_sizes or self._tally.beats(peak, start):
+                peak = _extreme(error)
+            known = self._tally.relative >= CLOSE and not self._limits.counts_sizes
+            largest = CLOSE if known else _extreme_number(ratio)
+        self._close(ours, theirs, expected, start, (peak, largest), done)
+
+    def _close(
+        self,
+        ours: Array,
+        theirs: Array,
+        expected: Array,
+        start: int,
+        maxima: tuple[float, float],
+        done: list[Places],
+    ) -> None:
+        """Note the largest errors, absolute and relative, which are exact, and count; what is done with has error 0.
+        The maxima may be larger than any error where that makes no difference.
+        """
+        (peak, largest), tally, limits = maxima, self._tally, self._limits
+        error = self._error[: ours.size]
+        if tally.beats(peak, start):
+            place = int(np.argmax(np.abs(error)))
+            self._note(ours, theirs, start, place, peak)
+        tally.relative = max(tally.relative, largest)
+        units = largest / (1 - largest) * self._most_units * MARGIN  # no pair is further apart
+        gap = None
+        if units > tally.ulp or 0 < limits.max_ulp < units:
+            gap, most = self._gap(ours, theirs, done)
+            tally.ulp, units = max(tally.ulp, most), most
+        if limits.all_within(peak, largest, units):
+            return
+        if limits.max_ulp and gap is not None:
+            limits.note_units(np.abs(gap, out=gap), 0)
+        limits.count(tally, start, (ours, theirs), error, expected, self._ratio[: ours.size], exact=True)
+
+    def _gap(self, ours: Array, theirs: Array, done: list[Places]) -> tuple[NDArray[Any], int]:
+        """The distances of floats of one sign as signed units, and the largest; it takes the place of the ratios."""
+        gap = self._ratio.view(self._signed)[: ours.size]
+        np.subtract(theirs.view(gap.dtype), ours.view(gap.dtype), out=gap)
+        for places in done:
+            gap[places] = 0
+        most = int(_extreme(gap))
+        if most == self._apart_zeros:
+            gap[gap == -most] = 0
+            most = int(_extreme(gap))
+        return gap, most
+
+    def _apart(self, ours: Array, theirs: Array, expected: Array, start: int, maxima: tuple[float, float]) -> None:
+        """Note the errors of finite elements, many of which are far apart. Rounding keeps order: only where the rounded
+        error, or nearly the ratio, is largest, the exact one can be.
+        """
+        (peak, largest), tally, limits = maxima, self._tally, self._limits
+        error, ratio = self._error[: ours.size], self._ratio[: ours.size]
+        np.abs(error, out=error)
+        np.abs(ratio, out=ratio)
+        if peak >= float(self.real.type(tally.error)):
+            likely = np.flatnonzero(error == peak)
+            exact = np.abs(widened(theirs[likely]) - widened(ours[likely]))
+            self._note(ours, theirs, start, int(likely[int(exact.argmax())]), float(exact.max()))
+        likeliest = largest
+        if not largest < np.inf:  # where 0 is expected; float64 has the ratios that are too large for float32
+            ratio[expected == 0 if self.real == np.float32 else np.isinf(ratio)] = 0
+            likeliest = _extreme_number(ratio)
+        if likeliest and likeliest * MARGIN >= tally.relative:
+            likely = np.flatnonzero(ratio >= likeliest / MARGIN)
+            sides = widened(ours[likely]), widened(theirs[likely])
+            tally.note_ratios(np.abs(sides[1] - sides[0]), np.abs(sides[0]), self.real)
+        for low in range(0, ours.size, AT_ONCE):
+            units = ulps_apart(ours[low : low + AT_ONCE], theirs[low : low + AT_ONCE])
+            tally.ulp = max(tally.ulp, int(np.maximum.reduce(units)))
+            if limits.max_ulp:
+                limits.note_units(units, low)
+        if not limits.all_within(peak, largest, np.inf):
+            limits.count(tally, start, (ours, theirs), error, expected, ratio, exact=False)
+
+    def _note(self, ours: Array, theirs: Array, start: int, place: int, error: float) -> None:
+        here = slice(place, place + 1)
+        units = int(ulps_apart(ours[here], theirs[here])[0])
+        self._tally.note(error, start + place, value_of(ours[place]), value_of(theirs[place]), units)
+
+    def _as_reals(self, ours: Array, theirs: Array) -> tuple[Array, Array]:
+        """The elements in a dtype that the processor counts in."""
+        if not self._wide:
+            return ours, theirs
+        wide = self._wide[0][: ours.size], self._wide[1][: ours.size]
+        for narrow, out in zip((ours, theirs), wide, strict=True):
+            if narrow.dtype == np.float16:
+                np.copyto(out, narrow)
+            else:  # bfloat16 is the upper half of float32
+                bits = out.view(np.uint32)
+                np.copyto(bits, narrow.view(np.uint16))
+                np.left_shift(bits, 16, out=bits)
+        return wide
+
+
+def _extreme(values: Array) -> Any:
+    """The largest absolute value; NaN if there is one."""
+    return max(np.maximum.reduce(values).item(), -np.minimum.reduce(values).item())
+
+
+def _extreme_number(values: Array) -> float:
+    """The largest absolute value of those that are numbers."""
+    most = max(np.fmax.reduce(values).item(), -np.fmin.reduce(values).item())
+    return most if most == most else 0.0

@@ -1,0 +1,113 @@
+"""Which elements of a piece are out of tolerance: decided in the dtype at hand, and exactly where that leaves doubt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pecli.checks.compare.room import room_for
+from pecli.checks.compare.tally import Tally
+from pecli.checks.tolerance import Tolerance
+from pecli.engine.rounding import widened
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pecli.engine.arrays import Array, Flags, Places
+
+MARGIN = 1 + 2.0**-20
+"""By more than this factor no number is off after a few operations in float32."""
+TINY = 2.0**-140
+"""By more than this none is that is so small that float32 has no full precision for it."""
+
+
+class Limits:
+    """A tolerance, and room to hold pieces of two tables against it."""
+
+    def __init__(self, tolerance: Tolerance, real: np.dtype[Any], elements: int) -> None:
+        self.max_ulp, self._atol, self._rtol = tolerance.max_ulp, tolerance.atol, tolerance.rtol
+        self._real = real
+        self._flags, self._sure, self._units = (room_for(elements, np.bool_) for _ in range(3))
+
+    def all_within(self, peak: float, largest: float, units: float) -> bool:
+        """Whether errors no larger than these, absolute, relative and in units, are all within the tolerance."""
+        return peak * MARGIN <= self._atol or largest * MARGIN <= self._rtol or units <= self.max_ulp
+
+    @property
+    def counts_sizes(self) -> bool:
+        """Whether an error may be as large as it likes if it is small enough in numbers, not only in units."""
+        return bool(self._atol or self._rtol)
+
+    def larger(self, values: Array, size: float) -> Places:
+        """Where values are larger than a size, whatever their sign."""
+        above, below = self._flags[: values.size], self._sure[: values.size]
+        np.greater(values, size, out=above)
+        np.less(values, -size, out=below)
+        return np.flatnonzero(np.logical_or(above, below, out=above))
+
+    def note_units(self, units: NDArray[Any], low: int) -> None:
+        """Keep which elements, from `low` on, are too many units apart, to be asked for by `count`."""
+        most = min(self.max_ulp, int(np.iinfo(units.dtype).max))
+        np.greater(units, most, out=self._units[low : low + units.size])
+
+    def count(
+        self,
+        tally: Tally,
+        start: int,
+        sides: tuple[Array, Array],
+        error: Array,
+        expected: Array,
+        room: Array,
+        *,
+        exact: bool,
+    ) -> None:
+        """Add the finite elements that are out of tolerance; those done with have error 0. Whether errors are exact, or
+        rounded, makes a difference; `error` and `room` are overwritten.
+        """
+        off = self._flags[: error.size]
+        if not (self._atol or self._rtol):
+            np.not_equal(error, 0, out=off)
+        else:
+            np.abs(error, out=error)
+            self._beyond(sides, error, expected, room, off, exact)
+        if self.max_ulp:
+            np.logical_and(off, self._units[: off.size], out=off)
+        if count := int(np.count_nonzero(off)):
+            known = tally.first is not None and tally.first < start
+            tally.fail(count, start if known else start + int(off.argmax()))
+
+    def _beyond(
+        self, sides: tuple[Array, Array], error: Array, expected: Array, room: Array, off: Flags, exact: bool
+    ) -> None:
+        """Mark the absolute errors beyond atol + rtol·|expected|."""
+        if exact and not self._rtol:
+            np.greater(error, self._at_most(self._atol), out=off)
+            return
+        sure = self._sure[: off.size]
+        if self._rtol > np.finfo(self._real).max / 2:
+            off[...], sure[...] = True, False
+        else:
+            np.greater(error, self._limit(expected, room, 1 / MARGIN, -TINY), out=off)
+            if not off.any():
+                return
+            np.greater(error, self._limit(expected, room, MARGIN, TINY), out=sure)
+        doubtful = np.flatnonzero(np.logical_xor(off, sure, out=off))
+        doubtful = doubtful[error[doubtful] != 0]
+        ours, theirs = (widened(side[doubtful]) for side in sides)
+        np.copyto(off, sure)
+        off[doubtful] = np.abs(theirs - ours) > self._atol + self._rtol * np.abs(ours)
+
+    def _limit(self, expected: Array, room: Array, scale: float, more: float) -> Any:
+        """The largest errors that are within the tolerance, times a factor and a little more."""
+        atol = self._real.type(self._atol * scale + more)
+        if not self._rtol:
+            return atol
+        np.abs(expected, out=room)
+        np.multiply(room, self._real.type(self._rtol * scale), out=room)
+        return np.add(room, atol, out=room)
+
+    def _at_most(self, value: float) -> Any:
+        """The largest number of the dtype that is no larger."""
+        rounded = self._real.type(value)
+        return np.nextafter(rounded, self._real.type(0)) if rounded > value else rounded
