@@ -6,12 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pecli import __version__
 from pecli.engine.scheme import Scheme
-from pecli.engine.table import Table, table_of
-from pecli.errors import KindError
+from pecli.engine.table import Table, table_of_numbers
 from pecli.files.pour import OnBlock
 from pecli.files.save import SINGLE, format_of, save_tables
 
@@ -41,14 +38,7 @@ def save(path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] 
         save_scheme(os.fspath(path), tables)
     else:
         named: Mapping[str, Any] = tables if isinstance(tables, Mapping) else {"table": tables}
-        save_tables(os.fspath(path), [_table(name, array) for name, array in named.items()], None)
-
-
-def _table(name: str, array: ArrayLike) -> Table:
-    found = np.asarray(array)
-    if found.dtype.kind not in "biufcV" or found.dtype.hasobject or found.dtype.names:
-        raise KindError(name, f"of dtype {found.dtype}", "a table holds numbers")
-    return table_of(name, found)
+        save_tables(os.fspath(path), [table_of_numbers(name, array) for name, array in named.items()], None)
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Array]:

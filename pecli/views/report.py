@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pecli.checks.compare import Comparison
-from pecli.checks.verify.verification import Verification, problems_of
+from pecli.checks.compare import Comparison, problems_of
+from pecli.checks.verify.verification import Verification
 from pecli.errors import PecliError
 from pecli.views import screen
 

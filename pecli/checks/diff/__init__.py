@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pecli.checks.compare import Comparison, as_json, compare
+from pecli.checks.compare import Comparison, as_json, compare, problems_of
 from pecli.checks.diff.pairing import Pair, alone, pair
 from pecli.checks.diff.samples import length_of, positions_of
 from pecli.checks.diff.search import routes
@@ -75,10 +75,7 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
     first, second = _alike(a[1], b[1])
     pairs = pair(first.tables, second.tables)
     tensors = tuple(compare(*each, tolerance) for each in pairs)
-    problems = [
-        *alone(first.tables, second.tables, pairs),
-        *(f"{each.name}: {each.problem}" for each in tensors if each.problem),
-    ]
+    problems = [*alone(first.tables, second.tables, pairs), *problems_of(tensors)]
     failed = [each for each, found in zip(pairs, tensors, strict=True) if not (found.passed or _known(found))]
     explained = routes(failed[:MOST_EXPLAINED], tolerance)
     transforms = [Transform(found.name, f"{ROUNDED}{found.dtype}", 0.0) for found in tensors if _rounded(found)]

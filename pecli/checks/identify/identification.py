@@ -14,8 +14,7 @@ from pecli.checks.identify.beginning import Beginning, beginning
 from pecli.checks.identify.groups import Group, groups
 from pecli.checks.identify.match import Match
 from pecli.checks.identify.tail import confirmed
-from pecli.engine.table import Table, table_of
-from pecli.errors import KindError
+from pecli.engine.table import Table, table_of_numbers
 from pecli.files import open_tensors
 
 if TYPE_CHECKING:
@@ -58,14 +57,7 @@ def identify(source: str | os.PathLike[str] | Mapping[str, ArrayLike] | ArrayLik
         with open_tensors(path) as file:
             return identify_tables(path, file.tables)
     named = source if isinstance(source, Mapping) else {"array": source}
-    return identify_tables("", [_table(name, array) for name, array in named.items()])
-
-
-def _table(name: str, array: ArrayLike) -> Table:
-    found = np.asarray(array)
-    if found.dtype.kind not in "biufcV" or found.dtype.hasobject or found.dtype.names:
-        raise KindError(name, f"of dtype {found.dtype}", "a table holds numbers")
-    return table_of(name, found)
+    return identify_tables("", [table_of_numbers(name, array) for name, array in named.items()])
 
 
 def identify_tables(file: str, tables: Sequence[Table]) -> Identification:
