@@ -106,7 +106,7 @@ def _open(stack: ExitStack, a: str, b: str) -> tuple[LoadedFile, LoadedFile] | N
 def _maps(result: Difference, files: tuple[LoadedFile, LoadedFile], most: int) -> list[ErrorMap]:
     """The errors of the tensors that can be drawn, the worst first."""
     from pecli.checks.compare.error_map import error_map
-    from pecli.checks.diff import pair
+    from pecli.checks.diff.pairing import pair
 
     if not most:
         return []

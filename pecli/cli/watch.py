@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
+
+from pecli.views.progress import Progress, is_wanted
 
 if TYPE_CHECKING:
     from pecli.checks.statistics import Statistics
     from pecli.engine.arrays import Array
     from pecli.engine.table import Table
-    from pecli.views.progress import Progress
 
 
 class Watch:
@@ -27,9 +27,7 @@ class Watch:
         if values["json"]:
             self._statistics = {table.name: _statistics(table) for table in tables}
         self._progress: Progress | None = None
-        if sys.stderr.isatty() and not (values["quiet"] or values["no_progress"]):
-            from pecli.views.progress import Progress
-
+        if is_wanted(values):
             self._progress = Progress(label, sum(table.nbytes for table in tables or self._described))
 
     def __enter__(self) -> Self:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.doubled import Doubled
-from pecli.engine.dtypes import dtype_name, numpy_dtype
+from pecli.engine.dtypes import KINDS, dtype_name, numpy_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,6 +70,23 @@ def widened(block: Array) -> Floats:
     """Any numbers as float64, signalling NaNs included, about which NumPy would warn."""
     with np.errstate(invalid="ignore"):
         return block.astype(np.float64)
+
+
+def holds(dtype: str, values: Floats) -> bool:
+    """Whether a dtype has every one of these values.
+
+    >>> holds("bfloat16", np.array([1.5, 1 + 2**-7])), holds("bfloat16", np.array([1 + 2**-8]))
+    (True, False)
+    """
+    return np.array_equal(widened(round_to(values, dtype)), values)
+
+
+def narrowest(values: Floats, dtype: str) -> str:
+    """The narrowest dtype that has the values of a table of another one: float32 may hold bfloat16 numbers."""
+    for narrow in ("bfloat16", "float16", "float32"):
+        if KINDS[narrow] < KINDS.get(dtype, KINDS["float64"]) and holds(narrow, values):
+            return narrow
+    return dtype
 
 
 def as_dtype(values: Array, dtype: str) -> Array:

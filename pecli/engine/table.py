@@ -19,8 +19,11 @@ import numpy as np
 from pecli.engine.dtypes import dtype_name, numpy_dtype
 from pecli.engine.threads import results_in_order, work_through
 from pecli.engine.threads import thread_count as thread_count
+from pecli.errors import KindError
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from pecli.engine.arrays import Array, Places
 
 BLOCK_BYTES = 1 << 23
@@ -114,6 +117,14 @@ def table_of(name: str, array: Array) -> Table:
         out[...] = rows[start : start + len(out)]
 
     return replace(table, fill=fill)
+
+
+def table_of_numbers(name: str, values: ArrayLike) -> Table:
+    """The same of anything that NumPy makes an array of, unless that holds no numbers."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biufcV" or array.dtype.hasobject or array.dtype.names:
+        raise KindError(name, f"of dtype {array.dtype}", "a table holds numbers")
+    return table_of(name, array)
 
 
 def raw_bytes(block: Array) -> memoryview:

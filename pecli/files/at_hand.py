@@ -6,10 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from pecli.engine.table import Table, table_of
-from pecli.errors import KindError
+from pecli.engine.table import table_of_numbers
 from pecli.files.load import LoadedFile, open_tensors
 from pecli.files.npy_reader import ARRAY_NAME
 from pecli.files.source import Source
@@ -38,13 +35,5 @@ def opened(given: Given, open_path: Callable[[str], LoadedFile] = open_tensors) 
         path = os.fspath(given)
         return path, open_path(path)
     named: Mapping[str, Any] = given if isinstance(given, Mapping) else {ARRAY_NAME: given}
-    tables = tuple(at_hand(name, array) for name, array in named.items())
+    tables = tuple(table_of_numbers(name, array) for name, array in named.items())
     return NO_FILE, LoadedFile(NO_FILE, "arrays", tables, {}, _Nowhere())
-
-
-def at_hand(name: str, array: ArrayLike) -> Table:
-    """An array of numbers as a table."""
-    found = np.asarray(array)
-    if found.dtype.kind not in "biufcV" or found.dtype.hasobject or found.dtype.names:
-        raise KindError(name, f"of dtype {found.dtype}", "a table holds numbers")
-    return table_of(name, found)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pecli import __version__
 from pecli.engine.scheme import Scheme
-from pecli.engine.table import Table
+from pecli.engine.table import Table, table_of_numbers
 from pecli.files.pour import OnBlock
 from pecli.files.save import SINGLE, format_of, save_tables
 
@@ -37,10 +37,8 @@ def save(path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] 
     if isinstance(tables, Scheme):
         save_scheme(os.fspath(path), tables)
     else:
-        from pecli.files.at_hand import at_hand
-
         named: Mapping[str, Any] = tables if isinstance(tables, Mapping) else {"table": tables}
-        save_tables(os.fspath(path), [at_hand(name, array) for name, array in named.items()], None)
+        save_tables(os.fspath(path), [table_of_numbers(name, array) for name, array in named.items()], None)
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Array]:

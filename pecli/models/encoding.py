@@ -56,10 +56,17 @@ class Encoding:
         """The scheme as read at a length; without one, as a model has it before any call."""
         return self.rope(1, length=seq_len or 1)
 
-    def check(self) -> None:
-        """Raise what is wrong with the values."""
-        if self.scheme == "rope":
+    def check(self, path: str = "") -> None:
+        """Let the engine judge the values; with a path, name the key of that file that it finds fault with."""
+        if self.scheme != "rope":
+            return
+        try:
             self._at(None)
+        except ParameterError as problem:
+            if not path:
+                raise
+            source = self.sources.get(problem.name, problem.name)
+            raise ParameterError(f"{path}: {source}", problem.given, problem.rule, problem.advice) from None
 
     def inverse_frequencies(self, seq_len: int | None = None) -> list[float] | None:
         """Radians a position, in the order that the model keeps them; None unless it turns channels."""

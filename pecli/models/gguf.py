@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pecli.errors import FileError, ParameterError
+from pecli.errors import FileError
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.gguf_header import MAGIC, Header, read_header, read_tensor
 from pecli.models.left_out import filled
@@ -84,11 +84,7 @@ def _rope(path: str, keys: Keys, header: Header, arch: str, warnings: list[str])
         layout="interleaved" if arch in INTERLEAVED else "halves",
         head_dim=(size or dim).value,
     )
-    try:
-        encoding.check()
-    except ParameterError as problem:
-        source = encoding.sources.get(problem.name, problem.name)
-        raise ParameterError(f"{keys.path}: {source}", problem.given, problem.rule, problem.advice) from None
+    encoding.check(keys.path)
     return encoding
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from pecli.engine.rope_scaling import SCALINGS
-from pecli.errors import FileError, ParameterError
+from pecli.errors import FileError
 from pecli.models.cautions import warn, warn_of_still_layers
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, INTERLEAVED, Family
@@ -84,18 +84,9 @@ def _encoding(
         extra=extra,
         trailing=family.trailing or (head.latent and head.size.value > head.dim.value),
     )
-    _check(keys, encoding)
+    encoding.check(keys.path)
     warn(own.prefix, encoding, head, warnings)
     return encoding
-
-
-def _check(keys: Keys, encoding: Encoding) -> None:
-    """Let the engine judge the values; name the key that it finds fault with."""
-    try:
-        encoding.check()
-    except ParameterError as problem:
-        source = encoding.sources.get(problem.name, problem.name)
-        raise ParameterError(f"{keys.path}: {source}", problem.given, problem.rule, problem.advice) from None
 
 
 def _kind(own: Keys, family: Family) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.checks.compare import problems_of
 from pecli.checks.compare.error_map import ErrorMap
 from pecli.checks.diff import Difference
 from pecli.views import report, screen
@@ -24,7 +25,7 @@ def show(result: Difference) -> None:
     verdict = ("equal" if exact else "within tolerance") if result.passed else "DIFFERENT"
     style = "bold green" if result.passed else "bold red"
     screen.say_styled((verdict, style), (f"  A: {result.a}  B: {result.b}", ""))
-    problems = {f"{tensor.name}: {tensor.problem}" for tensor in result.tensors if tensor.problem}
+    problems = problems_of(result.tensors)
     for line in result.diagnosis:
         if line not in problems:
             screen.say(f"  {line}")

@@ -54,10 +54,15 @@ class Progress:
             self._bar.stop()
 
 
+def is_wanted(values: Mapping[str, Any]) -> bool:
+    """Whether a bar may be drawn: on a terminal, unless the options `quiet` or `no_progress` are given."""
+    return sys.stderr.isatty() and not (values["quiet"] or values["no_progress"])
+
+
 @contextmanager
 def counting(label: str, total: int, values: Mapping[str, Any]) -> Iterator[Callable[[int], None]]:
-    """A function to tell of bytes that are done; the options `quiet` and `no_progress`, or a pipe, keep it silent."""
-    if not sys.stderr.isatty() or values["quiet"] or values["no_progress"]:
+    """A function to tell of bytes that are done, which may draw a bar."""
+    if not is_wanted(values):
         yield lambda count: None
         return
     bar = Progress(label, total)

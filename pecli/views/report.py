@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pecli.checks.compare import Comparison
-from pecli.checks.verify.verification import Verification, problems_of
+from pecli.checks.compare import Comparison, problems_of
+from pecli.checks.verify.verification import Verification
 from pecli.errors import PecliError
 from pecli.views import screen
 

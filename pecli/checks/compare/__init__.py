@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -145,6 +146,11 @@ class _Bench:
         for ruler, _ in self._spare:
             total.merge(ruler.tally())
         return total
+
+
+def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:
+    """What keeps tensors from being compared at all, or is wrong beside their values."""
+    return tuple(f"{tensor.name}: {tensor.problem}" for tensor in tensors if tensor.problem)
 
 
 def as_json(result: Comparison) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pecli.checks.diagnose.causes import Cause
 from pecli.engine.dtypes import COMPLEX, KINDS
-from pecli.engine.rounding import round_to
+from pecli.engine.rounding import narrowest, round_to, widened
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Floats
@@ -29,15 +29,8 @@ def rounded(values: Floats, dtype: str) -> Floats:
 
 def grain(array: Array) -> str:
     """The narrowest dtype that holds every value."""
-    parts = [array.real, array.imag] if array.dtype.kind == "c" else [array]
-    name = str(array.dtype.name)
-    for dtype in ("bfloat16", "float16", "float32"):
-        if KINDS.get(name, 53) > KINDS[dtype]:
-            with np.errstate(invalid="ignore", over="ignore"):
-                wide = [part.astype(np.float64) for part in parts]
-                if all(np.array_equal(rounded(part, dtype), part) for part in wide):
-                    return dtype
-    return name
+    parts = np.stack([array.real, array.imag]) if array.dtype.kind == "c" else array
+    return narrowest(widened(parts), str(array.dtype.name))
 
 
 def places(dtype: str) -> int:

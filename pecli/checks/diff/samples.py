@@ -35,6 +35,11 @@ def run(places: Places) -> int:
     return int(np.count_nonzero(places == np.arange(len(places))))
 
 
+def length_of(table: Table) -> int:
+    """How many positions a tensor has."""
+    return table.shape[-2] if len(table.shape) > 1 else table.size
+
+
 def positions_of(shape: tuple[int, ...]) -> Places:
     """Which positions of a tensor to look at. They run along the last axis but one, or along a vector."""
     if len(shape) < 2:

@@ -15,7 +15,7 @@ from pecli.checks.identify.match import Match
 from pecli.engine.alibi import Alibi
 from pecli.engine.dtypes import KINDS
 from pecli.engine.recipes import BIAS_RECIPE
-from pecli.engine.rounding import round_to, widened
+from pecli.engine.rounding import holds, round_to, widened
 
 if TYPE_CHECKING:
     from pecli.checks.identify.beginning import Beginning
@@ -139,7 +139,7 @@ def _held_by(values: Floats, dtype: str) -> Iterator[str]:
     yield dtype
     names = list(KINDS)
     for coarse in names[names.index(dtype) + 1 :]:
-        if np.array_equal(widened(round_to(values, coarse)), values):
+        if holds(coarse, values):
             yield coarse
 
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pecli.checks.compare import Comparison, compare
+from pecli.checks.compare import Comparison, compare, problems_of
 from pecli.checks.tolerance import EXACT, Tolerance, check_tolerance
 from pecli.checks.verify.carried import verify_spec
 from pecli.checks.verify.matching import role_of
 from pecli.checks.verify.reasons import reasons
 from pecli.checks.verify.stopping import open_for_checks
-from pecli.checks.verify.verification import Verification, problems_of
+from pecli.checks.verify.verification import Verification
 from pecli.engine.bundle import Bundle
 from pecli.engine.cast import cast
 from pecli.engine.dtypes import COMPLEX, KINDS

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pecli.checks.compare import compare
+from pecli.checks.compare import compare, problems_of
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify.reasons import reasons
-from pecli.checks.verify.verification import Verification, problems_of
+from pecli.checks.verify.verification import Verification
 from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table, raw_bytes
 from pecli.errors import FileError, ParameterError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,8 +39,3 @@ class Verification:
             "diagnosis": list(self.sentences),
             "readings": dict(self.readings),
         }
-
-
-def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:
-    """What keeps tensors from being compared at all."""
-    return tuple(f"{tensor.name}: {tensor.problem}" for tensor in tensors if tensor.problem)

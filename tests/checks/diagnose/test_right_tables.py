@@ -178,10 +178,14 @@ def test_noise_is_not_explained(diagnosed: Diagnosed) -> None:
     rng = np.random.default_rng(3)
     for dim, length in ((64, 100), (32, 32)):
         noise = rng.uniform(-1, 1, (length, dim)).astype(np.float32)
-        assert diagnosed(Rope(length, dim, layout="halves"), sin=noise) == ""
-        assert diagnosed(Rope(length, 2 * dim), cos=noise) == ""
-        assert diagnosed(Sinusoidal(length, dim), pe=noise) == ""
-        assert diagnosed(LearnedInit(length, dim), weight=noise) == ""
+        for scheme, name in (
+            (Rope(length, dim, layout="halves"), "sin"),
+            (Rope(length, 2 * dim), "cos"),
+            (Sinusoidal(length, dim), "pe"),
+            (LearnedInit(length, dim), "weight"),
+        ):
+            assert explain(scheme, {name: table_of(name, noise)}, EXACT) == ()
+        assert diagnosed(scheme, weight=noise) == ""  # nor is it another table
 
 
 def test_unrelated_tables_are_not_explained(diagnosed: Diagnosed) -> None:

@@ -1,0 +1,180 @@
+"""What all layers have in common."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from pecli.errors import KindError, ParameterError
+from pecli.layers import (
+    AlibiBias,
+    LearnedPosEmbedding,
+    RotaryPosEmbedding,
+    SinusoidalPosEmbedding,
+)
+from tests.layers.formulas import BF16, NOT_FLOATS, every_float, near, numerical_gradient, random, same_bits
+
+LAYERS = {
+    "sinusoidal": (lambda: SinusoidalPosEmbedding(), (2, 5, 4)),
+    "learned": (lambda: LearnedPosEmbedding(6, 4), (2, 5, 4)),
+    "rotary": (lambda: RotaryPosEmbedding(), (2, 5, 4)),
+    "rotary halves": (lambda: RotaryPosEmbedding(interleaved=False), (2, 5, 4)),
+    "alibi": (lambda: AlibiBias(2), (3, 2, 4, 4)),
+}
+every_layer = pytest.mark.parametrize(("make", "shape"), LAYERS.values(), ids=LAYERS)
+
+
+def first(result):
+    """backward of the learned layer gives two gradients."""
+    return result[0] if isinstance(result, tuple) else result
+
+
+class TestEveryLayer:
+    @every_layer
+    @every_float
+    def test_dtype_is_kept_and_the_input_untouched(self, make, shape, dtype):
+        layer, x = make(), random(*shape, dtype=dtype)
+        before = x.tobytes()
+        out = layer(x)
+        grad = first(layer.backward(x))
+        assert out.dtype == grad.dtype == dtype
+        assert out.shape == grad.shape == shape
+        assert x.tobytes() == before
+        assert not np.shares_memory(out, x)
+        assert not np.shares_memory(grad, x)
+        assert (out != x).any()
+
+    @every_layer
+    def test_read_only_input_is_enough(self, make, shape):
+        x = random(*shape)
+        x.flags.writeable = False
+        layer = make()
+        assert layer(x).flags.writeable
+        assert first(layer.backward(x)).flags.writeable
+
+    @every_layer
+    @every_float
+    def test_any_strides(self, make, shape, dtype):
+        layer, x = make(), random(*shape, dtype=dtype)
+        expected = layer(x)
+        gradient = first(layer.backward(x))
+        spaced = np.zeros((*shape[:-1], 2 * shape[-1]), dtype)[..., ::2]
+        reverse = np.empty(shape, dtype)[::-1, ..., ::-1]
+        moved = np.empty((shape[-2], *shape[:-2], shape[-1]), dtype)
+        moved = np.moveaxis(moved, 0, -2)
+        for view in (spaced, reverse, moved, np.asfortranarray(np.empty(shape, dtype))):
+            view[...] = x
+            near(layer(view), expected.astype(np.float64))
+            near(first(layer.backward(view)), gradient.astype(np.float64))
+
+    @every_layer
+    def test_repeated_rows_of_a_broadcast_input(self, make, shape):
+        layer, x = make(), random(*shape[1:])
+        wide = np.broadcast_to(x, (3, *shape[1:]))
+        np.testing.assert_array_equal(layer(wide)[2], layer(np.stack([x]))[0])
+
+    @every_layer
+    def test_other_byte_order(self, make, shape):
+        layer, x = make(), random(*shape, dtype=np.float32)
+        out = layer(x.astype(">f4"))
+        assert out.dtype == np.dtype(">f4")
+        np.testing.assert_array_equal(out, layer(x))
+
+    @every_layer
+    @pytest.mark.parametrize("dtype", [np.float16, BF16], ids=str)
+    def test_small_dtypes_are_rounded_once_from_float32(self, make, shape, dtype):
+        layer, x = make(), random(*shape, dtype=dtype)
+        same_bits(layer(x), layer(x.astype(np.float32)).astype(dtype))
+
+    @every_layer
+    def test_lists_are_arrays(self, make, shape):
+        x = random(*shape)
+        same_bits(make()(x.tolist()), make()(x))
+
+    @every_layer
+    def test_ragged_lists_are_refused(self, make, shape):
+        with pytest.raises(ParameterError, match="ragged"):
+            make()([[1.0, 2.0], [3.0]])
+
+    @every_layer
+    @pytest.mark.parametrize("dtype", NOT_FLOATS, ids=str)
+    def test_type_error_on_other_dtypes(self, make, shape, dtype):
+        layer = make()
+        with pytest.raises(TypeError, match=r"it must be float64, float32, float16 or bfloat16; convert") as caught:
+            layer(np.zeros(shape, dtype))
+        assert isinstance(caught.value, KindError)
+        layer(np.zeros(shape))
+        with pytest.raises(TypeError, match="grad is of dtype"):
+            layer.backward(np.zeros(shape, dtype))
+
+    @pytest.mark.parametrize("name", [name for name in LAYERS if name != "alibi"])
+    def test_backward_needs_a_call(self, name):
+        make, shape = LAYERS[name]
+        with pytest.raises(ValueError, match="grad is without a call; gradients belong to the last call; call"):
+            make().backward(np.zeros(shape))
+
+    @every_layer
+    def test_backward_needs_the_shape_of_the_last_output(self, make, shape):
+        layer = make()
+        layer(np.zeros(shape))
+        with pytest.raises(ValueError, match=r"grad is of shape \(1, .*the last output was of shape"):
+            layer.backward(np.zeros((1, *shape)))
+
+    @every_layer
+    def test_a_refused_call_does_not_count(self, make, shape):
+        layer = make()
+        layer(np.zeros(shape))
+        with pytest.raises(ValueError, match="shape"):
+            layer(np.zeros(()))
+        assert first(layer.backward(np.zeros(shape))).shape == shape
+
+    @every_layer
+    def test_empty_batch(self, make, shape):
+        layer = make()
+        assert layer(np.zeros((0, *shape[1:]), np.float32)).shape == (0, *shape[1:])
+        assert first(layer.backward(np.zeros((0, *shape[1:])))).shape == (0, *shape[1:])
+
+    @every_layer
+    def test_empty_sequence(self, make, shape):
+        shape = (3, 2, 0, 0) if len(shape) == 4 else (2, 0, 4)
+        for at in (shape, shape[1:]):
+            layer = make()
+            assert layer(np.zeros(at)).shape == at
+            assert first(layer.backward(np.zeros(at))).shape == at
+
+    @every_layer
+    def test_gradient_against_finite_differences(self, make, shape):
+        layer, x, weight = make(), random(*shape), random(*shape, seed=1)
+        layer(x)
+        found = first(layer.backward(weight))
+        np.testing.assert_allclose(found, numerical_gradient(lambda x: (layer(x) * weight).sum(), x), atol=1e-8)
+
+    @every_layer
+    def test_copies_and_pickles(self, make, shape):
+        layer, x = make(), random(*shape)
+        out = layer(x)
+        for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+            same_bits(other(x), out)
+
+    @every_layer
+    def test_nothing_several_times_the_size_of_the_input(self, make, shape):
+        layer = LearnedPosEmbedding(4096, 64) if isinstance(layer := make(), LearnedPosEmbedding) else layer
+        x = np.zeros((2, 512, 512) if isinstance(layer, AlibiBias) else (4, 4096, 64), np.float32)
+        layer(x)
+        for view in (x, x[..., ::-1]):
+            tracemalloc.start()
+            layer(view)
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            assert peak < 1.6 * x.nbytes
+
+
+def test_importing_layers_is_cheap():
+    code = "import sys, pecli.layers; print(*sorted({'typer', 'rich', 'matplotlib', 'ml_dtypes'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == ""

@@ -1,0 +1,298 @@
+"""Turning queries and keys."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from pecli.engine.rope import Rope
+from pecli.errors import KindError, ParameterError
+from pecli.layers import (
+    RotaryPosEmbedding,
+)
+from tests.layers.formulas import (
+    BF16,
+    FLOATS,
+    NOT_POSITIVE,
+    NOT_WHOLE,
+    both_layouts,
+    every_float,
+    near,
+    numerical_gradient,
+    pairs,
+    random,
+    rotated,
+    same_bits,
+)
+
+
+class TestRotary:
+    @both_layouts
+    @every_float
+    @pytest.mark.parametrize("shape", [(5, 2), (5, 6), (2, 5, 4), (2, 1, 3, 5, 8), (1, 4)])
+    def test_closed_form(self, interleaved, dtype, shape):
+        x = random(*shape, dtype=dtype)
+        found = RotaryPosEmbedding(interleaved=interleaved)(x)
+        near(found, rotated(x, range(shape[-2]), interleaved))
+
+    @both_layouts
+    def test_one_pair_by_hand(self, interleaved):
+        layer = RotaryPosEmbedding(4, interleaved=interleaved, base=100.0)
+        x = np.zeros((3, 4))
+        x[2] = [1, 0, 0, 0]
+        expected = [0.0] * 4
+        expected[0], expected[1 if interleaved else 2] = math.cos(2), math.sin(2)
+        np.testing.assert_allclose(layer(x)[2], expected, atol=1e-15)
+        x[2] = [0, 0, 0, 1]
+        expected = [0.0] * 4
+        expected[3], expected[2 if interleaved else 1] = math.cos(0.2), -math.sin(0.2)
+        np.testing.assert_allclose(layer(x)[2], expected, atol=1e-15)
+
+    @both_layouts
+    @pytest.mark.parametrize("dtype", ["float64", "float32"])
+    def test_of_unit_vectors_it_is_the_exact_table(self, interleaved, dtype):
+        dim, length = 8, 300
+        x = np.zeros((length, dim), dtype)
+        for a, _ in pairs(dim, interleaved):
+            x[:, a] = 1
+        out = RotaryPosEmbedding(interleaved=interleaved)(x)
+        tables = Rope(length, dim, dtype=dtype).tables()
+        for i, (a, b) in enumerate(pairs(dim, interleaved)):
+            np.testing.assert_array_equal(out[:, a], tables["cos"][:, i])
+            np.testing.assert_array_equal(out[:, b], tables["sin"][:, i])
+
+    def test_position_zero_turns_nothing(self):
+        x = random(3, 1, 8)
+        np.testing.assert_array_equal(RotaryPosEmbedding()(x), x)
+
+    @both_layouts
+    def test_more_than_a_block(self, interleaved, monkeypatch):
+        monkeypatch.setattr("pecli.engine.turning._BLOCK", 24)
+        for shape in [(7, 4), (5, 7, 4), (9, 1, 4), (3, 2, 13, 4)]:
+            for dtype in FLOATS:
+                x = random(*shape, dtype=dtype)
+                layer = RotaryPosEmbedding(interleaved=interleaved)
+                near(layer(x), rotated(x, range(shape[-2]), interleaved))
+                ids = np.arange(shape[-2])[::-1]
+                near(layer(x, ids), rotated(x, ids, interleaved))
+                near(layer.backward(x), rotated(x, ids, interleaved, sign=-1))
+
+    @both_layouts
+    @settings(max_examples=20, deadline=None)
+    @given(data=st.data())
+    def test_norms_are_kept(self, interleaved, data):
+        *lead, half = data.draw(hnp.array_shapes(min_dims=2, max_dims=4, max_side=5))
+        x = data.draw(hnp.arrays(np.float64, (*lead, 2 * half), elements=st.floats(-1e3, 1e3)))
+        out = RotaryPosEmbedding(interleaved=interleaved)(x)
+        np.testing.assert_allclose(np.linalg.norm(out, axis=-1), np.linalg.norm(x, axis=-1), rtol=1e-13, atol=1e-12)
+
+    @both_layouts
+    @settings(max_examples=20, deadline=None)
+    @given(distance=st.integers(0, 50), start=st.integers(0, 10**6), far=st.integers(0, 10**6))
+    def test_scores_depend_on_distance_alone(self, interleaved, distance, start, far):
+        layer, q, k = RotaryPosEmbedding(interleaved=interleaved), random(1, 8), random(1, 8, seed=1)
+        scores = [float((layer(q, [at + distance]) @ layer(k, [at]).T).item()) for at in (start, far)]
+        assert math.isclose(*scores, rel_tol=1e-12, abs_tol=1e-12)
+
+    @both_layouts
+    @settings(max_examples=20, deadline=None)
+    @given(ids=st.lists(st.integers(0, 500), min_size=1, max_size=12))
+    def test_position_ids_choose_rows(self, interleaved, ids):
+        x = random(2, len(ids), 6)
+        near(RotaryPosEmbedding(interleaved=interleaved)(x, ids), rotated(x, ids, interleaved))
+
+    @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.int64, np.uint64])
+    def test_permuted_ids_permute_the_rows(self, dtype):
+        layer, x = RotaryPosEmbedding(), random(3, 9, 4)
+        order = np.random.default_rng(5).permutation(9)
+        same_bits(layer(x[:, order], order.astype(dtype)), layer(x)[:, order])
+
+    @pytest.mark.parametrize(
+        "ids", [[0.0, 1.0], [True, False], ["0", "1"], np.zeros(2, complex), [2**70, 0], [None, 0]]
+    )
+    def test_ids_that_are_not_integers(self, ids):
+        with pytest.raises(TypeError, match=r"position_ids is of dtype .*; positions are integers"):
+            RotaryPosEmbedding()(np.zeros((2, 4)), ids)
+
+    @pytest.mark.parametrize("ids", [[0], [0, 1, 2], [[0, 1]], [[0], [1]], 0, []])
+    def test_ids_of_another_shape(self, ids):
+        with pytest.raises(ValueError, match=r"position_ids is of shape .*x has L = 2 rows"):
+            RotaryPosEmbedding()(np.zeros((2, 4)), ids)
+
+    def test_ragged_ids(self):
+        with pytest.raises(ParameterError, match="position_ids is ragged"):
+            RotaryPosEmbedding()(np.zeros((2, 4)), [[0], [1, 2]])
+
+    def test_no_ids_for_no_rows(self):
+        assert RotaryPosEmbedding()(np.zeros((0, 4)), []).shape == (0, 4)
+
+    @pytest.mark.parametrize("ids", [[0, -1], [-(2**60), 0]])
+    def test_negative_ids(self, ids):
+        with pytest.raises(ValueError, match=rf"position_ids is {min(ids)} at index {ids.index(min(ids))}"):
+            RotaryPosEmbedding()(np.zeros((2, 4)), ids)
+
+    @pytest.mark.parametrize("ids", [[2**40 + 1, 0], np.array([0, 2**64 - 1], np.uint64)])
+    def test_ids_past_all_positions(self, ids):
+        with pytest.raises(ValueError, match="be at most 2\\^40"):
+            RotaryPosEmbedding()(np.zeros((2, 4)), ids)
+
+    def test_the_last_position(self):
+        x = random(2, 4)
+        by_id, by_offset = RotaryPosEmbedding()(x, [2**40 - 1, 2**40]), RotaryPosEmbedding().apply(x, x, 2**40 - 1)[0]
+        np.testing.assert_array_equal(by_id, by_offset)
+        with pytest.raises(ValueError, match="be at most 2\\^40, and the last of these would be 1099511627777"):
+            RotaryPosEmbedding().apply(x, x, 2**40)
+
+    def test_ids_are_copied_for_backward(self):
+        layer, ids = RotaryPosEmbedding(), np.array([3, 5])
+        grad = random(2, 4)
+        layer(np.zeros((2, 4)), ids)
+        ids[...] = 0
+        near(layer.backward(grad), rotated(grad, [3, 5], sign=-1))
+
+    @pytest.mark.parametrize("shape", [(), (4,)])
+    def test_rank(self, shape):
+        with pytest.raises(ValueError, match=r"x is of shape .*it must be \(…, L, D\)"):
+            RotaryPosEmbedding()(np.zeros(shape))
+
+    @pytest.mark.parametrize("dim", [1, 3, 7])
+    def test_odd_dim(self, dim):
+        with pytest.raises(ValueError, match=rf"x is of shape \(2, {dim}\); channels turn in pairs"):
+            RotaryPosEmbedding()(np.zeros((2, dim)))
+        with pytest.raises(ValueError, match="embed_dim is"):
+            RotaryPosEmbedding(dim)
+
+    def test_no_channels(self):
+        with pytest.raises(ValueError, match="last axis of x, is 0"):
+            RotaryPosEmbedding()(np.zeros((2, 0)))
+
+    def test_dim_differs(self):
+        with pytest.raises(ValueError, match=r"x is of shape \(2, 6\); this layer was made for D = 4"):
+            RotaryPosEmbedding(4)(np.zeros((2, 6)))
+
+    @pytest.mark.parametrize("name", ["embed_dim", "max_seq_len"])
+    def test_sizes(self, name):
+        for bad in NOT_POSITIVE:
+            with pytest.raises(ParameterError, match=f"^{name} is"):
+                RotaryPosEmbedding(**{name: bad})
+        for bad in NOT_WHOLE:
+            with pytest.raises(KindError, match=f"^{name} is"):
+                RotaryPosEmbedding(**{name: bad})
+
+    @pytest.mark.parametrize("base", [0, -1.0, math.nan, math.inf, -math.inf, 1e-30, None])
+    def test_base(self, base):
+        with pytest.raises(ValueError, match=r"^base is"):
+            RotaryPosEmbedding(base=base)
+
+    @pytest.mark.parametrize("base", ["10000", True, [1.0]])
+    def test_base_of_another_kind(self, base):
+        with pytest.raises(KindError, match=r"^base is"):
+            RotaryPosEmbedding(base=base)
+
+    @pytest.mark.parametrize("interleaved", [1, 0, None, "yes"])
+    def test_interleaved_is_true_or_false(self, interleaved):
+        with pytest.raises(KindError, match=r"^interleaved is"):
+            RotaryPosEmbedding(interleaved=interleaved)
+
+
+class TestRotaryApply:
+    @both_layouts
+    @pytest.mark.parametrize("offset", [0, 3, np.int64(1000)])
+    def test_both_from_the_offset(self, interleaved, offset):
+        q, k = random(2, 4, 5, 6), random(2, 2, 5, 6, seed=1)
+        found = RotaryPosEmbedding(interleaved=interleaved).apply(q, k, offset=offset)
+        for turned, x in zip(found, (q, k), strict=True):
+            near(turned, rotated(x, range(offset, offset + 5), interleaved))
+
+    def test_without_offset_it_is_two_calls(self):
+        layer, q, k = RotaryPosEmbedding(), random(2, 5, 6), random(5, 6)
+        found = layer.apply(q, k)
+        same_bits(found[0], layer(q))
+        same_bits(found[1], layer(k))
+
+    def test_dtypes_and_lengths_may_differ(self):
+        q, k = random(1, 6, dtype=np.float64), random(4, 6, dtype=BF16)
+        new_q, new_k = RotaryPosEmbedding().apply(q, k, 2)
+        near(new_q, rotated(q, [2]))
+        near(new_k, rotated(k, range(2, 6)))
+        assert (new_q.dtype, new_k.dtype) == (np.float64, BF16)
+
+    def test_token_by_token_is_the_same_as_at_once(self):
+        layer, q, k = RotaryPosEmbedding(), random(3, 40, 8, dtype=np.float32), random(3, 40, 8, dtype=np.float32)
+        at_once = RotaryPosEmbedding().apply(q, k)
+        steps = [layer.apply(q[:, i : i + 1], k[:, i : i + 1], offset=i) for i in range(40)]
+        for whole, parts in zip(at_once, zip(*steps, strict=True), strict=True):
+            np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, rtol=1e-6, atol=1e-6)
+
+    def test_inputs_are_untouched(self):
+        q, k = random(3, 4), random(3, 4, seed=1)
+        before = q.tobytes(), k.tobytes()
+        new_q, new_k = RotaryPosEmbedding().apply(q, k, 1)
+        assert (q.tobytes(), k.tobytes()) == before
+        assert not np.shares_memory(new_q, q)
+        assert not np.shares_memory(new_k, k)
+
+    def test_dims_must_agree(self):
+        with pytest.raises(ValueError, match=r"k is of shape \(3, 6\); q is of shape \(3, 4\)"):
+            RotaryPosEmbedding().apply(np.zeros((3, 4)), np.zeros((3, 6)))
+
+    def test_each_is_checked(self):
+        good = np.zeros((3, 4))
+        layer = RotaryPosEmbedding(4)
+        for name, pair in {"q": lambda bad: (bad, good), "k": lambda bad: (good, bad)}.items():
+            with pytest.raises(TypeError, match=f"{name} is of dtype int64"):
+                layer.apply(*pair(good.astype(int)))
+            with pytest.raises(ValueError, match=f"{name} is of shape"):
+                layer.apply(*pair(good[0]))
+            with pytest.raises(ValueError, match=f"{name} is of shape"):
+                layer.apply(*pair(good[:, :3]))
+
+    @pytest.mark.parametrize("offset", [1.0, True, "1", None])
+    def test_offset_of_another_kind(self, offset):
+        with pytest.raises(KindError, match="offset is"):
+            RotaryPosEmbedding().apply(np.zeros((3, 4)), np.zeros((3, 4)), offset)
+
+    @pytest.mark.parametrize("offset", [-1, 2**40 - 1, 2**41])
+    def test_offset_out_of_range(self, offset):
+        with pytest.raises(ValueError, match="2\\^40"):
+            RotaryPosEmbedding().apply(np.zeros((3, 4)), np.zeros((3, 4)), offset)
+
+    @both_layouts
+    def test_gradients(self, interleaved):
+        layer = RotaryPosEmbedding(interleaved=interleaved)
+        q, k, dq, dk = (random(*shape, seed=s) for s, shape in enumerate([(2, 3, 4), (3, 4), (2, 3, 4), (3, 4)]))
+        layer.apply(q, k, offset=7)
+        layer(random(1, 2))  # a call does not disturb the gradients of apply
+        grad_q, grad_k = layer.apply_backward(dq, dk)
+
+        def loss(q, k):
+            new_q, new_k = RotaryPosEmbedding(interleaved=interleaved).apply(q, k, offset=7)
+            return (new_q * dq).sum() + (new_k * dk).sum()
+
+        np.testing.assert_allclose(grad_q, numerical_gradient(lambda q: loss(q, k), q), atol=1e-8)
+        np.testing.assert_allclose(grad_k, numerical_gradient(lambda k: loss(q, k), k), atol=1e-8)
+
+    def test_backward_is_of_calls_and_apply_backward_of_apply(self):
+        layer, x = RotaryPosEmbedding(), random(3, 4)
+        with pytest.raises(ValueError, match=r"grad_q is without a call.*call apply first"):
+            layer.apply_backward(x, x)
+        layer.apply(x, x)
+        with pytest.raises(ValueError, match="call the layer first, or take apply_backward"):
+            layer.backward(x)
+        layer(x, [4, 5, 6])
+        layer.apply(x, x, offset=1)
+        near(layer.backward(x), rotated(x, [4, 5, 6], sign=-1))
+        near(layer.apply_backward(x, x)[1], rotated(x, [1, 2, 3], sign=-1))
+
+    def test_gradients_are_checked(self):
+        layer, x = RotaryPosEmbedding(), random(3, 4)
+        layer.apply(x, x)
+        with pytest.raises(ValueError, match=r"grad_k is of shape \(2, 4\)"):
+            layer.apply_backward(x, x[:2])
+        with pytest.raises(TypeError, match="grad_q is of dtype int64"):
+            layer.apply_backward(x.astype(int), x)
