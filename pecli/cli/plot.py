@@ -12,7 +12,7 @@ import typer
 import typer.main
 
 from pecli.cli import options
-from pecli.cli.exits import Exit
+from pecli.cli.exits import Exit, remark
 from pecli.engine.parameters import Real, Several, Whole
 from pecli.engine.registry import SCHEMES
 from pecli.errors import FileError, ParameterError
@@ -127,7 +127,9 @@ def _write(
     from pecli.views.pictures import figure, paint
 
     width, height = inches or paint.size_of(picture)
-    figure.save(paint.paint(picture, width=width, height=height, **look), path, dots)
+    boxes = figure.save(paint.paint(picture, width=width, height=height, **look), path, dots)
+    if boxes and not quiet:
+        remark(f"{path}: the font of figures has no {boxes}; boxes stand for it, and an .svg has the text itself")
     if not quiet and not is_stream(path):
         screen.say(f"{path}: {width:g} × {height:g} inches, {screen.size(os.path.getsize(path))}")
     return Exit.DONE
