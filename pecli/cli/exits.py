@@ -34,6 +34,12 @@ def complain(problem: PecliError | str) -> None:
         print(printable(f"pecli: error: {' '.join(text.split(chr(10)))}", sys.stderr), file=sys.stderr, flush=True)
 
 
+def remark(text: str) -> None:
+    """One line on standard error, where nothing went wrong but something is worth knowing."""
+    with suppress(OSError):
+        print(printable(f"pecli: note: {text}", sys.stderr), file=sys.stderr, flush=True)
+
+
 def option(name: str) -> str:
     """A parameter's name on the command line."""
     return f"--{name.replace('_', '-')}" if name.islower() and name.replace("_", "").isalnum() else name

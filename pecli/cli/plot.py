@@ -12,7 +12,7 @@ import typer
 
 from pecli.cli import options
 from pecli.cli.command import command_of
-from pecli.cli.exits import Exit
+from pecli.cli.exits import Exit, remark
 from pecli.engine.parameters import Real, Several, Whole
 from pecli.engine.registry import SCHEMES
 from pecli.errors import FileError, ParameterError
@@ -122,7 +122,9 @@ def _write(
     from pecli.views.pictures import figure, paint
 
     width, height = inches or paint.size_of(picture)
-    figure.save(paint.paint(picture, width=width, height=height, **look), path, dots)
+    boxes = figure.save(paint.paint(picture, width=width, height=height, **look), path, dots)
+    if boxes and not quiet:
+        remark(f"{path}: the font of figures has no {boxes}; boxes stand for it, and an .svg has the text itself")
     if not quiet:
         screen.say_written(path, f"{width:g} × {height:g} inches, ")
     return Exit.DONE

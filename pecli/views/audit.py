@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pecli.checks.audit import Audit, Drift
 from pecli.engine.parameters import spelled
 from pecli.views import screen
-from pecli.views.pictures import figure
 from pecli.views.pictures.ticks import short
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.text import Text
+
+    from pecli.views.pictures.panels import Chart
 
 _SHOWN = 7
 """Frequencies that are shown; they and the names of recipes fit into 80 characters."""
@@ -125,22 +125,31 @@ def _grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], sty
 
 def picture(audits: Mapping[str, Audit]) -> Figure:
     """The largest error over positions, both on logarithmic scales: a line a recipe, a panel a kind of layer."""
-    drawn = figure.new(9.0, 0.6 + 4.4 * len(audits))
-    panels: Any = drawn.subplots(len(audits), 1, squeeze=False)
-    for panel, (name, audit) in zip(panels[:, 0], audits.items(), strict=True):
-        for number, drift in enumerate(audit.drifts):
-            places, errors = audit.curve(drift)
-            points = [(x, y) for x, y in zip(places, errors, strict=True) if y > 0 and x >= 1 and math.isfinite(y)]
-            width = max(1.2, 3.4 - 0.4 * number)  # a thin line shows where it lies on another
-            style = ("-", (0, (5, 1.5)))[number // 6 % 2]
-            panel.plot([x for x, _ in points], [y for _, y in points], label=drift.recipe, lw=width, ls=style)
-        panel.axhline(audit.tolerance or math.nan, color="gray", lw=1, ls=":", label=f"tolerance {audit.tolerance:g}")
-        what = "distance" if audit.numbers.kind == "slopes" else "position"
-        panel.set(xscale="log", yscale="log", xlabel=what, ylabel="largest absolute error")
-        for axis in (panel.xaxis, panel.yaxis):
-            axis.set_major_formatter(lambda value, _: short(value))
-            axis.set_minor_formatter("")
-        panel.grid(visible=True)
-        panel.set_title(" ".join(part for part in (name, _subject(audit)) if part))
-        panel.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return drawn
+    from pecli.views.pictures import paint
+    from pecli.views.pictures.panels import Picture
+    from pecli.views.pictures.subjects import labelled, of_scheme, title_of
+
+    shows = f"largest error by {_axis(next(iter(audits.values())))}"
+    titles = [title_of(labelled(of_scheme(audit.scheme)), name or shows) for name, audit in audits.items()]
+    if len(audits) == 1:
+        return paint.paint(Picture(titles[0], [_chart("", *audits.values())]))
+    charts = [_chart(title, audit) for title, audit in zip(titles, audits.values(), strict=True)]
+    return paint.paint(Picture(shows.capitalize(), charts), height=1.0 + 3.8 * len(charts))
+
+
+def _chart(title: str, audit: Audit) -> Chart:
+    import numpy as np
+
+    from pecli.views.pictures.panels import Chart, Curve
+
+    curves = []
+    for drift in audit.drifts:
+        places, errors = map(np.array, audit.curve(drift))
+        shown = np.where((errors > 0) & np.isfinite(errors), errors, np.nan)[places >= 1]  # a logarithm has no others
+        curves.append(Curve(drift.recipe, places[places >= 1], shown))
+    levels = [(f"tolerance {short(audit.tolerance)}", audit.tolerance)] if audit.tolerance > 0 else []
+    return Chart(title, curves, _axis(audit), "largest absolute error", log_x=True, log_y=True, levels=levels)
+
+
+def _axis(audit: Audit) -> str:
+    return "distance" if audit.numbers.kind == "slopes" else "position"

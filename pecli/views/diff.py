@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PICTURE_LINES = 16
 """How much of a terminal the errors of a tensor take."""
+_PIXELS = 220
+"""Of a tensor in a figure, so that the largest error is one that is seen."""
 
 
 def show(result: Difference) -> None:
@@ -40,40 +42,60 @@ def picture(errors: ErrorMap) -> None:
     from pecli.views.pictures import heatmap
 
     screen.say()
+    shown = _shown(errors.cells)
     heatmap.draw(
-        _shown(errors.cells),
+        shown,
         title=f"|A − B| of {errors.name}",
+        rows=_rows(errors),
+        columns=_columns(errors),
         reduce="max",
         row_count=errors.positions,
         column_count=errors.channels,
+        limits=_limits(shown),
         height=PICTURE_LINES,
     )
 
 
 def save_picture(path: str, maps: Sequence[ErrorMap], names: tuple[str, str]) -> None:
-    """The errors of some tensors in a file, one below the other."""
-    from pecli.views.pictures import charts, figure
+    """The errors of some tensors in a file, one below the other, each with colours of its own."""
+    from pecli.views.pictures import figure, paint
+    from pecli.views.pictures.panels import Heat, Picture
+    from pecli.views.pictures.shrink import shrink
 
-    canvas = figure.new(8.0, 1.0 + 3.2 * max(1, len(maps)))
-    axes = canvas.subplots(max(1, len(maps)), squeeze=False)[:, 0]
+    title = f"A: {screen.printable(names[0])}, B: {screen.printable(names[1])}"
     if not maps:
-        axes[0].set_axis_off()
-        axes[0].set_title("no element to draw: all are equal, or none can be compared")
-    for axis, errors in zip(axes, maps, strict=False):
-        shown = axis.imshow(
-            charts.drawable(errors.cells),
-            cmap=figure.colours(),
-            extent=(-0.5, errors.channels - 0.5, errors.positions - 0.5, -0.5),
-            aspect="auto",
+        title += ": no element to draw, as all are equal, or none can be compared"
+    panels = []
+    for errors in maps:
+        cells = _shown(shrink(errors.cells, _PIXELS, _PIXELS, "max"))
+        panels.append(
+            Heat(
+                errors.name,
+                cells,
+                rows=_rows(errors),
+                columns=_columns(errors),
+                row_count=errors.positions,
+                column_count=errors.channels,
+                limits=_limits(cells),
+                meaning="|A − B|",
+                sharp=True,
+            )
         )
-        axis.set_title(errors.name)
-        axis.set_xlabel("channel" if errors.positions > 1 else "element")
-        axis.set_ylabel("position" if errors.positions > 1 else "")
-        if errors.positions == 1:
-            axis.set_yticks([])
-        canvas.colorbar(shown, ax=axis, label="|A − B|, the largest of each cell")
-    canvas.suptitle(f"A: {screen.printable(names[0])}   B: {screen.printable(names[1])}")
-    figure.save(canvas, path)
+    figure.save(paint.paint(Picture(title, panels), height=1.0 + 3.2 * max(1, len(maps))), path)
+
+
+def _rows(errors: ErrorMap) -> str:
+    return "position" if errors.positions > 1 else ""
+
+
+def _columns(errors: ErrorMap) -> str:
+    return "channel" if errors.positions > 1 else "element"
+
+
+def _limits(cells: Floats) -> tuple[float, float]:
+    """From no error to the largest that is drawn."""
+    finite = cells[np.isfinite(cells)]
+    return 0.0, float(finite.max()) if finite.any() else 1.0
 
 
 def _shown(cells: Floats) -> Floats:

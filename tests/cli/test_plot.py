@@ -137,6 +137,17 @@ def test_the_next_scheme_takes_over_what_it_leaves_out(pecli_cli) -> None:
     assert "extended to 131,072" in shown.out
 
 
+@pytest.mark.parametrize(("suffix", "said"), [("png", True), ("pdf", True), ("svg", False)])
+def test_characters_without_a_picture_are_named_in_one_line(process, suffix: str, said: bool) -> None:
+    result = process("plot", *SMALL, "--title", "漢字 of 1", "-o", f"x.{suffix}")
+    assert result.returncode == 0
+    line = (
+        f"pecli: note: x.{suffix}: the font of figures has no 字漢; boxes stand for it, and an .svg has the text itself"
+    )
+    assert result.stderr.decode().splitlines() == [line] * said
+    assert process("plot", *SMALL, "--title", "漢", "-q", "-o", f"x.{suffix}").stderr == b""
+
+
 ERRORS = [
     (["rope", "--kind", "spectra"], 2, "one of heatmap, curves, .*did you mean 'spectrum'"),
     (["alibi", "--kind", "circle", "-o", "x.png"], 2, "alibi has no such picture; take one of heatmap"),

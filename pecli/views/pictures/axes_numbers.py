@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from pecli.views.pictures import ticks
@@ -23,6 +24,21 @@ def number(axes: Any, panel: Chart, size: tuple[float, float]) -> None:
         axis.set_ticks(values, labels=powers(values) if log else [plain(value) for value in values])
         axis.set_ticks([], minor=True)
         axis.set_view_interval(low, high, ignore=True)
+
+
+def thin_out(axes: Any, gap: float) -> None:
+    """Take away every other number of an axis until they keep so many pixels apart; in axes at their place."""
+    renderer = axes.figure.canvas.get_renderer()
+    for axis, low, high in ((axes.xaxis, "x0", "x1"), (axes.yaxis, "y0", "y1")):
+        while len(axis.get_ticklocs()) > 2:
+            boxes = [label.get_window_extent(renderer) for label in axis.get_ticklabels() if label.get_visible()]
+            shown = sorted((getattr(box, low), getattr(box, high)) for box in boxes if box.width)
+            if all(after[0] - before[1] >= gap for before, after in pairwise(shown)):
+                break
+            ends = axis.get_view_interval()
+            texts = [label.get_text() for label in axis.get_ticklabels()]
+            axis.set_ticks(axis.get_ticklocs()[::2], labels=texts[::2])
+            axis.set_view_interval(*ends, ignore=True)
 
 
 def powers(values: Sequence[float]) -> list[str]:

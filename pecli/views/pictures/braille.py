@@ -12,10 +12,9 @@ from pecli.views.pictures import palettes, ticks
 from pecli.views.pictures.panels import Curve as Curve
 from pecli.views.pictures.shrink import envelope
 from pecli.views.pictures.terminal import Terminal, terminal
+from pecli.views.pictures.words import fitted
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from pecli.engine.arrays import Flags, Floats, Places
 
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
@@ -59,10 +58,10 @@ def lines(
     """The lines that `draw` prints, for the given terminal."""
     from pecli.views.screen import printable
 
-    head = [printable(title)[: terminal.columns]] if title else []
+    head = fitted(printable(title), terminal.columns, 1, terminal.dots)
     flat = [value for _, value in levels]
     across, up = (
-        _Axis([curve.x for curve in curves], log_x),
+        _Axis([curve.x[np.isfinite(curve.y)] for curve in curves], log_x),
         _Axis([*(curve.y for curve in curves), np.array(flat)], log_y),
     )
     names = [*(curve.label for curve in curves), *(name for name, _ in levels)]
@@ -146,15 +145,25 @@ def _body(
         masks[-1][:, 1::2] = False  # a line of dots
     if braille:
         return _dots(masks, len(curves), inks)
-    shown = np.full(size, " ")
-    for number in _order(len(masks), len(curves)):
-        shown[masks[number]] = _LETTERS[number % len(_LETTERS)] if number < len(curves) else "-"
-    return ["".join(row.tolist()) for row in shown]
+    owner = _owners(masks, len(curves))
+    letters = [_LETTERS[k % len(_LETTERS)] if k < len(curves) else "-" for k in range(len(masks))]
+    return ["".join([letters[number] if number >= 0 else " " for number in row]) for row in owner.tolist()]
 
 
-def _order(count: int, curves: int) -> list[int]:
-    """What is drawn first and what over it: levels, then one curve after the other."""
-    return [*range(curves, count), *range(curves)]
+def _owners(parts: Sequence[Places | Flags], curves: int) -> Places:
+    """Which part each character belongs to, −1 where there is none: levels lie below, each curve over those before.
+
+    One that lies on another all along takes turns with it, so that both are seen.
+    """
+    high, wide = parts[0].shape if parts else (0, 0)
+    owner: Places = np.full((high, wide), -1, np.intp)
+    shown = np.zeros((high, wide), np.intp)
+    turns = np.arange(wide)[None, :] // 2
+    for number in (*range(curves, len(parts)), *range(curves)):
+        own = parts[number].astype(np.intp)
+        takes = (own > 0) & ((own != shown) | (owner >= curves) | (turns % (number + 1) == number))
+        owner[takes], shown[takes] = number, own[takes]
+    return owner
 
 
 def _raster(x: Floats, y: Floats, high: int, wide: int) -> Flags:
@@ -186,9 +195,7 @@ def _dots(masks: Sequence[Flags], curves: int, inks: Sequence[str]) -> list[str]
     high, wide = masks[0].shape[0] // 4, masks[0].shape[1] // 2
     parts = [(mask.reshape(high, 4, wide, 2) * _DOTS[None, :, None, :]).sum(axis=(1, 3)) for mask in masks]
     every = np.bitwise_or.reduce(np.array(parts), axis=0)
-    owner: NDArray[np.intp] = np.zeros((high, wide), np.intp)
-    for number in _order(len(masks), curves):
-        owner[parts[number] > 0] = number
+    owner = _owners(parts, curves)
     found = []
     for codes, owners in zip(every.tolist(), owner.tolist(), strict=True):
         line, last = [], ""
@@ -224,7 +231,7 @@ def _legend(labels: Sequence[str], curves: int, terminal: Terminal, inks: Sequen
     for number, label in enumerate(labels):
         mark = "-" if number >= curves else _LETTERS[number % len(_LETTERS)]
         sign = mark if letters else "⠒⠒" if number < curves else "⠂⠂"
-        text = printable(label)[: terminal.columns - 3]
+        text = "".join(fitted(printable(label), terminal.columns - 3, 1, terminal.dots))
         wide = len(sign) + 1 + len(text)
         gap = "   " if found[-1] else ""
         if len(gap) + wide > free:

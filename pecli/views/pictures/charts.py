@@ -8,18 +8,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.views.pictures import axes_numbers, palettes
-from pecli.views.pictures.panels import Chart, Curve
+from pecli.views.pictures.figure import Look
+from pecli.views.pictures.panels import Chart, Curve, coinciding
 from pecli.views.pictures.shrink import envelope
+from pecli.views.pictures.words import fitted
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
 
 LARGEST = 1e150
 _LINES = ("-", "--", "-.", ":")
+_OVER = (0, (5.0, 5.0))
+"""The dashes of a curve that lies on another, so that both are seen."""
+_LONG = 32
+"""Letters of a legend that are worth making all of a figure smaller."""
 _DENSE = 400
 """Points from which on a line is thin."""
-_APART = 0.3
-"""Inches that two levels keep for a word between them."""
 
 
 def drawable(values: Floats) -> Floats:
@@ -27,20 +31,24 @@ def drawable(values: Floats) -> Floats:
     return np.where(np.abs(values) < LARGEST, values, np.nan)
 
 
-def chart(axes: Any, panel: Chart, size: tuple[float, float], dark: bool) -> None:
-    """Draw all of a panel into axes of about so many inches."""
+def chart(axes: Any, panel: Chart, size: tuple[float, float], look: Look) -> None:
+    """Draw all of a panel into axes of about so many inches, at a scale of one."""
+    over = coinciding(panel)
+    thin = any(len(curve.x) > _DENSE and _is_restless(curve) for curve in panel.curves)
     for number, curve in enumerate(panel.curves):
         x, y = envelope(drawable(curve.x), drawable(curve.y), 2000)
-        look: dict[str, Any] = {"marker": "o" if panel.points and len(x) <= 128 else "", "markersize": 3}
-        look["linewidth"] = 1.0 if len(x) > _DENSE and _is_restless(curve) else 1.6
+        given: dict[str, Any] = {"linewidth": (1.0 if thin else 1.6) * look.scale}
+        given["marker"] = "o" if panel.points and len(x) <= 128 and not over[number] else ""
+        given["linestyle"] = _OVER if over[number] else "-" if panel.ordered else _LINES[number // 6 % 4]
         if panel.ordered:
-            look["color"] = [part / 255 for part in palettes.step(number, len(panel.curves), dark=dark)]
-        axes.plot(x, y, "-" if panel.ordered else _LINES[number // 6 % 4], label=curve.label or None, **look)
+            given["color"] = [part / 255 for part in palettes.step(number, len(panel.curves), dark=look.dark)]
+        axes.plot(x, y, label=curve.label or None, **given)
         if panel.filled and not number:
             axes.fill_between(x, y, alpha=0.25, linewidth=0)
     axes.set_xscale("log") if panel.log_x else None
     axes.set_yscale("log") if panel.log_y else None
-    _levels(axes, panel, size[1])
+    for _, level in panel.levels:
+        axes.axhline(level, color=_grey(look), linewidth=look.scale, linestyle=(0, (4, 3)), zorder=1)
     axes.margins(x=0.01)
     axes_numbers.number(axes, panel, size)
     axes.set_xlabel(panel.x)
@@ -48,9 +56,21 @@ def chart(axes: Any, panel: Chart, size: tuple[float, float], dark: bool) -> Non
     axes.grid(True)
     axes.set_axisbelow(True)
     if len(panel.curves) > 1 and any(curve.label for curve in panel.curves):
-        rows = _legend(axes, [curve.label for curve in panel.curves], size[0] - 0.8)
+        rows = _legend(axes, [curve.label for curve in panel.curves], size[0] - 0.8, look.scale)
         if panel.title:
-            axes.set_title(axes.get_title("left"), fontsize=10, pad=6 + 14.5 * rows)
+            axes.set_title(axes.get_title("left"), fontsize=10 * look.scale, pad=(6 + 14.5 * rows) * look.scale)
+
+
+def least(panel: Chart) -> tuple[float, float]:
+    """Inches that the curves of a panel need to be read, and the names around them."""
+    longest = max((len(curve.label) for curve in panel.curves), default=0) if len(panel.curves) > 1 else 0
+    return max(1.4, 0.5 + 0.075 * min(longest, _LONG)), max(
+        0.9, 0.08 * len(panel.y.partition(",")[0]), 0.5 + 0.35 * len(panel.levels)
+    )
+
+
+def _grey(look: Look) -> str:
+    return "0.65" if look.dark else "0.4"
 
 
 def _is_restless(curve: Curve) -> bool:
@@ -59,30 +79,64 @@ def _is_restless(curve: Curve) -> bool:
     return int(np.count_nonzero(rising[1:] != rising[:-1])) > 30
 
 
-def _levels(axes: Any, panel: Chart, height: float) -> None:
-    """Lines across, each with its word: above it, or below where the next line leaves no room."""
-    places = [axes.transData.transform((1.0, level))[1] / axes.figure.dpi for _, level in panel.levels]
-    for number, (word, level) in enumerate(panel.levels):
-        crowded = number + 1 < len(places) and abs(places[number + 1] - places[number]) < _APART
-        axes.axhline(level, color="0.5", linewidth=1.0, linestyle=(0, (4, 3)), zorder=1)
-        where = {"xytext": (4, -3 if crowded else 3), "va": "top" if crowded else "bottom"}
-        axes.annotate(
+def name_levels(axes: Any, panel: Chart, look: Look) -> None:
+    """A word on each line that marks a level, where it lies on no curve and no other line; in axes at their place."""
+    renderer = axes.figure.canvas.get_renderer()
+    lines = [axes.transData.transform(np.stack(each.get_data(), axis=1)) for each in axes.lines[: len(panel.curves)]]
+    heights = [axes.transData.transform((1.0, level))[1] for _, level in panel.levels]
+    taken: list[Any] = []
+    for (word, level), own in zip(panel.levels, heights, strict=True):
+        others = [height for height in heights if height != own]
+        text = axes.annotate(
             word,
             (0.0, level),
-            fontsize=9,
-            color="0.5",
+            (0.0, 0.0),
+            fontsize=9 * look.scale,
+            color=_grey(look),
             xycoords=("axes fraction", "data"),
             textcoords="offset points",
-            **where,
         )
+        best = None
+        for share, side in ((0.0, 1), (0.0, -1), (1.0, 1), (1.0, -1), (0.5, 1), (0.5, -1)):
+            text.xy = (share, level)
+            text.set(ha=("left", "center", "right")[round(2 * share)], va="bottom" if side > 0 else "top")
+            text.set_position(((4 - 8 * share) * look.scale, 3 * side * look.scale))
+            box = text.get_window_extent(renderer)
+            trouble = sum(_meets(box, line) for line in lines) + sum(box.y0 < y < box.y1 for y in others)
+            trouble += sum(box.overlaps(other) for other in taken)
+            trouble += box.y1 > axes.bbox.y1 or box.y0 < axes.bbox.y0
+            if best is None or trouble < best[0]:
+                best = trouble, text.xy, text.get_ha(), text.get_va(), text.get_position(), box
+        assert best is not None
+        _, text.xy, across, up, place, box = best
+        text.set(ha=across, va=up)
+        text.set_position(place)
+        taken.append(box)
 
 
-def _legend(axes: Any, labels: Sequence[str], width: float) -> int:
+def _meets(box: Any, line: Floats) -> bool:
+    """Whether a line, from left to right, passes through a box."""
+    good = line[np.isfinite(line).all(axis=1)]
+    if not len(good) or good[0, 0] > box.x1 or good[-1, 0] < box.x0:
+        return False
+    places = np.linspace(max(box.x0, good[0, 0]), min(box.x1, good[-1, 0]), 32)
+    heights = np.interp(places, good[:, 0], good[:, 1])
+    return bool(heights.max() > box.y0 - 1 and heights.min() < box.y1 + 1)
+
+
+def _legend(axes: Any, labels: Sequence[str], width: float, scale: float) -> int:
     """Above the curves, where it hides none of them, in as many columns as there is room for; how many rows it has."""
-    column = 0.36 + 0.075 * max(map(len, labels))
-    rows = -(-len(labels) // max(1, int(width / column)))
+    from matplotlib.font_manager import FontProperties
+
+    renderer, font = axes.figure.canvas.get_renderer(), FontProperties(size=9 * scale)
+    shown = [fitted(label, int((width - 0.36) / 0.075), 1)[0] if label else label for label in labels]
+    widest = max(renderer.get_text_width_height_descent(label, font, False)[0] for label in shown)
+    column = 0.37 + widest / axes.figure.dpi / scale
+    rows = -(-len(labels) // max(1, int((width + 0.12) / column)))
     columns = -(-len(labels) // rows)
     axes.legend(
+        axes.lines[: len(labels)],
+        shown,
         loc="lower left",
         bbox_to_anchor=(0.0, 1.0),
         ncols=columns,

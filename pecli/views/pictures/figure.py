@@ -7,7 +7,9 @@ the same everywhere.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pecli.errors import ParameterError
 from pecli.files.output import open_output
@@ -25,6 +27,39 @@ _INK, _PAPER, _FAINT = ("#1b1f24", "#e8eaed"), ("#ffffff", "#15181c"), ("#d5d9de
 """Text, background and lines that only help the eye: each light and dark."""
 
 
+_SIZES = {
+    "font.size": 10.0,
+    "figure.titlesize": 12.0,
+    "axes.titlesize": 11.0,
+    "axes.titlepad": 6.0,
+    "axes.labelsize": 10.0,
+    "axes.labelpad": 4.0,
+    "axes.linewidth": 0.8,
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 3.0,
+    "legend.fontsize": 9.0,
+    **{
+        f"{axis}tick.{name}": points
+        for axis in "xy"
+        for name, points in (("labelsize", 9.0), ("major.size", 3.5), ("major.width", 0.8), ("major.pad", 3.5))
+    },
+}
+"""All that is measured in points."""
+
+
+class Look(NamedTuple):
+    """How a figure is to look."""
+
+    dark: bool = False
+    cmap: str | None = None
+    scale: float = 1.0
+    """Of letters and lines, against a figure that has room for them."""
+
+
+PLAIN = Look()
+
+
 def check_suffix(path: str) -> str:
     """The format that a path's suffix asks for; refused before any work is done.
 
@@ -38,7 +73,7 @@ def check_suffix(path: str) -> str:
     raise ParameterError("output", path or "''", f"the suffix of a picture must be one of {known}")
 
 
-def new(width: float = 8.0, height: float = 5.0, *, dark: bool = False, layout: Any = "constrained") -> Figure:
+def new(width: float = 8.0, height: float = 5.0, look: Look = PLAIN) -> Figure:
     """A blank figure of so many inches. Its axes take the style that is set here, so draw one figure at a time."""
     _import_quietly()
     import matplotlib
@@ -48,8 +83,8 @@ def new(width: float = 8.0, height: float = 5.0, *, dark: bool = False, layout: 
     settings: Any = matplotlib.rcParams
     kept = ("backend", "backend_fallback")
     settings.update({name: value for name, value in matplotlib.rcParamsDefault.items() if name not in kept})
-    settings.update(_style(dark))
-    figure = Figure(figsize=(width, height), dpi=100, layout=layout)
+    settings.update(_style(look))
+    figure = Figure(figsize=(width, height), dpi=100)
     FigureCanvasAgg(figure)
     return figure
 
@@ -65,18 +100,37 @@ def make_legible(figure: Figure) -> None:
             text.set_text(shown)
 
 
-def save(figure: Figure, path: str, dpi: float = 100) -> None:
-    """Write a figure as its path's suffix asks: no dates, no versions, and the file appears when it is complete."""
+def save(figure: Figure, path: str, dpi: float = 100) -> str:
+    """Write a figure as its path's suffix asks: no dates, no versions, and the file appears when it is complete.
+
+    Returns the characters that the font lacks, for which boxes stand; an .svg holds the text and leaves it to others.
+    """
     kind = check_suffix(path)
-    import warnings
-
     make_legible(figure)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a title may have characters that the font lacks: it shows boxes
+    with no_remarks():
         data = _png(figure, dpi) if kind == "png" else _vectors(figure, kind, dpi)
     with open_output(path) as output:
         output.write(data)
+    return _lacking(figure) if kind != "svg" else ""
+
+
+@contextmanager
+def no_remarks() -> Iterator[None]:
+    """matplotlib says of every character that its font lacks that it lacks it, each time that it measures a text."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _lacking(figure: Figure) -> str:
+    from matplotlib.font_manager import findfont, get_font
+    from matplotlib.text import Text
+
+    font = get_font(findfont("DejaVu Sans"))
+    texts = [text.get_text() for text in figure.findobj(Text) if isinstance(text, Text) and text.get_visible()]
+    return "".join(sorted({c for text in texts for c in text if c.isprintable() and not font.get_char_index(ord(c))}))
 
 
 def colours(name: str | None = None, *, centred: bool = False) -> Colormap:
@@ -134,40 +188,31 @@ def _import_quietly() -> None:
         gc.enable() if collecting else None
 
 
-def _style(dark: bool) -> dict[str, Any]:
+def _style(look: Look) -> dict[str, Any]:
     from cycler import cycler
 
+    dark = look.dark
     ink, paper, faint = _INK[dark], _PAPER[dark], _FAINT[dark]
     return {
+        **{name: points * look.scale for name, points in _SIZES.items()},
         "figure.facecolor": paper,
         "savefig.facecolor": paper,
         "axes.facecolor": paper,
         "axes.edgecolor": ink,
         "axes.labelcolor": ink,
-        "axes.linewidth": 0.8,
         "axes.spines.top": False,
         "axes.spines.right": False,
-        "axes.titlesize": 11,
         "axes.titlelocation": "left",
-        "axes.labelsize": 10,
         "axes.grid": False,
         "axes.prop_cycle": cycler(color=[_rgb(each) for each in (palettes.BRIGHT if dark else palettes.CURVES)]),
         "grid.color": faint,
-        "grid.linewidth": 0.6,
         "text.color": ink,
         "xtick.color": ink,
         "ytick.color": ink,
-        "xtick.labelsize": 9,
-        "ytick.labelsize": 9,
-        "lines.linewidth": 1.6,
         "legend.frameon": False,
-        "legend.fontsize": 9,
         "image.aspect": "auto",
         "image.interpolation": "antialiased",
         "image.interpolation_stage": "data",  # the mean of blue and orange values is white, of their colours brown
-        "figure.titlesize": 12,
-        "figure.constrained_layout.h_pad": 0.1,
-        "figure.constrained_layout.w_pad": 0.1,
         "text.parse_math": False,  # a $ in a title is a $
         "svg.hashsalt": "pecli",
         "svg.fonttype": "none",  # text that can be searched and edited

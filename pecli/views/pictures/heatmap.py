@@ -13,6 +13,7 @@ import numpy as np
 from pecli.views.pictures import palettes, ticks
 from pecli.views.pictures.shrink import shrink
 from pecli.views.pictures.terminal import Terminal, terminal
+from pecli.views.pictures.words import fitted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,17 +71,17 @@ def lines(
 
     values = np.atleast_2d(np.asarray(values, np.float64))
     row_count, column_count = row_count or len(values), column_count or values.shape[1]
-    head = [printable(title)[: terminal.columns]] if title else []
+    head = fitted(printable(title), terminal.columns, 1, terminal.dots)
     if not values.size:
         return [*head, "(empty)"]
-    margin = len(str(first_row + row_count - 1)) + 2
+    margin = len(str(first_row + row_count - 1)) + 2 if rows else 2
     wide = max(1, terminal.columns - margin - 1)
     high = max(1, (height or terminal.lines - 1) - len(head) - 2 - key)
     tall = 2 if terminal.colours else 1  # half blocks
     pixels = _fitted(values, high * tall, wide, tall, reduce)
     low, top = ticks.apart(*(limits or _limits(pixels, centred)))
     body = _cells(_levels(pixels, low, top), terminal, centred)
-    labels = _row_labels(first_row, row_count, len(body))
+    labels = _row_labels(first_row, row_count, len(body)) if rows else {}
     corner, bar = ("│", "└") if terminal.unicode else ("|", "+")
     picture = [f"{labels.get(k, ''):>{margin - 2}} {corner}{line}" for k, line in enumerate(body)]
     below = _column_labels(first_column, column_count, pixels.shape[1], wide)
@@ -98,7 +99,9 @@ def key_line(
     terminal: Terminal, rows: str, columns: str, limits: tuple[float, float], centred: bool, unknown: bool = False
 ) -> str:
     """What the axes and the colours of a picture mean, in a line."""
-    names = f"{rows} ↓  {columns} →" if terminal.unicode else f"{rows} down, {columns} right"
+    down, right = (" ↓", " →") if terminal.unicode else (" down,", " right")
+    names = "  ".join([*([rows + down] if rows else []), columns + right])
+    names = names if terminal.unicode else names.replace(",  ", ", ")
     names = f"{names}   " if terminal.columns >= len(names) + 32 else ""
     return names + _colour_bar(*limits, terminal, centred, unknown, terminal.columns - len(names))
 

@@ -21,12 +21,28 @@ class Place(NamedTuple):
     span: int = 1
 
 
+class Bar(NamedTuple):
+    """A colour bar, to the right of the axes that it speaks for."""
+
+    axes: Any
+    beside: Sequence[Place]
+
+
 def arrange(
-    made: Figure, places: Sequence[Place], title: Any = None, bar: Any = None, beside: Sequence[Place] = ()
-) -> None:
-    """Put axes where the grid has them; a colour bar to the right of those it stands beside, a title above all."""
+    made: Figure, places: Sequence[Place], title: Any = None, bars: Sequence[Bar] = (), scale: float = 1.0
+) -> tuple[float, float]:
+    """Put axes where the grid has them, bars beside them, a title above all; inches of each of the axes."""
+    before = min(place.axes.bbox.width / place.span for place in places), min(p.axes.bbox.height for p in places)
+    room = _put(made, places, title, bars, scale)
+    if room[0] < before[0] or room[1] < before[1]:  # what hangs over smaller axes hangs over by more
+        room = _put(made, places, title, bars, scale)
+    return room[0] / made.dpi, room[1] / made.dpi
+
+
+def _put(made: Figure, places: Sequence[Place], title: Any, bars: Sequence[Bar], scale: float) -> tuple[float, float]:
+    """The pixels of each of the axes, given what hangs over where they are now."""
     renderer = made.canvas.get_renderer()  # type: ignore[attr-defined]
-    gap = _GAP * made.dpi
+    gap, thick = _GAP * scale * made.dpi, _BAR * scale * made.dpi
     rows, columns = 1 + max(p.row for p in places), max(p.column + p.span for p in places)
     left, right, top, bottom = [0.0] * columns, [0.0] * columns, [0.0] * rows, [0.0] * rows
     for axes, row, column, span in places:
@@ -36,10 +52,10 @@ def arrange(
         right[last] = max(right[last], whole.x1 - inner.x1)
         top[row], bottom[row] = max(top[row], whole.y1 - inner.y1), max(bottom[row], inner.y0 - whole.y0)
     strip, after = 0.0, -1
-    if bar is not None:
-        after = max(p.column for p in beside)
+    if bars:
+        after = max(place.column for bar in bars for place in bar.beside)
         strip = right[after] + gap
-        right[after] = strip + _BAR * made.dpi + bar.get_tightbbox(renderer).x1 - bar.bbox.x1
+        right[after] = strip + thick + max(bar.axes.get_tightbbox(renderer).x1 - bar.axes.bbox.x1 for bar in bars)
     above = title.get_window_extent(renderer).height + 2 * gap if title is not None else gap
     wide = max(1.0, (made.bbox.width - sum(left) - sum(right) - gap * (columns + 1)) / columns)
     high = max(1.0, (made.bbox.height - above - sum(top) - sum(bottom) - gap * rows) / rows)
@@ -54,7 +70,8 @@ def arrange(
 
     for axes, row, column, span in places:
         put(axes, starts[column], floors[row], starts[column + span - 1] + wide, floors[row] + high)
-    if bar is not None:
+    for bar in bars:
         x0 = starts[after] + wide + strip
-        lowest, highest = max(p.row for p in beside), min(p.row for p in beside)
-        put(bar, x0, floors[lowest], x0 + _BAR * made.dpi, floors[highest] + high)
+        lowest, highest = max(p.row for p in bar.beside), min(p.row for p in bar.beside)
+        put(bar.axes, x0, floors[lowest], x0 + thick, floors[highest] + high)
+    return wide, high

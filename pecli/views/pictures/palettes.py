@@ -74,7 +74,7 @@ def step(number: int, count: int, *, dark: bool) -> Colour:
     """One of so many colours that are steps of one thing, without the end that is like the paper."""
     share = number / max(1, count - 1)
     table = steps(SEQUENTIAL)
-    red, green, blue = table[int((0.3 + 0.7 * share if dark else 0.1 + 0.78 * share) * (STEPS - 1))].tolist()
+    red, green, blue = table[int((0.36 + 0.64 * share if dark else 0.1 + 0.78 * share) * (STEPS - 1))].tolist()
     return red, green, blue
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MOST_PANELS = 12
 """Panels that a picture has room for."""
+_GOOD_PART = 0.2
 
 
 class Curve(NamedTuple):
@@ -70,6 +71,8 @@ class Heat:
     meaning: str = ""
     power: float = 1.0
     """Colours follow this power of a value's magnitude, so that small ones differ, too."""
+    sharp: bool = False
+    """Whether a single value is to be seen, and is not to be blurred with those around it."""
 
     def bent(self, values: Floats) -> Floats:
         """Values as colours follow them."""
@@ -114,6 +117,20 @@ class Picture:
     title: str
     panels: Sequence[Panel] = field(default_factory=tuple)
     across: int = 1
+
+
+def coinciding(panel: Chart) -> list[bool]:
+    """Which curves lie on an earlier one for a good part of their way, and would hide it."""
+    found = []
+    with np.errstate(invalid="ignore", divide="ignore"):
+        heights = [np.log10(curve.y) if panel.log_y else curve.y for curve in panel.curves]
+        finite = np.concatenate([each[np.isfinite(each)] for each in heights] or [np.empty(0)])
+        near = 1e-3 * (np.ptp(finite) if finite.size else 0.0)
+        for number, (curve, own) in enumerate(zip(panel.curves, heights, strict=True)):
+            earlier = zip(panel.curves[:number], heights, strict=False)
+            alike = [other for each, other in earlier if np.array_equal(each.x, curve.x)]
+            found.append(any(np.mean(np.abs(own - other) <= near) > _GOOD_PART for other in alike))
+    return found
 
 
 def spread(count: int, most: int) -> list[int]:

@@ -12,13 +12,15 @@ from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError
 from pecli.views.pictures.panels import Subject
+from pecli.views.pictures.ticks import short
+from pecli.views.screen import counted
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
     from pecli.files import LoadedFile
 
-_SHOWN, _AXES = ("dim", "heads"), ("seq_len", "max_len", "offset")
-"""Parameters that a title always has, and those that it leaves to the axes."""
+_SHOWN, _AXES = ("dim", "heads"), ("seq_len", "max_len", "offset", "slopes")
+"""Parameters that a title always has, and those that the picture shows."""
 _ROOM = 40
 """Letters for parameters in a title."""
 
@@ -123,8 +125,8 @@ def _parameters(scheme: Scheme | None) -> dict[str, Any]:
 def _said(name: str, value: Any) -> str:
     if (name, value) == ("scaling", "none"):
         return "unscaled"
-    return f"{value} heads" if name == "heads" else f"{name} {_shown(value)}"
+    return counted(value, "head") if name == "heads" else f"{name} {_shown(value)}"
 
 
 def _shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
+    return short(value) if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)

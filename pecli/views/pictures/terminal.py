@@ -20,6 +20,11 @@ class Terminal(NamedTuple):
     """2**24, 256, or 0 where nothing but characters is wanted."""
     unicode: bool = True
 
+    @property
+    def dots(self) -> str:
+        """What stands for a part of a text that was left out."""
+        return "…" if self.unicode else "..."
+
 
 def terminal() -> Terminal:
     """Standard output as it is now. A pipe is a terminal of 80 × 24 without colours, so that files come out alike."""

@@ -21,7 +21,7 @@ def test_png_holds_the_pixels() -> None:
 
 
 def drawn(folder: Path, name: str = "x.png", **options: object) -> bytes:
-    made = figure.new(4, 3, **options)
+    made = figure.new(4, 3, figure.Look(**options))
     axes = made.subplots()
     axes.imshow(np.tile(np.linspace(-1, 1, 64), (64, 1)), cmap=figure.colours(centred=True))
     axes.set_title("costs $5 and $6")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ import pytest
 import pecli
 from pecli.views.pictures import figure, paint, show
 from pecli.views.pictures import kinds as figures
-from pecli.views.pictures.panels import Heat, Picture, Wish
+from pecli.views.pictures.panels import Chart, Curve, Heat, Picture, Wish
 from pecli.views.pictures.subjects import labelled, of_scheme, title_of
 from pecli.views.pictures.terminal import Terminal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CASES = {
     "sinusoidal": pecli.Sinusoidal(300, 64),
@@ -38,16 +42,25 @@ def picture(name: str, kind: str, *, beside: bool = False) -> Picture:
     return Picture(title_of(subjects, made.title), made.panels, made.across)
 
 
+@pytest.mark.parametrize("size", [None, (3.0, 2.0)], ids=["as it likes", "small"])
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize(("name", "kind"), FITTING)
-def test_every_text_is_inside_the_figure_and_apart_from_the_others(name: str, kind: str, beside: bool) -> None:
-    from matplotlib.text import Text
-
+def test_every_text_is_inside_the_figure_and_apart_from_the_others(
+    name: str, kind: str, beside: bool, size: tuple[float, float] | None
+) -> None:
     if beside and (kind == "circle" or (kind, name) == ("heatmap", "alibi")):  # one at a time
         return
     drawn = picture(name, kind, beside=beside)
-    width, height = paint.size_of(drawn)
-    made = paint.paint(drawn, width=width, height=height)
+    width, height = size or paint.size_of(drawn)
+    shown = assert_readable(paint.paint(drawn, width=width, height=height))
+    assert any(text.startswith(name) for text in shown)
+    assert any(" ".join(text.split()).lower().endswith(drawn.title[-20:].lower()) for text in shown)
+
+
+def assert_readable(made: Figure) -> list[str]:
+    """No text leaves the paper or lies on another; all of them."""
+    from matplotlib.text import Text
+
     made.canvas.draw()
     renderer = made.canvas.get_renderer()
     boxes = []
@@ -67,8 +80,66 @@ def test_every_text_is_inside_the_figure_and_apart_from_the_others(name: str, ki
             across = min(box.x1, another.x1) - max(box.x0, another.x0)
             down = min(box.y1, another.y1) - max(box.y0, another.y0)
             assert across < 1 or down < 2, f"{text!r} lies on {other!r}"
-    assert any(text.startswith(name) for text, _ in inside)
-    assert any(text.lower().endswith(drawn.title[-20:].lower()) for text, _ in inside)
+    return [text for text, _ in inside]
+
+
+def test_long_names_lose_their_middle_and_nothing_else() -> None:
+    names = [f"{part}_model.layers.embeddings.position_embedding.{part}.weight" for part in ("text", "vision", "audio")]
+    values = np.zeros((4, 4))
+    made = paint.paint(Picture("many names", [Heat(name, values, limits=(0.0, 1.0)) for name in names], across=3))
+    shown = ["".join(text.split()) for text in assert_readable(made)]
+    for part, name in zip(("text", "vision", "audio"), names, strict=True):
+        assert name in shown or any(text.startswith(f"{part}_model.") and "…" in text for text in shown)
+    curves = [Curve(name * 3, np.arange(9.0), np.arange(9.0) + k) for k, name in enumerate(names)]
+    legend = assert_readable(paint.paint(Picture("legend", [Chart("", curves)])))
+    assert sum(text.endswith("weight") and "…" in text for text in legend) == 3
+
+
+@pytest.mark.parametrize("size", [(8.0, 5.0), (5.0, 3.0), (3.0, 2.0)])
+@pytest.mark.parametrize("levels", [(8.0,), (20.0, 60.0), (7.0, 500.0), (1e3, 2e3, 4e4), (9.0, 11.0, 1e5)])
+def test_words_on_levels_lie_on_no_curve(size: tuple[float, float], levels: tuple[float, ...]) -> None:
+    pairs = np.arange(64.0)
+    named = [(f"trained on {level:,.0f}", level) for level in levels]
+    chart = Chart(
+        "", [Curve("rope", pairs, 6.28 * 1e4 ** (pairs / 64))], "pair", "wavelength", log_y=True, levels=named
+    )
+    made = paint.paint(Picture("waves", [chart]), width=size[0], height=size[1])
+    assert_readable(made)
+    (axes,) = made.axes
+    points = axes.transData.transform(np.stack(axes.lines[0].get_data(), axis=1))
+    across = np.linspace(points[0, 0], points[-1, 0], 5000)
+    up = np.interp(across, points[:, 0], points[:, 1])
+    words = [text for text in axes.texts if text.get_text()]
+    assert [text.get_text() for text in words] == [word for word, _ in named]
+    for text in words:
+        box = text.get_window_extent(made.canvas.get_renderer())
+        assert not ((across > box.x0) & (across < box.x1) & (up > box.y0) & (up < box.y1)).any(), text.get_text()
+
+
+def test_a_curve_on_another_is_dashed_so_that_both_are_seen() -> None:
+    x = np.arange(50.0)
+    chart = Chart("", [Curve("one", x, x**2), Curve("same", x, x**2), Curve("other", x, 50 * x)], points=True)
+    first, second, third = paint.paint(Picture("", [chart])).axes[0].lines
+    assert [line.get_linestyle() for line in (first, third)] == ["-", "-"]
+    assert second.get_linestyle() == "--"
+    assert (first.get_marker(), second.get_marker()) == ("o", "")
+
+
+def test_a_panel_without_one_below_it_has_its_numbers() -> None:
+    heats = [Heat(f"panel {k}", np.zeros((4, 4)), limits=(0.0, 1.0)) for k in range(5)]
+    made = paint.paint(Picture("five", heats, across=3))
+    named = [axes.get_xlabel() != "" for axes in made.axes[:5]]
+    assert named == [False, False, True, True, True]
+
+
+def test_matrices_of_other_ends_have_a_bar_each() -> None:
+    heats = [Heat(f"panel {k}", np.full((4, 4), k), limits=(0.0, 10.0**k), meaning="error") for k in range(3)]
+    made = paint.paint(Picture("bars", heats), height=8.0)
+    assert_readable(made)
+    assert len(made.axes) == 6
+    for axes, bar in zip(made.axes[:3], made.axes[3:], strict=True):
+        assert (axes.bbox.y0, axes.bbox.y1) == pytest.approx((bar.bbox.y0, bar.bbox.y1))
+        assert axes.bbox.x1 < bar.bbox.x0
 
 
 @pytest.mark.parametrize(("name", "kind"), FITTING)

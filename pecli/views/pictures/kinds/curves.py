@@ -88,8 +88,11 @@ def _picked(subject: Subject, table: Table, most: int) -> list[int]:
 
 def _is_restless(rows: Floats) -> bool:
     """Whether curves go up and down at every step, so that more than two of them hide each other."""
+    start = rows[:4096]
     with np.errstate(invalid="ignore", over="ignore"):
-        return len(rows) > 64 and bool(np.abs(np.diff(rows[:4096], axis=0)).mean() > rows[:4096].std())
+        steps = np.abs(np.diff(start, axis=0))
+        finite, known = steps[np.isfinite(steps)], start[np.isfinite(start)]
+        return len(rows) > 64 and finite.size > 0 and bool(finite.mean() > known.std())
 
 
 def _columns(table: Table, picked: Sequence[int]) -> Floats:

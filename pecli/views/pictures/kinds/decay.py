@@ -38,8 +38,8 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
         expected.append(Curve(label, steps, score))
         limits.append(Curve(label, steps, limit))
     charts = [
-        Chart("expected score where q = k", expected, x="distance", y="", log_x=True),
-        Chart("bound of Su et al. (2021)", limits, x="distance", y="", log_x=True),
+        Chart("expected score where q = k", expected, x="distance", y="score", log_x=True),
+        Chart("bound of Su et al. (2021)", limits, x="distance", y="bound, up to a factor", log_x=True),
     ]
     return Picture("how scores fall with distance", charts, across=2)
 

@@ -45,10 +45,10 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
             means = by_distance(rows) / scale
         curves.append(Curve(subject.label if len(subjects) > 1 else "", distances, means))
     note = f", of the first {len(rows):,} positions" if table.rows > len(rows) else ""
-    panels.append(Chart(f"mean by distance{note}", curves, x="distance", y=""))
+    panels.append(Chart(f"mean by distance{note}", curves, x="distance", y="similarity"))
     reach = max(panel.limits[1] for panel in panels if isinstance(panel, Heat))
     panels = [replace(panel, limits=(-reach, reach)) if isinstance(panel, Heat) else panel for panel in panels]
-    across = 2 if len(subjects) == 1 else min(3, len(subjects))
+    across = 2 if len(subjects) in (1, 2, 4) else min(3, len(subjects))
     return Picture("similarity of positions", panels, across)
 
 

@@ -1,0 +1,43 @@
+"""The figure of an audit: in the style of all figures, with every word to be read."""
+
+from __future__ import annotations
+
+import pytest
+
+import pecli
+from pecli.checks.audit import audit
+from pecli.views.audit import picture
+from tests.views.pictures.test_paint import assert_readable
+
+RECIPES = ("float32", "bfloat16-positions", "bfloat16-table")
+
+
+def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
+    made = picture({"": audit(pecli.Rope(1024, 64), RECIPES, 0.001)})
+    shown = assert_readable(made)
+    assert "rope, dim 64: largest error by position" in shown
+    assert {*RECIPES, "position", "largest absolute error", "tolerance 0.001"} <= set(shown)
+    (axes,) = made.axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert made.get_size_inches().tolist() == [8.0, 5.0]
+
+
+def test_a_recipe_that_lies_on_another_is_dashed() -> None:
+    (axes,) = picture({"": audit(pecli.Rope(1024, 64), RECIPES, 0.001)}).axes
+    whole, beside, table = (line.get_linestyle() for line in axes.lines[:3])
+    assert (whole, beside, table) == ("-", "--", "-")  # bfloat16 holds all positions up to 256
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.5])
+def test_layers_are_below_each_other(tolerance: float) -> None:
+    parts = {"full": pecli.Rope(512, 32, base=1e6), "sliding": pecli.Rope(512, 32)}
+    made = picture({name: audit(part, RECIPES, tolerance) for name, part in parts.items()})
+    shown = assert_readable(made)
+    assert {"Largest error by position", "rope, dim 32, base 1e6: full", "rope, dim 32: sliding"} <= set(shown)
+    upper, lower = made.axes
+    assert upper.bbox.y0 > lower.bbox.y1
+
+
+def test_biases_have_distances() -> None:
+    shown = assert_readable(picture({"": audit(pecli.Alibi(12, 256), ("float16-table",), 0.001)}))
+    assert {"alibi, 12 heads: largest error by distance", "distance"} <= set(shown)

@@ -1,0 +1,52 @@
+"""Pictures of errors: one that stands alone is seen, and colours begin at no error."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pecli.checks.compare.error_map import ErrorMap
+from pecli.views import diff
+from pecli.views.pictures import palettes
+from tests.pixels import decoded
+
+
+def pixels(path: Path, *maps: ErrorMap) -> np.ndarray:
+    diff.save_picture(str(path / "x.png"), maps, ("a.npy", "b.npy"))
+    return decoded((path / "x.png").read_bytes()).astype(int)
+
+
+def seen(drawn: np.ndarray, colour: palettes.Colour) -> int:
+    """How many pixels of the matrix, left of its colour bar, have a colour."""
+    return int((np.abs(drawn[:, :650] - np.array(colour)).max(axis=2) <= 2).sum())
+
+
+def test_one_error_among_many_has_the_colour_of_the_largest(tmp_path: Path) -> None:
+    cells = np.zeros((512, 512))
+    cells[300, 200] = 2.0
+    drawn = pixels(tmp_path, ErrorMap("pe", 4096, 512, cells))
+    assert seen(drawn, palettes.SEQUENTIAL[-1]) >= 1
+    cells[100] = np.inf
+    assert seen(pixels(tmp_path, ErrorMap("pe", 4096, 512, cells)), palettes.UNKNOWN) > 400
+
+
+def test_each_tensor_has_colours_of_its_own(tmp_path: Path) -> None:
+    large, small = np.full((8, 8), 1.0), np.full((8, 8), 1e-6)
+    drawn = pixels(tmp_path, ErrorMap("cos", 8, 8, large), ErrorMap("sin", 8, 8, small))
+    middle = len(drawn) // 2
+    assert seen(drawn[:middle], palettes.SEQUENTIAL[-1]) > 10_000
+    assert seen(drawn[middle:], palettes.SEQUENTIAL[-1]) > 10_000
+
+
+def test_no_error_to_draw_is_said(tmp_path: Path) -> None:
+    assert (pixels(tmp_path) == 255).mean() > 0.9
+
+
+@pytest.mark.parametrize(("shape", "words"), [((6, 4), "position ↓  channel →"), ((1, 12), "element →")])
+def test_colours_in_the_terminal_begin_at_no_error(capsys, shape: tuple[int, int], words: str) -> None:
+    diff.picture(ErrorMap("pe", *shape, np.full(shape, 0.25)))
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert re.fullmatch(rf"{words}   0 .* 0\.25", last)
