@@ -14,6 +14,7 @@ from pecli.checks.diff import samples, values
 from pecli.checks.diff.explain import Explanation, Sides, explain
 from pecli.checks.diff.heads import moved_in_heads
 from pecli.checks.tolerance import EXACT, Tolerance
+from pecli.checks.verify.reshape import rows_of
 from pecli.engine.dtypes import KINDS
 from pecli.engine.rounding import round_to, widened
 from pecli.engine.table import Table
@@ -111,9 +112,18 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
 
 
 def _alike(a: LoadedFile, b: LoadedFile) -> tuple[LoadedFile, LoadedFile]:
-    """Two files, one that has no dtypes read in that of the other."""
+    """Two files, one that has neither dtypes nor axes (.csv) read with those of the other."""
     dtypes = [next((table.dtype for table in file.tables if table.dtype in KINDS), "float64") for file in (a, b)]
-    return a.read_as(dtypes[1]), b.read_as(dtypes[0])
+    a, b = a.read_as(dtypes[1]), b.read_as(dtypes[0])
+    return _in_lines(a, b), _in_lines(b, a)
+
+
+def _in_lines(file: LoadedFile, other: LoadedFile) -> LoadedFile:
+    both = _stacked(other.tables)
+    expected = both if both is not None else other.tables[0] if len(other.tables) == 1 else None
+    if file.format != "csv" or other.format == "csv" or expected is None:
+        return file
+    return replace(file, tables=tuple(rows_of(table, expected) for table in file.tables))
 
 
 def pair(a: Sequence[Table], b: Sequence[Table]) -> list[Pair]:

@@ -11,7 +11,7 @@ from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.carried import verify_spec
 from pecli.checks.verify.matching import role_of
 from pecli.checks.verify.reasons import reasons
-from pecli.checks.verify.reshape import COMPLEX, views
+from pecli.checks.verify.reshape import COMPLEX, rows_of, views
 from pecli.checks.verify.stopping import open_for_checks
 from pecli.checks.verify.verification import Verification, problems_of
 from pecli.engine.bundle import Bundle
@@ -51,10 +51,17 @@ def verify(
         file.check()
         named = label not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
         if scheme is not None:
-            return _Held(scheme, any_dtype, tolerance).verified(label, file.read_as(scheme.dtype), named)
+            return _Held(scheme, any_dtype, tolerance).verified(label, _readable(file, scheme), named)
         if file.path == NO_FILE:
             raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
         return verify_spec(label, file, tolerance, whole=not named)
+
+
+def _readable(file: LoadedFile, scheme: Scheme) -> LoadedFile:
+    """The file; what .csv says of neither dtype nor axes is that of the scheme."""
+    if file.format != "csv" or isinstance(scheme, Bundle):
+        return file.read_as(scheme.dtype)
+    return replace(file, tables=tuple(rows_of(table, scheme.plain()) for table in file.read_as(scheme.dtype).tables))
 
 
 class _Held:
