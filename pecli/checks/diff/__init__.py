@@ -13,8 +13,8 @@ from pecli.checks.compare import Comparison, as_json, compare
 from pecli.checks.diff import samples, values
 from pecli.checks.diff.explain import Explanation, Sides, explain
 from pecli.checks.diff.heads import moved_in_heads
+from pecli.checks.reshape import rows_of
 from pecli.checks.tolerance import EXACT, Tolerance
-from pecli.checks.verify.reshape import rows_of
 from pecli.engine.dtypes import KINDS
 from pecli.engine.rounding import round_to, widened
 from pecli.engine.table import Table

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pecli.checks.compare import Comparison, compare
+from pecli.checks.reshape import COMPLEX, rows_of, views
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.carried import verify_spec
 from pecli.checks.verify.matching import role_of
 from pecli.checks.verify.reasons import reasons
-from pecli.checks.verify.reshape import COMPLEX, rows_of, views
 from pecli.checks.verify.stopping import open_for_checks
 from pecli.checks.verify.verification import Verification, problems_of
 from pecli.engine.bundle import Bundle

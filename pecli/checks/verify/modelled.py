@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from pecli.checks.compare import Comparison, compare
+from pecli.checks.reshape import reshaped
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.matching import ANYTHING, SCHEMES, layer_named, role_of
 from pecli.checks.verify.readings import Place, Reading, readings
 from pecli.checks.verify.reasons import reasons
-from pecli.checks.verify.reshape import reshaped
 from pecli.checks.verify.stopping import open_for_checks
 from pecli.checks.verify.verification import Verification, problems_of
 from pecli.engine.scheme import Scheme

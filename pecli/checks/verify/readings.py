@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.forms import Form
+from pecli.checks.reshape import COMPLEX, as_pairs, reshaped, views
 from pecli.checks.verify.matching import ANYTHING
-from pecli.checks.verify.reshape import COMPLEX, as_pairs, reshaped, views
 from pecli.checks.verify.rope_layouts import Layout, laid_out, layouts, positions_in, taken_apart
 from pecli.engine.cast import cast
 from pecli.engine.dtypes import KINDS

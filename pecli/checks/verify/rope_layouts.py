@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.checks.forms import DOUBLINGS, Form
-from pecli.checks.verify.reshape import reshaped
+from pecli.checks.reshape import reshaped
 from pecli.engine.table import Table
 
 if TYPE_CHECKING:

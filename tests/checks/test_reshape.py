@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pecli.checks.verify.reshape import as_pairs, reshaped, views
+from pecli.checks.reshape import as_pairs, reshaped, views
 from pecli.engine.table import table_of
 
 ARRAY = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
