@@ -130,6 +130,9 @@ class ModelEncodings:
             for encoding in self.encodings:
                 if encoding.layer_type == layer_type:
                     return encoding
+            if [encoding.layer_type for encoding in self.encodings] == [""]:
+                rule, advice = f"all layers of {self.file} are of one kind, which has no name", "leave it out"
+                raise ParameterError("layer_type", repr(layer_type), rule, advice)
             names = ", ".join(repr(encoding.layer_type) for encoding in self.encodings) or "none at all"
             raise ParameterError("layer_type", quoted(layer_type), f"{self.file} has {names}")
         ropes = self.ropes() or self.encodings

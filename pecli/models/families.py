@@ -91,6 +91,7 @@ FAMILIES: dict[str, Family] = {
         trailing=True,
         note="this family turns the last channels of a head, not the first",
     ),
+    "dinov3": _f(theta=100.0, axes=2),
     "dinov3_vit": _f(theta=100.0, axes=2),
     "edgetam_video": _f(axes=2, layout=INTERLEAVED),
     "efficientloftr": _f(partial=4.0, wide_partial=True, layout=INTERLEAVED),

@@ -269,3 +269,5 @@ def test_one_is_the_language_model_unless_a_part_is_named() -> None:
         load_model("gemma-3-1b").one()
     with pytest.raises(ParameterError, match="not rope"):
         load_model("gpt2").one().rope(8)
+    with pytest.raises(ParameterError, match="all layers of llama-3-8b are of one kind, which has no name"):
+        load_model("llama-3-8b").one("full_attention")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, as_json, compare, problems_of
 from pecli.checks.diff.carried import mistakes, scheme_of
-from pecli.checks.diff.pairing import Pair, alone, pair
+from pecli.checks.diff.pairing import Pair, alone, pair, stacked_tables
 from pecli.checks.diff.samples import length_of, positions_of
 from pecli.checks.diff.search import routes
 from pecli.checks.tolerance import EXACT, Tolerance, check_tolerance
 from pecli.engine.dtypes import KINDS
+from pecli.engine.reshape import rows_of
 from pecli.engine.scheme import Scheme
 from pecli.files import LoadedFile
 from pecli.files.at_hand import opened
@@ -109,9 +110,18 @@ def _by_spec(schemes: tuple[Scheme | None, Scheme | None], pairs: Sequence[Pair]
 
 
 def _alike(a: LoadedFile, b: LoadedFile) -> tuple[LoadedFile, LoadedFile]:
-    """Two files, one that has no dtypes read in that of the other."""
+    """Two files, one that has neither dtypes nor axes (.csv) read with those of the other."""
     dtypes = [next((table.dtype for table in file.tables if table.dtype in KINDS), "float64") for file in (a, b)]
-    return a.read_as(dtypes[1]), b.read_as(dtypes[0])
+    a, b = a.read_as(dtypes[1]), b.read_as(dtypes[0])
+    return _in_lines(a, b), _in_lines(b, a)
+
+
+def _in_lines(file: LoadedFile, other: LoadedFile) -> LoadedFile:
+    both = stacked_tables(other.tables)
+    expected = both if both is not None else other.tables[0] if len(other.tables) == 1 else None
+    if file.format != "csv" or other.format == "csv" or expected is None:
+        return file
+    return replace(file, tables=tuple(rows_of(table, expected) for table in file.tables))
 
 
 def _rounded(found: Comparison) -> bool:

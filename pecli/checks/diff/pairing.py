@@ -15,14 +15,14 @@ def pair(a: Sequence[Table], b: Sequence[Table]) -> list[Pair]:
     if len(a) == len(b) == 1:
         return [(a[0], b[0])]
     for alone, others in ((a, b), (b, a)):
-        both = _stacked(others)
+        both = stacked_tables(others)
         if len(alone) == 1 and both is not None and alone[0].shape == both.shape:
             return [(alone[0], both) if alone is a else (both, alone[0])]
     named = {table.name: table for table in b}
     return [(table, named[table.name]) for table in a if table.name in named]
 
 
-def _stacked(tables: Sequence[Table]) -> Table | None:
+def stacked_tables(tables: Sequence[Table]) -> Table | None:
     """cos and sin, one after the other, as files that hold one array have them."""
     named = {table.name: table for table in tables}
     if not {"cos", "sin"} <= {*named} or named["cos"].shape != named["sin"].shape:

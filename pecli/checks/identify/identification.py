@@ -11,6 +11,7 @@ import numpy as np
 from pecli.checks.identify import alibi, describe, learned, rotary
 from pecli.checks.identify.beginning import Beginning, beginning
 from pecli.checks.identify.groups import Group, groups
+from pecli.checks.identify.lines import tables_of
 from pecli.checks.identify.match import Match
 from pecli.checks.identify.tail import confirmed
 from pecli.engine.table import Table
@@ -53,6 +54,10 @@ def identify(source: Given) -> Identification:
     """
     path, file = opened(source)
     with file:
+        for table in tables_of(file.tables[0]) if file.format == "csv" else ():
+            found = identify_tables(path, [table])
+            if found.identified:
+                return found
         return identify_tables(path, file.tables)
 
 

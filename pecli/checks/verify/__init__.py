@@ -16,7 +16,7 @@ from pecli.checks.verify.verification import Verification
 from pecli.engine.bundle import Bundle
 from pecli.engine.cast import cast
 from pecli.engine.dtypes import COMPLEX, KINDS
-from pecli.engine.reshape import views
+from pecli.engine.reshape import rows_of, views
 from pecli.engine.scheme import Scheme
 from pecli.engine.spelling import begun
 from pecli.engine.table import Table
@@ -51,10 +51,17 @@ def verify(
         file.check()
         named = label not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
         if scheme is not None:
-            return _Held(scheme, any_dtype, tolerance).verified(label, file.read_as(scheme.dtype), named)
+            return _Held(scheme, any_dtype, tolerance).verified(label, _readable(file, scheme), named)
         if file.path == NO_FILE:
             raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
         return verify_spec(label, file, tolerance, whole=not named)
+
+
+def _readable(file: LoadedFile, scheme: Scheme) -> LoadedFile:
+    """The file; what .csv says of neither dtype nor axes is that of the scheme."""
+    if file.format != "csv" or isinstance(scheme, Bundle):
+        return file.read_as(scheme.dtype)
+    return replace(file, tables=tuple(rows_of(table, scheme.plain()) for table in file.read_as(scheme.dtype).tables))
 
 
 class _Held:

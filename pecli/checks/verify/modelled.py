@@ -14,6 +14,7 @@ from pecli.checks.verify.readings import Place, Reading, readings
 from pecli.checks.verify.reasons import reasons
 from pecli.checks.verify.stopping import open_for_checks
 from pecli.checks.verify.verification import Verification
+from pecli.engine.reshape import reshaped
 from pecli.engine.scheme import Scheme
 from pecli.engine.spelling import begun
 from pecli.engine.table import Table
@@ -153,9 +154,15 @@ class _Search:
         """The reading that comes nearest, of the layer type that the name speaks of if it does; of those that double
         columns as the table does, if there are any: its values may be anything.
         """
-        found = [reading for each in self._likely(table) for reading in readings(each, table, role, self.place)]
+        likely, place = self._likely(table), self.place
+        found = [one for view in self._seen(table) for each in likely for one in readings(each, view, role, place)]
         found = [reading for reading in found if len(found) > 1 and reading.is_doubled()] or found
         return found[0] if len(found) == 1 else min(found, key=Reading.distance, default=None)
+
+    def _seen(self, table: Table) -> list[Table]:
+        """The table; lines of a .csv also as cosines above sines, which is how pecli writes both to one."""
+        rows = table.shape[0] if self.file.format == "csv" and len(table.shape) == 2 else 1
+        return [table] if rows % 2 else [table, reshaped(table, (2, rows // 2, table.shape[1]))]
 
     def _likely(self, table: Table) -> Sequence[Encoding]:
         return [each for each in self.encodings if each.layer_type == self._named(table)] or self.encodings

@@ -364,3 +364,15 @@ def test_a_layout_is_seen_whatever_the_values_are(tmp_path) -> None:
     assert set(result.readings.values()) == {"doubled as c0 c1 … c0 c1 …"}
     (sentence,) = result.diagnosis
     assert sentence.startswith("cos, sin: match if sin and cos are swapped; residual ")
+
+
+@pytest.mark.parametrize("doubled", [False, True])
+def test_both_functions_in_lines_of_text(tmp_path, doubled) -> None:
+    lines = np.concatenate([COS, SIN])
+    lines = np.concatenate([lines, lines], 1) if doubled else lines
+    np.savetxt(tmp_path / "both.csv", lines, delimiter=",")
+    found = verify_model(tmp_path / "both.csv", pecli.load_config(LLAMA), NEAR)
+    assert found.passed
+    assert found.tensors[0].shape == (2, *lines[:LENGTH].shape)
+    np.savetxt(tmp_path / "cos.csv", COS, delimiter=",")
+    assert verify_model(tmp_path / "cos.csv", pecli.load_config(LLAMA), NEAR).tensors[0].shape == COS.shape

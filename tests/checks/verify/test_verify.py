@@ -124,3 +124,32 @@ def test_arrays_are_held_against_a_scheme() -> None:
     assert [tensor.mismatched for tensor in failed.tensors] == [24, 24]
     with pytest.raises(pecli.ParameterError, match="scheme is missing; arrays carry no spec"):
         pecli.verify(both)
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        pecli.Rope(6, 8),
+        pecli.Rope(6, 8, layout="halves"),
+        pecli.Alibi(4, 6),
+        pecli.Alibi(4, 6, form="causal"),
+        pecli.Alibi(4, 6, form="key"),
+        pecli.Alibi(4),
+        pecli.Sinusoidal(6, 8, dtype="float16"),
+    ],
+    ids=lambda scheme: str(scheme.plain().shape),
+)
+def test_lines_of_text_are_the_rows_of_the_table_they_were_made_of(tmp_path, scheme) -> None:
+    for name in ("t.csv", "t.npy"):
+        pecli.save(tmp_path / name, scheme)
+    found = pecli.verify(tmp_path / "t.csv", scheme)
+    assert found.passed
+    assert found.tensors[0].shape == scheme.plain().shape
+    assert pecli.diff(tmp_path / "t.csv", tmp_path / "t.npy").passed
+    assert pecli.diff(tmp_path / "t.npy", tmp_path / "t.csv").passed
+
+
+def test_other_lines_of_text_are_not() -> None:
+    lines = np.concatenate([COS, SIN]).astype(np.float32)
+    failed = pecli.verify(lines, ROPE)  # no text, so that its axes are meant
+    assert "(12, 4) where (2, 6, 4) is expected" in failed.as_json()["diagnosis"][0]

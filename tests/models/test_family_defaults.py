@@ -1,0 +1,41 @@
+"""What families mean where a configuration is silent: bases and shares of a head, as their code in transformers has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pecli.models.reader import load_config
+
+PLAIN: dict[str, Any] = {"hidden_size": 1280, "num_attention_heads": 16, "max_position_embeddings": 2048}
+HALF = ("phi", "glm", "glm4", "glm4_moe", "persimmon", "nemotron", "fuyu", "recurrent_gemma")
+SHARES = {**dict.fromkeys(HALF, 0.5), "stablelm": 0.25, "qwen3_next": 0.25, "qwen3_5": 0.25, "moonshine": 0.9}
+BASES = {
+    "llama": {1e4},
+    "mixtral": {1e6},
+    "qwen2_vl": {1e6},
+    "cohere": {5e5},
+    "llama4": {5e5},
+    "qwen3_vl": {5e5},
+    "gpt_oss": {150000.0},
+    "smollm3": {2e6},
+    "apertus": {1.2e7},
+    "nomic_bert": {1000.0},
+    "dinov3": {100.0},
+    "dinov3_vit": {100.0},
+    "gemma3": {1e6, 1e4},
+    "gemma3_text": {1e6, 1e4},
+    "modernbert": {160000.0, 1e4},
+}
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_the_share_of_a_head_that_turns(name: str) -> None:
+    (encoding,) = load_config({"model_type": name, **PLAIN}).encodings
+    assert (encoding.head_dim, encoding.rotary_dim) == (80, int(80 * SHARES[name]))
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_bases(name: str) -> None:
+    assert {each.parameters["base"] for each in load_config({"model_type": name, **PLAIN}).encodings} == BASES[name]
