@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated, Any
 
 import typer
@@ -66,13 +67,15 @@ def config(
     from pecli.models.reader import load_config
     from pecli.views import encodings as view
     from pecli.views import screen
+    from pecli.views.making import commands
 
     length = None if seq_len is None else Whole(help="").parse("seq_len", seq_len)
     if not files and not model:
         raise ParameterError("FILE", "missing", "name a config.json, or a preset with --model", "see pecli models")
     code, found = Exit.DONE, []
-    wanted = [(load_config, file) for file in files or []] + [(presets.load_model, name) for name in model or []]
-    for load, name in wanted:
+    wanted = [(load_config, "--config", file) for file in files or []]
+    wanted += [(presets.load_model, "--model", name) for name in model or []]
+    for load, option, name in wanted:
         try:
             result = load(name)
             data = result.as_json(length) if json else {}
@@ -87,6 +90,8 @@ def config(
             screen.say_json(data)
         else:
             view.show(result, length, first=len(found) == 1)
+            for line in commands(result, f"{option} {shlex.quote(name)}"):
+                screen.say(line)
     if not json and len(found) > 1:
         view.show_differences(found, length)
     return code
