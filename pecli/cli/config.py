@@ -73,11 +73,10 @@ def config(
     if not files and not model:
         raise ParameterError("FILE", "missing", "name a config.json, or a preset with --model", "see pecli models")
     code, found = Exit.DONE, []
-    wanted = [(load_config, "--config", file) for file in files or []]
-    wanted += [(presets.load_model, "--model", name) for name in model or []]
-    for load, option, name in wanted:
+    wanted = [("--config", file) for file in files or []] + [("--model", name) for name in model or []]
+    for option, name in wanted:
         try:
-            result = load(name)
+            result = load_config(name) if option == "--config" else presets.load_model(name)
             data = result.as_json(length) if json else {}
         except PecliError as problem:
             complain(problem)
