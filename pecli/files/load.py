@@ -10,7 +10,7 @@ from types import TracebackType
 from pecli.engine.table import Table
 from pecli.errors import FileError
 from pecli.files.source import Source, open_source
-from pecli.files.trouble import quoted
+from pecli.files.trouble import JSON_FORM, quoted
 
 _INSTEAD = "write the tensors with safetensors.torch.save_file or numpy.save"
 MOST_NAMES = 8
@@ -134,6 +134,8 @@ def _advice(path: str) -> str:
         return "raw numbers have no shape: numpy.save('x.npy', numpy.fromfile(FILE, 'f4').reshape(rows, columns))"
     if suffix in (".txt", ".tsv", ".dat"):
         return "a text with commas between its numbers is called .csv"
+    if suffix == ".json":
+        return JSON_FORM
     return ""
 
 
