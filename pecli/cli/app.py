@@ -128,4 +128,16 @@ def _usage(problem: Any) -> str:
         begun = [name for name in known if name.startswith(wrong)]
         advice = nearest(wrong, begun or known, str) or (f"did you mean {begun[0]}?" if begun else "")
         return f"no such option: {wrong}; {advice or f'see {path} --help'}"
-    return f"{text}; see {path} --help"
+    return f"{text}; {_preset_meant(problem, text) or f'see {path} --help'}"
+
+
+def _preset_meant(problem: Any, text: str) -> str:
+    """Advice for `pecli rope llama-3.1-8b`; nothing where the word is no model, or the command takes none."""
+    extra = text.partition("unexpected extra argument")[2].rpartition("(")[2].rstrip(")").split()
+    context = getattr(problem, "ctx", None)
+    takes = context and any("--model" in parameter.opts for parameter in context.command.params)
+    if len(extra) != 1 or not takes:
+        return ""
+    from pecli.models import presets
+
+    return f"did you mean --model {extra[0]}?" if presets.find(extra[0]) else ""

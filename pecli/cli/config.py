@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated, Any
 
 import typer
@@ -63,15 +64,16 @@ def config(
     from pecli.models.reader import load_config
     from pecli.views import encodings as view
     from pecli.views import screen
+    from pecli.views.making import commands
 
     length = None if seq_len is None else Whole(help="").parse("seq_len", seq_len)
     if not files and not model:
         raise ParameterError("FILE", "missing", "name a config.json, or a preset with --model", "see pecli models")
     code, found = Exit.DONE, []
-    wanted = [(load_config, file) for file in files or []] + [(presets.load_model, name) for name in model or []]
-    for load, name in wanted:
+    wanted = [("--config", file) for file in files or []] + [("--model", name) for name in model or []]
+    for option, name in wanted:
         try:
-            result = load(name)
+            result = load_config(name) if option == "--config" else presets.load_model(name)
             data = result.as_json(length) if json else {}
         except PecliError as problem:
             complain(problem)
@@ -84,6 +86,8 @@ def config(
             screen.say_json(data)
         else:
             view.show(result, length, first=len(found) == 1)
+            for line in commands(result, f"{option} {shlex.quote(name)}"):
+                screen.say(line)
     if not json and len(found) > 1:
         view.show_differences(found, length)
     return code

@@ -25,6 +25,18 @@ EXAMPLES = (
     "pecli plot rope.safetensors --kind similarity -o rope.png",
     "pecli plot before.npy after.npy -o both.svg",
     "pecli plot rope --model llama-3.1-8b --against rope --theta 10000 --kind wavelengths",
+    "",
+    "What each kind shows:",
+    "",
+    "heatmap      the values, by position and channel",
+    "curves       channels over positions; of ALiBi, biases over distances",
+    "wavelengths  how long each wave is, and the contexts that it has to span",
+    "similarity   dot products of all positions with each other",
+    "decay        how attention falls with distance, whatever the content",
+    "circle       where pairs of channels point, as they turn",
+    "histogram    how the values are distributed",
+    "spectrum     singular values: how many directions a table uses",
+    "slopes       ALiBi's slopes, head by head",
 )
 DEFAULTS = {"seq_len": "512", "max_len": "512", "dim": "64", "heads": "8"}
 """For what a scheme must be told, and a picture need not."""

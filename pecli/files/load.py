@@ -11,7 +11,7 @@ from pecli.engine.spelling import listed
 from pecli.engine.table import Table
 from pecli.errors import FileError
 from pecli.files.source import Source, open_source
-from pecli.files.trouble import quoted
+from pecli.files.trouble import JSON_FORM, quoted
 
 _INSTEAD = "write the tensors with safetensors.torch.save_file or numpy.save"
 MOST_NAMES = 8
@@ -135,6 +135,8 @@ def _advice(path: str) -> str:
         return "raw numbers have no shape: numpy.save('x.npy', numpy.fromfile(FILE, 'f4').reshape(rows, columns))"
     if suffix in (".txt", ".tsv", ".dat"):
         return "a text with commas between its numbers is called .csv"
+    if suffix == ".json":
+        return JSON_FORM
     return ""
 
 

@@ -20,7 +20,7 @@ from pecli.files.safetensors_header import MOST_TENSORS
 from pecli.files.source import CHUNK, Source
 from pecli.files.stored import data_bytes
 from pecli.files.text_numbers import numbers, unnested
-from pecli.files.trouble import quoted
+from pecli.files.trouble import JSON_FORM, quoted
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
@@ -88,7 +88,7 @@ def read_json(source: Source) -> Found:
     _check_count(source, text.count(b'"dtype"'))
     start = _START.match(text)
     if start is None:
-        raise source.error('is not a .json file of tables: it must begin with {"tensors":')
+        raise source.error("is not a .json file of tables", JSON_FORM)
     empty = _END.match(text, start.end())
     tables, at, more = [], (empty or start).end(), empty is None
     while more:

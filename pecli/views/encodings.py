@@ -9,8 +9,8 @@ from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.presets import Preset
 from pecli.views import screen
 
-SHOWN = 6
-"""Numbers of a long list that are shown."""
+SHOWN = (2, 1)
+"""How many of the first and of the last numbers of a long list are shown."""
 
 
 def show(model: ModelEncodings, seq_len: int | None, *, first: bool = True) -> None:
@@ -61,8 +61,8 @@ def cell(value: Any) -> str:
 
 def _ends(values: Sequence[float]) -> str:
     shown = [cell(float(f"{value:.6g}")) for value in values]
-    if len(shown) > SHOWN:
-        shown = [*shown[: SHOWN // 2], "…", *shown[-SHOWN // 2 :]]
+    if len(shown) > sum(SHOWN):
+        shown = [*shown[: SHOWN[0]], "…", *shown[-SHOWN[1] :]]
     return " ".join(shown)
 
 

@@ -140,6 +140,8 @@ def archive(name: str) -> bytes:
             "a file of torch.save, a pickle, and those are never loaded; write the tensors",
         ),
         ("a.bin", bytes(64), "raw numbers have no shape: numpy.save"),
+        ("a.json", b"[[1.0, 0.5]]", '"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]'),
+        ("b.json", b'{"cos": [[1.0, 0.5]]}', '{"tensors": {"cos": {"data": '),
         ("a.txt", b"0.1 0.2\n", "commas between its numbers is called .csv"),
         ("a.gguf", b"GGUF" + bytes(60), "pecli config reads its settings"),
     ],

@@ -63,7 +63,7 @@ def _guess(bend: Bend, half: int, length: int, low: float, high: float) -> Guess
         "low_freq_factor": low,
         "high_freq_factor": high,
     }
-    said = "the original length is known only over low_freq_factor and over high_freq_factor"
+    said = "an original length k times as long, with low_freq_factor and high_freq_factor k times as large, is the same"
     usual = 0 if (low, high) == (1, 4) else 3
     return Guess(parameters, (said,), digits(base) + digits(factor) + usual + digits(low) + digits(high))
 

@@ -1,0 +1,45 @@
+"""The commands below a configuration: they run, and make what the configuration asks for."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from typing import Any
+
+import numpy as np
+import pytest
+
+CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[int, ...]]]] = {
+    "gpt2": ({"model_type": "gpt2", "n_positions": 64, "n_embd": 32, "n_head": 4}, {"learned-init.npy": (64, 32)}),
+    "bloom": ({"model_type": "bloom", "n_head": 12, "hidden_size": 768}, {"alibi.npy": (12,)}),
+    "whisper": (
+        {"model_type": "whisper", "max_source_positions": 150, "max_target_positions": 44, "d_model": 32},
+        {"sinusoidal.npy": (150, 32), "learned-init.npy": (44, 32)},
+    ),
+}
+
+REST = ("--seq-len", "4096", "-o", "rope.safetensors")
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_commands_make_the_tables(pecli_cli, tmp_path, monkeypatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    config, shapes = CONFIGS[name]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    for line in _commands(pecli_cli("config", "config.json").out):
+        assert pecli_cli(*shlex.split(line)[1:]).code == 0
+    assert {file: np.load(file).shape for file in os.listdir() if file.endswith(".npy")} == shapes
+
+
+def test_rotary_layers_are_read_from_the_same_file(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "my model.json"
+    path.write_text(json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}))
+    (line,) = _commands(pecli_cli("config", path).out)
+    assert shlex.split(line) == ["pecli", "rope", "--config", str(path), *REST]
+    (line,) = _commands(pecli_cli("config", "--model", "gemma-3-1b").out)
+    assert line == "pecli rope --model gemma-3-1b --seq-len 4096 -o rope.safetensors"
+
+
+def _commands(out: str) -> list[str]:
+    return [line for line in out.splitlines() if line.startswith("pecli ")]
