@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pecli.checks.compare import forked
 from pecli.checks.compare.elements import Ruler
 from pecli.checks.compare.floats import ulps_apart as ulps_apart
 from pecli.checks.compare.room import room_for
-from pecli.checks.compare.tally import Tally, Value
+from pecli.checks.compare.tally import Tally, Value, merged
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.engine.dtypes import numpy_dtype
 from pecli.engine.table import Table, thread_count
@@ -110,6 +111,11 @@ def _measure(expected: Table, found: Table, tolerance: Tolerance) -> Tally:
         for start in starts:
             bench.measure(*block(start))
         return bench.tally()
+    if not (expected.in_order or found.in_order) and expected.nbytes >= forked.WORTH_IT and forked.may_fork():
+        tallies = forked.shared_out(lambda start: bench.measure(*block(start)), starts, bench.tally, thread_count())
+        if tallies is not None:
+            return merged(tallies)
+        bench = _Bench(expected, found, tolerance)
     from concurrent.futures import ThreadPoolExecutor
 
     ahead: deque[Future[None]] = deque()
@@ -159,10 +165,7 @@ class _Bench:
 
     def tally(self) -> Tally:
         """The errors of all that was measured; the same however the threads shared the work."""
-        total = Tally()
-        for ruler, _ in self._spare:
-            total.merge(ruler.tally())
-        return total
+        return merged(ruler.tally() for ruler, _ in self._spare)
 
 
 def as_json(result: Comparison) -> dict[str, Any]:
