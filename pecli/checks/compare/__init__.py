@@ -17,6 +17,7 @@ from pecli.checks.compare.tally import Tally, Value, merged
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.engine.dtypes import numpy_dtype
 from pecli.engine.table import Table, thread_count
+from pecli.files.stored import mapped_rows
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -112,10 +113,9 @@ def _measure(expected: Table, found: Table, tolerance: Tolerance) -> Tally:
             bench.measure(*block(start))
         return bench.tally()
     if not (expected.in_order or found.in_order) and expected.nbytes >= forked.WORTH_IT and forked.may_fork():
-        tallies = forked.shared_out(lambda start: bench.measure(*block(start)), starts, bench.tally, thread_count())
+        tallies = forked.shared_out(lambda start: bench.look_at(start, step), starts, bench.tally, thread_count())
         if tallies is not None:
             return merged(tallies)
-        bench = _Bench(expected, found, tolerance)
     from concurrent.futures import ThreadPoolExecutor
 
     ahead: deque[Future[None]] = deque()
@@ -156,6 +156,11 @@ class _Bench:
                 pieces.append(piece.reshape(-1))
             ruler.measure(pieces[0], pieces[1], row * self._tables[0].width)
         self._spare.append((ruler, buffers))
+
+    def look_at(self, start: int, rows: int) -> None:
+        """Measure some rows where they lie in their files; in a process that may be ended."""
+        stop = min(start + rows, self._tables[0].rows)
+        self.measure(start, stop, *(mapped_rows(table, start, stop) for table in self._tables))
 
     def _new(self, rows: int) -> tuple[Ruler, list[Array]]:
         shape = min(rows, self._rows), self._tables[0].width

@@ -1,5 +1,5 @@
-"""Work that is shared with copies of this process. Threads that make many short calls spend as much time waiting for
-each other as they work; processes do not.
+"""Work that is done by copies of this process. Threads that make many short calls spend as much time waiting for each
+other as they work; processes do not. And if one of them is ended by the system, this one goes on.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ import os
 import pickle
 import signal
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import NoReturn, TypeVar
 
 Result = TypeVar("Result")
@@ -30,19 +29,17 @@ def may_fork() -> bool:
 def shared_out(
     work: Callable[[int], None], places: Sequence[int], result: Callable[[], Result], processes: int
 ) -> list[Result] | None:
-    """Do the work at each place once, in this process and in copies of it; what `result` then says in each of them.
+    """Do the work at each place once, in copies of this process; what `result` then says in each of them.
 
     None if one of the copies failed: then all has to be done again, here.
     """
     share = Share(work, places, -(-len(places) // MOST_SHARES))
     running: dict[int, int] = {}
     try:
-        for _ in range(processes - 1):
-            with suppress(OSError):  # no room for another: then with fewer
-                process, pipe = _start(share, result)
-                running[process] = pipe
-        share.work_off()
-        found = [result()]
+        for _ in range(processes):
+            process, pipe = _start(share, result)
+            running[process] = pipe
+        found = []
         for process in list(running):
             with open(running[process], "rb", closefd=False) as stream:
                 told = stream.read()
@@ -52,6 +49,8 @@ def shared_out(
                 return None
             found.append(pickle.loads(told))
         return found
+    except OSError:  # no room for another process
+        return None
     finally:
         os.close(share.queue)
         for process, pipe in running.items():
@@ -70,7 +69,7 @@ class Share:
         os.write(writing, b"".join(number.to_bytes(4, "little") for number in range(len(self._places))))
         os.close(writing)
 
-    def work_off(self, wanted: Callable[[], bool] = lambda: True) -> None:
+    def work_off(self, wanted: Callable[[], bool]) -> None:
         """Work until the queue is empty, or nobody wants the result any more."""
         while wanted() and (taken := os.read(self.queue, 4)):
             for place in self._places[int.from_bytes(taken, "little")]:
@@ -91,6 +90,9 @@ def _work_and_leave(share: Share, result: Callable[[], Result], writing: int, wa
     """What the copy does: nothing of what the first process would still do, and no message, whatever happens."""
     code = 1
     try:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         share.work_off(wanted)
         with open(writing, "wb") as stream:
             stream.write(pickle.dumps(result()))
