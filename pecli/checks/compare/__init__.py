@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pecli.engine.arrays import Array
 
-READ_BYTES = 1 << 18
+READ_BYTES = 1 << 22
 """How much of a table is made or read before it is measured."""
 
 

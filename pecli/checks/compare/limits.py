@@ -75,9 +75,11 @@ class Limits:
             self._decide(sides, error, off)
         if self.max_ulp:
             np.logical_and(off, self._units[: off.size], out=off)
-        if count := int(np.count_nonzero(off)):
-            known = tally.first is not None and tally.first < start
-            tally.fail(count, start if known else start + int(off.argmax()))
+        _add(tally, start, off)
+
+    def count_units(self, tally: Tally, start: int, size: int) -> None:
+        """Add the elements that `note_units` found to be too many units apart, where nothing else excuses them."""
+        _add(tally, start, self._units[:size])
 
     def _doubtful(self, error: Array, expected: Array, room: Array, off: Flags, ratios: bool) -> bool:
         """Mark the errors that may be beyond atol + rtol·|expected|, apart from them those that surely are; whether
@@ -117,3 +119,9 @@ class Limits:
         """The largest number of the dtype that is no larger."""
         rounded = self._real.type(value)
         return np.nextafter(rounded, self._real.type(0)) if rounded > value else rounded
+
+
+def _add(tally: Tally, start: int, off: Flags) -> None:
+    if count := int(np.count_nonzero(off)):
+        known = tally.first is not None and tally.first < start
+        tally.fail(count, start if known else start + int(off.argmax()))
