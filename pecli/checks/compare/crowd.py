@@ -100,7 +100,8 @@ class Crowd:
         if not limits.all_within(error, np.inf if zeros else ratio, tally.ulp):
             if limits.counts_sizes:
                 return False
-            limits.note_units(np.abs(gap[: ours.size], out=gap[: ours.size]), 0)
+            gap = gap[: ours.size]
+            limits.note_units(np.abs(gap, out=gap) if limits.max_ulp else gap, 0)
             limits.count_units(tally, start, ours.size)
         return True
 

@@ -47,9 +47,12 @@ class Limits:
         return np.flatnonzero(np.logical_or(above, below, out=above))
 
     def note_units(self, units: NDArray[Any], low: int) -> None:
-        """Keep which elements, from `low` on, are too many units apart, to be asked for by `count`."""
-        most = min(self.max_ulp, int(np.iinfo(units.dtype).max))
-        np.greater(units, most, out=self._units[low : low + units.size])
+        """Keep which elements, from `low` on, are too many units apart; where none may be, units may have signs."""
+        flags = self._units[low : low + units.size]
+        if self.max_ulp:
+            np.greater(units, min(self.max_ulp, int(np.iinfo(units.dtype).max)), out=flags)
+        else:
+            np.not_equal(units, 0, out=flags)
 
     def count(
         self,
