@@ -47,9 +47,12 @@ class Limits:
         return np.flatnonzero(np.logical_or(above, below, out=above))
 
     def note_units(self, units: NDArray[Any], low: int) -> None:
-        """Keep which elements, from `low` on, are too many units apart, to be asked for by `count`."""
-        most = min(self.max_ulp, int(np.iinfo(units.dtype).max))
-        np.greater(units, most, out=self._units[low : low + units.size])
+        """Keep which elements, from `low` on, are too many units apart; where none may be, units may have signs."""
+        flags = self._units[low : low + units.size]
+        if self.max_ulp:
+            np.greater(units, min(self.max_ulp, int(np.iinfo(units.dtype).max)), out=flags)
+        else:
+            np.not_equal(units, 0, out=flags)
 
     def count(
         self,
@@ -61,53 +64,67 @@ class Limits:
         room: Array,
         *,
         exact: bool,
+        ratios: bool,
     ) -> None:
-        """Add the finite elements that are out of tolerance; those done with have error 0. Whether errors are exact, or
-        rounded, makes a difference; `error` and `room` are overwritten.
+        """Add the finite elements that are out of tolerance; those done with have error 0. Errors are exact or rounded,
+        and in `room` there may be their ratios; both are overwritten.
         """
         off = self._flags[: error.size]
         if not (self._atol or self._rtol):
             np.not_equal(error, 0, out=off)
-        else:
-            np.abs(error, out=error)
-            self._beyond(sides, error, expected, room, off, exact)
+        elif exact and not self._rtol:
+            np.greater(np.abs(error, out=error), self._at_most(self._atol), out=off)
+        elif self._doubtful(error, expected, room, off, ratios):
+            self._decide(sides, error, off)
         if self.max_ulp:
             np.logical_and(off, self._units[: off.size], out=off)
-        if count := int(np.count_nonzero(off)):
-            known = tally.first is not None and tally.first < start
-            tally.fail(count, start if known else start + int(off.argmax()))
+        _add(tally, start, off)
 
-    def _beyond(
-        self, sides: tuple[Array, Array], error: Array, expected: Array, room: Array, off: Flags, exact: bool
-    ) -> None:
-        """Mark the absolute errors beyond atol + rtol·|expected|."""
-        if exact and not self._rtol:
-            np.greater(error, self._at_most(self._atol), out=off)
-            return
-        sure = self._sure[: off.size]
+    def count_units(self, tally: Tally, start: int, size: int) -> None:
+        """Add the elements that `note_units` found to be too many units apart, where nothing else excuses them."""
+        _add(tally, start, self._units[:size])
+
+    def _doubtful(self, error: Array, expected: Array, room: Array, off: Flags, ratios: bool) -> bool:
+        """Mark the errors that may be beyond atol + rtol·|expected|, apart from them those that surely are; whether
+        there are any.
+        """
+        sure, real = self._sure[: off.size], self._real.type
         if self._rtol > np.finfo(self._real).max / 2:
             off[...], sure[...] = True, False
-        else:
-            np.greater(error, self._limit(expected, room, 1 / MARGIN, -TINY), out=off)
-            if not off.any():
-                return
-            np.greater(error, self._limit(expected, room, MARGIN, TINY), out=sure)
+            return True
+        if ratios and not self._atol:
+            np.greater(np.abs(room, out=room), real(self._rtol / MARGIN), out=off)
+            np.greater(room, real(self._rtol * MARGIN), out=sure)
+            return True
+        np.abs(error, out=error)
+        if not self._rtol:
+            np.greater(error, real(self._atol / MARGIN - TINY), out=off)
+            np.greater(error, real(self._atol * MARGIN + TINY), out=sure)
+            return True
+        np.multiply(np.abs(expected, out=room), real(self._rtol / MARGIN), out=room)
+        np.greater(error, np.add(room, real(self._atol / MARGIN - TINY), out=room), out=off)
+        if not off.any():
+            return False
+        np.multiply(room, real(MARGIN**3), out=room)
+        np.greater(error, np.add(room, real(4 * TINY), out=room), out=sure)
+        return True
+
+    def _decide(self, sides: tuple[Array, Array], error: Array, off: Flags) -> None:
+        """Keep of the marked elements those that are beyond the tolerance, in float64 where that is not sure."""
+        sure = self._sure[: off.size]
         doubtful = np.flatnonzero(np.logical_xor(off, sure, out=off))
         doubtful = doubtful[error[doubtful] != 0]
         ours, theirs = (widened(side[doubtful]) for side in sides)
         np.copyto(off, sure)
         off[doubtful] = np.abs(theirs - ours) > self._atol + self._rtol * np.abs(ours)
 
-    def _limit(self, expected: Array, room: Array, scale: float, more: float) -> Any:
-        """The largest errors that are within the tolerance, times a factor and a little more."""
-        atol = self._real.type(self._atol * scale + more)
-        if not self._rtol:
-            return atol
-        np.abs(expected, out=room)
-        np.multiply(room, self._real.type(self._rtol * scale), out=room)
-        return np.add(room, atol, out=room)
-
     def _at_most(self, value: float) -> Any:
         """The largest number of the dtype that is no larger."""
         rounded = self._real.type(value)
         return np.nextafter(rounded, self._real.type(0)) if rounded > value else rounded
+
+
+def _add(tally: Tally, start: int, off: Flags) -> None:
+    if count := int(np.count_nonzero(off)):
+        known = tally.first is not None and tally.first < start
+        tally.fail(count, start if known else start + int(off.argmax()))

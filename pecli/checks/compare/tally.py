@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -61,3 +62,11 @@ class Tally:
         self.relative = max(self.relative, other.relative)
         self.strange_expected += other.strange_expected
         self.strange_found += other.strange_found
+
+
+def merged(tallies: Iterable[Tally]) -> Tally:
+    """The errors of all elements."""
+    total = Tally()
+    for tally in tallies:
+        total.merge(tally)
+    return total

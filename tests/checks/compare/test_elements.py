@@ -178,6 +178,16 @@ def test_a_limit_that_is_met_exactly_is_kept() -> None:
         assert off in (0, 6000)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_unit_from_zero_is_not_a_small_relative_error(dtype) -> None:
+    expected = np.tile(np.array([1.0, 0.0, -2.0], dtype), 4 * 2**16)
+    found = (signed(expected) + 1).view(dtype)
+    for share in (0.5, 1e300):
+        told = compared(expected, found, Tolerance(0, 0, share))
+        assert (told["off"], told["first"], told["ulp"]) == (4 * 2**16, (1,), 1)
+    assert compared(expected, found, Tolerance(1))["off"] == 0
+
+
 def test_rooms_begin_with_a_cache_line() -> None:
     for count in (1, 7, 4096):
         for dtype in (np.float32, np.bool_, ml_dtypes.bfloat16):
