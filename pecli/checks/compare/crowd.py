@@ -77,12 +77,13 @@ class Crowd:
         np.divide(error, expected, out=ratio)
         largest = _extreme_number(ratio)
         if largest > CLOSE:
-            done.append(self._limits.larger(ratio, CLOSE))
-            if done[-1].size > FEW * ours.size:
+            far = self._limits.larger(ratio, CLOSE, int(FEW * ours.size))
+            if far is None:
                 self._apart(ours, theirs, expected, start, (peak, largest))
                 return
-            self._set_aside(ours[done[-1]], theirs[done[-1]], done[-1] + start)
-            error[done[-1]] = ratio[done[-1]] = 0
+            done.append(far)
+            self._set_aside(ours[far], theirs[far], far + start)
+            error[far] = ratio[far] = 0
             if self._limits.counts_sizes or self._tally.beats(peak, start):
                 peak = _extreme(error)
             known = self._tally.relative >= CLOSE and not self._limits.counts_sizes
@@ -165,15 +166,22 @@ class Crowd:
             likeliest = _extreme_number(ratio)
         if likeliest and likeliest * MARGIN >= tally.relative:
             likely = np.flatnonzero(ratio >= likeliest / MARGIN)
-            sides = widened(ours[likely]), widened(theirs[likely])
-            tally.note_ratios(np.abs(sides[1] - sides[0]), np.abs(sides[0]), self.real)
+            size = widened(ours[likely])
+            tally.note_ratios(np.abs(widened(theirs[likely]) - size), np.abs(size), self.real)
         for low in range(0, ours.size, AT_ONCE):
-            units = ulps_apart(ours[low : low + AT_ONCE], theirs[low : low + AT_ONCE])
+            sides = ours[low : low + AT_ONCE], theirs[low : low + AT_ONCE]
+            if not limits.max_ulp and self._largest_bits(sides[0]) + self._largest_bits(sides[1]) <= tally.ulp:
+                continue  # no two of them are further apart
+            units = ulps_apart(*sides)
             tally.ulp = max(tally.ulp, int(np.maximum.reduce(units)))
             if limits.max_ulp:
                 limits.note_units(units, low)
         if not limits.all_within(peak, largest, np.inf):
             limits.count(tally, start, (ours, theirs), error, expected, ratio, exact=False, ratios=False)
+
+    def _largest_bits(self, values: Array) -> int:
+        """How many units the float that is furthest from zero is away from it."""
+        return int(np.maximum.reduce(values.view(self._signed) & (self._apart_zeros - 1)))
 
     def _note(self, ours: Array, theirs: Array, start: int, place: int, error: float) -> None:
         here = slice(place, place + 1)

@@ -39,12 +39,13 @@ class Limits:
         """Whether an error may be as large as it likes if it is small enough in numbers, not only in units."""
         return bool(self._atol or self._rtol)
 
-    def larger(self, values: Array, size: float) -> Places:
-        """Where values are larger than a size, whatever their sign."""
+    def larger(self, values: Array, size: float, most: int) -> Places | None:
+        """Where values are larger than a size, whatever their sign; None if they are more than so many."""
         above, below = self._flags[: values.size], self._sure[: values.size]
         np.greater(values, size, out=above)
         np.less(values, -size, out=below)
-        return np.flatnonzero(np.logical_or(above, below, out=above))
+        np.logical_or(above, below, out=above)
+        return np.flatnonzero(above) if np.count_nonzero(above) <= most else None
 
     def note_units(self, units: NDArray[Any], low: int) -> None:
         """Keep which elements, from `low` on, are too many units apart; where none may be, units may have signs."""
