@@ -42,11 +42,17 @@ def main() -> NoReturn:
         from pecli.cli.app import run
 
         code = run(sys.argv[1:])
-    except KeyboardInterrupt:
-        code = 130
-    except Stopped as stopped:
-        code = 128 + int(stopped.args[0])
+    except (KeyboardInterrupt, Stopped) as stopped:
+        code = _code(stopped)
+    except RuntimeError as problem:
+        if not isinstance(problem.__cause__, (KeyboardInterrupt, Stopped)):
+            raise
+        code = _code(problem.__cause__)  # Python before 3.12 wraps what is raised while a class is being made
     _leave(code)
+
+
+def _code(stopped: KeyboardInterrupt | Stopped) -> int:
+    return 128 + int(stopped.args[0]) if isinstance(stopped, Stopped) else 130
 
 
 def _leave(code: int) -> NoReturn:

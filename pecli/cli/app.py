@@ -111,6 +111,9 @@ def run(arguments: Sequence[str]) -> int:
         complain("there is not enough memory; make the table smaller, or write it to a file with -o, block by block")
         return Exit.FILE
     except RuntimeError as problem:
+        if "allocate lock" in str(problem):
+            complain("there is not enough memory")
+            return Exit.FILE
         if "thread" not in str(problem):
             raise
         complain("the system starts no more threads; set PECLI_THREADS=1")

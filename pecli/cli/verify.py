@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
@@ -128,6 +129,8 @@ def verify(
     places = {"config": config, "model": model, "layer_type": layer_type}
     places |= {"offset": offset, "length": length, "recipe": recipe}
     tolerances = options.tolerances(max_ulp, atol, rtol)
+    if junit is not None and any(_same(junit, file) for file in files):
+        raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
     checks = _checks(files, {name: value for name, value in places.items() if value is not None}, tolerances)
     as_table = any(map(is_manifest, files)) and not json
     outcomes = []
@@ -147,6 +150,16 @@ def verify(
 
         report.write(junit, outcomes)
     return max(map(_code, outcomes))
+
+
+def _same(path: str, file: str) -> bool:
+    """Whether two paths, or a path and FILE:NAME, are one file."""
+    from pecli.files.load import split_name
+
+    try:
+        return os.path.samefile(path, split_name(file)[0])
+    except (OSError, ValueError, PecliError):
+        return False
 
 
 def _answer(outcome: Outcome, json: bool, quiet: bool) -> None:

@@ -112,6 +112,26 @@ def limit_files(size: int):
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
+def test_a_signal_while_a_class_is_made_is_no_traceback(tmp_path) -> None:
+    code = """
+import signal, sys
+from pecli import __main__ as way_in
+import pecli.cli.app
+
+class Late:
+    def __set_name__(self, owner, name):
+        signal.raise_signal(signal.SIGTERM)
+
+def run(words):
+    type("Made", (), {"late": Late()})
+
+pecli.cli.app.run = run
+way_in.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (143, b"")
+
+
 @pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors", "csv", "json", "h"])
 def test_a_file_size_limit_leaves_nothing(process, tmp_path, suffix) -> None:
     old = tmp_path / f"t.{suffix}"

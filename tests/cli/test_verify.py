@@ -41,6 +41,20 @@ def test_what_was_saved_verifies(pecli_cli, tmp_path, scheme, suffix) -> None:
     assert pecli.verify(str(path)).passed
 
 
+@pytest.mark.parametrize("file", ["x.safetensors", "x.safetensors:pe", "link.safetensors", "pecli.toml"])
+def test_a_report_never_replaces_what_is_verified(pecli_cli, tmp_path, monkeypatch, file) -> None:
+    monkeypatch.chdir(tmp_path)
+    pecli.save("x.safetensors", pecli.Sinusoidal(4, 8))
+    (tmp_path / "link.safetensors").symlink_to("x.safetensors")
+    (tmp_path / "pecli.toml").write_text('[[check]]\nfile = "x.safetensors"\n')
+    report = "pecli.toml" if file == "pecli.toml" else "x.safetensors"
+    before = (tmp_path / report).read_bytes()
+    refused = pecli_cli("verify", file, "--junit", report)
+    assert (refused.code, refused.out) == (2, "")
+    assert "one of the files to verify" in refused.err
+    assert (tmp_path / report).read_bytes() == before
+
+
 def test_one_changed_element_fails(pecli_cli, tmp_path) -> None:
     path = tmp_path / "t.safetensors"
     pecli.save(path, pecli.Rope(9, 6))

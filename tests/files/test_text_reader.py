@@ -39,6 +39,14 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
     )
 
 
+def test_more_tensors_than_a_text_has_are_refused_unread(tmp_path) -> None:
+    one = '"{}":{{"data":[1],"dtype":"float32","shape":[1]}}'
+    path = tmp_path / "x.json"
+    path.write_text('{"tensors":{' + ",".join(one.format(number) for number in range(10_001)) + "}}")
+    with pytest.raises(FileError, match="more than 10000 tensors"):
+        pecli.load(path)
+
+
 def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
     pecli.save(tmp_path / "all.json", arrays())
     found = pecli.load(tmp_path / "all.json")

@@ -38,6 +38,9 @@ class Fit:
     repeats: int = 1
 
 
+_MOST_HEADS = 1 << 16
+
+
 def recognise(sample: Beginning) -> list[Match]:
     """The ALiBi schemes that a tensor is, the closest first; at most one for each way to read it."""
     if not sample.floating or np.isnan(sample.array).any():
@@ -78,6 +81,8 @@ def _same_slopes(one: Alibi, other: Alibi) -> bool:
 
 def _explain(reading: SlopeReading, sample: Beginning) -> Iterator[Match]:
     for fit in _fits(reading, sample.dtype):
+        if fit.heads > _MOST_HEADS:
+            continue
         schemes = [
             Alibi(
                 heads=fit.heads,

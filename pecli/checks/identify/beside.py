@@ -10,6 +10,7 @@ import numpy as np
 
 from pecli.checks.forms import shape_without_ones, without_ones
 from pecli.checks.identify.match import Match
+from pecli.checks.identify.vectors import LONGEST
 from pecli.engine.dtypes import KINDS
 from pecli.engine.recipes import RECIPE
 from pecli.engine.rope import Rope
@@ -64,7 +65,7 @@ def geometric(one: Beginning) -> list[Match]:
         return []
     values = one.array.astype(np.float64)
     count = len(values)
-    if count < _FEWEST or not np.isfinite(values).all() or not (values > 0).all():
+    if not _FEWEST <= count <= LONGEST or not np.isfinite(values).all() or not (values > 0).all():
         return []
     factor = float(f"{1 / values[0]:.3g}")
     base = float(f"{(values[0] / values[-1]) ** (count / (count - 1)):.3g}")

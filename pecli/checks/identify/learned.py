@@ -33,12 +33,16 @@ _BLOCK = 32
 """From that size on, torch draws the first sixteen elements as a block."""
 
 
+_WIDEST = 1 << 16
+"""Channels that a table may have."""
+
+
 def recognise(sample: Beginning) -> list[Match]:
     """The initial table that a tensor is, if its seed is one of those tried."""
     shape = sample.shape
     while len(shape) > 2 and shape[0] == 1:
         shape = shape[1:]
-    if len(shape) != 2 or not sample.floating or not sample.array.size:
+    if len(shape) != 2 or not sample.floating or not sample.array.size or shape[1] > _WIDEST:
         return []
     table = sample.array.astype(np.float64).reshape(sample.array.shape[-2:])
     form = "" if shape == sample.shape else f"of shape {' × '.join(map(str, sample.shape))}"

@@ -27,9 +27,15 @@ _STARTS = 20
 """First guesses that are mended."""
 
 
+_WIDEST = 2048
+"""Frequencies of a curve: limits are tried by the square of them, and no head has as many."""
+
+
 def guesses(curve: Curve, height: Height) -> Iterator[Guess]:
     """YaRN scalings that give the curve, with every limit that fits."""
     half = len(curve.frequency)
+    if half > _WIDEST:
+        return
     for bend in _ramps(curve):
         base = bend.base(half)
         for factor in _factors(bend, height):

@@ -21,6 +21,8 @@ _FAR = 0.05
 
 def confirmed(match: Match, tables: Sequence[Table]) -> tuple[Match | None, str]:
     """The match with the errors at the end of the tables counted in; or None, and what is wrong, in words."""
+    if not _wide_enough(match, tables):
+        return None, "is too wide to be looked at whole"
     made = [*match.scheme.tensors(), match.scheme.plain()]
     error = match.max_abs_error
     for table in tables:
@@ -36,6 +38,13 @@ def confirmed(match: Match, tables: Sequence[Table]) -> tuple[Match | None, str]
             return None, f"begins as `{match.command}` does, but ends otherwise"
         error = max(error, off)
     return replace(match, max_abs_error=error), ""
+
+
+def _wide_enough(match: Match, tables: Sequence[Table]) -> bool:
+    """Whether the channels of the scheme, or its pairs, fill an axis of every table: the sample may have cut it."""
+    dim = int(getattr(match.scheme, "dim", 1))
+    widths = {dim, dim // 2 if dim % 2 == 0 else dim}
+    return all(any(axis % width == 0 for axis in table.shape for width in widths) for table in tables)
 
 
 def _distance(expected: np.ndarray, found: np.ndarray) -> float:

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
 
 _SINGLE = 2.0**-24
+LONGEST = 1 << 15
+"""Frequencies that a scheme may have."""
 _MOST = 1000.0
 """A divisor that somebody may have chosen."""
 
 
 def recognise(name: str, values: Floats, dtype: str) -> list[Match]:
     """The rotary schemes whose inverse frequencies the vector holds."""
-    if len(values) < 3 or (values < 0).any() or values[0] <= 0:
+    if not 3 <= len(values) <= LONGEST or (values < 0).any() or values[0] <= 0:
         return []
     unit = recipes.unit(recipes.precision(values, dtype))
     coarse = unit > _SINGLE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,24 @@ import pytest
 import pecli
 from pecli.errors import FileError, KindError
 from tests.checks.identify.sweep import attempt
+
+WIDE = {
+    "zeros": np.zeros((2, 70_000), np.float32),
+    "slopes": 2.0 ** -(np.arange(1, 70_001, dtype=np.float32) / 8750),
+    "frequencies of nobody": np.linspace(1, 0.1, 5000) ** 2,
+    "channels beyond the sample": pecli.Sinusoidal(3, 10_000).tables()["pe"],
+    "pairs beyond the sample": pecli.Rope(3, 20_000).plain().array(),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_what_is_wider_than_any_model_is_not_identified(name: str) -> None:
+    tracemalloc.start()
+    found = pecli.identify(WIDE[name])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.matches == ()
+    assert peak < 200 << 20
 
 
 @pytest.mark.parametrize("seed", range(8))
