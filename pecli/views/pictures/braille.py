@@ -79,8 +79,8 @@ def lines(
         *head,
         *picture,
         " " * (margin - 1) + corner + rule * wide,
-        (" " * margin + _along(across.labels(wide, max(2, wide // 12)), wide)).rstrip(),
-        axes if y else f"{x} →" if terminal.unicode else x,
+        (" " * margin + _along(across.labels(wide, max(3, wide // 12)), wide)).rstrip(),
+        *fitted(axes if y else f"{x} →" if terminal.unicode else x, terminal.columns, 1, terminal.dots),
         *legend,
     ]
 
@@ -146,8 +146,8 @@ def _body(
     if braille:
         return _dots(masks, len(curves), inks)
     owner = _owners(masks, len(curves))
-    letters = [_LETTERS[k % len(_LETTERS)] if k < len(curves) else "-" for k in range(len(masks))]
-    return ["".join([letters[number] if number >= 0 else " " for number in row]) for row in owner.tolist()]
+    letters = [*(_LETTERS[k % len(_LETTERS)] if k < len(curves) else "-" for k in range(len(masks))), " "]
+    return _written([[letters[number] for number in row] for row in owner.tolist()], owner, inks)
 
 
 def _owners(parts: Sequence[Places | Flags], curves: int) -> Places:
@@ -195,13 +195,18 @@ def _dots(masks: Sequence[Flags], curves: int, inks: Sequence[str]) -> list[str]
     high, wide = masks[0].shape[0] // 4, masks[0].shape[1] // 2
     parts = [(mask.reshape(high, 4, wide, 2) * _DOTS[None, :, None, :]).sum(axis=(1, 3)) for mask in masks]
     every = np.bitwise_or.reduce(np.array(parts), axis=0)
-    owner = _owners(parts, curves)
+    shown = [[chr(0x2800 + code) if code else " " for code in row] for row in every.tolist()]
+    return _written(shown, _owners(parts, curves), inks)
+
+
+def _written(shown: Sequence[Sequence[str]], owner: Places, inks: Sequence[str]) -> list[str]:
+    """Lines of characters, each in its owner's colour."""
     found = []
-    for codes, owners in zip(every.tolist(), owner.tolist(), strict=True):
+    for characters, owners in zip(shown, owner.tolist(), strict=True):
         line, last = [], ""
-        for code, number in zip(codes, owners, strict=True):
-            colour = inks[number] if code else last
-            line.append(("" if colour == last else colour) + (chr(0x2800 + code) if code else " "))
+        for character, number in zip(characters, owners, strict=True):
+            colour = inks[number] if number >= 0 else last
+            line.append(("" if colour == last else colour) + character)
             last = colour
         found.append("".join(line).rstrip() + (_RESET if last else ""))
     return found

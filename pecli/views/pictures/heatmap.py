@@ -102,7 +102,7 @@ def key_line(
     down, right = (" ↓", " →") if terminal.unicode else (" down,", " right")
     names = "  ".join([*([rows + down] if rows else []), columns + right])
     names = names if terminal.unicode else names.replace(",  ", ", ")
-    names = f"{names}   " if terminal.columns >= len(names) + 32 else ""
+    names = f"{names}   " if terminal.columns >= len(names) + 16 else ""
     return names + _colour_bar(*limits, terminal, centred, unknown, terminal.columns - len(names))
 
 

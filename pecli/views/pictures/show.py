@@ -16,8 +16,8 @@ from pecli.views.pictures.words import fitted
 from pecli.views.screen import printable
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-_NARROWEST, _CHART, _LOWEST = 20, 36, 9
-"""Columns that a matrix needs, and a chart; lines that a panel needs."""
+_NARROWEST, _CHART, _LOWEST, _FLAT = 20, 36, 9, 6
+"""Columns that a matrix needs, and a chart; lines that a panel needs, and one that is alone."""
 _FAINT = 0.6
 """Of the ends of its colours, what the means of a matrix have to reach, else they have ends of their own."""
 
@@ -34,7 +34,7 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
     grid = _grid(picture, terminal, room)
     heats = [panel for panel in picture.panels if isinstance(panel, Heat)]
     shared = any(heat.power != 1.0 for heat in heats) or (len(heats) > 1 and len({heat.limits for heat in heats}) == 1)
-    height = max(_LOWEST, (room - shared) // max(1, len(grid)))
+    height = max(_LOWEST if len(grid) > 1 else _FLAT, (room - shared) // max(1, len(grid)))
     across = max(map(len, grid), default=1)
     ends = _ends(heats, (terminal.columns // across, height * (2 if terminal.colours else 1)))
     shown = list(head)
@@ -57,9 +57,9 @@ def _grid(picture: Picture, terminal: Terminal, room: int) -> list[list[Panel]]:
     most = max(1, terminal.columns // _NARROWEST)
     across = min(picture.across, most)
     rows = _rows(picture, across, terminal)
-    while across < most and len(rows) * _LOWEST > room:
+    while across < most and len(rows) > 1 and len(rows) * _LOWEST > room:
         across += 1
-        rows = _rows(picture, across, terminal)
+        rows = min(rows, _rows(picture, across, terminal), key=len)
     return rows
 
 
@@ -78,9 +78,10 @@ def _rows(picture: Picture, across: int, terminal: Terminal) -> list[list[Panel]
 
 def _titles(row: Sequence[Panel], terminal: Terminal) -> list[list[str]]:
     """What panels beside each other are called, in as many lines each."""
-    found = [fitted(printable(panel.title), terminal.columns, 2, terminal.dots) for panel in row]
+    room = terminal.columns - (len(row) > 1)
+    found = [fitted(printable(panel.title), room, 2, terminal.dots) for panel in row]
     longest = max(map(len, found))
-    return [[*title, *[""] * (longest - len(title))] for title in found]
+    return [[*[""] * (longest - len(title)), *title] for title in found]
 
 
 def _panel(panel: Panel, terminal: Terminal, height: int, ends: tuple[float, float] | None, shared: bool) -> list[str]:

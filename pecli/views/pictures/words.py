@@ -14,6 +14,8 @@ def fitted(text: str, room: int, lines: int, mark: str = "…") -> list[str]:
     >>> fitted("rope, base 10000, cos", 12, 2), fitted("vision_model.position_embedding.weight", 16, 2)
     (['rope, base', '10000, cos'], ['vision_model.', 'p…bedding.weight'])
     """
+    if len(text) <= room:
+        return [text] if text else []
     text, room = " ".join(text.split()), max(3 + len(mark), room)
     found, kept = _broken(text, room), min(len(text), room * lines)
     while len(found) > lines:

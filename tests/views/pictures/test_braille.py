@@ -94,3 +94,28 @@ def test_a_logarithmic_axis_has_powers_of_ten() -> None:
 def test_curves_without_extent_are_no_trouble(y: np.ndarray) -> None:
     assert braille.lines([Curve("c", X, y)], Terminal())
     assert braille.lines([Curve("c", X, y)], Terminal(), log_y=True)
+
+
+def test_letters_have_the_colours_of_the_legend() -> None:
+    shown = braille.lines([Curve("a", X, X), Curve("b", X, -X)], Terminal(colours=256, unicode=False))
+    for mark in "*o":
+        (colour,) = re.findall(rf"(\x1b\[38[0-9;]*m){re.escape(mark)}\x1b\[0m [ab]", shown[-1])
+        assert sum(f"{colour}{mark}" in line for line in shown[:-1]) > 5
+
+
+@pytest.mark.parametrize("terminal", [Terminal(), Terminal(colours=256), Terminal(unicode=False)])
+@pytest.mark.parametrize("count", [2, 3])
+def test_curves_on_each_other_are_all_seen(terminal: Terminal, count: int) -> None:
+    shown = braille.lines([Curve("abc"[k], X, np.sqrt(X)) for k in range(count)], terminal)
+    body = "".join(line for line in shown if "│" in line or "|" in line)
+    if terminal.colours:
+        assert len(set(re.findall(r"\x1b\[38[0-9;]*m", body))) == count
+    else:
+        assert set("*o+"[:count]) <= set(body)
+
+
+def test_an_axis_ends_where_the_curves_end() -> None:
+    y = np.where(X < 40, 1.0 + X, np.nan)
+    shown = braille.lines([Curve("", X, y)], Terminal())
+    assert "40" in shown[-2].split()
+    assert "100" not in shown[-2].split()

@@ -157,6 +157,40 @@ def test_every_kind_is_shown_in_every_terminal(name: str, kind: str, terminal: T
     assert ("\x1b" in "".join(shown)) == bool(terminal.colours)
 
 
+def test_panels_lie_beside_each_other_where_there_is_room() -> None:
+    wide = show.lines(picture("rope", "decay"), Terminal(80, 24))
+    assert any("expected score" in line and "bound of Su" in line for line in wide)
+    assert not any(
+        "expected score" in line and "bound of Su" in line
+        for line in show.lines(picture("rope", "decay"), Terminal(60, 24))
+    )
+    assert len(show.lines(picture("rope", "decay"), Terminal(80, 10))) <= 9
+
+
+@pytest.mark.parametrize("terminal", [Terminal(80, 24), Terminal(80, 24, unicode=False), Terminal(60, 24, 256)])
+def test_titles_in_the_terminal_keep_their_ends(terminal: Terminal) -> None:
+    names = [f"{scheme}, rule paper, max-bias 4, head {head}" for scheme in ("a", "b") for head in (1, 11, 111)]
+    heats = [Heat(name, np.eye(8), limits=(0.0, 1.0)) for name in names]
+    shown = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in show.lines(Picture("six", heats, across=3), terminal)]
+    assert max(map(len, shown)) <= terminal.columns
+    for head in ("1", "11", "111"):
+        assert sum(len(re.findall(rf"head {head}\b", line)) for line in shown) == 2
+
+
+def test_four_similarities_and_their_chart_fit_a_terminal() -> None:
+    subjects = labelled([s for base in (1e4, 1e5, 1e6, 1e7) for s in of_scheme(pecli.Rope(300, 64, base=base))])
+    made = figures.picture("similarity", subjects, Wish())
+    assert len(show.lines(made, Terminal(80, 24, 256))) <= 23
+
+
+def test_colours_reach_as_far_as_the_means_that_are_shown() -> None:
+    noise = np.random.default_rng(0).normal(size=(1000, 600))
+    heat = Heat("", noise, centred=True, row_count=1000, column_count=600, limits=(-4.0, 4.0))
+    shown = show.lines(Picture("noise", [heat]), Terminal(80, 24))[-1].split()
+    assert 0.05 < float(shown[-1]) < 1.0  # each character is the mean of about 400
+    assert float(shown[-1]) == -min(float(word) for word in shown if re.fullmatch(r"-[0-9.]+", word))
+
+
 def test_pixels_of_a_constant_and_of_what_is_not_finite() -> None:
     values = np.zeros((8, 8))
     values[:, 4:] = np.nan

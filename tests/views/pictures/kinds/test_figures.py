@@ -15,7 +15,7 @@ from pecli.models.presets import presets
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures.kinds import decay, histogram, similarity, spectrum
 from pecli.views.pictures.panels import Chart, Heat, Picture, Subject, Wish, spread
-from pecli.views.pictures.subjects import labelled, of_scheme
+from pecli.views.pictures.subjects import labelled, of_scheme, title_of
 
 
 def made(kind: str, *schemes: pecli.Scheme, wish: Wish | None = None) -> Picture:
@@ -177,6 +177,44 @@ def test_a_histogram_is_a_density() -> None:
     np.testing.assert_allclose(density, 1 / 6, rtol=0.4)
     assert mean == pytest.approx(values.mean())
     assert spread == pytest.approx(values.std())
+
+
+def test_a_histogram_of_a_long_table_is_of_a_part_and_says_so(monkeypatch) -> None:
+    values = np.random.default_rng(0).normal(3, 2, (40_000, 8)) + np.linspace(0, 10, 40_000)[:, None]
+    subject = Subject("x", (table_of("x", values),))
+    (whole,) = figures.picture("histogram", [subject], Wish()).panels
+    monkeypatch.setattr(histogram, "MOST", 1 << 16)
+    assert whole.title == ""
+    (part,) = figures.picture("histogram", [subject], Wish()).panels
+    assert part.title == "of 65,536 of 320,000 values, evenly taken"
+    middles, density, mean, spread = histogram.distribution(subject.tables[0])
+    assert np.sum(density) * (middles[1] - middles[0]) == pytest.approx(1.0)
+    assert mean == pytest.approx(8.0, abs=0.1)
+    assert spread == pytest.approx(np.sqrt(4 + 100 / 12), abs=0.05)
+    in_order = table_of("x", values)
+    read = Table("x", in_order.dtype, in_order.shape, in_order.fill, in_order=True)
+    assert figures.picture("histogram", [Subject("x", (read,))], Wish()).panels[0].title == ""
+
+
+def test_gaps_do_not_make_restless_curves_calm() -> None:
+    values = np.random.default_rng(0).normal(size=(300, 16))
+    values[50:60] = np.nan
+    (chart,) = figures.picture("curves", [Subject("x", (table_of("x", values),))], Wish()).panels
+    assert len(chart.curves) == 2
+
+
+@pytest.mark.parametrize("kind", ["decay", "similarity", "spectrum", "wavelengths"])
+def test_every_axis_has_a_name(kind: str) -> None:
+    charts = [panel for panel in made(kind, pecli.Rope(64, 16)).panels if isinstance(panel, Chart)]
+    assert charts
+    assert all(chart.x and chart.y for chart in charts)
+
+
+def test_titles_count_heads_and_leave_out_what_is_drawn() -> None:
+    named = {1: "alibi, 1 head: it", 8: "alibi, 8 heads: it"}
+    for heads, title in named.items():
+        assert title_of(labelled(of_scheme(pecli.Alibi(heads, slopes=True))), "it") == title
+    assert title_of(labelled(of_scheme(pecli.Rope(9, 8, base=1e7))), "it") == "rope, dim 8, base 1e7: it"
 
 
 def test_singular_values_of_a_known_table(monkeypatch) -> None:
