@@ -25,12 +25,17 @@ WIDE = {
 
 @pytest.mark.parametrize("name", WIDE)
 def test_what_is_wider_than_any_model_is_not_identified(name: str) -> None:
+    assert pecli.identify(WIDE[name]).matches == ()
+
+
+@pytest.mark.parametrize("name", ["zeros", "slopes", "frequencies of nobody"])
+def test_long_vectors_take_little_memory(name: str) -> None:
     tracemalloc.start()
-    found = pecli.identify(WIDE[name])
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert found.matches == ()
-    assert peak < 200 << 20
+    try:
+        pecli.identify(WIDE[name])
+        assert tracemalloc.get_traced_memory()[1] < 200 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("seed", range(8))
