@@ -24,6 +24,8 @@ _SHADES = {True: " ░▒▓█", False: " .:-=+*#%@"}
 """From low to high, where there are no colours."""
 _UNKNOWN = "x"
 """What is no finite number, where there are no colours."""
+_SHORTEST_BAR = 6
+"""Cells of a colour bar below which the names of the axes make room for it."""
 _RESET = "\x1b[0m"
 
 
@@ -102,7 +104,8 @@ def key_line(
     down, right = (" ↓", " →") if terminal.unicode else (" down,", " right")
     names = "  ".join([*([rows + down] if rows else []), columns + right])
     names = names if terminal.unicode else names.replace(",  ", ", ")
-    names = f"{names}   " if terminal.columns >= len(names) + 16 else ""
+    ends = sum(len(ticks.short(end)) for end in limits)
+    names = f"{names}   " if terminal.columns >= len(names) + 3 + ends + 2 + _SHORTEST_BAR else ""
     return names + _colour_bar(*limits, terminal, centred, unknown, terminal.columns - len(names))
 
 

@@ -176,3 +176,13 @@ def test_a_wish_for_another_size_is_heard(monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "132")
     monkeypatch.setenv("LINES", "40")
     assert terminal()[:2] == (132, 40)
+
+
+@pytest.mark.parametrize("kind", [TRUE, FEW, GREY, ASCII])
+@pytest.mark.parametrize("columns", [20, 39, 45, 80])
+def test_both_ends_of_the_colours_are_whole_however_narrow(kind: Terminal, columns: int) -> None:
+    line = heatmap.key_line(kind._replace(columns=columns), "position", "position", (-0.8656, 0.8656), centred=True)
+    plain = ESCAPE.sub("", line)
+    assert len(plain) <= columns
+    assert re.search(r"-0\.8656( |\S)* 0\.8656$", plain)
+    assert ("position" in plain) == (columns == 80)
