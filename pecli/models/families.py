@@ -38,6 +38,10 @@ class Family:
     yarn_is_longrope: bool = False
     wide_partial: bool = False
     """A partial factor above 1 is meant: the frequencies span several heads."""
+    sections: tuple[int, ...] = ()
+    """How many frequencies follow time, rows and columns, where that fits the head and no key says it."""
+    mixed_sections: bool = False
+    """These take turns, whatever the keys say."""
     trailing: bool = False
     """The last channels of a head turn, not the first."""
     order: str | None = None
@@ -56,6 +60,9 @@ def _f(**values: object) -> Family:
 
 
 _AXIAL = _f(axes=2)
+_GLM_SECTIONS = (8, 12, 12)
+_QWEN2_SECTIONS = (16, 24, 24)
+_QWEN3_SECTIONS = (24, 20, 20)
 _GEMMA = _f(head_dim=256)
 _NOPE_FULL = "full attention layers of this family turn nothing; only the sliding ones do"
 _ROTARY_DIM = "rotary_dim is not used by this family, only partial_rotary_factor is"
@@ -77,7 +84,7 @@ FAMILIES: dict[str, Family] = {
     "codegen": _f(layout=INTERLEAVED),
     "cohere": _f(theta=5e5, layout=INTERLEAVED),
     "cohere2": _f(layout=INTERLEAVED, note=_NOPE_FULL),
-    "cosmos3_edge": _f(theta=1e8),
+    "cosmos3_edge": _f(theta=1e8, sections=_QWEN3_SECTIONS, mixed_sections=True),
     "csm": _f(theta=5e5),
     "csm_depth_decoder_model": _f(theta=5e5),
     "cwm": _f(theta=1e6),
@@ -113,8 +120,8 @@ FAMILIES: dict[str, Family] = {
     "glm4": _f(partial=0.5, layout=INTERLEAVED),
     "glm4_moe": _f(partial=0.5),
     "glm4_moe_lite": _f(layout=DEEPSEEK),
-    "glm4v": _f(layout=INTERLEAVED),
-    "glm4v_moe": _f(partial=0.5),
+    "glm4v": _f(layout=INTERLEAVED, sections=_GLM_SECTIONS),
+    "glm4v_moe": _f(partial=0.5, sections=_GLM_SECTIONS),
     "glm_moe_dsa": _f(layout=DEEPSEEK),
     "glm_ocr": _f(layout=INTERLEAVED),
     "gpt_neox": _f(partial=0.25),
@@ -156,7 +163,7 @@ FAMILIES: dict[str, Family] = {
     "nomic_bert": _f(theta=1000.0),
     "olmo3": _f(theta=5e5, scales_full_layers=True),
     "openai_privacy_filter": _f(theta=150000.0, layout=INTERLEAVED),
-    "paddleocr_vl": _f(theta=5e5),
+    "paddleocr_vl": _f(theta=5e5, sections=_QWEN2_SECTIONS),
     **dict.fromkeys(("pe_audio_encoder", "pe_video_encoder", "pe_audio_video_encoder"), _f(theta=2e4)),
     "persimmon": _f(partial=0.5),
     "phi": _f(partial=0.5),
@@ -164,13 +171,11 @@ FAMILIES: dict[str, Family] = {
     "phi4_multimodal": _f(yarn_is_longrope=True),
     "phimoe": _f(theta=1e6, yarn_is_longrope=True),
     "pixtral": _f(axes=2, whole_axes=True, order="axes"),
-    "qwen2_vl": _f(theta=1e6),
-    "qwen2_5_vl": _f(theta=1e6),
-    "qwen2_5_omni": _f(theta=1e6),
-    "qwen3_5": _f(partial=0.25),
+    **dict.fromkeys(("qwen2_vl", "qwen2_5_vl", "qwen2_5_omni"), _f(theta=1e6, sections=_QWEN2_SECTIONS)),
+    "qwen3_5": _f(partial=0.25, sections=(11, 11, 10), mixed_sections=True),
     "qwen3_next": _f(partial=0.25),
-    "qwen3_vl": _f(theta=5e5),
-    "qwen3_omni_moe": _f(theta=1e6),
+    "qwen3_vl": _f(theta=5e5, sections=_QWEN3_SECTIONS, mixed_sections=True),
+    "qwen3_omni_moe": _f(theta=1e6, sections=_QWEN3_SECTIONS, mixed_sections=True),
     "recurrent_gemma": _f(partial=0.5),
     "roformer": _f(layout=INTERLEAVED),
     "sam2_video": _f(axes=2, layout=INTERLEAVED),

@@ -15,7 +15,7 @@ from pecli.models.cautions import warn, warn_of_still_layers
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, INTERLEAVED, Family
 from pecli.models.heads import Head, head_of
-from pecli.models.layer_types import PARTIALS, THETAS, Layer, layers_of
+from pecli.models.layer_types import MROPE, PARTIALS, THETAS, Layer, layers_of
 from pecli.models.left_out import filled
 from pecli.models.values import Keys, Value, default
 
@@ -70,9 +70,10 @@ def _encoding(
     else:
         found |= _scaling_values(keys, own, scaling, family, layer, warnings)
         found = filled(found)
-    extra = _extra(own, head, axes, family, scaling)
+    sections = _sections(own, head, family)
+    extra = {name: value.value for name, value in sections.items()} | _extra(own, head, axes, family, scaling)
     layout = _layout(keys, family)
-    sources = {name: value.source for name, value in found.items()}
+    sources = {name: value.source for name, value in (found | sections).items()}
     sources |= {"head_dim": head.size.source, "layout": layout.source}
     encoding = Encoding(
         layer_type=layer.name,
@@ -160,11 +161,6 @@ def _original(keys: Keys, own: Keys, layer: Layer, family: Family, warnings: lis
 
 def _extra(own: Keys, head: Head, axes: int, family: Family, scaling: str) -> dict[str, Any]:
     extra: dict[str, Any] = {}
-    section = own.numbers("mrope_section") or own.numbers("xdrope_section")
-    if section is not None:
-        extra["mrope_section"] = section.value
-        interleaved = own.flag("mrope_interleaved")
-        extra["mrope_interleaved"] = bool(interleaved and interleaved.value)
     if axes:
         extra["axes"] = axes
         if family.whole_axes:
@@ -173,8 +169,26 @@ def _extra(own: Keys, head: Head, axes: int, family: Family, scaling: str) -> di
     if scaling == "longrope" and short and long and "attention_factor" not in own:
         extra["mscales"] = [short.value, long.value]
     if family.order:
-        extra["order"] = _order(family.order, extra.get("mrope_section", [22, 22, 20]), head.dim.value // 2)
+        section = _given_sections(own)
+        extra["order"] = _order(family.order, section.value if section else [22, 22, 20], head.dim.value // 2)
     return extra
+
+
+def _given_sections(own: Keys) -> Value | None:
+    return next(filter(None, map(own.numbers, MROPE)), None)
+
+
+def _sections(own: Keys, head: Head, family: Family) -> dict[str, Value]:
+    """How many frequencies follow time, rows and columns, and whether these take turns, in models of pictures."""
+    default = f"family default ({family.name})"
+    turning = head.dim.value * (head.partial.value if head.partial else 1)
+    section = _given_sections(own)
+    if section is None and family.sections and sum(family.sections) == turning / 2:
+        section = Value([*family.sections], default)
+    if section is None:
+        return {}
+    mixed = own.flag("mrope_interleaved") or Value(False, "default")
+    return {"mrope_section": section, "mrope_interleaved": Value(True, default) if family.mixed_sections else mixed}
 
 
 def _order(name: str, section: list[int], count: int) -> list[int]:

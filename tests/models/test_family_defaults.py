@@ -39,3 +39,27 @@ def test_the_share_of_a_head_that_turns(name: str) -> None:
 @pytest.mark.parametrize("name", BASES)
 def test_bases(name: str) -> None:
     assert {each.parameters["base"] for each in load_config({"model_type": name, **PLAIN}).encodings} == BASES[name]
+
+
+SECTIONS = {
+    "qwen2_vl": ([16, 24, 24], False),
+    "qwen2_5_vl": ([16, 24, 24], False),
+    "qwen2_5_vl_text": ([16, 24, 24], False),
+    "paddleocr_vl": ([16, 24, 24], False),
+    "qwen3_vl": ([24, 20, 20], True),
+    "qwen3_vl_moe_text": ([24, 20, 20], True),
+}
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_sections_of_time_rows_and_columns(name: str) -> None:
+    config = {"model_type": name, "hidden_size": 2048, "num_attention_heads": 16, "max_position_embeddings": 2048}
+    (encoding,) = load_config(config).encodings
+    section, mixed = SECTIONS[name]
+    assert (encoding.extra["mrope_section"], encoding.extra["mrope_interleaved"]) == (section, mixed)
+    assert encoding.sources["mrope_section"].startswith("family default")
+    assert encoding.rope(8).mrope_section == tuple(section)
+    (other,) = load_config({**config, "rope_scaling": {"type": "mrope", "mrope_section": [32, 16, 16]}}).encodings
+    assert (other.extra["mrope_section"], other.extra["mrope_interleaved"]) == ([32, 16, 16], mixed)
+    (narrow,) = load_config({**config, "num_attention_heads": 32}).encodings  # a head that they do not fit
+    assert "mrope_section" not in narrow.extra
