@@ -30,7 +30,7 @@ def moved_in_heads(one: Table, other: Table, limit: float) -> tuple[str, float] 
     rows = one.shape[0] if one.shape else 0
     if one.shape != other.shape or len(one.shape) > 2 or rows < 8 or not {one.dtype, other.dtype} <= {*KINDS}:
         return None
-    places = np.unique((np.arange(1, LOOKED_AT + 1) * GOLDEN % 1 * rows).astype(np.intp))
+    places = np.array(sorted({int(k * GOLDEN % 1 * rows) for k in range(1, LOOKED_AT + 1)}))
     found = [widened(other.read(int(place), int(place) + 1)) for place in places]
     for head in range(4, min(rows, LARGEST_HEAD) + 1, 2):
         if rows % head:
