@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -60,17 +61,23 @@ def config(
     """
     from pecli.engine.parameters import Whole
     from pecli.errors import ParameterError
+
+    length = None if seq_len is None else Whole(help="").parse("seq_len", seq_len)
+    if not files and not model:
+        raise ParameterError("FILE", "missing", "name a config.json, or a preset with --model", "see pecli models")
+    wanted = [("--config", file) for file in files or []] + [("--model", name) for name in model or []]
+    return _show(wanted, length, strict=strict, json=json)
+
+
+def _show(wanted: Sequence[tuple[str, str]], length: int | None, *, strict: bool, json: bool) -> int:
+    """Each model after the other, whatever is wrong with those before; then what differs."""
     from pecli.models import presets
     from pecli.models.reader import load_config
     from pecli.views import encodings as view
     from pecli.views import screen
     from pecli.views.making import commands
 
-    length = None if seq_len is None else Whole(help="").parse("seq_len", seq_len)
-    if not files and not model:
-        raise ParameterError("FILE", "missing", "name a config.json, or a preset with --model", "see pecli models")
     code, found = Exit.DONE, []
-    wanted = [("--config", file) for file in files or []] + [("--model", name) for name in model or []]
     for option, name in wanted:
         try:
             result = load_config(name) if option == "--config" else presets.load_model(name)

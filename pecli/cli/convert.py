@@ -43,8 +43,7 @@ def _pairs_option(name: str, metavar: str, text: str) -> Any:
 def convert(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or FILE:NAME for one tensor of it.")],
     output: Annotated[
-        str | None,
-        options.output("Where to write; the suffix picks the format. (required)", panel=None),
+        str | None, options.output("Where to write; the suffix picks the format. (required)", panel=None)
     ] = None,
     dtype: Annotated[
         str | None,
