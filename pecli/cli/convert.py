@@ -90,11 +90,10 @@ def convert(
     given = {name: _COUNT.parse(name, text) for name, text in counts.items() if text is not None}
     if heads is None and (kv_heads or head_dim):
         raise ParameterError("heads", "missing", "kv_heads and head_dim go with it")
-    layout = Heads(**given, trailing=trailing) if "heads" in given else None
     conversion = Conversion(
         None if source is None else options.PAIRS.parse("from", source),
         None if target is None else options.PAIRS.parse("to", target),
-        layout,
+        Heads(**given, trailing=trailing) if "heads" in given else None,
         given.get("rotary_dim"),
         trailing,
         tuple(include or ()),
