@@ -202,7 +202,7 @@ class Rope(Scheme):
     def rotation(self) -> Rotation:
         from pecli.engine.rotation import Rotation
 
-        return Rotation(self.waves, self.turning, self.seq_len)
+        return Rotation(self.waves, self.seq_len)
 
     def _course(self) -> Course:
         from pecli.engine import rope_steps

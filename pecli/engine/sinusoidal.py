@@ -148,7 +148,7 @@ class Sinusoidal(Scheme):
             shape = frequencies.geometric(self.base, self._denominator, self._waves, self.scale)
             return frequencies.waves(shape, scale=self.scale, amplitude=self.amplitude)
 
-        rotation = recipes.filler(self.recipe, Rotation(waves, max(1, self._waves), self.seq_len), self._course)
+        rotation = recipes.filler(self.recipe, Rotation(waves, self.seq_len), self._course)
 
         def fill(start: int, out: Array) -> None:
             first, half = self.offset + start, self._waves

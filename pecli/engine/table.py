@@ -94,7 +94,7 @@ class Table:
     def array(self) -> Array:
         """The whole tensor in memory."""
         out = np.empty((self.rows, self.width), numpy_dtype(self.dtype))
-        step = max(1, self.block_rows(), -(-self.rows // (4 * thread_count())))
+        step = max(1, self.block_rows(), -(-self.rows // (2 * thread_count())))
         starts = range(0, self.rows if self.size else 0, step)
 
         def fill(start: int) -> None:

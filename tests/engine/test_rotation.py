@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pecli.engine import rotation
+from pecli.engine import tiles
 from pecli.engine.frequencies import geometric, waves
 from pecli.engine.rotation import Rotation
 from tests import oracle
@@ -17,7 +19,7 @@ ALL = ("float32", "float16", "bfloat16", "float64")
 
 
 def make(width: int, count: int, base: float = 10000.0, amplitude: float = 1.0) -> Rotation:
-    return Rotation(lambda: waves(geometric(base, oracle.Fraction(width), width), amplitude=amplitude), width, count)
+    return Rotation(lambda: waves(geometric(base, oracle.Fraction(width), width), amplitude=amplitude), count)
 
 
 def fill(made: Rotation, part: str, first: int, rows: int, columns: int, dtype: str) -> np.ndarray:
@@ -61,6 +63,19 @@ def test_rows_do_not_depend_on_the_table_they_are_in(width, count, first, row, d
 
 
 @pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("part", ["cos", "sin", "cos,sin", "sin,cos"])
+def test_whole_leaps_and_what_lies_beside_them(part, dtype):
+    """A table that begins and ends within a leap, held against rows that were made one by one."""
+    width, first, rows = 300, 2**33 - 700, 1800
+    columns = width * len(part.split(","))
+    made, alone = make(width, 4000), make(width, 1)
+    assert dtype == "float64" or tiles.Factors(made.waves, slice(0, width), part, 4000).leap < rows // 2
+    whole = fill(made, part, first, rows, columns, dtype)
+    for row in (0, 1, *range(150, rows, 97), rows - 1):
+        assert whole[row].tobytes() == fill(alone, part, first + row, 1, columns, dtype).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ALL)
 def test_output_may_be_a_view(dtype):
     """Halves of a wider array, or every other column."""
     made = make(6, 30)
@@ -78,19 +93,22 @@ def test_products_stay_within_the_bound(monkeypatch, part):
     """Before rounding, no element is off by more than ERROR: the doubt test rests on it."""
     made, first, rows, width = make(40, 4096), 2**39 + 999, 600, 40
     values = []
-    original = rotation._Tile._turn
+    original = tiles.Tile._make
 
-    def keep(self, anchors, anchor, small, work):
-        original(self, anchors, anchor, small, work)
-        values.append(work[0].view(np.float64) / self.factors.unit)
+    def noting(self, turns, views, out):
+        def noted(turn):
+            turn()
+            values.append(views[1] / self.factors.unit)
 
-    monkeypatch.setattr(rotation._Tile, "_turn", keep)
+        return original(self, [partial(noted, turn) for turn in turns], views, out)
+
+    monkeypatch.setattr(tiles.Tile, "_make", noting)
     columns = width * len(part.split(","))
     fill(made, part, first, rows, columns, "float32")
     found = np.concatenate(values)
     exact = fill(made, part, first, rows, columns, "float64")  # held against the oracle above
-    assert np.abs(found - exact).max() <= rotation.ERROR * 0.8
+    assert np.abs(found - exact).max() <= tiles.ERROR * 0.8
 
 
 def test_nothing_is_computed_before_it_is_needed():
-    Rotation(lambda: pytest.fail("too early"), 4, 4)
+    Rotation(lambda: pytest.fail("too early"), 4)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pecli.engine import phases, rotation, settle
+from pecli.engine import phases, rotation, settle, tiles
 from pecli.engine.frequencies import geometric, waves
 from pecli.engine.rope import Rope
 from pecli.engine.sinusoidal import Sinusoidal
@@ -138,7 +138,7 @@ def test_a_table_settled_throughout_is_the_same(monkeypatch, dtype, amplitude):
     scheme = Sinusoidal(90, 14, offset=999_000, amplitude=amplitude, dtype=dtype)
     usual = scheme.tables()["pe"].tobytes()
     seen = []
-    monkeypatch.setattr(rotation, "_UNIT", 2.0**6)
+    monkeypatch.setattr(tiles, "_UNIT", 2.0**6)
     monkeypatch.setattr(rotation, "settle", lambda *args: seen.append(len(args[1])) or settle.settle(*args))
     assert scheme.tables()["pe"].tobytes() == usual
     assert sum(seen) > 90 * 14 * 0.9

@@ -12,10 +12,10 @@ import numpy as np
 from pecli.checks.compare import forked
 from pecli.checks.compare.elements import Ruler
 from pecli.checks.compare.floats import ulps_apart as ulps_apart
-from pecli.checks.compare.room import room_for
 from pecli.checks.compare.tally import Tally, Value, merged
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.engine.dtypes import numpy_dtype
+from pecli.engine.room import room_for
 from pecli.engine.table import Table
 from pecli.engine.threads import thread_count, work_through
 from pecli.files.stored import mapped_rows

@@ -14,11 +14,11 @@ import numpy as np
 
 from pecli.checks.compare.floats import ulps_apart, value_of
 from pecli.checks.compare.limits import MARGIN, Limits
-from pecli.checks.compare.room import room_for
 from pecli.checks.compare.steps import Steps
 from pecli.checks.compare.tally import Tally
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.dtypes import KINDS, dtype_name
+from pecli.engine.room import room_for
 from pecli.engine.rounding import widened
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ import numpy as np
 
 from pecli.checks.compare.crowd import FEW, Crowd
 from pecli.checks.compare.floats import errors, value_of, widest
-from pecli.checks.compare.room import room_for
 from pecli.checks.compare.tally import Tally
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.dtypes import KINDS, dtype_name
+from pecli.engine.room import room_for
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Places

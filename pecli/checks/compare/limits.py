@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.compare.room import room_for
 from pecli.checks.compare.tally import Tally
 from pecli.checks.tolerance import Tolerance
+from pecli.engine.room import room_for
 from pecli.engine.rounding import widened
 
 if TYPE_CHECKING:

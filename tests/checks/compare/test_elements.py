@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pecli.checks.compare import compare
-from pecli.checks.compare.room import LINE, room_for
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.table import table_of
 
@@ -186,10 +185,3 @@ def test_one_unit_from_zero_is_not_a_small_relative_error(dtype) -> None:
         told = compared(expected, found, Tolerance(0, 0, share))
         assert (told["off"], told["first"], told["ulp"]) == (4 * 2**16, (1,), 1)
     assert compared(expected, found, Tolerance(1))["off"] == 0
-
-
-def test_rooms_begin_with_a_cache_line() -> None:
-    for count in (1, 7, 4096):
-        for dtype in (np.float32, np.bool_, ml_dtypes.bfloat16):
-            room = room_for(count, dtype)
-            assert (room.size, room.dtype, room.ctypes.data % LINE) == (count, np.dtype(dtype), 0)
