@@ -2,7 +2,7 @@
 
 With E(p) = exp(i·p·θ), E(a + b) = E(a)·E(b). A position is written as a number of four digits,
 
-    p = ((stretch · LEAPS + leap) · anchors + anchor) · rows + row,
+    p = ((stretch · leaps + leap) · anchors + anchor) · fine + row,
 
 and a few values of E are computed for each digit. Every element is a product of those, in float64: off by at most
 `ERROR`, which decides how nearly all of them round. The few others are found by a cheap test.
@@ -79,17 +79,17 @@ class Factors:
         self._backwards = part == "sin,cos"
         self._limbs = np.ascontiguousarray(waves.limbs[-_DIGITS:, None, columns])
         fitting = TILE // self._limbs.shape[-1]
-        tile = min(power_of_two(count), _ROWS, 1 << fitting.bit_length() - 1)
-        rows = min(tile, 1 << (tile.bit_length() + 1) // 2)
-        self.tile, self.anchors = tile // rows, min(max(1, tile // 2), power_of_two(-(-count // rows)))
-        self.leap = rows * self.anchors
+        self.height = min(power_of_two(count), _ROWS, 1 << fitting.bit_length() - 1)
+        self.fine = min(self.height, 1 << (self.height.bit_length() + 1) // 2)
+        self.anchors = min(max(1, self.height // 2), power_of_two(-(-count // self.fine)))
+        self.leap = self.anchors * self.fine
         self.stretch = self.leap * min(_LEAPS, power_of_two(-(-count // self.leap)))
         amplitude = float(waves.factor.hi)
         self.unit = _UNIT / 2.0 ** np.ceil(np.log2(amplitude))
         self._amplitude = amplitude * self.unit * (1j if self._backwards else 1)
-        small = self._products(rows, 1)
+        small = self._products(self.fine, 1)
         self.rows = (small,) if "," in part else (small.real.copy(), small.imag.copy())
-        self.steps = self._products(self.anchors, rows)
+        self.steps = self._products(self.anchors, self.fine)
         self._leaps = self._products(self.stretch // self.leap, self.leap)
         self._lock = Lock()
         self._starts: dict[int, Complex] = {}
@@ -134,16 +134,15 @@ class Tile:
 
     def __init__(self, factors: Factors, columns: int, dtype: str) -> None:
         self.factors, self.columns, self.dtype = factors, columns, dtype
-        self._fine = len(factors.rows[0])
-        self._height = factors.tile * self._fine
+        together = factors.height // factors.fine
         self._shift = np.array(64 - (53 - KINDS[dtype] - 1), np.uint64)
         self._scale = np.array(1 / factors.unit, np.float32)
-        self._work = tuple(room_for(factors.tile * t.size, t.dtype).reshape(-1, *t.shape) for t in factors.rows)
+        self._work = tuple(room_for(together * t.size, t.dtype).reshape(-1, *t.shape) for t in factors.rows)
         self._steps = room_for(factors.steps.size, factors.steps.dtype).reshape(factors.steps.shape)
         pairs = len(self._work) == 1
         self._anchors = (self._steps,) if pairs else tuple(np.empty(self._steps.shape) for _ in self._work)
-        self._whole = self._views(0, self._height)
-        self._turns = [self._turn(anchor, factors.tile) for anchor in range(0, factors.anchors, factors.tile)]
+        self._whole = self._views(0, factors.height)
+        self._turns = [self._turn(anchor, together) for anchor in range(0, factors.anchors, together)]
         self._leaps = factors.steps
         self._stretch = self._leap = -1
 
@@ -161,9 +160,9 @@ class Tile:
                 if stop - row == self.factors.leap:
                     turns, views = self._turns, self._whole
                 else:
-                    anchor, start = divmod(inside, self._fine)
-                    stop = min(stop, row + self._height - start)
-                    turns = [self._turn(anchor, -(-(start + stop - row) // self._fine))]
+                    anchor, start = divmod(inside, self.factors.fine)
+                    stop = min(stop, row + self.factors.height - start)
+                    turns = [self._turn(anchor, -(-(start + stop - row) // self.factors.fine))]
                     views = self._views(start, stop - row)
                 for begin, doubtful in self._make(turns, views, out[row:stop]):
                     yield row + begin, doubtful
@@ -207,7 +206,7 @@ class Tile:
         of all.
         """
         values = self._work[0].view(np.float64)
-        values = values.reshape(self._height, -1)[start : start + many]
+        values = values.reshape(self.factors.height, -1)[start : start + many]
         return values.reshape(-1), values[:, : self.columns], values.reshape(-1).view(np.uint64)
 
     def _turn(self, anchor: int, many: int) -> Callable[[], object]:
