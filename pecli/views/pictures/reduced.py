@@ -36,6 +36,11 @@ def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floa
     return bins.result()
 
 
+def is_sampled(table: Table) -> bool:
+    """Whether only some of its rows count."""
+    return table.size > MOST and not table.in_order
+
+
 def check_width(table: Table, kind: str, most: int = WIDEST) -> None:
     """Refuse rows that would take too much memory, several at a time."""
     if table.width > most:
@@ -53,7 +58,7 @@ def slab(table: Table, index: int) -> Table:
 
 
 def _blocks(table: Table, bins: _Bins) -> Iterator[tuple[int, Array]]:
-    if table.in_order or table.size <= MOST:
+    if not is_sampled(table):
         start = 0
         for block in table.blocks():
             yield start, block

@@ -11,7 +11,7 @@ from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures import ticks
 from pecli.views.pictures.panels import Heat, Picture, Subject, Wish, check_room, chosen
-from pecli.views.pictures.reduced import check_width, reduced, slab
+from pecli.views.pictures.reduced import check_width, is_sampled, reduced, slab
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
@@ -23,9 +23,11 @@ _BEND = 0.4
 def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     """One panel a matrix; panels of one meaning share their colours."""
     panels = []
+    sampled = False
     for subject in subjects:
         for table, title, rows in _matrices(subject, wish):
             many = len(subjects) > 1
+            sampled |= is_sampled(table)
             check_width(table, "heatmap")
             values = reduced(table, wish.rows, wish.columns)
             panels.append(
@@ -36,7 +38,8 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
         names = ", ".join(subject.label for subject in subjects)
         advice = "give it a --seq-len" if subjects[0].kind == "alibi" else ""
         raise ParameterError("kind", "heatmap", f"{names} has no table with rows and columns", advice)
-    return Picture(_shows(subjects, panels[0]), _alike(panels), across=_across(len(panels)))
+    shows = _shows(subjects, panels[0]) + ", from a part of the rows" * sampled
+    return Picture(shows, _alike(panels), across=_across(len(panels)))
 
 
 def _shows(subjects: Sequence[Subject], panel: Heat) -> str:

@@ -13,6 +13,7 @@ from pecli.errors import ParameterError
 from pecli.models.context import longest
 from pecli.models.presets import presets
 from pecli.views.pictures import kinds as figures
+from pecli.views.pictures import reduced
 from pecli.views.pictures.kinds import decay, histogram, similarity, spectrum
 from pecli.views.pictures.panels import Chart, Heat, Picture, Subject, Wish, spread
 from pecli.views.pictures.subjects import labelled, of_scheme, title_of
@@ -36,6 +37,16 @@ def test_a_long_table_is_its_means() -> None:
     (panel,) = made("heatmap", scheme, wish=Wish(10, 8)).panels
     expected = scheme.tables()["pe"].astype(float).reshape(10, 100, 8).mean(axis=1)
     np.testing.assert_allclose(panel.values, expected, atol=1e-12)
+
+
+def test_a_heatmap_of_a_part_of_the_rows_says_so(monkeypatch) -> None:
+    whole = made("heatmap", pecli.Sinusoidal(300_000, 8), wish=Wish(10, 8))
+    monkeypatch.setattr(reduced, "MOST", 1 << 21)
+    part = made("heatmap", pecli.Sinusoidal(300_000, 8), wish=Wish(10, 8))
+    assert (whole.title, part.title) == (
+        "value by position and channel",
+        "value by position and channel, from a part of the rows",
+    )
 
 
 def test_alibi_is_small_multiples_of_one_scale() -> None:
