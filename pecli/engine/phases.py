@@ -82,15 +82,28 @@ def sectors() -> tuple[Doubled, Doubled]:
     """Cosines and sines of the sectors' directions; the first eighth of the circle is computed, the rest mirrored."""
     bits, eighth = 160, SECTORS // 8
     pairs = [fixed.cos_sin((sector << bits) // SECTORS, bits) for sector in range(eighth + 1)]
-    quarter = pairs + [(s, c) for c, s in pairs[-2::-1]]
-    half = quarter + [(-c, s) for c, s in quarter[-2::-1]]
-    circle = half + [(c, -s) for c, s in half[-2::-1]]
-    cosines, sines = ([doubled.constant(value, bits) for value in column] for column in zip(*circle, strict=True))
-    return _column(cosines), _column(sines)
+    cosines, sines = (_column(values, bits) for values in zip(*pairs, strict=True))
+    cosines, sines = _mirrored(cosines, sines), _mirrored(sines, cosines)
+    cosines, sines = _mirrored(cosines, _opposite(cosines)), _mirrored(sines, sines)
+    return _mirrored(cosines, cosines), _mirrored(sines, _opposite(sines))
 
 
-def _column(values: list[Doubled]) -> Doubled:
-    return Doubled(np.array([float(value.hi) for value in values]), np.array([float(value.lo) for value in values]))
+def _column(values: tuple[int, ...], bits: int) -> Doubled:
+    numbers = [doubled.constant(value, bits) for value in values]
+    return Doubled(
+        np.array([float(number.hi) for number in numbers]), np.array([float(number.lo) for number in numbers])
+    )
+
+
+def _mirrored(there: Doubled, back: Doubled) -> Doubled:
+    """One column, and the way back along another; where they meet, only the first counts."""
+    hi, lo = (np.concatenate([one, other[-2::-1]]) for one, other in zip(there, back, strict=True))
+    return Doubled(hi, lo)
+
+
+def _opposite(values: Doubled) -> Doubled:
+    """Of the other sign, but for zero."""
+    return Doubled(0.0 - values.hi, 0.0 - values.lo)
 
 
 @cache

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -137,8 +136,9 @@ def _open_descriptor(path: str) -> int | None:
     if path == "/dev/stderr":
         return 2
     # Opened anew, a redirected file would be written from its beginning; the descriptor goes on where it is.
-    match = re.fullmatch(r"/(?:dev|proc/self)/fd/([0-9]{1,9})", path)
-    return int(match[1]) if match else None
+    folder, _, number = path.rpartition("/")
+    held = folder in ("/dev/fd", "/proc/self/fd") and number.isascii() and number.isdigit() and len(number) < 10
+    return int(number) if held else None
 
 
 def _existing(path: str) -> os.stat_result | None:
