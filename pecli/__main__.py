@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -38,6 +39,7 @@ def main() -> NoReturn:
         for name in ("SIGTERM", "SIGHUP"):
             if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) == signal.SIG_DFL:
                 signal.signal(getattr(signal, name), _stop)
+        gc.set_threshold(50_000)  # imports make many objects and no garbage: to look for some takes 8 ms
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else NumPy starts threads for products, none large here
         from pecli.cli.app import run
 
