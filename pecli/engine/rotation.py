@@ -50,13 +50,13 @@ class Rotation:
         if dtype == "float64":
             with self._lock:
                 tiles = self._wide
-            for row, doubtful in tiles.fill(part, first, out):
-                doubts.add(doubtful, row, out.shape[1], 0)
+            for rows, columns in tiles.fill(part, first, out):
+                doubts.add(rows, columns)
         else:
             for column in range(0, len(waves.turns), COLUMNS):
                 target = out[:, column * width : (column + COLUMNS) * width]
-                for row, doubtful in Tile(self._factors(part, column), target.shape[1], dtype).fill(first, target):
-                    doubts.add(doubtful, row, target.shape[1], column * width)
+                for rows, columns in Tile(self._factors(part, column), target.shape[1], dtype).fill(first, target):
+                    doubts.add(rows, columns + column * width)
         doubts.settle(waves, first, out, part, dtype)
 
     def at(self, part: str, positions: Places, axes: Places, dtype: str) -> Array:
@@ -89,14 +89,12 @@ class _Doubts:
         self.rows: list[Places] = []
         self.columns: list[Places] = []
 
-    def add(self, elements: Places, row: int, width: int, column: int) -> None:
-        """Elements of a tile of that width whose corner is at (row, column)."""
-        rows, columns = np.divmod(elements, width)
-        self.rows.append(rows + row)
-        self.columns.append(columns + column)
+    def add(self, rows: Places, columns: Places) -> None:
+        self.rows.append(rows)
+        self.columns.append(columns)
 
     def settle(self, waves: Waves, first: int, out: Array, part: str, dtype: str) -> None:
-        if not self.rows:
+        if not any(rows.size for rows in self.rows):
             return
         rows, columns = np.concatenate(self.rows), np.concatenate(self.columns)
         pair = len(part.split(","))

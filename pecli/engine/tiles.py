@@ -146,9 +146,9 @@ class Tile:
         self._leaps = factors.steps
         self._stretch = self._leap = -1
 
-    def fill(self, first: int, out: Array) -> Iterator[tuple[int, Places]]:
-        """Write positions first, first + 1, … into the rows of `out`. What comes back are the rows at which tiles
-        start, with the elements of those tiles that are in doubt; tiles without any are left out.
+    def fill(self, first: int, out: Array) -> Iterator[tuple[Places, Places]]:
+        """Write positions first, first + 1, … into the rows of `out`. What comes back are the rows and columns of
+        elements that are in doubt, wherever there are any.
         """
         usual = np.setbufsize(_BUFFER)
         try:
@@ -164,13 +164,13 @@ class Tile:
                     stop = min(stop, row + self.factors.height - start)
                     turns = [self._turn(anchor, -(-(start + stop - row) // self.factors.fine))]
                     views = self._views(start, stop - row)
-                for begin, doubtful in self._make(turns, views, out[row:stop]):
-                    yield row + begin, doubtful
+                for rows, columns in self._make(turns, views, out[row:stop]):
+                    yield row + rows, columns
                 row = stop
         finally:
             np.setbufsize(usual)
 
-    def _make(self, turns: list[Callable[[], object]], views: Views, out: Array) -> Iterator[tuple[int, Places]]:
+    def _make(self, turns: list[Callable[[], object]], views: Views, out: Array) -> Iterator[tuple[Places, Places]]:
         """Tiles of one height that lie one below the other, each from its own turn."""
         values, kept, bits = views
         height = len(kept)
@@ -187,7 +187,9 @@ class Tile:
             rint(values, values)
             left_shift(bits, shift, bits)
             if not bits[argmin()]:
-                yield row, np.flatnonzero(bits.reshape(height, -1)[:, : self.columns] == 0)
+                rows, columns = np.divmod(np.flatnonzero(bits == 0), bits.size // height)
+                wanted = columns < self.columns
+                yield row + rows[wanted], columns[wanted]
 
     def _move(self, leap: int) -> None:
         """Turn the anchors to where a leap begins."""

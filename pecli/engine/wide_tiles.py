@@ -39,7 +39,7 @@ class WideTiles:
         self._small = phases.cos_sin_doubled(self._limbs, multiples(self._rows, 1))
         self._steps = phases.cos_sin_doubled(self._limbs, multiples(self._anchors, self._rows))
 
-    def fill(self, part: str, first: int, out: Array) -> Iterator[tuple[int, Places]]:
+    def fill(self, part: str, first: int, out: Array) -> Iterator[tuple[Places, Places]]:
         """Write positions first, first + 1, … into the rows of `out`; `part` is "cos" or "sin". What comes back is
         what `Tile.fill` gives.
         """
@@ -55,9 +55,8 @@ class WideTiles:
             value = _product(part, (anchors[0].take(anchor), anchors[1].take(anchor)), small)
             many = rows.stop - start
             out[row : row + many] = value.hi[:, : out.shape[1]]
-            doubtful = np.flatnonzero(undecided(value, error, "float64")[:, : out.shape[1]])
-            if doubtful.size:
-                yield row, doubtful
+            doubtful, columns = np.nonzero(undecided(value, error, "float64")[:, : out.shape[1]])
+            yield row + doubtful, columns
             row += many
 
     def _turned(self, large: int) -> Directions:
