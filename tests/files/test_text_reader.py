@@ -86,7 +86,7 @@ def test_json_may_be_laid_out_with_spaces(tmp_path: Path) -> None:
     assert np.array_equal(pecli.load(tmp_path / "t.json")["a"], [[1, 2.5], [np.nan, -np.inf]], equal_nan=True)
 
 
-@pytest.mark.parametrize("name", ["plain", "double", "any", "whole", "natural"])
+@pytest.mark.parametrize("name", ["plain", "double", "scalar", "any", "whole", "natural"])
 def test_a_c_header_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
     array = arrays()[name]
     pecli.save(tmp_path / "t.h", {"w": array})
