@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import pecli
 from pecli.engine.table import Table, table_of
-from pecli.errors import FileError, ParameterError
+from pecli.errors import FileError, KindError, ParameterError
 from pecli.files.load import load_file, open_tensors
 from pecli.files.save import format_of, save_tables
 
@@ -191,6 +192,20 @@ def test_files_and_tensors_may_both_have_colons_in_their_names(folder: Path) -> 
         assert loaded.tables[0].size == 6
     with pytest.raises(FileError, match=r"^a.npz: has no tensor 'bias:0'"):
         open_tensors("a.npz:bias:0")
+
+
+@pytest.mark.parametrize("name", ["\ud800", 1, None])
+@pytest.mark.parametrize("suffix", ["npz", "safetensors", "json", "h"])
+def test_names_that_are_no_text_are_refused(folder: Path, name: object, suffix: str) -> None:
+    with pytest.raises(KindError, match="must be a text"):
+        pecli.save(f"a.{suffix}", {name: np.ones(3)})  # type: ignore[dict-item]
+    assert not list(folder.iterdir())
+
+
+def test_bytes_that_are_no_numbers_are_refused(folder: Path) -> None:
+    for dtype in ("V4", "f4,f4", "O", "U3", "M8[s]"):
+        with pytest.raises(KindError, match="holds numbers"):
+            pecli.save("a.npz", np.zeros(3, dtype))
 
 
 @pytest.mark.parametrize("text", ["missing.npz:cos", "missing.npz", "missing.npz:cos:0", ":cos", "cos:", "::", ""])
