@@ -57,13 +57,14 @@ def geometric(
 ) -> Frequencies:
     """base ** (−i / denominator) for i = 0 … count − 1, precise enough for positions times `scale`.
 
-    Where the base is no float, `log_base` gives its logarithm to any number of bits, and `base` is about right.
+    Where the base is no float, `log_base` gives its logarithm to any number of bits, and `base` does not count.
     """
     from pecli.engine.phases import bits_for
 
     steps = min(float((count - 1) / denominator), 1e6) if count > 1 else 0.0
-    smallest = 2.0 ** max(-1074.0, -steps * math.log2(base)) if base > 1 else 1.0
-    growth = max(0, int(-steps * math.log2(base))) + count.bit_length()  # what the steps add to an error
+    log2 = math.log2(base) if log_base is None else log_base(64) / 2**64 / math.log(2)
+    smallest = 2.0 ** max(-1074.0, -steps * log2) if log2 > 0 else 1.0
+    growth = max(0, int(-steps * log2)) + count.bit_length()  # what the steps add to an error
     bits = bits_for(smallest) + 64 + growth + abs(math.frexp(scale)[1]) + extra
     values = [1 << bits]
     if count > 1:

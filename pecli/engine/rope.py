@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
-from pecli.engine import frequencies, recipes, rope_scaling
+from pecli.engine import frequencies, recipes, rope_scaling, yarn
 from pecli.engine.parameters import Choice, Real, Several, Truth, Whole
 from pecli.engine.positions import LAST_POSITION, check_last
 from pecli.engine.recipes import RECIPE
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pecli.engine.table import Table
 
 _PANEL = "Scaling"
-_DIVISOR = Real(help="a divisor", above=0)
+_DIVISOR = Real(help="a divisor", above=1e-19)  # frequencies stay below 2^64 radians a position
 _SECTION = Whole(help="frequencies of an axis", low=0, high=32768)
 
 
@@ -69,7 +69,8 @@ class Rope(Scheme):
         int | None, Whole(help="the length that the model claims", aliases=("--max-len",), panel=_PANEL)
     ] = None
     attention_factor: Annotated[
-        float | None, Real(help="yarn, longrope: multiplies cos and sin", above=0, up_to=1e6, panel=_PANEL)
+        float | None,
+        Real(help="yarn, longrope: multiplies cos and sin", above=yarn.LEAST, up_to=yarn.LARGEST, panel=_PANEL),
     ] = None
     beta_fast: Annotated[
         float | None, Real(help="yarn: rotations above which nothing changes (32)", above=0, panel=_PANEL)

@@ -56,9 +56,7 @@ def _stretched(rope: Rope) -> Frequencies:
         stretch = fixed.log(by, bits + 8) * power.numerator // power.denominator
         return fixed.round_shift(fixed.log(Fraction(rope.base), bits + 8) + stretch, 8)
 
-    return frequencies.geometric(
-        rope.base * float(by) ** float(power), Fraction(rope.exponent_dim, 2), rope.rotary_dim // 2, log_base=log_base
-    )
+    return frequencies.geometric(rope.base, Fraction(rope.exponent_dim, 2), rope.rotary_dim // 2, log_base=log_base)
 
 
 def _check_pairs(rope: Rope) -> None:
@@ -105,6 +103,9 @@ def _check_longrope(rope: Rope) -> None:
         raise ParameterError(
             "factor", "missing", "longrope scaling needs it, max_position_embeddings or attention_factor"
         )
+    if rope.attention_factor is None and yarn.factor(rope) > 1 and rope.original_max_position_embeddings == 1:
+        rule = "the attention factor divides by ln O, so O must be above 1"
+        raise ParameterError("original_max_position_embeddings", 1, rule, "or give attention_factor")
 
 
 def _llama3(rope: Rope) -> Frequencies:

@@ -122,7 +122,7 @@ def table_of(name: str, array: Array) -> Table:
 def table_of_numbers(name: str, values: ArrayLike) -> Table:
     """The same of anything that NumPy makes an array of, unless that holds no numbers."""
     array = np.asarray(values)
-    if array.dtype.kind not in "biufcV" or array.dtype.hasobject or array.dtype.names:
+    if array.dtype.kind not in "biufcV" or array.dtype.type is np.void or array.dtype.hasobject:
         raise KindError(name, f"of dtype {array.dtype}", "a table holds numbers")
     return table_of(name, array)
 

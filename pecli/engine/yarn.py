@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 DEFAULTS = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
 """What counts where it is not given."""
+LEAST, LARGEST = 1e-30, 10**6
+"""Between which an attention factor is."""
+_BITS = 100
+"""With which LEAST is more than nothing."""
 
 
 def limits(rope: Rope, bits: int) -> tuple[int, int]:
@@ -97,3 +101,16 @@ def check(rope: Rope) -> None:
         raise ParameterError("beta_fast", fast, f"it must be at least beta_slow, {slow:g}")
     if rope.base <= 1:
         raise ParameterError("base", rope.base, "yarn scaling divides by ln b, so b must be above 1")
+    _check_attention(rope)
+
+
+def _check_attention(rope: Rope) -> None:
+    """What follows from mscale has the limits of an attention factor that is given."""
+    if rope.attention_factor is not None or not (rope.mscale and rope.mscale_all_dim):
+        return
+    for name in ("mscale", "mscale_all_dim"):
+        if magnitude(factor(rope), Fraction(getattr(rope, name)))(_BITS) <= 0:
+            raise ParameterError(name, getattr(rope, name), "0.1 · mscale · ln factor + 1 must be above 0")
+    if not 0 < attention(rope)(_BITS) <= LARGEST << _BITS:
+        rule = f"with mscale_all_dim {rope.mscale_all_dim:g}, the attention factor is not from 1e-30 to 1e+06"
+        raise ParameterError("mscale", rope.mscale, rule)

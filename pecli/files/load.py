@@ -80,13 +80,18 @@ def open_tensors(text: str) -> LoadedFile:
 
 
 def split_name(text: str) -> tuple[str, str | None]:
-    """The path in `FILE`, or the path and the name in `FILE:NAME`; a file of the very name comes first."""
-    path, colon, name = text.rpartition(":")
-    if text == "-" or not (colon and path) or os.path.exists(text):
+    """The path in `FILE`, or the path and the name in `FILE:NAME`; a file of the very name comes first.
+
+    Either may have colons, as in `dense/kernel:0`: of several files, the one with the longest name is meant.
+    """
+    if text == "-" or not text.rfind(":") > 0 or os.path.exists(text):
         return text, None
-    if path != "-" and not os.path.exists(path):
+    path = text
+    while (path := path.rpartition(":")[0]) and path != "-" and not os.path.exists(path):
+        pass
+    if not path:
         raise FileError(text, "does not exist")
-    return path, name
+    return path, text[len(path) + 1 :]
 
 
 def _recognise(source: Source) -> LoadedFile:

@@ -13,7 +13,11 @@ from pecli.files.npy import header, table_header
 from pecli.files.output import Output
 from pecli.files.pour import OnBlock, Sink, Spec, Write, pour
 from pecli.files.provenance import KEY, NO_DIGEST, file_order, provenance
-from pecli.files.zip_layout import CRC_AT, Member, directory
+from pecli.files.trouble import quoted
+from pecli.files.zip_layout import CRC_AT, MANY, Member, directory
+
+LONGEST_NAME = MANY - len(".npy")
+"""Bytes for which a ZIP archive has room."""
 
 
 def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
@@ -22,7 +26,10 @@ def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
     headers = [table_header(table, ".npz") for table in ordered]
     for table in ordered:
         if table.name == KEY or bad_name(table.name):
-            raise ParameterError("name", repr(table.name), "a member of a .npz cannot be called that")
+            raise ParameterError("name", quoted(table.name), "a member of a .npz cannot be called that")
+        if len(table.name.encode()) > LONGEST_NAME:
+            rule = f"a member of a .npz has at most {LONGEST_NAME:,} bytes"
+            raise ParameterError("name", quoted(table.name), rule, "write .safetensors")
     if spec is not None:
         provenance(spec, NO_DIGEST)  # a spec that is not JSON is refused before the output is opened
 

@@ -45,6 +45,8 @@ def carried_spec(path: str, metadata: Mapping[str, str]) -> dict[str, Any] | Non
         raise FileError(path, "its pecli metadata is not JSON") from None
     if not isinstance(spec, dict):
         raise FileError(path, "its pecli metadata is not a JSON object")
+    if not isinstance(spec.get("parameters", {}), dict):
+        raise FileError(path, "the parameters in its pecli metadata are not a JSON object")
     return spec
 
 

@@ -52,8 +52,10 @@ def prepare_copy(source: Source, tables: Sequence[Table], changed: Mapping[str, 
 
     `tables` are all that the file holds, in its own order.
     """
-    header = source.read(0, 8)
-    header += source.read(8, int.from_bytes(header, "little"))
+    length = int.from_bytes(source.read(0, 8), "little")
+    if length > LONGEST_HEADER or source.size not in (None, 8 + length + sum(table.nbytes for table in tables)):
+        raise source.error("changed while it was read: its header has another length now")
+    header = source.read(0, 8 + length)
 
     def write(output: Output, on_block: OnBlock | None) -> None:
         output.write(header)

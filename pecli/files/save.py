@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
+from pecli.engine.parameters import quoted
 from pecli.engine.table import Table
-from pecli.errors import ParameterError
+from pecli.errors import KindError, ParameterError
 from pecli.files.output import check_room, is_stream, open_output
 from pecli.files.pour import OnBlock, Spec, Write
 
@@ -86,8 +87,19 @@ def _only(path: str, kind: str, tables: Sequence[Table]) -> Table:
 
 def _check_names(tables: Sequence[Table]) -> None:
     names = [table.name for table in tables]
+    for name in names:
+        if not _is_text(name):
+            raise KindError("name", quoted(name), "a tensor's name must be a text")
     if len(set(names)) < len(names):
         raise ParameterError("tables", ", ".join(names), "every table needs a name of its own")
+
+
+def _is_text(name: object) -> bool:
+    """Whether a name can be written down: half a surrogate pair cannot."""
+    try:
+        return isinstance(name, str) and name.encode("utf-8") is not None
+    except UnicodeEncodeError:
+        return False
 
 
 def _nearest(suffix: str) -> str:

@@ -25,6 +25,9 @@ _MISPLACED = re.compile(rb"[^\[,]\[|\][^\],]")
 _APART = re.compile(rb"[^\[\], \t\r\n][ \t\r\n]++[^\[\], \t\r\n]")
 """Two numbers with no comma between them."""
 
+_BARE_SIGN = re.compile(rb"[-+](?![0-9])")
+"""A sign of no integer, which NumPy takes for 0."""
+
 
 def numbers(source: Source, text: bytes, dtype: Dtype, count: int) -> Array:
     """Numbers between commas; exactly as many as there should be."""
@@ -39,7 +42,7 @@ def numbers(source: Source, text: bytes, dtype: Dtype, count: int) -> Array:
             values: Array = np.fromstring(text, wide, sep=",")
         except (DeprecationWarning, ValueError):
             raise source.error("holds something that is not a number") from None
-    if len(values) != count:
+    if len(values) != count or (dtype.kind in "iu" and _BARE_SIGN.search(text)):
         raise source.error("holds something that is not a number")
     if dtype.kind in "iu" and not _fit(text, values, dtype):
         raise source.error(f"holds an integer that {dtype} has no room for")

@@ -46,16 +46,22 @@ def _check_count(source: Source, tensors: int) -> None:
         raise source.error(f"has more than {MOST_TENSORS} tensors")
 
 
+_SPACED = re.compile(rb"[^,\n \t][ \t]++[^,\n \t]")
+
+
 def read_csv(source: Source) -> Found:
     """A table of float64, a row a line; without fractions and exponents it holds integers."""
     text = whole_text(source).strip()
     if not text:
         raise source.error("is blank")
-    if re.search(rb"[^-+0-9.,eEinfaNIty \t\r\n]", text):
+    if re.search(rb"[^-+0-9.,eEinfaFNIty \t\r\n]", text):
         raise source.error("is not a .csv file of numbers: it holds other words")
     text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if _SPACED.search(text):
+        raise source.error("is not a .csv file of numbers: some have spaces in them, or no comma between them")
+    text = text.translate(None, b" \t")  # NumPy would take a blank for −1
     rows, columns = text.count(b"\n") + 1, text.partition(b"\n")[0].count(b",") + 1
-    _check_rows(source, text.translate(None, b"-+0123456789.eEinfaNIty \t") + b"\n", rows, columns)
+    _check_rows(source, text.translate(None, b"-+0123456789.eEinfaFNIty") + b"\n", rows, columns)
     integers = not re.search(rb"[.eEnN]", text)
     flat = text.replace(b"\n", b",")
     values = numbers(source, flat, np.dtype(np.int64 if integers else np.float64), rows * columns)
@@ -132,7 +138,7 @@ def _decoded(source: Source, raw: bytes, at: int) -> str:
     return name
 
 
-_ARRAY = re.compile(rb"static\s+const\s+(\w+)\s+(\w+)((?:\[[0-9]{1,18}\]){1,64})\s*=\s*(?=\{)")
+_ARRAY = re.compile(rb"static\s+const\s+(\w+)\s+(\w+)((?:\[[0-9]{1,18}\]){0,64})\s*=\s*")
 _C_TYPES = {b"double": "float64", b"float": "float32"}
 
 

@@ -95,7 +95,7 @@ def _named(names: Sequence[str], inputs: Sequence[Input], files: str) -> list[In
 def _input(loaded: LoadedFile, table: Table) -> Input:
     if loaded.format != "npy":
         return Input(table, f"{table.name} of {loaded.path}")
-    stem = os.path.splitext(os.path.basename(loaded.path))[0]
+    stem = os.path.splitext(os.path.basename(os.fsencode(loaded.path)))[0].decode("utf-8", "replace")
     known = loaded.path != "standard input"
     return Input(replace(table, name=stem) if known and stem else table, f"the array of {loaded.path}", unnamed=True)
 

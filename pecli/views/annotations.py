@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 
 from pecli.checks.manifest.checklist import Outcome
+from pecli.errors import FileError
+from pecli.files.load import split_name
 from pecli.views import screen
 from pecli.views.report import failures
 
@@ -28,8 +30,10 @@ def annotate(outcomes: Sequence[Outcome]) -> None:
 def annotation(outcome: Outcome) -> str:
     """The workflow command; a tensor's name after the file's is left to the title."""
     check = outcome.check
-    path, colon, _ = check.file.rpartition(":")
-    file = path if colon and path and not os.path.exists(check.file) and os.path.exists(path) else check.file
+    try:
+        file = split_name(check.file)[0]
+    except FileError:
+        file = check.file
     message = "\n".join(failures(outcome.result))
     title = f"pecli verify: {check.label}"
     return f"::error file={_escaped(file, _PROPERTY)},title={_escaped(title, _PROPERTY)}::{_escaped(message, _DATA)}"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 7
 """Frequencies that are shown; they and the names of recipes fit into 80 characters."""
+_LEAST = 1e-150
+"""The smallest tolerance that is drawn, and one over the largest: an axis in decades has room for no others."""
 
 
 def show(audits: Mapping[str, Audit]) -> None:
@@ -147,7 +149,8 @@ def _chart(title: str, audit: Audit) -> Chart:
         places, errors = map(np.array, audit.curve(drift))
         shown = np.where((errors > 0) & np.isfinite(errors), errors, np.nan)[places >= 1]  # a logarithm has no others
         curves.append(Curve(drift.recipe, places[places >= 1], shown))
-    levels = [(f"tolerance {short(audit.tolerance)}", audit.tolerance)] if audit.tolerance > 0 else []
+    drawable = _LEAST < audit.tolerance < 1 / _LEAST
+    levels = [(f"tolerance {short(audit.tolerance)}", audit.tolerance)] if drawable else []
     return Chart(title, curves, _axis(audit), "largest absolute error", log_x=True, log_y=True, levels=levels)
 
 

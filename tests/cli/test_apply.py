@@ -33,6 +33,15 @@ def apply(pecli_cli, tmp_path, monkeypatch):
     return call
 
 
+@pytest.mark.parametrize("output", ["out.npz", "out.safetensors", "out.npy"])
+def test_a_file_name_that_is_no_text_becomes_one(apply, pecli_cli, tmp_path, output: str) -> None:
+    name = b"x\xff.npy".decode("utf-8", "surrogateescape")
+    np.save(tmp_path / name, np.zeros((2, 4)))
+    made = apply("sinusoidal", name, output=output)
+    assert list(made) == ["array" if output == "out.npy" else "x\ufffd"]
+    assert np.array_equal(*made.values(), pecli.Sinusoidal(2, 4, dtype="float64").tables()["pe"])
+
+
 def inverse_frequencies(dim: int, base: float = 10000.0) -> np.ndarray:
     return base ** (-np.arange(0, dim, 2) / dim)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 
 import numpy as np
 import pytest
@@ -80,6 +81,18 @@ def test_names_from_a_file_cannot_act_on_the_terminal(pecli_cli, tmp_path) -> No
     assert "\x1b" not in outcome.out
     assert "\x07" not in outcome.out
     assert not any(line.startswith("forged") for line in outcome.out.splitlines())
+
+
+@pytest.mark.parametrize("parameters", [[], None, "x", 1])
+def test_a_spec_without_parameters_is_the_text_it_is(pecli_cli, tmp_path, parameters) -> None:
+    path, text = tmp_path / "t.npz", json.dumps({"scheme": "rope", "parameters": parameters})
+    np.savez(path, cos=np.ones((2, 4)), pecli=np.array(text))
+    found = pecli_cli("inspect", path, "--stats")
+    assert found.code == 0
+    assert text in found.out
+    turned = pecli_cli("convert", path, "--from", "halves", "--to", "interleaved", "-o", tmp_path / "o.npz")
+    assert turned.code == 3
+    assert turned.err.endswith("the parameters in its pecli metadata are not a JSON object\n")
 
 
 def test_complex_numbers_and_nan_have_no_order(pecli_cli, tmp_path) -> None:

@@ -133,6 +133,15 @@ def test_tables_are_correctly_rounded(case: str, dtype: str) -> None:
             np.testing.assert_array_equal(oracle.bits(tables[name][row]), wanted)
 
 
+@pytest.mark.parametrize("dim", [4, 8])
+def test_a_base_beyond_all_floats(dim: int) -> None:
+    base = arb(10000) * arb(1e308) ** (arb(dim) / (dim - 2))
+    wanted = [float(base ** (arb(-2 * i) / dim)) for i in range(dim // 2)]
+    made = Rope(4, dim, scaling="ntk", factor=1e308)
+    assert made.frequencies().floats() == wanted
+    assert made.tables()["cos"][3, 1:].tolist() == [1.0] * (dim // 2 - 1)
+
+
 def values(case: str, position: int, function) -> list[arb]:
     inverse, factor = expected(case)
     return [function(v * position) * factor for v in inverse]
@@ -169,6 +178,7 @@ def test_partial_rotation_uses_its_own_dim() -> None:
     assert made.tables()["cos"].shape == (4, 16)
 
 
+YARN = {"scaling": "yarn", "factor": 2.0, "original_max_position_embeddings": 9}
 REFUSED = [
     ({"factor": 2.0}, "factor", "none scaling does not use it"),
     ({"scaling": "linear"}, "factor", "linear scaling needs it"),
@@ -187,13 +197,23 @@ REFUSED = [
         "long_factor",
         "one for each of 64 frequencies",
     ),
-    ({"scaling": "longrope", **LONGROPE, "short_factor": (-1.0,) * 64}, "short_factor[0]", "above 0"),
+    ({"scaling": "longrope", **LONGROPE, "short_factor": (-1.0,) * 64}, "short_factor[0]", "above 1e-19"),
     (
         {"scaling": "llama3", "factor": 8.0, "original_max_position_embeddings": 9, "low_freq_factor": 4.0}
         | {"high_freq_factor": 4.0},
         "high_freq_factor",
         "above low_freq_factor",
     ),
+    (
+        {"scaling": "longrope", **LONGROPE, "original_max_position_embeddings": 1},
+        "original_max_position_embeddings",
+        "ln O",
+    ),
+    ({**YARN, "mscale": -50.0, "mscale_all_dim": 1.0}, "mscale", "must be above 0"),
+    ({**YARN, "mscale": 1.0, "mscale_all_dim": -50.0}, "mscale_all_dim", "must be above 0"),
+    ({**YARN, "mscale": 1e308, "mscale_all_dim": 1.0}, "mscale", "from 1e-30 to 1e+06"),
+    ({**YARN, "mscale": 1.0, "mscale_all_dim": 1e308}, "mscale", "from 1e-30 to 1e+06"),
+    ({**YARN, "attention_factor": 5e-324}, "attention_factor", "above 1e-30"),
     ({"partial_rotary_factor": 0.01}, "partial_rotary_factor", "channels turn in pairs"),
     ({"scaling": "su"}, "scaling", "it must be one of"),
 ]

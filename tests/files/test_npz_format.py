@@ -97,6 +97,17 @@ def test_names_that_lead_elsewhere_are_not_written(folder: Path, name: str) -> N
         save_tables("a.npz", [table_of(name, np.zeros(2))], None)
 
 
+def test_names_as_long_as_an_archive_has_room_for(folder: Path) -> None:
+    longest = "ü" * 32_765 + "y"
+    save_tables("a.npz", [table_of(longest, np.arange(3.0))], None)
+    assert np.load("a.npz").files == [longest]
+    with load_file("a.npz") as loaded:
+        assert loaded.tables[0].name == longest
+    with pytest.raises(ParameterError, match=r"at most 65,531 bytes; write \.safetensors"):
+        save_tables("b.npz", [table_of(longest + "y", np.arange(3.0))], None)
+    assert not Path("b.npz").exists()
+
+
 def test_large_archives_use_zip64(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits are lowered instead of writing 4 GiB; zipfile is told the true ones."""
     monkeypatch.setattr(zip_layout, "BIG", 1000)

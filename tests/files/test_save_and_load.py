@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import pecli
 from pecli.engine.table import Table, table_of
-from pecli.errors import FileError, ParameterError
+from pecli.errors import FileError, KindError, ParameterError
 from pecli.files.load import load_file, open_tensors
 from pecli.files.save import format_of, save_tables
 
@@ -180,7 +181,34 @@ def test_a_literal_name_comes_first(folder: Path) -> None:
         assert [table.shape for table in loaded.tables] == [(5,)]
 
 
-@pytest.mark.parametrize("text", ["missing.npz:cos", "missing.npz", ":cos", "cos:", ""])
+def test_files_and_tensors_may_both_have_colons_in_their_names(folder: Path) -> None:
+    np.savez("a.npz", **{"dense/kernel:0": np.arange(4), ":": np.arange(5)})
+    for text, size in (("a.npz:dense/kernel:0", 4), ("a.npz::", 5)):
+        with open_tensors(text) as loaded:
+            assert [table.size for table in loaded.tables] == [size]
+    np.savez("a.npz:dense", **{"kernel:0": np.arange(6)})
+    Path("a.npz:dense.npz").rename("a.npz:dense")
+    with open_tensors("a.npz:dense:kernel:0") as loaded:
+        assert loaded.tables[0].size == 6
+    with pytest.raises(FileError, match=r"^a.npz: has no tensor 'bias:0'"):
+        open_tensors("a.npz:bias:0")
+
+
+@pytest.mark.parametrize("name", ["\ud800", 1, None])
+@pytest.mark.parametrize("suffix", ["npz", "safetensors", "json", "h"])
+def test_names_that_are_no_text_are_refused(folder: Path, name: object, suffix: str) -> None:
+    with pytest.raises(KindError, match="must be a text"):
+        pecli.save(f"a.{suffix}", {name: np.ones(3)})  # type: ignore[dict-item]
+    assert not list(folder.iterdir())
+
+
+def test_bytes_that_are_no_numbers_are_refused(folder: Path) -> None:
+    for dtype in ("V4", "f4,f4", "O", "U3", "M8[s]"):
+        with pytest.raises(KindError, match="holds numbers"):
+            pecli.save("a.npz", np.zeros(3, dtype))
+
+
+@pytest.mark.parametrize("text", ["missing.npz:cos", "missing.npz", "missing.npz:cos:0", ":cos", "cos:", "::", ""])
 def test_a_file_that_is_not_there(folder: Path, text: str) -> None:
     with pytest.raises(FileError, match="does not exist"):
         open_tensors(text)

@@ -86,7 +86,7 @@ def test_json_may_be_laid_out_with_spaces(tmp_path: Path) -> None:
     assert np.array_equal(pecli.load(tmp_path / "t.json")["a"], [[1, 2.5], [np.nan, -np.inf]], equal_nan=True)
 
 
-@pytest.mark.parametrize("name", ["plain", "double", "any", "whole", "natural"])
+@pytest.mark.parametrize("name", ["plain", "double", "scalar", "any", "whole", "natural"])
 def test_a_c_header_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
     array = arrays()[name]
     pecli.save(tmp_path / "t.h", {"w": array})
@@ -137,7 +137,14 @@ BROKEN = {
     "negative.h": b"#ifndef PECLI_X\nstatic const uint8_t a[2] = {1,-1};\n",
     "ragged.csv": b"1,2\n3\n",
     "blank.csv": b"1,\n2,3\n",
+    "nothing.csv": b"1, \n2,3.5\n",
+    "unfilled.csv": b"1,2\n\t,3.5\n",
+    "sign.csv": b"1,- 2\n",
     "signs.csv": b"1,--2\n",
+    "minus.csv": b"1,-\n2,3\n",
+    "plus.csv": b"1,2\n3,+\n",
+    "minus.json": b'{"tensors":{"a":{"data":[-,2],"dtype":"int32","shape":[2]}}}',
+    "minus.h": b"#ifndef PECLI_X\nstatic const int32_t a[2] = {1,-};\n",
     "two.csv": b"1 2,3\n",
     "gap.csv": b"1\n\n2\n",
     "wide.csv": b"1,2\n3,4\n5,6,7\n",

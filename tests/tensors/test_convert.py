@@ -227,3 +227,15 @@ def test_what_cannot_be_meant(tmp_path: Path) -> None:
             convert(file, Conversion("halves", "interleaved", Heads(1, 1), include=("q*",)))
         with pytest.raises(FileError, match="go together"):
             convert(file, Conversion("halves", "interleaved", Heads(1, 1), include=("a",))).check()
+
+
+@pytest.mark.parametrize("length", [2**64 - 1, 2**40, 8])
+def test_a_header_that_changes_meanwhile_is_told(tmp_path: Path, length: int) -> None:
+    save_file(checkpoint(), tmp_path / "a.safetensors")
+    with open_tensors(str(tmp_path / "a.safetensors")) as file:
+        made = convert(file, Conversion())
+        with open(tmp_path / "a.safetensors", "r+b") as stream:
+            stream.write(length.to_bytes(8, "little"))
+        with pytest.raises(FileError, match="changed while it was read"):
+            made.save(str(tmp_path / "b.safetensors"))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.safetensors"]

@@ -41,3 +41,16 @@ def test_layers_are_below_each_other(tolerance: float) -> None:
 def test_biases_have_distances() -> None:
     shown = assert_readable(picture({"": audit(pecli.Alibi(12, 256), ("float16-table",), 0.001)}))
     assert {"alibi, 12 heads: largest error by distance", "distance"} <= set(shown)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 5e-324, 0.001, 1e308])
+def test_recipes_without_any_error_leave_the_picture_empty(tolerance: float) -> None:
+    made = picture({"": audit(pecli.Alibi(8, 64), None, tolerance)})  # all slopes are powers of two
+    shown = assert_readable(made)
+    assert ("tolerance 0.001" in shown) == (tolerance == 0.001)
+    low, high = made.axes[0].get_ylim()
+    assert 0 < low < (tolerance if tolerance == 0.001 else 1) < high
+
+
+def test_the_first_position_alone_has_no_place_on_the_axis() -> None:
+    assert_readable(picture({"": audit(pecli.Rope(1, 8), ("float32",), 0.001)}))

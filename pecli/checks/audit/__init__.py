@@ -126,7 +126,7 @@ def _seen(table: Array, exact: Array, before: int, start: int, cuts: Places, tol
     rows = error.max(axis=1)
     row = int(rows.argmax())
     column = int(error[row].argmax())
-    beyond = np.flatnonzero(rows > tolerance)
+    beyond = np.flatnonzero(rows > np.float64(tolerance))  # not rounded to float32, which it may exceed
     equal = _collision(table, exact) if wanted else None
     return _Seen(
         largest=np.maximum.reduceat(rows, cuts).astype(np.float64),

@@ -79,7 +79,7 @@ class Crowd:
         if largest > CLOSE:
             far = self._limits.larger(ratio, CLOSE, int(FEW * ours.size))
             if far is None:
-                self._apart(ours, theirs, expected, start, (peak, largest))
+                self._apart(ours, theirs, expected, start, (peak, largest), done)
                 return
             done.append(far)
             self._set_aside(ours[far], theirs[far], far + start)
@@ -148,7 +148,15 @@ class Crowd:
             most = int(_extreme(gap))
         return gap, most
 
-    def _apart(self, ours: Array, theirs: Array, expected: Array, start: int, maxima: tuple[float, float]) -> None:
+    def _apart(
+        self,
+        ours: Array,
+        theirs: Array,
+        expected: Array,
+        start: int,
+        maxima: tuple[float, float],
+        done: list[Places],
+    ) -> None:
         """Note the errors of finite elements, many of which are far apart. Rounding keeps order: only where the rounded
         error, or nearly the ratio, is largest, the exact one can be.
         """
@@ -173,6 +181,8 @@ class Crowd:
             if not limits.max_ulp and self._largest_bits(sides[0]) + self._largest_bits(sides[1]) <= tally.ulp:
                 continue  # no two of them are further apart
             units = ulps_apart(*sides)
+            for places in done:
+                units[places[(places >= low) & (places < low + AT_ONCE)] - low] = 0
             tally.ulp = max(tally.ulp, int(np.maximum.reduce(units)))
             if limits.max_ulp:
                 limits.note_units(units, low)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.engine.dtypes import KINDS, dtype_name
-from pecli.engine.rounding import differ, round_to, widened
+from pecli.engine.rounding import round_to, widened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,14 +41,14 @@ def errors(ours: Array, theirs: Array) -> tuple[Flags, Floats, NDArray[Any] | No
     if ours.dtype == theirs.dtype and ours.dtype.kind in "iub":
         return _integers_apart(ours, theirs)
     expected, found = widest(ours), widest(theirs)
-    if ours.dtype == theirs.dtype and ours.dtype.kind != "c":
-        alike = ~differ(ours, theirs)
-    else:
-        alike = np.asarray((expected == found) | (np.isnan(expected) & np.isnan(found)))
+    alike = np.asarray((expected == found) | (np.isnan(expected) & np.isnan(found)))  # one NaN is as good as another
     error: Floats = np.abs(expected - found)
-    error[alike | (expected == found)] = 0
+    error[alike] = 0
     error[np.isnan(error)] = np.inf
-    return alike, error, _units(ours, theirs)
+    units = _units(ours, theirs)
+    if units is not None:
+        units[alike] = 0
+    return alike, error, units
 
 
 def _units(ours: Array, theirs: Array) -> NDArray[Any] | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NoReturn, TypeVar
 
 Result = TypeVar("Result")
@@ -19,11 +19,15 @@ MOST_SHARES = 1 << 10
 
 
 def may_fork() -> bool:
-    """Whether this process can be copied safely: only Linux says that it has no other thread, in NumPy or a caller."""
+    """Whether this process can be copied safely: only Linux says that it has no other thread, in NumPy or a caller.
+
+    Where whoever started it has it ignore the end of its copies, nobody would learn how they ended.
+    """
     try:
-        return hasattr(os, "fork") and len(os.listdir("/proc/self/task")) == 1
+        alone = hasattr(os, "fork") and len(os.listdir("/proc/self/task")) == 1
     except OSError:
         return False
+    return alone and signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
 
 
 def shared_out(
@@ -37,8 +41,7 @@ def shared_out(
     running: dict[int, int] = {}
     try:
         for _ in range(processes):
-            process, pipe = _start(share, result)
-            running[process] = pipe
+            _start(share, result, running)
         found = []
         for process in list(running):
             with open(running[process], "rb", closefd=False) as stream:
@@ -76,20 +79,33 @@ class Share:
                 self._work(place)
 
 
-def _start(share: Share, result: Callable[[], Result]) -> tuple[int, int]:
-    """A copy of this process at work, and the pipe in which its result comes."""
+def _start(share: Share, result: Callable[[], Result], running: dict[int, int]) -> None:
+    """Set a copy of this process to work, and note the pipe in which its result comes.
+
+    Signals wait until each of the two knows which it is: a copy that is interrupted would go on as the first process.
+    """
     reading, writing = os.pipe()
-    parent, process = os.getpid(), os.fork()
-    if process:
+    parent, held = os.getpid(), signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        process = os.fork()
+        if not process:
+            _work_and_leave(share, result, writing, lambda: os.getppid() == parent, held)
+        running[process] = reading
+    except OSError:
+        os.close(reading)
+        raise
+    finally:
         os.close(writing)
-        return process, reading
-    _work_and_leave(share, result, writing, lambda: os.getppid() == parent)
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
 
 
-def _work_and_leave(share: Share, result: Callable[[], Result], writing: int, wanted: Callable[[], bool]) -> NoReturn:
+def _work_and_leave(
+    share: Share, result: Callable[[], Result], writing: int, wanted: Callable[[], bool], held: Collection[int]
+) -> NoReturn:
     """What the copy does: nothing of what the first process would still do, and no message, whatever happens."""
     code = 1
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

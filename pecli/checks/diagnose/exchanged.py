@@ -20,7 +20,7 @@ def exchanged_betas(plain: Floats, scaled: Floats, rope: Rope) -> Floats:
     """
     original, d = rope.original_max_position_embeddings or 1, rope.exponent_dim
     low, high = (
-        d * math.log(original / (2 * math.pi * beta)) / (2 * math.log(rope.base))
+        d * (math.log(original / (2 * math.pi)) - math.log(beta)) / (2 * math.log(rope.base))
         for beta in (rope.beta_slow or 1.0, rope.beta_fast or 32.0)
     )
     if rope.truncate is not False:

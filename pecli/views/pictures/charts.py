@@ -50,6 +50,9 @@ def chart(axes: Any, panel: Chart, size: tuple[float, float], look: Look) -> Non
     for _, level in panel.levels:
         axes.axhline(level, color=_grey(look), linewidth=look.scale, linestyle=(0, (4, 3)), zorder=1)
     axes.margins(x=0.01)
+    if panel.log_y and axes.get_ylim()[0] <= 0:  # no curve has a point there
+        middle = panel.levels[0][1] if panel.levels else 1.0
+        axes.set_ylim(middle / 10, middle * 10)
     axes_numbers.number(axes, panel, size)
     axes.set_xlabel(panel.x)
     axes.set_ylabel(panel.y if 0.09 * len(panel.y) < size[1] - 1 else panel.y.partition(",")[0])

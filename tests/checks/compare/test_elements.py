@@ -32,6 +32,8 @@ def measured(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> d
     elements = zip(signed(expected).tolist(), signed(found).tolist(), expected, found, strict=True)
     for place, (its, other, a, b) in enumerate(elements):
         a, b = float(a), float(b)
+        if math.isnan(a) and math.isnan(b):
+            continue
         counted = [bits if bits >= 0 else -(bits + lowest) for bits in (its, other)]
         apart = abs(counted[0] - counted[1])
         finite = math.isfinite(a) and math.isfinite(b)

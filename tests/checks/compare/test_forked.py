@@ -93,6 +93,36 @@ print(may_fork())
     assert may_fork() in (True, False)
 
 
+def test_where_the_end_of_a_process_is_ignored_none_is_copied() -> None:
+    code = """
+import signal
+from pecli.checks.compare.forked import may_fork
+for action in (signal.SIG_IGN, lambda *_: None, signal.SIG_DFL):
+    signal.signal(signal.SIGCHLD, action)
+    print(may_fork())
+"""
+    assert run(code) == "False\nFalse\nTrue\n"
+
+
+def test_a_copy_that_is_interrupted_at_once_does_nothing_else() -> None:
+    code = """
+import signal
+from pecli.checks.compare.forked import shared_out
+fork = os.fork
+def interrupted():
+    process = fork()
+    if not process:
+        os.kill(os.getpid(), signal.SIGINT)
+    return process
+os.fork = interrupted
+try:
+    print(shared_out(lambda place: None, range(9), os.getpid, 2), flush=True)
+finally:
+    print("the first process", flush=True)
+"""
+    assert run(code) == "None\nthe first process\n"
+
+
 COMPARE = """
 import numpy as np, pecli
 from pecli.checks.compare import forked

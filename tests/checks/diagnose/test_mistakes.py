@@ -394,6 +394,25 @@ def test_turning_the_other_way(diagnosed: Diagnosed) -> None:
     assert text.startswith("sin: matches if sin is negated (it turns the other way); residual ")
 
 
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        {
+            "scaling": "yarn",
+            "factor": 2.0,
+            "original_max_position_embeddings": 4,
+            "beta_fast": 1e308,
+            "beta_slow": 5e-324,
+        },
+        {"scaling": "yarn", "factor": 1e308, "original_max_position_embeddings": 4},
+        {"scaling": "linear", "factor": 1e308},
+    ],
+)
+def test_scalings_without_measure_are_no_reason_to_fail(diagnosed: Diagnosed, scaling: dict[str, Any]) -> None:
+    text = diagnosed(Rope(200, 64, **scaling), **rope(*waves(200, inverse(64, 1e4))))
+    assert "scaling" in text
+
+
 def test_attention_factors_that_are_given_or_cancelled(diagnosed: Diagnosed) -> None:
     inv = yarn(inverse(64, 1e4), 64, 1e4, 40, 4096)
     wrong = rope(*waves(500, inv, height=yarn_factor(40)))

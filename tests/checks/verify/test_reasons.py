@@ -8,6 +8,8 @@ import ml_dtypes
 import numpy as np
 
 import pecli
+from pecli.engine.table import table_of
+from pecli.files.save import save_tables
 
 
 def test_another_table_is_named(tmp_path: Path) -> None:
@@ -37,3 +39,15 @@ def test_noise_is_nothing(tmp_path: Path) -> None:
     result = pecli.verify(tmp_path / "t.npy", pecli.Sinusoidal(64, 32))
     assert not result.passed
     assert result.diagnosis == ()
+
+
+def test_the_same_table_is_not_another_one(tmp_path: Path) -> None:
+    """Frequencies that are off in a last place, and tables with an axis too many."""
+    rope = pecli.Rope(16, 8)
+    off = rope.tables()["inv_freq"] * np.array([1, 1 + 8 * 2.0**-52, 1, 1])
+    for changed in ({"inv_freq": off}, {name: table[None] for name, table in rope.tables().items()}):
+        tables = [table_of(name, table) for name, table in {**rope.tables(), **changed}.items()]
+        save_tables(str(tmp_path / "t.npz"), tables, rope.spec())
+        result = pecli.verify(tmp_path / "t.npz")
+        assert not result.passed
+        assert not [sentence for sentence in result.diagnosis if "another table" in sentence]
