@@ -69,7 +69,9 @@ def say_styled(*parts: tuple[str, str]) -> None:
 
 def say_columns(columns: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "") -> None:
     """Columns of text under their heads, nothing cut."""
-    for line in aligned([columns, *rows]):
+    heads, *lines = aligned([columns, *rows])
+    say_styled((indent + heads, "dim"))
+    for line in lines:
         say(indent + line)
 
 
