@@ -89,7 +89,7 @@ def convert(
     counts = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "rotary_dim": rotary_dim}
     given = {name: _COUNT.parse(name, text) for name, text in counts.items() if text is not None}
     if heads is None and (kv_heads or head_dim):
-        raise ParameterError("heads", "missing", "kv_heads and head_dim go with it")
+        raise ParameterError("heads", "missing", "--kv-heads and --head-dim go with it")
     conversion = Conversion(
         None if source is None else options.PAIRS.parse("from", source),
         None if target is None else options.PAIRS.parse("to", target),

@@ -47,7 +47,7 @@ class Conversion:
             raise ParameterError(name, "missing", "a conversion goes from one layout to another")
         if self.source is None and (self.heads or self.rotary_dim or self.trailing or self.include):
             raise ParameterError(
-                "from", "missing", "heads, rotary_dim and include say how pairs move, from where to where"
+                "from", "missing", "--heads, --rotary-dim and --include say how pairs move, from where to where"
             )
         for name, given in (("from", self.source), ("to", self.target)):
             if given is not None:

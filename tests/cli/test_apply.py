@@ -342,7 +342,7 @@ WRONG = {
     "shift of no number": (["rope", "x.npy", "--shift", "far"], "--shift is 'far'", "whole number"),
     "layout": (["rope", "x.npy", "--layout", "compact"], "--layout is 'compact'", "deepseek"),
     "tensor": (["rope", "x.npy", "--tensor", "q"], "'q'", "(2, 4, 8)"),
-    "FILE:NAME": (["rope", "xs.npz:q"], "'q'", "(2, 4, 8)"),
+    "FILE:NAME": (["rope", "xs.npz:q"], "the tensor is 'q'", "(2, 4, 8)"),
     "the same name twice": (["rope", "x.npy", "xs.npz"], "x of xs.npz", "name"),
     "scores of rank 2": (["alibi", "flat.npy"], "(4, 8)", "(…, H, Lq, Lk)"),
     "more queries than keys": (["alibi", "tall.npy"], "(2, 8, 4)", "Lq = 8"),
