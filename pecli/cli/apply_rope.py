@@ -143,7 +143,8 @@ def _check_options(values: Mapping[str, Any]) -> int | None:
         return None
     for name in ("inverse", "positions", "offset"):
         if values[name] not in (None, False):
-            raise ParameterError(name, values[name] or "given", "a shift needs no positions", "leave out one of them")
+            given = "given" if values[name] is True else values[name]
+            raise ParameterError(name, given, "a shift needs no positions", "leave out one of them")
     return _SHIFT.parse("shift", values["shift"])
 
 

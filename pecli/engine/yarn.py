@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pecli.engine import fixed
 from pecli.engine.frequencies import Frequencies
+from pecli.engine.parameters import spelled
 from pecli.engine.rope_frequencies import Amplitude, changed, given, plain
 from pecli.errors import ParameterError
 
@@ -94,6 +95,6 @@ def check(rope: Rope) -> None:
         raise ParameterError("max_position_embeddings", rope.max_position_embeddings, "it is below the original length")
     fast, slow = _betas(rope)
     if fast < slow:
-        raise ParameterError("beta_fast", fast, f"it must be at least beta_slow, {slow:g}")
+        raise ParameterError("beta_fast", spelled(fast), f"it must be at least beta_slow, {slow:g}")
     if rope.base <= 1:
-        raise ParameterError("base", rope.base, "yarn scaling divides by ln b, so b must be above 1")
+        raise ParameterError("base", spelled(rope.base), "yarn scaling divides by ln b, so b must be above 1")

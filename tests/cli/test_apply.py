@@ -338,7 +338,7 @@ WRONG = {
     "positions and offset": (["rope", "x.npy", "--positions", "ids.npy", "--offset", "1"], "--offset", "--positions"),
     "negative offset": (["rope", "x.npy", "--offset", "-1"], "--offset is -1", "from 0"),
     "offset too far": (["rope", "x.npy", "--offset", str(2**40 - 2)], "(2, 4, 8)", "2^40"),
-    "shift and inverse": (["rope", "x.npy", "--shift", "1", "--inverse"], "--inverse", "shift"),
+    "shift and inverse": (["rope", "x.npy", "--shift", "1", "--inverse"], "--inverse is given;", "shift"),
     "shift of no number": (["rope", "x.npy", "--shift", "far"], "--shift is 'far'", "whole number"),
     "layout": (["rope", "x.npy", "--layout", "compact"], "--layout is 'compact'", "deepseek"),
     "tensor": (["rope", "x.npy", "--tensor", "q"], "'q'", "(2, 4, 8)"),
