@@ -260,6 +260,13 @@ def test_three_axes_share_an_even_third_each() -> None:
     assert encoding.rotary_dim == 26  # of 80
 
 
+def test_a_model_is_gone_through_by_its_encodings() -> None:
+    model = load_model("gemma-3-12b")
+    assert [each.layer_type for each in model] == ["full_attention", "sliding_attention"]
+    assert len(model) == 2
+    assert not load_config({"model_type": "mamba", "hidden_size": 512})
+
+
 def test_one_is_the_language_model_unless_a_part_is_named() -> None:
     model = load_config(CONFIGS["qwen2-vl"][0])
     assert model.one().layer_type == ""
