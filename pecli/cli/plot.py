@@ -236,8 +236,8 @@ def _refuse(**given: Any) -> None:
     """Options that belong to figures in files."""
     for name, value in given.items():
         if value is not None:
-            given = "given" if value is True else value
-            raise ParameterError(name, given, "it belongs to a figure in a file", "add -o x.png")
+            said = "given" if value is True else value
+            raise ParameterError(name, said, "it belongs to a figure in a file", "add -o x.png")
 
 
 def _check_figure(output: str, inches: tuple[float, float], dots: int) -> None:

@@ -34,7 +34,10 @@ class Encoding:
     """Whether the channels that turn are the last of a head, as with latent attention; else the first."""
 
     def rope(self, seq_len: int, *, length: int | None = None, **others: Any) -> Rope:
-        """The rotary scheme, for a table of that many rows; `length` is what dynamic and longrope are read at."""
+        """The rotary scheme for a table of that many rows; others are `offset`, `dtype`, `layout` and `recipe`.
+
+        Dynamic and longrope scaling are read at `length`, or else where the table ends.
+        """
         from pecli.engine.rope import Rope
 
         if self.scheme != "rope":
