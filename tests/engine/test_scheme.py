@@ -170,5 +170,5 @@ def test_vectors_come_in_vectors(rows):
 
 @pytest.mark.parametrize("rows", [0, -1, 2.5, True])
 def test_blocks_have_rows(rows):
-    with pytest.raises(ParameterError, match="rows is .*; it must be a whole number from 1"):
+    with pytest.raises(ParameterError, match=r"rows is .*; it must be a whole number from 1"):
         Rope(seq_len=5, dim=10).blocks(rows=rows)
