@@ -72,7 +72,8 @@ def plot(
         list[str],
         typer.Argument(
             metavar="FILE…|SCHEME…",
-            help="Files (or FILE:NAME); or a scheme with its options, and more of them after --against.",
+            help="Files (or FILE:NAME; - is a .npy on standard input); or a scheme with its options, and more of them"
+            " after --against.",
         ),
     ],
     kind: Annotated[

@@ -43,7 +43,12 @@ def resize(
     grid: Annotated[str | None, typer.Option("--grid", metavar="HxW", help="The grid that the rows are now.")] = None,
     keep: Annotated[
         str,
-        typer.Option("--keep", metavar="N", help="Rows at the beginning to leave alone: class and register tokens."),
+        typer.Option(
+            "--keep",
+            metavar="N",
+            help="Rows at the beginning to leave alone: class and register tokens. (default: 0)",
+            show_default=False,
+        ),
     ] = "0",
     method: Annotated[
         str | None,

@@ -20,7 +20,7 @@ CASES = [
 
 
 def llama3_in_double(config: dict[str, Any], inverse: np.ndarray) -> np.ndarray:
-    """The formula of CONVENTIONS in float64, for the band where float32 cancels."""
+    """Llama 3.1's formula in float64, for the band where float32 cancels."""
     given = config.get("rope_scaling") or config["rope_parameters"]
     low, high = given["low_freq_factor"], given["high_freq_factor"]
     turns = given["original_max_position_embeddings"] * inverse / (2 * np.pi)
