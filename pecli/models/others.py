@@ -37,7 +37,7 @@ class Learned:
     rows: tuple[str, ...] = ROWS
     dim: tuple[str, ...] = ()
     more: int = 0
-    """Rows beyond the positions, before them."""
+    """Rows beyond those of the positions; they come first."""
     offset: int = 0
     """Row of the first position."""
     name: str = ""
@@ -167,14 +167,13 @@ _NAMES: dict[Kind, str] = {
     _EMBEDDING: "albert electra convbert",
     _ROBERTA: "roberta xlm_roberta xlm_roberta_xl camembert roberta_prelayernorm xmod longformer data2vec_text mpnet "
     "ibert lilt layoutlmv3 luke markuplm",
-    _BART: "bart mbart opt biogpt plbart mvp ",
+    _BART: "bart mbart opt biogpt plbart mvp",
     Patches(1): "vit clip_vision_model clip_vision dinov2 vit_msn blip_vision_model chinese_clip_vision_model "
-    "altclip_vision_model owlvit_vision_model clipseg_vision_model metaclip_2_vision_model "
-    "",
+    "altclip_vision_model owlvit_vision_model clipseg_vision_model metaclip_2_vision_model",
     Patches(2): "deit",
-    Patches(0): "siglip_vision_model siglip_vision siglip2_vision_model idefics3_vision smolvlm_vision ijepa ",
+    Patches(0): "siglip_vision_model siglip_vision siglip2_vision_model idefics3_vision smolvlm_vision ijepa",
     Sinusoidal("marian"): "marian pegasus ctrl",
-    Sinusoidal("m2m100"): "m2m_100 xglm nllb_moe fsmt ",
+    Sinusoidal("m2m100"): "m2m_100 xglm nllb_moe fsmt",
     Both(
         (
             Sinusoidal("whisper", rows=_SOURCE, dim=("d_model",), name="encoder"),

@@ -180,15 +180,15 @@ def _given_sections(own: Keys) -> Value | None:
 
 def _sections(own: Keys, head: Head, family: Family) -> dict[str, Value]:
     """How many frequencies follow time, rows and columns, and whether these take turns, in models of pictures."""
-    default = f"family default ({family.name})"
+    implied = f"family default ({family.name})"
     turning = head.dim.value * (head.partial.value if head.partial else 1)
     section = _given_sections(own)
     if section is None and family.sections and sum(family.sections) == turning / 2:
-        section = Value([*family.sections], default)
+        section = Value([*family.sections], implied)
     if section is None:
         return {}
     mixed = own.flag("mrope_interleaved") or Value(False, "default")
-    return {"mrope_section": section, "mrope_interleaved": Value(True, default) if family.mixed_sections else mixed}
+    return {"mrope_section": section, "mrope_interleaved": Value(True, implied) if family.mixed_sections else mixed}
 
 
 def _order(name: str, section: list[int], count: int) -> list[int]:
