@@ -140,7 +140,7 @@ def in_columns(table: Table, source: str, target: str, rotary_dim: int | None, t
     """A table with the columns of its last axis in another order."""
     width = table.shape[-1] if table.shape else 0
     if len(table.shape) < 2:
-        raise _refusal(table, "a table has rows and columns", "give heads to convert a bias")
+        raise _refusal(table, "a table has rows and columns", "give --heads to convert a bias")
     order = _turning(table, Heads(1, rotary_dim=rotary_dim, trailing=trailing), width, source, target)
 
     def fill(start: int, out: Array) -> None:
