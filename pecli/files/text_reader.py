@@ -132,7 +132,7 @@ def _decoded(source: Source, raw: bytes, at: int) -> str:
     return name
 
 
-_ARRAY = re.compile(rb"static\s+const\s+(\w+)\s+(\w+)((?:\[[0-9]{1,18}\]){1,64})\s*=\s*(?=\{)")
+_ARRAY = re.compile(rb"static\s+const\s+(\w+)\s+(\w+)((?:\[[0-9]{1,18}\]){0,64})\s*=\s*")
 _C_TYPES = {b"double": "float64", b"float": "float32"}
 
 
