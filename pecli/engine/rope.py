@@ -61,7 +61,7 @@ class Rope(Scheme):
         str,
         Choice(help="how a model reaches beyond the context it was trained on", options=tuple(SCALINGS), panel=_PANEL),
     ] = "none"
-    factor: Annotated[float | None, Real(help="how many times longer", above=0, panel=_PANEL)] = None
+    factor: Annotated[float | None, Real(help="how many times longer", at_least=1, panel=_PANEL)] = None
     original_max_position_embeddings: Annotated[
         int | None, Whole(help="the length before scaling", aliases=("--original-len",), panel=_PANEL)
     ] = None
@@ -112,8 +112,6 @@ class Rope(Scheme):
 
     def _check(self) -> None:
         check_last(self.offset, self.seq_len)
-        if self.factor is not None and self.factor < 1:
-            raise ParameterError("factor", spelled(self.factor), "it must be at least 1: scalings make contexts longer")
         if self.exponent_dim < 2:
             rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels turn in pairs"
             raise ParameterError("partial_rotary_factor", spelled(self.partial_rotary_factor), rule)

@@ -174,7 +174,7 @@ REFUSED = [
     ({"truncate": False}, "truncate", "truncate is false; none scaling does not use it"),
     ({"long_factor": (1.0,) * 64}, "long_factor", "long_factor is 64 numbers; none scaling does not use it"),
     ({"mrope_interleaved": True}, "mrope_interleaved", "mrope_interleaved is true; it belongs to mrope_section"),
-    ({"scaling": "linear", "factor": 0.99999999}, "factor", "factor is 0.99999999; it must be at least 1"),
+    ({"scaling": "linear", "factor": 0.99999999}, "factor", "factor is 0.99999999; it must be a finite number of at"),
     ({"scaling": "linear"}, "factor", "linear scaling needs it"),
     ({"scaling": "linear", "factor": 0.5}, "factor", "at least 1"),
     ({"scaling": "linear", "factor": 2.0, "beta_fast": 3.0}, "beta_fast", "it belongs to yarn"),
