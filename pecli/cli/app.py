@@ -17,7 +17,7 @@ from pecli.cli.command import examples
 from pecli.cli.commands import COMMANDS, meant, panel_of
 from pecli.cli.exits import Exit, code_of, complain
 from pecli.engine.spelling import nearest
-from pecli.errors import FileError, ParameterError, PecliError
+from pecli.errors import ParameterError, PecliError
 
 EXAMPLES = (
     "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
@@ -105,7 +105,9 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as leave:  # 1 is how rich and Typer leave when the reader of a pipe went away
         return Exit.PIPE if leave.code == 1 and "_PECLI_COMPLETE" not in os.environ else int(leave.code or 0)
     except OSError as problem:
-        complain(FileError(problem.filename or "standard output", problem.strerror or str(problem)))
+        from pecli.files.trouble import failure
+
+        complain(failure(str(problem.filename or "standard output"), problem))
         return Exit.FILE
     except MemoryError:
         complain("there is not enough memory; make the table smaller, or write it to a file with -o, block by block")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,7 +28,6 @@ class Applied:
 def write(scheme: str, applied: Applied, metadata: Mapping[str, str], values: Mapping[str, Any]) -> int:
     """Write the tables block by block, and say so."""
     from pecli.cli.watch import Watch
-    from pecli.files.output import is_stream
     from pecli.files.save import save_tables
     from pecli.views import screen
 
@@ -41,9 +39,9 @@ def write(scheme: str, applied: Applied, metadata: Mapping[str, str], values: Ma
     if values["json"]:
         data = {"scheme": scheme, "parameters": dict(applied.parameters), "tensors": watch.tensors(), "output": path}
         screen.say_json(data)
-    elif not values["quiet"] and not is_stream(path):
+    elif not values["quiet"]:
         shown = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in applied.tables[:_MOST_SHOWN]]
         if len(applied.tables) > _MOST_SHOWN:
             shown.append(f"and {len(applied.tables) - _MOST_SHOWN} more")
-        screen.say(f"{path}: {', '.join(shown)}, {screen.size(os.path.getsize(path))}; {scheme}: {applied.words}")
+        screen.say_written(path, f"{', '.join(shown)}, ", f"; {scheme}: {applied.words}")
     return Exit.DONE

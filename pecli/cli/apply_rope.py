@@ -143,7 +143,8 @@ def _check_options(values: Mapping[str, Any]) -> int | None:
         return None
     for name in ("inverse", "positions", "offset"):
         if values[name] not in (None, False):
-            raise ParameterError(name, values[name] or "given", "a shift needs no positions", "leave out one of them")
+            given = "given" if values[name] is True else values[name]
+            raise ParameterError(name, given, "a shift needs no positions", "leave out one of them")
     return _SHIFT.parse("shift", values["shift"])
 
 
@@ -168,7 +169,7 @@ def _scheme(first: Input, length: int, places: Places, values: Mapping[str, Any]
     seq_len = max(1, length if places.ids is None else places.span(length)[1])
     layout = None if values["layout"] is None else options.PAIRS.check("layout", values["layout"])
     if from_model.is_named(values):
-        from pecli.models.reader import find_model, scheme_for
+        from pecli.models.reader import find_model
 
         given = from_model.beside(values, _parameters())
         model = find_model(values["config"], values["model"])
@@ -176,7 +177,7 @@ def _scheme(first: Input, length: int, places: Places, values: Mapping[str, Any]
         if encoding.scheme != "rope":
             given_as = "config" if values["config"] else "model"
             raise ParameterError(given_as, model.file, f"its encoding is {encoding.scheme}, not rope")
-        rope = scheme_for(encoding, **given, seq_len=seq_len)
+        rope = encoding.rope(seq_len, **given)
         _check_head(first, rope, encoding, model.file, trailing=values["trailing"])
         why, trailing = "given" if layout else f"as {model.file} has it", values["trailing"] or encoding.trailing
         return _Scheme(rope, layout or encoding.layout or "halves", why, trailing)

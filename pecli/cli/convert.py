@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -89,7 +88,7 @@ def convert(
     counts = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "rotary_dim": rotary_dim}
     given = {name: _COUNT.parse(name, text) for name, text in counts.items() if text is not None}
     if heads is None and (kv_heads or head_dim):
-        raise ParameterError("heads", "missing", "kv_heads and head_dim go with it")
+        raise ParameterError("heads", "missing", "--kv-heads and --head-dim go with it")
     conversion = Conversion(
         None if source is None else options.PAIRS.parse("from", source),
         None if target is None else options.PAIRS.parse("to", target),
@@ -140,9 +139,7 @@ def _report(made: Converted, output: str | None, change: float | None, values: d
     done += [f"{len(made.cast):,} cast to {made.conversion.dtype}"] if made.cast else []
     what = f" ({', '.join(done)})" if done else ""
     if output is not None:
-        screen.say(
-            f"{output}: {screen.counted(len(made.tables), 'tensor')}{what}, {screen.size(os.path.getsize(output))}"
-        )
+        screen.say_written(output, f"{screen.counted(len(made.tables), 'tensor')}{what}, ")
     if change is not None:
         verdict = "are the same" if change < SAME else "are NOT the same, nothing was written"
         screen.say(f"attention scores before and after {verdict}: they differ by {change:.1g} of the largest")

@@ -89,14 +89,14 @@ def beside(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> di
 
 def _of_layers(config: str | None, model: str | None, layer_type: str | None, given: dict[str, Any]) -> Scheme:
     from pecli.engine.bundle import Bundle
-    from pecli.models.reader import find_model, scheme_for
+    from pecli.models.reader import find_model
 
     found = find_model(config, model)
     encodings: tuple[Encoding, ...] = (found.one(layer_type),) if layer_type is not None else found.ropes()
     if not encodings:
         kinds = ", ".join(sorted({encoding.scheme for encoding in found.encodings})) or "none"
         raise ParameterError("config" if config else "model", found.file, f"it has no rotary encoding (found: {kinds})")
-    schemes = {encoding.layer_type: scheme_for(encoding, **given) for encoding in encodings}
+    schemes = {encoding.layer_type: encoding.rope(**given) for encoding in encodings}
     if len(schemes) == 1:
         (scheme,) = schemes.values()
         return scheme

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -109,10 +108,9 @@ def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str,
     return Exit.DONE if result.passed else Exit.NO
 
 
-def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> int:
+def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
     from pecli.cli.watch import Watch
     from pecli.files import whole
-    from pecli.files.output import is_stream
     from pecli.views import screen
 
     options.check_output(path, json=values["json"], example="pe.npy")
@@ -121,10 +119,9 @@ def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> int:
         whole.save_scheme(path, scheme, on_block=watch.see)
     if values["json"]:
         screen.say_json({**scheme.spec(), "tensors": watch.tensors(), "output": path})
-    elif not values["quiet"] and not is_stream(path):
+    elif not values["quiet"]:
         tables = ", ".join(f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in watch.tables)
-        screen.say(f"{path}: {tables}, {screen.size(os.path.getsize(path))}")
-    return Exit.DONE
+        screen.say_written(path, f"{tables}, ")
 
 
 def _describe(scheme: Scheme, values: Mapping[str, Any]) -> int:

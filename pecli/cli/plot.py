@@ -72,7 +72,8 @@ def plot(
         list[str],
         typer.Argument(
             metavar="FILE…|SCHEME…",
-            help="Files (or FILE:NAME); or a scheme with its options, and more of them after --against.",
+            help="Files (or FILE:NAME; - is a .npy on standard input); or a scheme with its options, and more of them"
+            " after --against.",
         ),
     ],
     kind: Annotated[
@@ -236,7 +237,8 @@ def _refuse(**given: Any) -> None:
     """Options that belong to figures in files."""
     for name, value in given.items():
         if value is not None:
-            raise ParameterError(name, value, "it belongs to a figure in a file", "add -o x.png")
+            said = "given" if value is True else value
+            raise ParameterError(name, said, "it belongs to a figure in a file", "add -o x.png")
 
 
 def _check_figure(output: str, inches: tuple[float, float], dots: int) -> None:

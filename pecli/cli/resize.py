@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,7 +42,12 @@ def resize(
     grid: Annotated[str | None, typer.Option("--grid", metavar="HxW", help="The grid that the rows are now.")] = None,
     keep: Annotated[
         str,
-        typer.Option("--keep", metavar="N", help="Rows at the beginning to leave alone: class and register tokens."),
+        typer.Option(
+            "--keep",
+            metavar="N",
+            help="Rows at the beginning to leave alone: class and register tokens. (default: 0)",
+            show_default=False,
+        ),
     ] = "0",
     method: Annotated[
         str | None,
@@ -123,11 +127,11 @@ def _report(table: Table, made: Resized, output: str | None, values: dict[str, b
         return
     if values["quiet"] or (output is not None and is_stream(output)):
         return
-    where = f"{output}: " if output else ""
-    size = f", {screen.size(os.path.getsize(output))}" if output else ""
-    screen.say(
-        f"{where}{table.name} {screen.shape(table.shape)} → {screen.shape(made.table.shape)} {table.dtype}{size}"
-    )
+    about = f"{table.name} {screen.shape(table.shape)} → {screen.shape(made.table.shape)} {table.dtype}"
+    if output is None:
+        screen.say(about)
+    else:
+        screen.say_written(output, f"{about}, ")
     before, after = (_statistics(each) for each in norms.values())
     screen.say(f"norm of a row: {before[0]:.4g} ± {before[1]:.2g} before, {after[0]:.4g} ± {after[1]:.2g} after")
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -100,7 +99,9 @@ def command(name: str) -> Any:
 def verify(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE…", help=".npy, .npz or .safetensors files (or FILE:NAME), and .toml manifests."),
+        typer.Argument(
+            metavar="FILE…", help="Files (or FILE:NAME) of any format that pecli writes, and .toml manifests."
+        ),
     ],
     config: Config = None,
     model: Model = None,
@@ -125,6 +126,7 @@ def verify(
     from pecli.checks.manifest import is_manifest
     from pecli.checks.manifest.checklist import run_all
     from pecli.views import annotations, checklist
+    from pecli.views.progress import counting
 
     places = {"config": config, "model": model, "layer_type": layer_type}
     places |= {"offset": offset, "length": length, "recipe": recipe}
@@ -134,10 +136,13 @@ def verify(
     checks = _checks(files, {name: value for name, value in places.items() if value is not None}, tolerances)
     as_table = any(map(is_manifest, files)) and not json
     outcomes = []
-    for outcome in _watched(run_all(checks), len(checks) if as_table and not (quiet or no_progress) else 0):
-        outcomes.append(outcome)
-        if not as_table:
-            _answer(outcome, json, quiet)
+    watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
+    with counting("verify", len(checks), watched, bytes=False) as advance:
+        for outcome in run_all(checks):
+            outcomes.append(outcome)
+            advance(1)
+            if not as_table:
+                _answer(outcome, json, quiet)
     if as_table:
         if not quiet:
             checklist.show(outcomes)
@@ -178,22 +183,6 @@ def _code(outcome: Outcome) -> Exit:
     if isinstance(outcome.result, PecliError):
         return code_of(outcome.result)
     return Exit.DONE if outcome.passed else Exit.NO
-
-
-def _watched(outcomes: Iterator[Outcome], total: int) -> Iterable[Outcome]:
-    """The outcomes, with a bar on a terminal while there are more to come; none where the total is not given."""
-    if total < 2 or not sys.stderr.isatty():
-        yield from outcomes
-        return
-    from pecli.views.progress import Progress
-
-    progress = Progress("verify", total, bytes=False)
-    try:
-        for outcome in outcomes:
-            progress.advance(1)
-            yield outcome
-    finally:
-        progress.close()
 
 
 def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any]) -> list[Check]:

@@ -70,7 +70,7 @@ class Alibi(Scheme):
         return frozenset() if self.slopes or self.seq_len is None else frozenset({"slopes"})
 
     @property
-    def _through(self) -> str:
+    def through(self) -> str:
         """The dtype in which values are made, before they are given in their own."""
         return self.dtype if self.recipe == "exact" else RECIPES[self.recipe].table or "float32"
 
@@ -83,6 +83,10 @@ class Alibi(Scheme):
 
         singles = (Fraction(round_fixed(slope.value, _BITS, "float32")) for slope in slopes)
         return [Slope(fixed.fixed(value, _BITS), exact=True) for value in singles]
+
+    def slope_values(self) -> list[float]:
+        """What distances are multiplied by, in float64."""
+        return [slope.value / (1 << _BITS) for slope in self._slopes]
 
     def _exact_slopes(self) -> list[Slope]:
         if self.rule == "naive":
@@ -118,8 +122,8 @@ class Alibi(Scheme):
         from pecli.engine.dtypes import numpy_dtype
         from pecli.engine.rounding import as_dtype, round_fixed
 
-        values = [round_fixed(slope.value, _BITS, self._through) for slope in self._slopes[start : start + len(out)]]
-        out[:, 0] = as_dtype(np.array(values, numpy_dtype(self._through)), self.dtype)
+        values = [round_fixed(slope.value, _BITS, self.through) for slope in self._slopes[start : start + len(out)]]
+        out[:, 0] = as_dtype(np.array(values, numpy_dtype(self.through)), self.dtype)
 
     def at(self, first: int, count: int) -> Array:
         """slope · distance for the distances first, first + 1, …: a row a distance, a column a head."""
@@ -127,7 +131,7 @@ class Alibi(Scheme):
 
         from pecli.engine.rounding import as_dtype
 
-        columns = [_multiples(slope, first, count, self._through) for slope in self._slopes]
+        columns = [_multiples(slope, first, count, self.through) for slope in self._slopes]
         return as_dtype(np.stack(columns, axis=1), self.dtype)
 
     def _bias(self, seq_len: int) -> Any:
@@ -141,7 +145,7 @@ class Alibi(Scheme):
         @lru_cache(maxsize=4)
         def vector(head: int) -> Array:
             first = 0 if self.form == "key" else 1 - seq_len
-            past = as_dtype(_multiples(slopes[head], first, seq_len, self._through), self.dtype)
+            past = as_dtype(_multiples(slopes[head], first, seq_len, self.through), self.dtype)
             if self.form.startswith("key"):
                 return past
             future = past[-2::-1] if self.form == "symmetric" else np.full(seq_len - 1, -np.inf).astype(past.dtype)

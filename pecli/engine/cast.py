@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pecli.engine.dtypes import KINDS, numpy_dtype
+from pecli.engine.dtypes import KINDS
 from pecli.engine.rounding import round_to, widened
 from pecli.engine.table import Table
 
@@ -26,4 +26,4 @@ def cast(table: Table, dtype: str) -> Table:
 
 def is_floating(table: Table) -> bool:
     """Whether a table's elements are real floating numbers; the eight-bit ones, which come with scales, are not."""
-    return table.dtype in KINDS and numpy_dtype(table.dtype).itemsize > 1
+    return table.dtype in KINDS

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated
 
 from pecli.engine import frequencies, recipes, rope_scaling, yarn
-from pecli.engine.parameters import Choice, Real, Several, Truth, Whole
+from pecli.engine.parameters import Choice, Real, Several, Truth, Whole, spelled
 from pecli.engine.positions import LAST_POSITION, check_last
 from pecli.engine.recipes import RECIPE
 from pecli.engine.rope_scaling import SCALINGS
@@ -61,7 +61,7 @@ class Rope(Scheme):
         str,
         Choice(help="how a model reaches beyond the context it was trained on", options=tuple(SCALINGS), panel=_PANEL),
     ] = "none"
-    factor: Annotated[float | None, Real(help="how many times longer", above=0, panel=_PANEL)] = None
+    factor: Annotated[float | None, Real(help="how many times longer", at_least=1, panel=_PANEL)] = None
     original_max_position_embeddings: Annotated[
         int | None, Whole(help="the length before scaling", aliases=("--original-len",), panel=_PANEL)
     ] = None
@@ -113,11 +113,9 @@ class Rope(Scheme):
 
     def _check(self) -> None:
         check_last(self.offset, self.seq_len)
-        if self.factor is not None and self.factor < 1:
-            raise ParameterError("factor", f"{self.factor:g}", "it must be at least 1: scalings make contexts longer")
         if self.exponent_dim < 2:
             rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels turn in pairs"
-            raise ParameterError("partial_rotary_factor", f"{self.partial_rotary_factor:g}", rule)
+            raise ParameterError("partial_rotary_factor", spelled(self.partial_rotary_factor), rule)
         frequencies.check_base(self.base, 1.0)
         recipes.check_base(self.recipe, self.base)
         rope_scaling.check(self)
@@ -126,9 +124,11 @@ class Rope(Scheme):
     def _check_axes(self) -> None:
         if self.mrope_section is None:
             if self.mrope_interleaved is not None:
-                raise ParameterError("mrope_interleaved", self.mrope_interleaved, "it belongs to mrope_section")
+                raise ParameterError(
+                    "mrope_interleaved", spelled(self.mrope_interleaved), "it belongs to mrope_section"
+                )
         elif sum(self.mrope_section) != self.rotary_dim // 2:
-            given = ",".join(map(str, self.mrope_section))
+            given = spelled(self.mrope_section)
             raise ParameterError("mrope_section", given, f"the sections must add up to {self.rotary_dim // 2}, d/2")
 
     @property

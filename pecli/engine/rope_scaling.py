@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pecli.engine import fixed, frequencies, yarn
 from pecli.engine.frequencies import Frequencies
+from pecli.engine.parameters import spelled
 from pecli.engine.rope_frequencies import Amplitude, changed, divided, given, plain
 from pecli.errors import ParameterError
 
@@ -129,7 +130,7 @@ def _llama3(rope: Rope) -> Frequencies:
 def _check_llama3(rope: Rope) -> None:
     if given(rope.high_freq_factor) <= given(rope.low_freq_factor):
         rule = f"it must be above low_freq_factor, {rope.low_freq_factor:g}"
-        raise ParameterError("high_freq_factor", rope.high_freq_factor, rule)
+        raise ParameterError("high_freq_factor", spelled(rope.high_freq_factor), rule)
 
 
 def _proportional(rope: Rope) -> Frequencies:
@@ -149,7 +150,9 @@ def turning(rope: Rope) -> int:
 
 def _check_proportional(rope: Rope) -> None:
     if not turning(rope):
-        raise ParameterError("partial_rotary_factor", rope.partial_rotary_factor, "it leaves no pair that turns")
+        raise ParameterError(
+            "partial_rotary_factor", spelled(rope.partial_rotary_factor), "it leaves no pair that turns"
+        )
 
 
 _YARN = (
@@ -197,7 +200,8 @@ def check(rope: Rope) -> None:
         value, used = getattr(rope, name), name in scaling.needs or name in scaling.takes
         if value is not None and not used:
             users = ", ".join(kind for kind, each in SCALINGS.items() if name in (*each.needs, *each.takes))
-            raise ParameterError(name, value, f"{rope.scaling} scaling does not use it", f"it belongs to {users}")
+            given = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
+            raise ParameterError(name, given, f"{rope.scaling} scaling does not use it", f"it belongs to {users}")
         if value is None and name in scaling.needs:
             raise ParameterError(name, "missing", f"{rope.scaling} scaling needs it")
     if scaling.check is not None:

@@ -9,13 +9,16 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_type_hints
 
 from pecli.engine.dtypes import KINDS
-from pecli.engine.parameters import Choice, Parameter
+from pecli.engine.parameters import Choice, Parameter, Whole
 from pecli.engine.spelling import nearest
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
     from pecli.engine.table import Table
+
+
+_ROWS = Whole(help="rows of a block")
 
 
 def unset() -> Any:
@@ -132,9 +135,11 @@ class Scheme(ABC):
 
     def blocks(self, name: str | None = None, rows: int | None = None) -> Iterator[Array]:
         """A tensor some rows at a time; without a name, the first. Whatever the size of the blocks, the values are
-        the same.
+        the same. Rows are the last axis: heads and queries are run through in order, and a vector comes in vectors.
         """
         by_name = {table.name: table for table in self.tensors()}
         if name is not None and name not in by_name:
             raise ParameterError("name", repr(name), f"it must be one of {', '.join(by_name)}")
-        return (by_name[name] if name else self.tensors()[0]).blocks(rows)
+        table = by_name[name] if name else self.tensors()[0]
+        blocks = table.blocks(None if rows is None else _ROWS.check("rows", rows))
+        return blocks if len(table.shape) > 1 else (block.reshape(-1) for block in blocks)

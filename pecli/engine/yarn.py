@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pecli.engine import fixed
 from pecli.engine.frequencies import Frequencies
+from pecli.engine.parameters import spelled
 from pecli.engine.rope_frequencies import Amplitude, changed, given, plain
 from pecli.errors import ParameterError
 
@@ -98,9 +99,9 @@ def check(rope: Rope) -> None:
         raise ParameterError("max_position_embeddings", rope.max_position_embeddings, "it is below the original length")
     fast, slow = _betas(rope)
     if fast < slow:
-        raise ParameterError("beta_fast", fast, f"it must be at least beta_slow, {slow:g}")
+        raise ParameterError("beta_fast", spelled(fast), f"it must be at least beta_slow, {slow:g}")
     if rope.base <= 1:
-        raise ParameterError("base", rope.base, "yarn scaling divides by ln b, so b must be above 1")
+        raise ParameterError("base", spelled(rope.base), "yarn scaling divides by ln b, so b must be above 1")
     _check_attention(rope)
 
 
@@ -110,7 +111,7 @@ def _check_attention(rope: Rope) -> None:
         return
     for name in ("mscale", "mscale_all_dim"):
         if magnitude(factor(rope), Fraction(getattr(rope, name)))(_BITS) <= 0:
-            raise ParameterError(name, getattr(rope, name), "0.1 · mscale · ln factor + 1 must be above 0")
+            raise ParameterError(name, spelled(getattr(rope, name)), "0.1 · mscale · ln factor + 1 must be above 0")
     if not 0 < attention(rope)(_BITS) <= LARGEST << _BITS:
         rule = f"with mscale_all_dim {rope.mscale_all_dim:g}, the attention factor is not from 1e-30 to 1e+06"
-        raise ParameterError("mscale", rope.mscale, rule)
+        raise ParameterError("mscale", spelled(rope.mscale), rule)

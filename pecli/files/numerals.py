@@ -21,7 +21,8 @@ ELEMENTS = 1 << 16
 def check_real(table: Table, suffix: str) -> None:
     """Refuse what is not a real number."""
     if not re.fullmatch(r"(bfloat|u?int)\d+|bool|float(16|32|64|8_e4m3fn|8_e5m2)", table.dtype):
-        raise ParameterError("dtype", table.dtype, f"{suffix} cannot hold it", "write .npy or .safetensors")
+        other = ".npy or .npz" if table.dtype.startswith("complex") else ".safetensors"
+        raise ParameterError("dtype", table.dtype, f"{suffix} cannot hold it", f"write {other}")
 
 
 def text_blocks(table: Table) -> Iterator[Array]:

@@ -36,18 +36,17 @@ def save_tables(
     tables: Sequence[Table],
     spec: Spec | None,
     *,
-    plain: Table | None = None,
     metadata: Mapping[str, str] | None = None,
     on_block: OnBlock | None = None,
 ) -> None:
     """Write the tables, and the spec that made them where the format has a place for it.
 
-    A format that holds one array takes `plain`, or the only table there is. Texts in `metadata` have a place in
-    .safetensors alone. The file appears when it is complete.
+    A format that holds one array takes the only table there is. Texts in `metadata` have a place in .safetensors
+    alone. The file appears when it is complete.
     """
     kind = format_of(path)
     if kind in SINGLE:
-        tables = [plain or _only(path, kind, tables)]
+        tables = [_only(path, kind, tables)]
     _check_names(tables)
     write_file(path, _prepare(kind, tables, spec, metadata), sum(table.nbytes for table in tables), on_block)
 

@@ -182,7 +182,7 @@ def _said(metadata: dict[str, str]) -> tuple[str, str]:
     except FileError:
         spec = {}
     parameters = spec.get("parameters")
-    name = re.sub(r"[^A-Za-z0-9_]", "_", str(spec["scheme"])) + "_" if "scheme" in spec else ""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", str(spec.get("scheme", "table"))) + "_"
     return name, str(parameters.get("dtype", "")) if isinstance(parameters, dict) else ""
 
 
@@ -199,7 +199,7 @@ def _from_c(text: bytes) -> bytes:
 
 def _decimal(text: bytes) -> bytes:
     """Hexadecimal floats and integers, macros and endings as plain numbers; braces as brackets."""
-    text = re.sub(rb"U?INT64_C\(([0-9]+)\)", rb"\1", text.translate(bytes.maketrans(b"{}", b"[]")))
+    text = re.sub(rb"U?INT64_C\((-?[0-9]+)\)", rb"\1", text.translate(bytes.maketrans(b"{}", b"[]")))
     text = text.replace(b"(-9223372036854775807 - 1)", b"-9223372036854775808")
     text = text.replace(b"INFINITY", b"inf").replace(b"NAN", b"nan")
     text = re.sub(rb"-?0x[0-9a-f.]+p[-+]?[0-9]+", lambda match: repr(float.fromhex(match[0].decode())).encode(), text)

@@ -41,6 +41,6 @@ def failure(path: str, error: OSError | ValueError) -> FileError:
     """The operating system's error as a FileError; a ValueError is a path no system call would take."""
     if isinstance(error, ValueError):
         return FileError(repr(path), "is not a possible file name")
-    number = error.errno or 0
-    problem, advice = WORDS.get(number, (os.strerror(number).lower(), ""))
+    known = WORDS.get(error.errno or 0)
+    problem, advice = known or (os.strerror(error.errno).lower() if error.errno else str(error), "")
     return FileError(path, problem, advice)

@@ -15,9 +15,8 @@ from pecli.models.rope import LENGTHS
 def longest(config: str | None, model: str | None) -> int | None:
     """The context of what `--config FILE` or `--model NAME` names; None where it says nothing."""
     if model is not None:
-        word = model.lower()
-        named = (preset for preset in presets.presets().values() if word in (preset.name, preset.repository.lower()))
-        return _said(next(preset.config for preset in named))
+        preset = presets.find(model)
+        return _said(preset.config) if preset else None
     assert config is not None
     if os.path.isdir(config):
         config = next(path for path in (os.path.join(config, name) for name in NAMES) if os.path.exists(path))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,10 @@ class Encoding:
     """Whether the channels that turn are the last of a head, as with latent attention; else the first."""
 
     def rope(self, seq_len: int, *, length: int | None = None, **others: Any) -> Rope:
-        """The rotary scheme, for a table of that many rows; `length` is what dynamic and longrope are read at."""
+        """The rotary scheme for a table of that many rows; others are `offset`, `dtype`, `layout` and `recipe`.
+
+        Dynamic and longrope scaling are read at `length`, or else where the table ends.
+        """
         from pecli.engine.rope import Rope
 
         if self.scheme != "rope":
@@ -112,12 +115,18 @@ class Encoding:
 
 @dataclass(frozen=True)
 class ModelEncodings:
-    """What a model's configuration asks for."""
+    """What a model's configuration asks for: its encodings, one for each kind of layer."""
 
     file: str
     model_type: str | None
     encodings: tuple[Encoding, ...]
     warnings: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[Encoding]:
+        return iter(self.encodings)
+
+    def __len__(self) -> int:
+        return len(self.encodings)
 
     def ropes(self) -> tuple[Encoding, ...]:
         """The rotary encodings of the language model; of the other parts where it has none."""

@@ -122,6 +122,8 @@ def _scaling(path: str, keys: Keys, header: Header) -> dict[str, Value]:
         if attention is not None and factor is not None and factor.value > 1:
             g = attention.value * (1 + 0.1 * math.log(factor.value))
             found["attention_factor"] = Value(g, f"{attention.source} · (1 + 0.1 ln factor)")
+    elif name == "longrope":
+        raise FileError(keys.path, f"{source} is {name!r}", f"it needs the tensors {SHORT} and {LONG}")
     else:
         raise FileError(keys.path, f"{source} is {name[:40]!r}", "known are none, linear, yarn, longrope")
     return {key: value for key, value in found.items() if value is not None}

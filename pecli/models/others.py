@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from pecli.engine.sinusoidal import STYLES
 from pecli.errors import FileError
@@ -20,14 +19,20 @@ def _needed(keys: Keys, found: Value | None, what: str) -> Value:
     return found
 
 
-def _made(name: str, scheme: str, found: dict[str, Value], **extra: Any) -> Encoding:
+def _made(name: str, scheme: str, found: dict[str, Value], **extra: Value) -> Encoding:
     return Encoding(
         layer_type=name,
         scheme=scheme,
         parameters={key: value.value for key, value in found.items()},
-        sources={key: value.source for key, value in found.items()},
-        extra=extra,
+        sources={key: value.source for key, value in (found | extra).items()},
+        extra={key: value.value for key, value in extra.items()},
     )
+
+
+def _padding(keys: Keys, low: int = 0) -> tuple[Value, Value]:
+    """The padding token, and the row after its own, where the first position stands in fairseq's models."""
+    padding = keys.whole("pad_token_id", low=low) or Value(1, "default")
+    return padding, Value(padding.value + 1, f"{padding.source} + 1")
 
 
 @dataclass(frozen=True)
@@ -37,9 +42,9 @@ class Learned:
     rows: tuple[str, ...] = ROWS
     dim: tuple[str, ...] = ()
     more: int = 0
-    """Rows beyond the positions, before them."""
-    offset: int = 0
-    """Row of the first position."""
+    """Rows beyond those of the positions, which come after them."""
+    padded: bool = False
+    """Whether the first position has the row after that of the padding token."""
     name: str = ""
 
     def encodings(self, keys: Keys) -> list[Encoding]:
@@ -51,7 +56,8 @@ class Learned:
         std = keys.number("initializer_range", "init_std")
         if std is not None:
             found["std"] = std
-        return [_made(self.name, "learned", found, **({"offset": self.offset} if self.offset else {}))]
+        first = _padding(keys, low=-1)[1] if self.padded else Value(self.more, "family")
+        return [_made(self.name, "learned", found, **({"offset": first} if first.value else {}))]
 
 
 @dataclass(frozen=True)
@@ -110,8 +116,8 @@ class Sinusoidal:
         said = {"layout": "interleaved", "freq_shift": 0.0, **STYLES[self.style]}
         found |= {name: Value(said[name], f"style {self.style}") for name in ("layout", "freq_shift")}
         if self.style in ("fairseq", "m2m100", "fsmt"):
-            padding = keys.whole("pad_token_id", low=0) or Value(1, "default")
-            found |= {"padding_idx": padding, "offset": Value(padding.value + 1, f"{padding.source} + 1")}
+            padding, first = _padding(keys)
+            found |= {"padding_idx": padding, "offset": first}
         return [_made(self.name, "sinusoidal", found)]
 
 
@@ -155,8 +161,8 @@ Kind = Learned | Patches | Sinusoidal | Biased | Both | Nothing
 
 _SOURCE, _TARGET = ("max_source_positions",), ("max_target_positions",)
 _EMBEDDING = Learned(dim=("embedding_size",))
-_ROBERTA = Learned(offset=2)
-_BART = Learned(more=2, offset=2)
+_ROBERTA = Learned(padded=True)
+_BART = Learned(more=2)
 _NAMES: dict[Kind, str] = {
     Learned(): "bert gpt2 gpt_bigcode gpt_neo openai_gpt distilbert bert_generation clip_text_model clip_text clip "
     "xclip_text siglip_text_model siglip_text siglip2_text_model blip_text_model layoutlm layoutlmv2 visual_bert "
@@ -167,14 +173,13 @@ _NAMES: dict[Kind, str] = {
     _EMBEDDING: "albert electra convbert",
     _ROBERTA: "roberta xlm_roberta xlm_roberta_xl camembert roberta_prelayernorm xmod longformer data2vec_text mpnet "
     "ibert lilt layoutlmv3 luke markuplm",
-    _BART: "bart mbart opt biogpt plbart mvp ",
+    _BART: "bart mbart opt biogpt plbart mvp",
     Patches(1): "vit clip_vision_model clip_vision dinov2 vit_msn blip_vision_model chinese_clip_vision_model "
-    "altclip_vision_model owlvit_vision_model clipseg_vision_model metaclip_2_vision_model "
-    "",
+    "altclip_vision_model owlvit_vision_model clipseg_vision_model metaclip_2_vision_model",
     Patches(2): "deit",
-    Patches(0): "siglip_vision_model siglip_vision siglip2_vision_model idefics3_vision smolvlm_vision ijepa ",
+    Patches(0): "siglip_vision_model siglip_vision siglip2_vision_model idefics3_vision smolvlm_vision ijepa",
     Sinusoidal("marian"): "marian pegasus ctrl",
-    Sinusoidal("m2m100"): "m2m_100 xglm nllb_moe fsmt ",
+    Sinusoidal("m2m100"): "m2m_100 xglm nllb_moe fsmt",
     Both(
         (
             Sinusoidal("whisper", rows=_SOURCE, dim=("d_model",), name="encoder"),

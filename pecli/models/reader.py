@@ -6,10 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from pecli.engine.rope import Rope
 from pecli.errors import FileError
 from pecli.models import gguf, jsonfile, params
-from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.encoding import ModelEncodings
 from pecli.models.parts import read_parts
 from pecli.models.values import Keys
 
@@ -67,14 +66,6 @@ def read_bytes(path: str) -> bytes:
         if isinstance(problem, FileNotFoundError) and (preset := presets.find(path)) is not None:
             trouble = FileError(path, trouble.problem, f"the preset of that name is --model {preset.name}")
         raise trouble from None
-
-
-def scheme_for(encoding: Encoding, *, seq_len: int, length: int | None = None, offset: int = 0, **others: Any) -> Rope:
-    """The rotary scheme of an encoding for tables of `seq_len` rows; others are `dtype`, `layout` and `recipe`.
-
-    Dynamic and longrope scaling are read at `length`, or else where the table ends.
-    """
-    return encoding.rope(seq_len, length=length, offset=offset, **others)
 
 
 def find_model(config: str | os.PathLike[str] | None, model: str | None) -> ModelEncodings:

@@ -7,8 +7,6 @@ the names that it goes by, then among what the family implies.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pecli.engine.rope_scaling import SCALINGS
 from pecli.errors import FileError
 from pecli.models.cautions import warn, warn_of_still_layers
@@ -56,8 +54,8 @@ def _encoding(
 ) -> Encoding:
     own = layer.own
     kind, kind_source = _kind(own, family)
-    axes = family.axes or (2 if kind == "axial" or vision else 0)
-    head = head_of(keys, own, family, layer.name, axes=axes, several=several, partials=PARTIALS)
+    axes = _axes(kind, kind_source, family, vision=vision)
+    head = head_of(keys, own, family, layer.name, axes=axes.value if axes else 0, several=several, partials=PARTIALS)
     theta = _theta(keys, own, layer, family)
     found: dict[str, Value] = {"dim": head.dim, "base": theta}
     if head.partial is not None:
@@ -70,10 +68,9 @@ def _encoding(
     else:
         found |= _scaling_values(keys, own, scaling, family, layer, warnings)
         found = filled(found)
-    sections = _sections(own, head, family)
-    extra = {name: value.value for name, value in sections.items()} | _extra(own, head, axes, family, scaling)
+    extra = _sections(own, head, family) | _extra(own, axes, family, scaling)
     layout = _layout(keys, family)
-    sources = {name: value.source for name, value in (found | sections).items()}
+    sources = {name: value.source for name, value in (found | extra).items()}
     sources |= {"head_dim": head.size.source, "layout": layout.source}
     encoding = Encoding(
         layer_type=layer.name,
@@ -82,7 +79,7 @@ def _encoding(
         sources=sources,
         layout=layout.value,
         head_dim=head.size.value,
-        extra=extra,
+        extra={name: value.value for name, value in extra.items()} | _order(own, head, family),
         trailing=family.trailing or (head.latent and head.size.value > head.dim.value),
     )
     encoding.check(keys.path)
@@ -159,18 +156,24 @@ def _original(keys: Keys, own: Keys, layer: Layer, family: Family, warnings: lis
     return Value(length.value, f"{length.source}, for want of {ORIGINAL}")
 
 
-def _extra(own: Keys, head: Head, axes: int, family: Family, scaling: str) -> dict[str, Any]:
-    extra: dict[str, Any] = {}
-    if axes:
+def _axes(kind: str, source: str, family: Family, *, vision: bool) -> Value | None:
+    """How many axes positions have, where that is more than one."""
+    if family.axes:
+        return Value(family.axes, f"family default ({family.name})")
+    if kind == "axial":
+        return Value(2, source)
+    return Value(2, "default: it reads images") if vision else None
+
+
+def _extra(own: Keys, axes: Value | None, family: Family, scaling: str) -> dict[str, Value]:
+    extra: dict[str, Value] = {}
+    if axes is not None:
         extra["axes"] = axes
         if family.whole_axes:
-            extra["axis_frequencies"] = "alternating"
+            extra["axis_frequencies"] = Value("alternating", f"family default ({family.name})")
     short, long = own.number("short_mscale"), own.number("long_mscale")
     if scaling == "longrope" and short and long and "attention_factor" not in own:
-        extra["mscales"] = [short.value, long.value]
-    if family.order:
-        section = _given_sections(own)
-        extra["order"] = _order(family.order, section.value if section else [22, 22, 20], head.dim.value // 2)
+        extra["mscales"] = Value([short.value, long.value], f"{short.source}, {long.source}")
     return extra
 
 
@@ -180,21 +183,25 @@ def _given_sections(own: Keys) -> Value | None:
 
 def _sections(own: Keys, head: Head, family: Family) -> dict[str, Value]:
     """How many frequencies follow time, rows and columns, and whether these take turns, in models of pictures."""
-    default = f"family default ({family.name})"
+    implied = f"family default ({family.name})"
     turning = head.dim.value * (head.partial.value if head.partial else 1)
     section = _given_sections(own)
     if section is None and family.sections and sum(family.sections) == turning / 2:
-        section = Value([*family.sections], default)
+        section = Value([*family.sections], implied)
     if section is None:
         return {}
     mixed = own.flag("mrope_interleaved") or Value(False, "default")
-    return {"mrope_section": section, "mrope_interleaved": Value(True, default) if family.mixed_sections else mixed}
+    return {"mrope_section": section, "mrope_interleaved": Value(True, implied) if family.mixed_sections else mixed}
 
 
-def _order(name: str, section: list[int], count: int) -> list[int]:
+def _order(own: Keys, head: Head, family: Family) -> dict[str, list[int]]:
     """Even frequencies for rows, then odd ones for columns; then those of time, which only Ernie 4.5 VL has."""
-    moving = count - int(section[-1]) if name == "ernie" and 0 <= section[-1] <= count else count
-    return [*range(0, moving, 2), *range(1, moving, 2), *range(moving, count)]
+    if not family.order:
+        return {}
+    given, count = _given_sections(own), head.dim.value // 2
+    last = given.value[-1] if given and given.value else 20
+    moving = count - int(last) if family.order == "ernie" and 0 <= last <= count else count
+    return {"order": [*range(0, moving, 2), *range(1, moving, 2), *range(moving, count)]}
 
 
 def _layout(keys: Keys, family: Family) -> Value:

@@ -119,7 +119,8 @@ def check_scores(each: Input, heads: int | None) -> tuple[int, int, int]:
 def add_alibi(each: Input, scheme: Alibi) -> Table:
     """Scores (…, H, Lq, Lk) plus the biases; the queries are the last Lq of the Lk positions."""
     heads, queries, keys = check_scores(each, scheme.heads)
-    slopes = replace(scheme, seq_len=None, dtype="float64").tables()["slopes"].astype(np.float64)
+    scheme = replace(scheme, dtype="float64")
+    slopes = np.array(scheme.slope_values())
     places = np.arange(keys, dtype=np.float64)
 
     def addends(first: int, count: int) -> Floats:
@@ -130,6 +131,8 @@ def add_alibi(each: Input, scheme: Alibi) -> Table:
         else:
             distances = -np.abs(places - query[:, None])
         bias: Floats = distances * slopes[head, None]
+        if scheme.through != "float64":
+            bias = widened(round_to(bias, scheme.through))
         if scheme.form == "causal":
             bias[places > query[:, None]] = -np.inf
         return bias

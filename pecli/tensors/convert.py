@@ -42,16 +42,15 @@ class Conversion:
 
     def __post_init__(self) -> None:
         if (self.source is None) != (self.target is None):
-            missing = "source" if self.source is None else "target"
-            name = {"source": "from", "target": "to"}[missing]
+            name = "from" if self.source is None else "to"
             raise ParameterError(name, "missing", "a conversion goes from one layout to another")
         if self.source is None and (self.heads or self.rotary_dim or self.trailing or self.include):
             raise ParameterError(
-                "from", "missing", "heads, rotary_dim and include say how pairs move, from where to where"
+                "from", "missing", "--heads, --rotary-dim and --include say how pairs move, from where to where"
             )
-        for name, given in (("from", self.source), ("to", self.target)):
+        for name, given in (("source", self.source), ("target", self.target)):
             if given is not None:
-                object.__setattr__(self, {"from": "source", "to": "target"}[name], self._plain(given))
+                object.__setattr__(self, name, self._plain(given))
 
     def _plain(self, pairing: str) -> str:
         """DeepSeek's mixed form is one of the other two: weights make interleaved channels, tables have halves."""

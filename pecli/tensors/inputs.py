@@ -88,7 +88,7 @@ def _named(names: Sequence[str], inputs: Sequence[Input], files: str) -> list[In
         if name not in known:
             there = listed([f"{each.table.name} {each.table.shape}" for each in inputs], _MOST_NAMES)
             rule = f"{files} has {there or 'no tensors'}"
-            raise ParameterError("tensor", repr(name), rule, nearest(name, known))
+            raise ParameterError("the tensor", repr(name), rule, nearest(name, known))
     return [each for each in inputs if each.table.name in names or (each.unnamed and ARRAY_NAME in names)]
 
 

@@ -43,11 +43,13 @@ class Heads:
 
     def settled(self, tables: Sequence[Table]) -> Heads:
         """With everything that was left open, as the projections have it: all heads are of one size."""
+        for table in tables:
+            _check_rank(table)
         dim = self.head_dim or self._size(tables)
         keys = self.kv_heads or next((_rows(table) // dim for table in tables if _is(table, "k")), self.heads)
         if keys == 0 or any(_rows(table) % dim for table in tables if _is(table, "k")):
             at = next(table for table in tables if _is(table, "k"))
-            raise _refusal(at, f"its rows must be heads of {dim}, as the queries have", "check heads and kv_heads")
+            raise _refusal(at, f"its rows must be heads of {dim}, as the queries have", "check --heads and --kv-heads")
         return replace(self, kv_heads=keys, head_dim=dim)
 
     def _size(self, tables: Sequence[Table]) -> int:
@@ -57,9 +59,9 @@ class Heads:
                 if heads and _is(table, kind):
                     if _rows(table) % heads or not _rows(table):
                         rule = f"{_rows(table)} rows are not {heads} heads"
-                        raise _refusal(table, rule, "check heads and kv_heads, or give head_dim")
+                        raise _refusal(table, rule, "check --heads and --kv-heads, or give --head-dim")
                     return _rows(table) // heads
-        advice = "give kv_heads or head_dim"
+        advice = "give --kv-heads or --head-dim"
         raise ParameterError("head_dim", "missing", "no query projection tells how large a head is", advice)
 
     def _fused(self) -> int:
@@ -79,8 +81,7 @@ def role(name: str) -> str:
 
 def in_heads(table: Table, layout: Heads, source: str, target: str) -> Table:
     """A projection's weight or bias with the rows of every head in another order."""
-    if len(table.shape) not in (1, 2):
-        raise _refusal(table, "a projection is (rows, inputs), its bias (rows,)")
+    _check_rank(table)
     if layout.head_dim is None or layout.kv_heads is None:
         layout = layout.settled([table])
     head_dim, keys = layout.head_dim or 1, layout.kv_heads or 1
@@ -89,8 +90,13 @@ def in_heads(table: Table, layout: Heads, source: str, target: str) -> Table:
     whole = moving + keys if kind == "qkv" else moving
     if _rows(table) % head_dim or heads not in ({whole, 1} if "norm" in table.name else {whole}):
         rule = f"{whole} heads of {head_dim} have {whole * head_dim} rows"
-        raise _refusal(table, rule, "check heads, kv_heads and head_dim")
+        raise _refusal(table, rule, "check --heads, --kv-heads and --head-dim")
     return _rows_moved(table, head_dim, _turning(table, layout, head_dim, source, target), min(moving, heads))
+
+
+def _check_rank(table: Table) -> None:
+    if len(table.shape) not in (1, 2):
+        raise _refusal(table, "a projection is (rows, inputs), its bias (rows,)")
 
 
 def _rows(table: Table) -> int:
@@ -99,7 +105,7 @@ def _rows(table: Table) -> int:
 
 def _is(table: Table, kind: str) -> bool:
     """Whether it is a projection of that kind; a norm's weights may be those of one head."""
-    return role(table.name) == kind and "norm" not in table.name and len(table.shape) in (1, 2)
+    return role(table.name) == kind and "norm" not in table.name
 
 
 def _turning(table: Table, layout: Heads, head_dim: int, source: str, target: str) -> Places:
@@ -134,7 +140,7 @@ def in_columns(table: Table, source: str, target: str, rotary_dim: int | None, t
     """A table with the columns of its last axis in another order."""
     width = table.shape[-1] if table.shape else 0
     if len(table.shape) < 2:
-        raise _refusal(table, "a table has rows and columns", "give heads to convert a bias")
+        raise _refusal(table, "a table has rows and columns", "give --heads to convert a bias")
     order = _turning(table, Heads(1, rotary_dim=rotary_dim, trailing=trailing), width, source, target)
 
     def fill(start: int, out: Array) -> None:

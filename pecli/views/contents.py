@@ -58,7 +58,7 @@ def show(found: dict[str, Any]) -> None:
     total = sum(tensor["bytes"] for tensor in tensors)
     of_all = f" of {found['tensor_count']:,}" if len(tensors) < found["tensor_count"] else ""
     count = f"{len(tensors):,}{of_all} tensor{'' if found['tensor_count'] == 1 else 's'}"
-    screen.say(f"{found['file']}  {found['format']}  {count}  {screen.size(total)}")
+    screen.say_styled((found["file"], "bold"), (f"  {found['format']}  {count}  {screen.size(total)}", ""))
     columns = [
         "name",
         "dtype",
@@ -69,22 +69,31 @@ def show(found: dict[str, Any]) -> None:
     if tensors:
         screen.say_columns(columns, [[_cell(tensor.get(column)) for column in columns] for tensor in tensors])
     for tensor in tensors:
-        for line in [*_profile(tensor), *_numbers(tensor)]:
-            screen.say(line)
+        for lines in (_profile(tensor), _numbers(tensor)):
+            _say_below(tensor["name"], lines)
     for match in found.get("matches", ()):
         screen.say(f"{', '.join(match['tensors'])}: made by {match['command'].partition(' -o ')[0]}")
     for key, value in found["metadata"].items():
         screen.say(f"{key}  {_line(value)}")
     if "sha256_holds" in found:
-        holds = "is that of the data" if found["sha256_holds"] else "is NOT that of the data: the file was changed"
-        screen.say(f"the stored sha256 {holds}")
+        holds, lost = ("is that of the data", "green"), ("is NOT that of the data: the file was changed", "bold red")
+        screen.say_styled(("the stored sha256 ", ""), holds if found["sha256_holds"] else lost)
+
+
+def _say_below(name: str, lines: Sequence[str]) -> None:
+    """Lines about a tensor under its name; nothing where there are none."""
+    if lines:
+        screen.say()
+        screen.say_styled((name, "bold"))
+    for line in lines:
+        screen.say(line)
 
 
 def _profile(tensor: dict[str, Any]) -> list[str]:
     """What the data of a tensor are like, a line a subject."""
     if "sha256" not in tensor:
         return []
-    lines = ["", tensor["name"]]
+    lines = []
     if tensor["quantiles"]:
         parts = (f"{float(share):.0%} {_cell(value)}" for share, value in tensor["quantiles"].items())
         lines.append(f"  quantiles   {'   '.join(parts)}")
@@ -115,7 +124,7 @@ def _numbers(tensor: dict[str, Any]) -> list[str]:
     shown = tensor["numbers"]
     heads = ["", *(str(column) for column in shown["columns"])]
     lines = [[str(row), *map(_cell, values)] for row, values in zip(shown["rows"], shown["values"], strict=True)]
-    return ["", tensor["name"], *screen.aligned([heads, *lines], right=True)]
+    return screen.aligned([heads, *lines], right=True)
 
 
 def _cell(value: Any) -> str:

@@ -147,7 +147,7 @@ def show_slopes(scheme: Scheme) -> None:
 
 
 def _shortest(value: float, dtype: str) -> str:
-    """The shortest decimal that reads back as the same float of that dtype."""
+    """The shortest decimal that reads back as the same float of that dtype; of bfloat16, all its digits."""
     from pecli.engine.dtypes import numpy_dtype
 
     return str(numpy_dtype(dtype).type(value)) if dtype != "bfloat16" else repr(value)

@@ -60,12 +60,14 @@ def is_wanted(values: Mapping[str, Any]) -> bool:
 
 
 @contextmanager
-def counting(label: str, total: int, values: Mapping[str, Any]) -> Iterator[Callable[[int], None]]:
-    """A function to tell of bytes that are done, which may draw a bar."""
+def counting(
+    label: str, total: int, values: Mapping[str, Any], *, bytes: bool = True
+) -> Iterator[Callable[[int], None]]:
+    """A function to tell of bytes that are done, or of other things, which may draw a bar."""
     if not is_wanted(values):
         yield lambda count: None
         return
-    bar = Progress(label, total)
+    bar = Progress(label, total, bytes=bytes)
     try:
         yield bar.advance
     finally:

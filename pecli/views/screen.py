@@ -69,7 +69,9 @@ def say_styled(*parts: tuple[str, str]) -> None:
 
 def say_columns(columns: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "") -> None:
     """Columns of text under their heads, nothing cut."""
-    for line in aligned([columns, *rows]):
+    heads, *lines = aligned([columns, *rows])
+    say_styled((indent + heads, "dim"))
+    for line in lines:
         say(indent + line)
 
 
@@ -104,14 +106,12 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def say_written(path: str, about: str = "") -> None:
-    """A line about a file that was written, with its size; a stream has none."""
-    import os
-
+def say_written(path: str, about: str = "", after: str = "") -> None:
+    """A line about a file that was written, with its size; none about a stream."""
     from pecli.files.output import is_stream
 
     if not is_stream(path):
-        say(f"{path}: {about}{size(os.path.getsize(path))}")
+        say(f"{path}: {about}{size(os.path.getsize(path))}{after}")
 
 
 def size(count: int) -> str:

@@ -21,6 +21,17 @@ def test_exit_codes_are_said_by_the_command_not_by_the_list(pecli_cli) -> None:
     assert "Exit code 0" in pecli_cli("verify", "--help").out
 
 
+SUBCOMMANDS = [("apply", name) for name in ("sinusoidal", "learned", "alibi", "rope")]
+SUBCOMMANDS += [("audit", name) for name in ("sinusoidal", "rope", "alibi")]
+
+
+@pytest.mark.parametrize("words", [*((name,) for name in COMMANDS), *SUBCOMMANDS], ids=" ".join)
+def test_help_says_defaults_in_one_way_and_shows_examples(pecli_cli, words: tuple[str, ...]) -> None:
+    out = pecli_cli(*words, "--help").out
+    assert "[default:" not in out
+    assert f"pecli {' '.join(words)}" in out.partition("Examples:")[2]
+
+
 @pytest.mark.parametrize(("word", "command"), [("compare", "diff"), ("Heatmap", "plot"), ("presets", "models")])
 def test_another_word_for_a_command(pecli_cli, word: str, command: str) -> None:
     outcome = pecli_cli(word)

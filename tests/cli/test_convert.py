@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     np.save("pe.npy", rng.standard_normal((17, 8)).astype(np.float32))
     np.save("whole.npy", np.arange(12).reshape(3, 4))
+    np.save("scores.npy", rng.standard_normal((2, 4, 3, 8)))
     weights = {
         f"layers.{k}.{name}.weight": rng.standard_normal((16, 6)) for k in range(2) for name in ("q_proj", "k_proj")
     }
@@ -103,6 +105,8 @@ def test_a_grid_grows(pecli_cli) -> None:
         (["convert", "model.safetensors", "-o", "x.npy"], 2, "one array"),
         (["convert", "pe.npy", "--check"], 2, "--heads"),
         (["convert", "model.safetensors:layers.0.q", "-o", "x.npy"], 2, "(16, 6)"),
+        (["convert", "scores.npy", *PAIRS, "--heads", "4", "-o", "x.npy"], 2, "(2, 4, 3, 8); a projection is (rows,"),
+        (["convert", "pe.npy", "--rotary-dim", "4", "-o", "x.npy"], 2, "--from is missing; --heads, --rotary-dim and"),
         (["resize", "model.safetensors:wpe", "--to", "5"], 2, "norm (3,)"),
         (["resize", "pe.npy"], 2, "--to is missing"),
         (["resize", "pe.npy", "--to", "0"], 2, "--to is 0"),
@@ -120,6 +124,9 @@ def test_what_is_wrong_is_one_line(pecli_cli, words: list[str], code: int, said:
     assert (done.code, done.err.count("\n")) == (code, int(code != 0))
     assert said in done.err
     assert not list(Path().glob("x.*"))
+    assert not re.search(r"\b(kv_heads|head_dim|rotary_dim)\b", done.err), "options go by their own names"
+    shown = pecli_cli(words[0], "--help").out
+    assert all(option in shown for option in re.findall(r"--[a-z][a-z-]*", done.err))
 
 
 def test_norms_beyond_all_numbers(pecli_cli) -> None:

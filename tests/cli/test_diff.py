@@ -101,6 +101,15 @@ def test_the_errors_are_drawn_when_asked_for(pecli_cli, files) -> None:
     assert "|A − B|" not in pecli_cli("diff", files[0], files[0], "--plot").out
 
 
+def test_lines_of_a_csv_are_drawn_beside_the_tables_that_they_are(pecli_cli, tmp_path) -> None:
+    pecli.save(tmp_path / "a.csv", pecli.Rope(6, 8))
+    pecli.save(tmp_path / "b.npz", pecli.Rope(6, 8, base=500.0))
+    outcome = pecli_cli("diff", tmp_path / "a.csv", tmp_path / "b.npz", "--plot", "-o", tmp_path / "x.png")
+    assert (outcome.code, outcome.err) == (1, "")
+    assert "|A − B| of array" in outcome.out
+    assert (tmp_path / "x.png").stat().st_size > 1000
+
+
 def test_standard_input(process, files) -> None:
     outcome = process("diff", files[0], "-", input=files[1].read_bytes())
     assert outcome.returncode == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 
 import numpy as np
 import pytest
@@ -63,6 +64,23 @@ def test_text_in_a_pipe_is_plain(pecli_cli, tmp_path) -> None:
     outcome = pecli_cli("inspect", path)
     assert "\x1b" not in outcome.out
     assert ["pe", "float32", "8", "×", "6", "192"] in [line.split() for line in outcome.out.splitlines()]
+
+
+def test_text_on_a_terminal_is_styled(pecli_cli, tmp_path, monkeypatch) -> None:
+    """The same words; heads are dim, names bold, and a hash that no longer holds is red."""
+    path = tmp_path / "t.safetensors"
+    pecli.save(path, pecli.Sinusoidal(8, 6))
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    plain = pecli_cli("inspect", path, "--stats").out
+    monkeypatch.setattr("pecli.views.screen.is_terminal", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    styled = pecli_cli("inspect", path, "--stats").out
+    assert re.sub(r"\x1b\[[0-9;]*m", "", styled) == plain
+    for style, words in (("2", "name"), ("1", "pe"), ("1;31", "is NOT that of the data")):
+        assert f"\x1b[{style}m{words}" in styled
 
 
 @pytest.mark.parametrize("words", [["nofile.npy"], ["."], ["t.npy:name"]])

@@ -161,8 +161,8 @@ def test_standard_output_on_a_full_disk_is_3(tmp_path, words) -> None:
     with open("/dev/full", "wb") as full:
         result = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, cwd=tmp_path, timeout=60)
     assert result.returncode == 3
-    assert result.stderr.count(b"\n") == 1
-    assert b"Traceback" not in result.stderr
+    advice = b"free some space or choose another folder"
+    assert result.stderr == b"pecli: error: standard output: the disk is full; " + advice + b"\n"
 
 
 def test_a_fifo_is_written_to_and_stays(process, tmp_path) -> None:

@@ -59,7 +59,7 @@ def test_inverse_frequencies(base, dim):
 
 
 def test_published_numbers():
-    """CONVENTIONS.md: head_dim 128, base 10000."""
+    """The last two of head_dim 128, base 10000, to five digits."""
     assert Rope(1, 128).tables()["inv_freq"][-2:].tolist() == pytest.approx([1.3335e-04, 1.1548e-04], abs=5e-9)
 
 

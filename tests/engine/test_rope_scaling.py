@@ -180,7 +180,11 @@ def test_partial_rotation_uses_its_own_dim() -> None:
 
 YARN = {"scaling": "yarn", "factor": 2.0, "original_max_position_embeddings": 9}
 REFUSED = [
-    ({"factor": 2.0}, "factor", "none scaling does not use it"),
+    ({"factor": 2.0}, "factor", "factor is 2; none scaling does not use it"),
+    ({"truncate": False}, "truncate", "truncate is false; none scaling does not use it"),
+    ({"long_factor": (1.0,) * 64}, "long_factor", "long_factor is 64 numbers; none scaling does not use it"),
+    ({"mrope_interleaved": True}, "mrope_interleaved", "mrope_interleaved is true; it belongs to mrope_section"),
+    ({"scaling": "linear", "factor": 0.99999999}, "factor", "factor is 0.99999999; it must be a finite number of at"),
     ({"scaling": "linear"}, "factor", "linear scaling needs it"),
     ({"scaling": "linear", "factor": 0.5}, "factor", "at least 1"),
     ({"scaling": "linear", "factor": 2.0, "beta_fast": 3.0}, "beta_fast", "it belongs to yarn"),
@@ -202,7 +206,7 @@ REFUSED = [
         {"scaling": "llama3", "factor": 8.0, "original_max_position_embeddings": 9, "low_freq_factor": 4.0}
         | {"high_freq_factor": 4.0},
         "high_freq_factor",
-        "above low_freq_factor",
+        "high_freq_factor is 4; it must be above low_freq_factor",
     ),
     (
         {"scaling": "longrope", **LONGROPE, "original_max_position_embeddings": 1},

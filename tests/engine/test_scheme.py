@@ -160,3 +160,15 @@ def test_blocks_by_name():
     assert np.concatenate(list(scheme.blocks(rows=4))).tobytes() == tables["cos"].tobytes()
     with pytest.raises(ParameterError, match="name is 'tan'; it must be one of cos, sin, inv_freq"):
         scheme.blocks("tan")
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, None])
+def test_vectors_come_in_vectors(rows):
+    scheme = Rope(seq_len=5, dim=10)
+    np.testing.assert_array_equal(np.concatenate(list(scheme.blocks("inv_freq", rows))), scheme.tables()["inv_freq"])
+
+
+@pytest.mark.parametrize("rows", [0, -1, 2.5, True])
+def test_blocks_have_rows(rows):
+    with pytest.raises(ParameterError, match=r"rows is .*; it must be a whole number from 1"):
+        Rope(seq_len=5, dim=10).blocks(rows=rows)

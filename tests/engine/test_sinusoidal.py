@@ -86,7 +86,7 @@ def test_scale_amplitude_and_shift(options, dtype):
 
 
 def test_published_numbers():
-    """CONVENTIONS.md: row 1 at D = 512 (printed from float32); and sin 1, cos 1 from any book."""
+    """Row 1 at D = 512, by the paper and by tensor2tensor (printed from float32); and sin 1, cos 1 from any book."""
     paper = table(2, 512, dtype="float64")
     shifted = table(2, 512, style="tensor2tensor", dtype="float64")
     assert paper[1, 2] == pytest.approx(0.82185619, abs=2**-25)
@@ -94,7 +94,7 @@ def test_published_numbers():
     assert paper[1, :2].tolist() == pytest.approx([0.8414709848078965, 0.5403023058681398], abs=1e-15)
 
 
-# What each project computes, written from its formula in CONVENTIONS.md: (position, dim) → row.
+# What each project computes, written from its own formula: (position, dim) → row.
 
 
 def _angles(position: float, dim: int, shift: int, base: float = 10000.0) -> np.ndarray:
@@ -183,7 +183,7 @@ def test_styles(style, dim):
 
 
 def test_styles_without_odd_dims():
-    """CONVENTIONS.md: an error (mlx, x-transformers), or nothing said (roformer and its kin)."""
+    """Their projects raise an error (mlx, x-transformers), or say nothing (roformer and its kin)."""
     assert {"roformer", "marian", "gptj", "ctrl", "mlx", "x-transformers"} == EVEN_ONLY
     with pytest.raises(ParameterError, match="dim is 5; the mlx style has even dims only"):
         Sinusoidal(4, 5, style="mlx")

@@ -10,7 +10,7 @@ import pytest
 from pecli.engine.table import table_of
 from pecli.errors import FileError
 from pecli.files.load import load_file
-from pecli.files.save import save_tables
+from pecli.files.save import SINGLE, save_tables
 
 TABLES = [
     table_of("cos", np.cos(np.arange(6.0)).reshape(2, 3).astype(np.float32)),
@@ -29,7 +29,7 @@ def write_good(kind: str) -> None:
         np.savez_compressed("good.npz", cos=np.arange(6.0).reshape(2, 3), b=np.zeros(50))
         Path("good.npz").rename("good")
     else:
-        save_tables(f"good.{kind}", TABLES, SPEC, plain=TABLES[0])
+        save_tables(f"good.{kind}", TABLES[:1] if kind in SINGLE else TABLES, SPEC)
         Path(f"good.{kind}").rename("good")
 
 

@@ -146,8 +146,13 @@ def test_the_header_names_what_it_holds(folder: Path, spec: dict[str, object]) -
 
 def test_what_c_or_text_cannot_hold_is_refused(folder: Path) -> None:
     for suffix in (".csv", ".json", ".h"):
-        with pytest.raises(ParameterError, match="cannot hold it"):
-            save_tables("a" + suffix, [table_of("a", np.zeros(2, complex))], None)
+        for dtype, other in ((np.complex128, ".npz"), (ml_dtypes.float8_e4m3fnuz, ".safetensors")):
+            table = table_of("a", np.zeros(2, dtype))
+            with pytest.raises(ParameterError, match="cannot hold it; write .*" + other) as caught:
+                save_tables("a" + suffix, [table], None)
+            save_tables(f"a{other}", [table], None)  # the advice is good
+            Path(f"a{other}").unlink()
+            assert caught.value.given == table.dtype
     with pytest.raises(ParameterError, match="at least one element"):
         save_tables("a.h", [table_of("a", np.zeros((0, 2)))], None)
     with pytest.raises(ParameterError, match="same name in C"):

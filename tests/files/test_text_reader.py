@@ -90,8 +90,21 @@ def test_json_may_be_laid_out_with_spaces(tmp_path: Path) -> None:
 def test_a_c_header_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
     array = arrays()[name]
     pecli.save(tmp_path / "t.h", {"w": array})
-    (found,) = pecli.load(tmp_path / "t.h").values()
-    assert same(found, array)
+    found = pecli.load(tmp_path / "t.h")
+    assert list(found) == ["w"]
+    assert same(found["w"], array)
+
+
+@pytest.mark.parametrize("suffix", ["h", "json"])
+def test_a_single_number_comes_back(tmp_path: Path, suffix: str) -> None:
+    pecli.save(tmp_path / f"t.{suffix}", {"w": np.array(-2.5, np.float32)})
+    assert same(pecli.load(tmp_path / f"t.{suffix}")["w"], np.array(-2.5, np.float32))
+
+
+def test_integers_of_any_size_come_back_from_c(tmp_path: Path) -> None:
+    array = np.array([[-(2**63), -(2**40), -(2**31) - 1, -5], [2**63 - 1, 2**40, 2**31, 0]])
+    pecli.save(tmp_path / "t.h", {"w": array})
+    assert same(pecli.load(tmp_path / "t.h")["w"], array)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])

@@ -233,6 +233,35 @@ def test_sources_name_what_a_family_implies() -> None:
     assert encoding.sources["layout"] == "family default (glm)"
 
 
+@pytest.mark.parametrize(
+    ("given", "offset", "source"),
+    [
+        ({"model_type": "roberta"}, 2, "default + 1"),
+        ({"model_type": "camembert", "pad_token_id": 0}, 1, "pad_token_id + 1"),
+        ({"model_type": "xlm-roberta", "pad_token_id": -1}, None, None),
+        ({"model_type": "opt"}, 2, "family"),
+        ({"model_type": "bert", "pad_token_id": 0}, None, None),
+    ],
+)
+def test_the_row_of_the_first_position(given: dict[str, Any], offset: int | None, source: str | None) -> None:
+    (encoding,) = load_config({**given, "max_position_embeddings": 514, "hidden_size": 768}).encodings
+    assert (encoding.described().get("offset"), encoding.sources.get("offset")) == (offset, source)
+
+
+@pytest.mark.parametrize("name", [*CONFIGS, *PRESETS])
+def test_every_value_has_a_source(name: str) -> None:
+    model = load_config(CONFIGS[name][0]) if name in CONFIGS else load_model(name)
+    for encoding in model:
+        assert encoding.described().keys() <= encoding.sources.keys()
+        assert all(encoding.sources.values())
+
+
+def test_sections_that_are_none() -> None:
+    given = {"model_type": "ernie4_5_vl_moe_text", "hidden_size": 512, "num_attention_heads": 4}
+    (encoding,) = load_config({**given, "rope_parameters": {"rope_theta": 5e5, "mrope_section": []}}).encodings
+    assert sorted(encoding.extra["order"]) == list(range(64))
+
+
 def test_leftover_scaling_values_are_told() -> None:
     config = {"model_type": "llama", "head_dim": 64, "rope_scaling": {"rope_type": "default", "factor": 8.0}}
     assert any("not used" in warning for warning in load_config(config).warnings)
@@ -258,6 +287,13 @@ def test_three_axes_share_an_even_third_each() -> None:
     config = {"model_type": "minimax_m3_vl_vision", "hidden_size": 1280, "num_attention_heads": 16}
     (encoding,) = load_config({**config, "rope_parameters": {"rope_type": "axial", "rope_theta": 1e4}}).encodings
     assert encoding.rotary_dim == 26  # of 80
+
+
+def test_a_model_is_gone_through_by_its_encodings() -> None:
+    model = load_model("gemma-3-12b")
+    assert [each.layer_type for each in model] == ["full_attention", "sliding_attention"]
+    assert len(model) == 2
+    assert not load_config({"model_type": "mamba", "hidden_size": 512})
 
 
 def test_one_is_the_language_model_unless_a_part_is_named() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pecli.models.reader import load_config, scheme_for
+from pecli.models.reader import load_config
 
 DATA = Path(__file__).parent / "data"
 CASES = [
@@ -20,7 +20,7 @@ CASES = [
 
 
 def llama3_in_double(config: dict[str, Any], inverse: np.ndarray) -> np.ndarray:
-    """The formula of CONVENTIONS in float64, for the band where float32 cancels."""
+    """Llama 3.1's formula in float64, for the band where float32 cancels."""
     given = config.get("rope_scaling") or config["rope_parameters"]
     low, high = given["low_freq_factor"], given["high_freq_factor"]
     turns = given["original_max_position_embeddings"] * inverse / (2 * np.pi)
@@ -42,7 +42,7 @@ def test_transformers_computes_the_same(case: dict[str, Any]) -> None:
         )
         assert encoding.attention_factor(length) == pytest.approx(table["attention_scaling"], abs=1e-6)
         assert encoding.rotary_dim == 2 * len(table["inv_freq"])
-        scheme = scheme_for(encoding, seq_len=8, length=length or 1)
+        scheme = encoding.rope(8, length=length or 1)
         assert scheme.tables()["inv_freq"].tolist() == encoding.inverse_frequencies(length)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import struct
 from pathlib import Path
@@ -106,6 +107,40 @@ def test_gguf_frequencies_are_divided_by_the_tensor(tmp_path) -> None:
     assert found.inverse_frequencies() == pytest.approx([plain[0], plain[1], plain[2] / 4, plain[3] / 8], rel=1e-14)
     assert found.attention_factor() == 1.0
     assert found.layout == "interleaved"
+
+
+PHI = {
+    "general.architecture": "phi3",
+    "phi3.rope.dimension_count": 4,
+    "phi3.rope.scaling.type": "longrope",
+    "phi3.rope.scaling.original_context_length": 4096,
+    "phi3.rope.scaling.attn_factor": 1.25,
+}
+
+
+def test_gguf_longrope_has_its_divisors_in_tensors(tmp_path) -> None:
+    factors = {"rope_factors_long.weight": [2.0, 4.0], "rope_factors_short.weight": [1.0, 1.5]}
+    (found,) = pecli.load_config(gguf(tmp_path / "m.gguf", PHI, factors)).encodings
+    assert found.inverse_frequencies(4096) == pytest.approx([1.0, 0.01 / 1.5], rel=1e-15)
+    assert found.inverse_frequencies(4097) == pytest.approx([0.5, 0.01 / 4], rel=1e-15)
+    assert found.attention_factor() == 1.25
+
+
+@pytest.mark.parametrize(("kind", "rule"), [("longrope", "it needs the tensors rope_factors_"), ("su", "known are")])
+def test_gguf_scalings_that_cannot_be_read(tmp_path, kind: str, rule: str) -> None:
+    path = gguf(tmp_path / "m.gguf", {**PHI, "phi3.rope.scaling.type": kind})
+    with pytest.raises(pecli.FileError, match=f"phi3.rope.scaling.type is '{kind}'; {rule}"):
+        pecli.load_config(path)
+
+
+def test_gguf_yarn_and_linear(tmp_path) -> None:
+    betas = {"qwen2.rope.scaling.yarn_beta_fast": 16.0, "qwen2.rope.scaling.yarn_beta_slow": 2.0}
+    values = {**QWEN, **betas, "qwen2.rope.scaling.attn_factor": 0.5}
+    (found,) = pecli.load_config(gguf(tmp_path / "y.gguf", values)).encodings
+    assert (found.parameters["beta_fast"], found.parameters["beta_slow"]) == (16.0, 2.0)
+    assert found.attention_factor() == pytest.approx(0.5 * (1 + 0.1 * math.log(4)), rel=1e-15)
+    (found,) = pecli.load_config(gguf(tmp_path / "l.gguf", {**QWEN, "qwen2.rope.scaling.type": "linear"})).encodings
+    assert found.inverse_frequencies() == pytest.approx([1e6 ** (-i / 64) / 4 for i in range(64)], rel=1e-14)
 
 
 def test_gguf_alibi_and_learned(tmp_path) -> None:

@@ -105,3 +105,17 @@ def test_a_table_that_is_too_short_or_of_another_dim():
         add_learned(x, given(random(9, 6), "w"), 0)
     with pytest.raises(ParameterError, match=r"w of a test is of shape \(9, 4, 1\)"):
         add_learned(x, given(random(9, 4, 1), "w"), 0)
+
+
+NARROW = {"float32": np.float32, "float16-table": np.float16, "bfloat16-table": ml_dtypes.bfloat16}
+
+
+@pytest.mark.parametrize("form", ["symmetric", "causal", "key", "key-last"])
+@pytest.mark.parametrize("recipe", NARROW)
+def test_biases_by_a_recipe(recipe, form):
+    """A table of another dtype holds the products rounded to it, not products of rounded slopes."""
+    dtype, slopes = NARROW[recipe], [2.0 ** (-8 * j / 6) for j in (1, 2, 3, 4, 5, 6)]
+    if recipe == "float32":
+        slopes = [float(np.float32(slope)) for slope in slopes]
+    found = add_alibi(given(np.zeros((6, 40, 50))), Alibi(6, rule="naive", form=form, recipe=recipe)).array()
+    np.testing.assert_array_equal(found, written_out(slopes, 40, 50, form).astype(dtype).astype(np.float64))

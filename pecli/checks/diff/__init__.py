@@ -83,7 +83,7 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
     """The same for files that are open already, each with the name it was asked for by."""
     for _, file in (a, b):
         file.check()
-    first, second = _alike(a[1], b[1])
+    first, second = alike(a[1], b[1])
     pairs = pair(first.tables, second.tables)
     tensors = tuple(compare(*each, tolerance) for each in pairs)
     schemes = scheme_of(first), scheme_of(second)
@@ -109,7 +109,7 @@ def _by_spec(schemes: tuple[Scheme | None, Scheme | None], pairs: Sequence[Pair]
     return []
 
 
-def _alike(a: LoadedFile, b: LoadedFile) -> tuple[LoadedFile, LoadedFile]:
+def alike(a: LoadedFile, b: LoadedFile) -> tuple[LoadedFile, LoadedFile]:
     """Two files, one that has neither dtypes nor axes (.csv) read with those of the other."""
     dtypes = [next((table.dtype for table in file.tables if table.dtype in KINDS), "float64") for file in (a, b)]
     a, b = a.read_as(dtypes[1]), b.read_as(dtypes[0])

@@ -16,6 +16,8 @@ from pecli.engine.table import Table
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Floats, Ints
 
+_DOUBLE = ("float64", "int64", "uint64", "int32", "uint32")
+"""What float32 does not hold."""
 MOST_ROWS = 1 << 22
 """Rows whose fingerprints are kept to find those that come twice."""
 
@@ -26,22 +28,23 @@ class Profile:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.statistics = Statistics(table)
-        self.quantiles = Quantiles()
+        self.quantiles = Quantiles(double=table.dtype in _DOUBLE)
         self.zeros = self.nan = self.infinite = 0
         self._squares = 0.0
         self._centre: float | None = None
         self.rows = _Rows(table) if len(table.shape) > 1 and table.dtype[:7] != "complex" else None
 
     def gather(self, see: Callable[[Array], None] | None = None) -> Profile:
-        """Read the table: once for nearly all, once more for the last digits of the quantiles. `see` is shown every
+        """Read the table: once for nearly all, and again for the last digits of the quantiles. `see` is shown every
         block, in order.
         """
         for block in self.table.blocks():
             self._add(block)
             if see is not None:
                 see(block)
-        for block in self.table.blocks() if self.quantiles.open else ():
-            self.quantiles.refine(widened(block))
+        while self.quantiles.settle():
+            for values in map(widened, self.table.blocks()):
+                self.quantiles.add(values[np.isfinite(values)])
         return self
 
     def _add(self, block: Array) -> None:

@@ -1,12 +1,13 @@
-"""Quantiles of any number of values in flat memory, exact for float32 and narrower.
+"""Quantiles of any number of values in flat memory, exact.
 
-A float32 without its sign trick is an integer in the order of its values. One pass counts the upper halves of those
-integers, a second one the lower halves of the few that matter. float64 values are seen as float32.
+The bits of a float, its sign turned to fit, are an integer in the order of the values. Each pass over the values counts
+how often the next 16 bits come, among those that share the bits before with a quantile: two passes settle a float32,
+four a float64.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,60 +15,55 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Floats, Ints
 
 SHARES = (0.01, 0.25, 0.5, 0.75, 0.99)
-_HALF = 1 << 16
+_STEP = 16
+"""Bits that a pass settles."""
+_LAST = (1 << _STEP) - 1
 
 
 class Quantiles:
-    """The values below which the given shares lie: elements, not means of two."""
+    """The values below which the given shares lie: elements, not means of two.
 
-    def __init__(self) -> None:
-        self._upper: Ints = np.zeros(_HALF, np.int64)
-        self._lower: dict[int, Ints] = {}
+    Hand all values to `add`, and once more as long as `settle` says so. `double` keeps what float32 does not hold.
+    """
 
-    @property
-    def open(self) -> bool:
-        """Whether there is anything to look at a second time."""
-        return bool(self._upper.any())
+    def __init__(self, *, double: bool = False) -> None:
+        self._bits = self._left = 64 if double else 32
+        self._counts: dict[int, Ints] = {0: np.zeros(1 << _STEP, np.int64)}
+        self._found: dict[float, tuple[int, int]] = {}
 
     def add(self, values: Floats) -> None:
         """Take finite values into account."""
-        self._upper += np.bincount(_keys(values) >> np.uint32(16), minlength=_HALF)
+        keys = self._keys(values) >> (self._left - _STEP)
+        first = self._left == self._bits
+        for known, counts in self._counts.items():
+            chosen = keys if first else keys[keys >> _STEP == known]
+            counts += np.bincount((chosen & _LAST).astype(np.int64), minlength=1 << _STEP)
 
-    def refine(self, values: Floats) -> None:
-        """The same values again, all of them, finite or not."""
-        if not self._lower:
-            self._lower = {self._place(share)[0]: np.zeros(_HALF, np.int64) for share in SHARES}
-        keys = _keys(values[np.isfinite(values)])
-        upper = keys >> np.uint32(16)
-        for half, counts in self._lower.items():
-            counts += np.bincount(keys[upper == half] & np.uint32(_HALF - 1), minlength=_HALF)
-
-    def _place(self, share: float) -> tuple[int, int]:
-        """In which upper half the quantile lies, and how many of its elements come before it."""
-        rank = int(share * (int(self._upper.sum()) - 1))
-        running = np.cumsum(self._upper)
-        half = int(np.searchsorted(running, rank, side="right"))
-        return half, rank - int(running[half] - self._upper[half])
+    def settle(self) -> bool:
+        """The next bits of every quantile; whether there are more, for which all values are needed again."""
+        if self._left == self._bits:
+            count = int(self._counts[0].sum())
+            self._found = {share: (0, int(share * (count - 1))) for share in SHARES} if count else {}
+        for share, (known, rank) in self._found.items():
+            running = np.cumsum(self._counts[known])
+            half = int(np.searchsorted(running, rank, side="right"))
+            before = int(running[half] - self._counts[known][half])
+            self._found[share] = (known << _STEP | half, rank - before)
+        self._left -= _STEP
+        self._counts = {known: np.zeros(1 << _STEP, np.int64) for known, _ in self._found.values()}
+        return bool(self._found) and self._left > 0
 
     def values(self) -> dict[str, float] | None:
         """The quantiles by share; None where there are no finite values."""
-        if not self._lower:
-            return None
-        found = {}
-        for share in SHARES:
-            half, rank = self._place(share)
-            low = int(np.searchsorted(np.cumsum(self._lower[half]), rank, side="right"))
-            found[f"{share:g}"] = _value(half << 16 | low)
-        return found
+        return {f"{share:g}": self._value(key) for share, (key, _) in self._found.items()} or None
 
+    def _keys(self, values: Floats) -> Any:
+        """The bits of the values as integers in their order."""
+        bits = values.astype(f"f{self._bits // 8}").reshape(-1).view(f"u{self._bits // 8}")
+        sign = 1 << (self._bits - 1)
+        return np.where(bits & sign, ~bits, bits | sign)
 
-def _keys(values: Floats) -> Ints:
-    """float32 bits as integers in the order of the values."""
-    with np.errstate(over="ignore"):
-        bits = values.astype(np.float32).reshape(-1).view(np.uint32)
-    return np.asarray(np.where(bits >> np.uint32(31), ~bits, bits | np.uint32(1 << 31)))
-
-
-def _value(key: int) -> float:
-    bits = key ^ (1 << 31) if key >> 31 else ~key & 0xFFFFFFFF
-    return float(np.array(bits, np.uint32).view(np.float32))
+    def _value(self, key: int) -> float:
+        sign = 1 << (self._bits - 1)
+        bits = key ^ sign if key & sign else ~key & (2 * sign - 1)
+        return float(np.array(bits, f"u{self._bits // 8}").view(f"f{self._bits // 8}"))

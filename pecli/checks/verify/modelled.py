@@ -54,8 +54,8 @@ def verify_model(
     with open_for_checks(path) as file:
         file.check()
         layer_types = [encoding.layer_type for encoding in model.encodings]
-        search = _Search(path, file.read_as("float32"), encodings, layer_types, Place(offset, length, recipe))
-        return search.verified(tolerance)
+        place = Place(offset, length, recipe, _ends(file.tables, offset or 0))
+        return _Search(path, file.read_as("float32"), encodings, layer_types, place).verified(tolerance)
 
 
 class _Search:
@@ -178,6 +178,12 @@ class _Search:
 
     def _shapes(self, table: Table) -> str:
         return " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(table)))
+
+
+def _ends(tables: Sequence[Table], offset: int) -> tuple[int, ...]:
+    """Where tables of cosines and sines may end, by their shapes."""
+    turning = (table for table in tables if role_of(table.name) in ("cos", "sin", "both"))
+    return tuple(sorted({offset + count for table in turning for count in table.shape[:-1]})[:FEW])
 
 
 def _plain(name: str) -> str:

@@ -25,6 +25,7 @@ from pecli.models.encoding import Encoding
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
+    from pecli.engine.rope import Rope
 
 PROBED = 4
 """Positions at the beginning that tell readings apart, beside one in the middle and the last."""
@@ -41,6 +42,8 @@ class Place:
     offset: int | None = None
     length: int | None = None
     recipe: str = "exact"
+    ends: tuple[int, ...] = ()
+    """Where tables in the same file end, which frequencies may have been read at, too."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ def _rope(encoding: Encoding, view: Table, role: str | None, place: Place) -> It
     role = None if role == "rows" else role  # which says that it is a table, not of what
     half, complex_numbers = (encoding.rotary_dim or 0) // 2, view.dtype in COMPLEX
     if role in ("inv_freq", None) and view.size == half == max(view.shape, default=1) and not complex_numbers:
-        yield _inverse_frequencies(encoding, view, place)
+        yield from _inverse_frequencies(encoding, view, place)
     if "axes" in encoding.extra:  # positions in a plane: no row is one position
         return
     found = as_pairs(view) if complex_numbers else view
@@ -131,14 +134,26 @@ def _rope(encoding: Encoding, view: Table, role: str | None, place: Place) -> It
         yield Reading(found, expected, encoding, layout.words(), scheme, name, layout)
 
 
-def _inverse_frequencies(encoding: Encoding, view: Table, place: Place) -> Reading:
+def _inverse_frequencies(encoding: Encoding, view: Table, place: Place) -> Iterator[Reading]:
+    """As before any call, or as at the length of tables beside; in the model's order, or as tables have them."""
+    order = encoding.extra.get("order")
+    orders = {"": None} if order is None else {"axis by axis": order, "in turn": None}
+    lengths = {"": place.length or 1}
+    if place.length is None and encoding.parameters["scaling"] in ("dynamic", "longrope"):
+        lengths |= {f"at length {end}": end for end in place.ends}
+    for at, length in lengths.items():
+        rope = encoding.rope(1, length=length, recipe=place.recipe)
+        for how, kept in orders.items():
+            yield _frequencies(encoding, view, rope, kept, ", ".join(filter(None, (how, at))))
+
+
+def _frequencies(encoding: Encoding, view: Table, rope: Rope, order: list[int] | None, words: str) -> Reading:
     from pecli.engine.rounding import round_fixed
 
-    rope = encoding.rope(1, length=place.length or 1, recipe=place.recipe)
-    order, dtype = encoding.extra.get("order"), _dtype(view)
+    dtype = _dtype(view)
 
     def numbers() -> list[float]:
-        if place.recipe != "exact":
+        if rope.recipe != "exact":
             (table,) = (each for each in rope.tensors() if each.name == "inv_freq")
             return [float(value) for value in cast(table, dtype).array()]
         values, bits, _ = rope.frequencies()
@@ -151,7 +166,6 @@ def _inverse_frequencies(encoding: Encoding, view: Table, place: Place) -> Readi
 
     flat = reshaped(view, (view.size,))
     expected = Table("inv_freq", dtype, flat.shape, fill)
-    words = "" if order is None else "axis by axis"
     return Reading(flat, expected, encoding, words, rope, "inv_freq")
 
 

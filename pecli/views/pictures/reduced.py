@@ -26,11 +26,11 @@ _RUNS = 32
 """From how many places of a picture's line rows are taken, when not all of them are."""
 
 
-def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floats:
-    """At most rows × columns means of the table's elements, or those of largest magnitude with "max"."""
+def reduced(table: Table, rows: int, columns: int) -> Floats:
+    """At most rows × columns means of the table's elements."""
     if table.size <= WHOLE:
-        return shrink(widened(table.array()).reshape(table.rows, table.width), rows, columns, reduce)
-    bins = _Bins(table, min(rows, table.rows), min(columns, table.width), reduce)
+        return shrink(widened(table.array()).reshape(table.rows, table.width), rows, columns)
+    bins = _Bins(table, min(rows, table.rows), min(columns, table.width))
     for start, block in _blocks(table, bins):
         bins.add(start, block)
     return bins.result()
@@ -90,14 +90,14 @@ def _blocks(table: Table, bins: _Bins) -> Iterator[tuple[int, Array]]:
 class _Bins:
     """Sums over the rows and columns that each element of the result stands for."""
 
-    def __init__(self, table: Table, rows: int, columns: int, reduce: str) -> None:
-        self.rows, self._largest = rows, reduce == "max"
+    def __init__(self, table: Table, rows: int, columns: int) -> None:
+        self.rows = rows
         self.edges = [k * table.rows // rows for k in range(rows + 1)]
         self._columns = np.arange(columns) * table.width // columns
         self._widths = np.diff([*self._columns.tolist(), table.width])
         shape = (rows, columns)
         self._sums, self._weights = np.zeros(shape), np.zeros(shape)
-        self._high, self._low = np.full(shape, -np.inf), np.full(shape, np.inf)
+        self._infinite = np.full(shape, -np.inf)
         self._nan = np.zeros(shape, bool)
 
     def add(self, start: int, block: Array) -> None:
@@ -112,12 +112,6 @@ class _Bins:
     def _add(self, k: int, piece: Array) -> None:
         if piece.dtype not in (np.float32, np.float64):
             piece = widened(piece)
-        if self._largest:
-            with np.errstate(invalid="ignore"):
-                high, low = piece.max(axis=0), piece.min(axis=0)
-                np.maximum(self._high[k], np.maximum.reduceat(high, self._columns), out=self._high[k])
-                np.minimum(self._low[k], np.minimum.reduceat(low, self._columns), out=self._low[k])
-            return
         with np.errstate(invalid="ignore", over="ignore"):
             sums = piece.sum(axis=0, dtype=np.float64)
         if np.isfinite(sums).all():
@@ -130,13 +124,11 @@ class _Bins:
         self._weights[k] += np.add.reduceat(finite.sum(axis=0), self._columns)
         self._nan[k] |= np.logical_or.reduceat(np.isnan(values).any(axis=0), self._columns)
         infinite = np.where(finite | np.isnan(values), 0.0, np.sign(values)).sum(axis=0)
-        self._high[k] = np.maximum(
-            self._high[k], np.where(np.add.reduceat(infinite, self._columns) > 0, np.inf, -np.inf)
+        self._infinite[k] = np.maximum(
+            self._infinite[k], np.where(np.add.reduceat(infinite, self._columns) > 0, np.inf, -np.inf)
         )
 
     def result(self) -> Floats:
-        if self._largest:
-            return np.where(self._high >= -self._low, self._high, self._low)
         with np.errstate(invalid="ignore"):
-            means = np.divide(self._sums, self._weights, out=self._high.copy(), where=self._weights > 0)
+            means = np.divide(self._sums, self._weights, out=self._infinite.copy(), where=self._weights > 0)
         return np.where(self._nan, np.nan, means)

@@ -1,4 +1,4 @@
-"""Making arrays smaller for the eye: every new element is the mean of all it stands for."""
+"""Making arrays smaller for the eye: every new element is the mean of all it stands for, or the largest of them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import numpy as np
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Flags, Floats, Places
-
-REDUCTIONS = ("mean", "max")
 
 
 def shrink(values: Floats, rows: int, columns: int, reduce: str = "mean") -> Floats:

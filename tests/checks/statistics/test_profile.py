@@ -29,7 +29,7 @@ def test_values(dtype: type) -> None:
     array = (np.random.default_rng(1).standard_normal((97, 33)) * 50).astype(dtype)
     array[3, 4] = 0
     found, values = profile(array), array.astype(np.float64)
-    ordered = np.sort(values.astype(np.float32), axis=None)
+    ordered = np.sort(values, axis=None)
     expected = {f"{share:g}": float(ordered[int(share * (array.size - 1))]) for share in SHARES}
     assert found["quantiles"] == expected
     assert math.isclose(found["std"], values.std(), rel_tol=1e-12)
@@ -37,6 +37,12 @@ def test_values(dtype: type) -> None:
     norms = np.linalg.norm(values, axis=1)
     assert math.isclose(found["rows"]["norm"]["mean"], norms.mean(), rel_tol=1e-12)
     assert math.isclose(found["rows"]["norm"]["max"], norms.max(), rel_tol=1e-12)
+
+
+def test_quantiles_beyond_float32() -> None:
+    array = np.array([-1e300, -1e-300, 0.1, 2e-310, 1e200])
+    assert profile(array)["quantiles"] == {"0.01": -1e300, "0.25": -1e-300, "0.5": 2e-310, "0.75": 0.1, "0.99": 0.1}
+    assert profile(np.array([2**24 + 1, 2**40 + 1]))["quantiles"]["0.5"] == 2**24 + 1
 
 
 @pytest.mark.usefixtures("blocks")

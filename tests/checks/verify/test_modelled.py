@@ -114,6 +114,40 @@ def test_offset_and_length(tmp_path) -> None:
     assert not verify_model(tmp_path / "dump.npy", pecli.load_config(grown), NEAR).passed  # the table ends at 24
 
 
+DYNAMIC = {**LLAMA, "max_position_embeddings": 8, "rope_scaling": {"type": "dynamic", "factor": 2.0}}
+LONGROPE = {"type": "longrope", "short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
+LONG = {**LLAMA, "original_max_position_embeddings": 8, "rope_scaling": {**LONGROPE, "factor": 2.0}}
+
+
+@pytest.mark.parametrize("config", [DYNAMIC, LONG], ids=["dynamic", "longrope"])
+def test_frequencies_beside_a_table_are_read_where_it_ends_or_before_any_call(tmp_path, config) -> None:
+    model, path = pecli.load_config(config), tmp_path / "rope.safetensors"
+    base, divisor = (5e5 * (2.0 * LENGTH / 8 - 1) ** (DIM / (DIM - 2)), 1) if config is DYNAMIC else (5e5, 4)
+    pecli.save(path, model.one().rope(LENGTH))
+    found = verify_model(path, model)
+    assert found.passed
+    assert found.readings["inv_freq"] == f"at length {LENGTH}"
+    inv_freq = {"grown": base ** (-np.arange(0, DIM, 2) / DIM) / divisor, "plain": 5e5 ** (-np.arange(0, DIM, 2) / DIM)}
+    table = {"cos": pecli.load(path)["cos"]}
+    for values in inv_freq.values():
+        save_file({**table, "inv_freq": values}, path)
+        assert verify_model(path, model, Tolerance(rtol=1e-14)).passed
+    save_file({**table, "inv_freq": inv_freq["grown"]}, path)
+    assert not verify_model(path, model, Tolerance(rtol=1e-14), length=8).passed
+    save_file({"inv_freq": inv_freq["grown"]}, path)
+    assert not verify_model(path, model, Tolerance(rtol=1e-14)).passed
+
+
+def test_frequencies_axis_by_axis_or_as_tables_have_them(tmp_path) -> None:
+    config = {"model_type": "ernie4_5_vl_moe_text", "hidden_size": 64, "num_attention_heads": 4}
+    model = pecli.load_config({**config, "rope_parameters": {"rope_theta": 5e5, "mrope_section": [3, 3, 2]}})
+    plain = 5e5 ** (-np.arange(0, DIM, 2) / DIM)
+    for words, order in (("axis by axis", [0, 2, 4, 1, 3, 5, 6, 7]), ("in turn", range(8))):
+        save_file({"inv_freq": plain[list(order)]}, tmp_path / "f.safetensors")
+        found = verify_model(tmp_path / "f.safetensors", model, Tolerance(rtol=1e-14))
+        assert (found.passed, found.readings["inv_freq"]) == (True, words)
+
+
 def test_a_name_counts_more_than_the_content(tmp_path) -> None:
     save_file({"cos_cached": SIN, "sin_cached": COS}, tmp_path / "swapped.safetensors")
     result = verify_model(tmp_path / "swapped.safetensors", pecli.load_config(LLAMA), NEAR)
