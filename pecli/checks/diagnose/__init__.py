@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 
 from pecli.checks.diagnose.causes import Explanation, together
-from pecli.checks.diagnose.plainly import constant, not_finite, passes, unwritten
+from pecli.checks.diagnose.plainly import bare_angles, constant, not_finite, passes, unwritten
 from pecli.checks.diagnose.precision import places
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.alibi import Alibi
@@ -51,7 +51,7 @@ def _sentences(scheme: Scheme, start: str, found: Mapping[str, Table], tolerance
 
 def _tensor(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation], str]:
     """Explanations of one tensor, or plain words about it."""
-    words = not_finite(scheme, name, table)
+    words = not_finite(scheme, name, table) or bare_angles(scheme, name, table)
     if words:
         return [], words
     same = "" if name == "inv_freq" else constant(scheme, name, table)

@@ -78,7 +78,22 @@ def unwritten(scheme: Scheme, name: str, table: Table) -> str:
             break
         end = start
     zeros = table.rows - end
-    return f"the last {zeros:,} of {table.rows:,} rows are zero: nothing was written there" if zeros > 1 and end else ""
+    if not end or zeros < (2 if isinstance(scheme, LearnedInit) else 1):
+        return ""
+    which = "the last row is zero" if zeros == 1 else f"the last {zeros:,} of {table.rows:,} rows are zero"
+    return f"{which}: nothing was written there"
+
+
+def bare_angles(scheme: Scheme, name: str, table: Table) -> str:
+    """What to say of angles whose cosine or sine nobody took."""
+    if not isinstance(scheme, Rope) or name not in ("cos", "sin") or len(table.shape) != 2:
+        return ""
+    own, rows = np.array(scheme.frequencies().floats()), picks(table.rows)
+    if table.dtype.startswith("complex") or table.width != len(own) or len(rows) < 4:
+        return ""
+    if np.allclose(widened(table.pick(rows)), np.outer(rows + scheme.offset, own), rtol=1e-2, atol=1e-6):
+        return "holds the angles themselves; take their cosine and sine"
+    return ""
 
 
 def constant(scheme: Scheme, name: str, table: Table) -> str:

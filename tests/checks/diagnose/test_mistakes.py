@@ -481,6 +481,41 @@ def test_frequencies_in_reverse_and_angles_in_degrees(diagnosed: Diagnosed) -> N
     assert text.startswith("cos, sin: match if the frequencies are in reverse order, the slowest first; residual ")
     text = diagnosed(scheme, **rope(*waves(300, inv * 180 / np.pi)))
     assert text.startswith("cos, sin: match if angles are in degrees, where sine and cosine take radians; residual ")
+    text = diagnosed(scheme, **rope(*waves(300, inv * 2 * np.pi)))
+    assert text.startswith("cos, sin: match if angles are multiplied by 2π, as if frequencies were turns")
+
+
+def test_angles_in_the_place_of_waves(diagnosed: Diagnosed) -> None:
+    angles = np.outer(np.arange(300), inverse(64, 1e4)).astype(np.float32)
+    assert diagnosed(Rope(300, 64), sin=angles) == "sin: holds the angles themselves; take their cosine and sine"
+
+
+def test_llama3_scaling_of_what_it_has_made(diagnosed: Diagnosed) -> None:
+    """The second time, wavelengths are those that the first one left."""
+    twice = llama3(llama3(inverse(128, 5e5), 8, 8192, 1, 4), 8, 8192, 1, 4)
+    text = diagnosed(Rope(2000, 128, base=5e5, factor=8.0, **LLAMA3), **rope(*waves(2000, twice)))
+    assert text.startswith("cos, sin: match if the llama3 scaling is applied twice; residual ")
+
+
+def test_exponent_over_one_less_without_the_scaling(diagnosed: Diagnosed) -> None:
+    wrong = 5e5 ** (-np.arange(64) / 63)
+    text = diagnosed(Rope(2000, 128, base=5e5, factor=8.0, **LLAMA3), **rope(*waves(2000, wrong)))
+    assert "the exponent divides by d/2 − 1 instead of d/2" in text
+    assert "the llama3 scaling is ignored" in text
+
+
+def test_the_last_row_was_not_written(diagnosed: Diagnosed) -> None:
+    cos, sin = waves(300, inverse(64, 1e4))
+    cos[-1] = 0
+    assert diagnosed(Rope(300, 64), cos=cos, sin=sin) == "cos: the last row is zero: nothing was written there"
+
+
+def test_slow_waves_of_another_rule_are_no_garbage(diagnosed: Diagnosed) -> None:
+    """Gemma 3's sliding layers with the base and the scaling of its full ones: most waves are too slow to measure."""
+    wrong = rope(*waves(2000, inverse(256, 1e6) / 8))
+    text = diagnosed(Rope(2000, 256), **wrong)
+    assert "never initialised" not in text
+    assert "--theta 1000000 --scaling linear --factor 8" in text
 
 
 def test_the_doubled_table_of_half_the_dim(diagnosed: Diagnosed) -> None:
