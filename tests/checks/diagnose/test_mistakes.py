@@ -485,6 +485,15 @@ def test_frequencies_in_reverse_and_angles_in_degrees(diagnosed: Diagnosed) -> N
     assert text.startswith("cos, sin: match if angles are multiplied by 2π, as if frequencies were turns")
 
 
+def test_the_factor_of_the_softmax_in_the_table(diagnosed: Diagnosed) -> None:
+    """DeepSeek-V3 multiplies the softmax scale by g², and cosines by nothing."""
+    given = {**YARN, "factor": 40.0, "mscale": 1.0, "mscale_all_dim": 1.0}
+    height = (0.1 * np.log(40) + 1) ** 2
+    wrong = waves(300, yarn(inverse(64, 1e4), 64, 1e4, 40, 4096), height=height)
+    text = diagnosed(Rope(300, 64, **given), **rope(*wrong))
+    assert "it is scaled by 1.8739 = 1.3689², which belongs to the softmax scale" in text
+
+
 def test_angles_in_the_place_of_waves(diagnosed: Diagnosed) -> None:
     angles = np.outer(np.arange(300), inverse(64, 1e4)).astype(np.float32)
     assert diagnosed(Rope(300, 64), sin=angles) == "sin: holds the angles themselves; take their cosine and sine"

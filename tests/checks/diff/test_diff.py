@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -300,6 +302,21 @@ def test_another_parameter_is_named(tmp_path) -> None:
     (line,) = pecli.diff(golden, _wrong(tmp_path, cos=other["cos"], sin=other["sin"])).diagnosis
     words = "original_max_position_embeddings is 4096 (the spec says 8192)"
     assert line.startswith(f"cos, sin: B is what A's spec makes if {words}; residual ")
+
+
+@pytest.mark.parametrize(
+    ("power", "words"),
+    [(0, "the YaRN attention factor, 1.3466, is dropped"), (2, "1.3466 = the YaRN attention factor, applied twice")],
+)
+def test_a_factor_is_called_what_the_spec_calls_it(tmp_path, power: int, words: str) -> None:
+    golden = tmp_path / "golden.npz"
+    scheme = pecli.Rope(300, 64, 150000.0, scaling="yarn", factor=32.0, original_max_position_embeddings=4096)
+    pecli.save(golden, scheme)
+    by = (0.1 * math.log(32) + 1) ** (power - 1)
+    tables = {name: (scheme.tables()[name] * np.float64(by)).astype(np.float32) for name in ("cos", "sin")}
+    (line,) = pecli.diff(golden, _wrong(tmp_path, **tables)).diagnosis
+    assert line.startswith("cos, sin: B is what A's spec makes if ")
+    assert words in line
 
 
 def test_a_dump_without_inv_freq_is_no_difference(tmp_path) -> None:
