@@ -116,7 +116,10 @@ def _llama3(rope: Rope) -> Frequencies:
         one, turn, blended = 1 << bits, 2 * fixed.pi(bits), []
         for value in values:
             rotations = Fraction(value * length.numerator, turn * length.denominator)  # O/λ
-            keep = min(max((rotations - low) / (high - low), Fraction(0)), Fraction(1))
+            ramp = (
+                (rotations - low) / (high - low) if high > low else Fraction(rotations > low)
+            )  # Llama 4 Scout has none
+            keep = min(max(ramp, Fraction(0)), Fraction(1))
             weight = fixed.fixed(keep, bits)
             scaled = value * factor.denominator // factor.numerator
             blended.append((scaled * (one - weight) + value * weight) >> bits)
@@ -126,8 +129,8 @@ def _llama3(rope: Rope) -> Frequencies:
 
 
 def _check_llama3(rope: Rope) -> None:
-    if given(rope.high_freq_factor) <= given(rope.low_freq_factor):
-        rule = f"it must be above low_freq_factor, {rope.low_freq_factor:g}"
+    if given(rope.high_freq_factor) < given(rope.low_freq_factor):
+        rule = f"it must be at least low_freq_factor, {rope.low_freq_factor:g}"
         raise ParameterError("high_freq_factor", rope.high_freq_factor, rule)
 
 
