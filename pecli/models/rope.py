@@ -11,7 +11,7 @@ from typing import Any
 
 from pecli.engine.rope_scaling import SCALINGS
 from pecli.errors import FileError
-from pecli.models.cautions import warn, warn_of_still_layers
+from pecli.models.cautions import warn, warn_of_contradictions, warn_of_still_layers
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, INTERLEAVED, Family
 from pecli.models.heads import Head, head_of
@@ -86,6 +86,7 @@ def _encoding(
         trailing=family.trailing or (head.latent and head.size.value > head.dim.value),
     )
     encoding.check(keys.path)
+    warn_of_contradictions(keys, own, layer.name, KINDS, warnings)
     warn(own.prefix, encoding, head, warnings)
     return encoding
 
@@ -188,7 +189,9 @@ def _sections(own: Keys, head: Head, family: Family) -> dict[str, Value]:
     if section is None:
         return {}
     mixed = own.flag("mrope_interleaved") or Value(False, "default")
-    return {"mrope_section": section, "mrope_interleaved": Value(True, default) if family.mixed_sections else mixed}
+    if family.mixed_sections and not mixed.value:
+        mixed = Value(True, default)
+    return {"mrope_section": section, "mrope_interleaved": mixed}
 
 
 def _order(name: str, section: list[int], count: int) -> list[int]:
