@@ -100,7 +100,7 @@ def command(name: str) -> Any:
 def verify(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE…", help=".npy, .npz or .safetensors files (or FILE:NAME), and .toml manifests."),
+        typer.Argument(metavar="FILE…", help="Files of tables (or FILE:NAME), and .toml manifests."),
     ],
     config: Config = None,
     model: Model = None,

@@ -42,7 +42,7 @@ def save(path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] 
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Array]:
-    """All tensors of a .npy, .npz or .safetensors file by name, or one with `FILE:NAME`; that of a .npy is "array"."""
+    """All tensors of a file that `save` writes by name, or one with `FILE:NAME`; that of a .npy or .csv is "array"."""
     from pecli.files.load import open_tensors
 
     with open_tensors(os.fspath(path)) as file:
