@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,8 @@ from pecli.engine.table import Table, table_of
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Flags
 
+_ABOUT = 0.02
+"""How far elements may be off that are the right ones, but for precision."""
 _SMALL, _MOST = 1 << 18, 1 << 24
 """Elements that are all looked at; and if the sample is suspicious: of a larger table, its first ones."""
 
@@ -84,6 +87,22 @@ def unwritten(scheme: Scheme, name: str, table: Table) -> str:
     return f"{which}: nothing was written there"
 
 
+def misread(scheme: Scheme, name: str, table: Table) -> str:
+    """What to say of a right table whose memory was taken for that of its rows."""
+    real = len(table.shape) == 2 and not table.dtype.startswith("complex")
+    if not isinstance(scheme, (Rope, Sinusoidal)) or not real or not 1 < min(table.shape) <= table.size <= _MOST:
+        return ""
+    rows, width = table.shape
+    columns, some = widened(table.array()).reshape(width, rows), picks(rows)
+    layouts = (scheme.layout, *(("compact", "halves", "interleaved") if isinstance(scheme, Rope) else ()))
+    for own in (each for layout in layouts for each in replace(scheme, layout=layout).tensors()):
+        if own.name != name or own.shape != table.shape:
+            continue
+        if np.abs(widened(own.pick(some)) - columns[:, some].T).max() < _ABOUT:
+            return "it was written column by column, and read row by row"
+    return ""
+
+
 def bare_angles(scheme: Scheme, name: str, table: Table) -> str:
     """What to say of angles whose cosine or sine nobody took."""
     if not isinstance(scheme, Rope) or name not in ("cos", "sin") or len(table.shape) != 2:
@@ -92,7 +111,7 @@ def bare_angles(scheme: Scheme, name: str, table: Table) -> str:
     if table.dtype.startswith("complex") or table.width != len(own) or len(rows) < 4:
         return ""
     if np.allclose(widened(table.pick(rows)), np.outer(rows + scheme.offset, own), rtol=1e-2, atol=1e-6):
-        return "holds the angles themselves; take their cosine and sine"
+        return "it holds the angles themselves; take their cosine and sine"
     return ""
 
 

@@ -494,9 +494,21 @@ def test_the_factor_of_the_softmax_in_the_table(diagnosed: Diagnosed) -> None:
     assert "it is scaled by 1.8739 = 1.3689², which belongs to the softmax scale" in text
 
 
+@pytest.mark.parametrize("layout", ["compact", "halves"])
+def test_written_column_by_column(diagnosed: Diagnosed, layout: str) -> None:
+    """As an Eigen matrix is dumped that NumPy then reads."""
+    cos, sin = (halves(each) if layout == "halves" else each for each in waves(300, inverse(64, 1e4)))
+    wrong = {"cos": cos.ravel(order="F").reshape(cos.shape), "sin": sin.ravel(order="F").reshape(sin.shape)}
+    text = diagnosed(Rope(300, 64, layout=layout), **wrong)
+    assert text.count("it was written column by column, and read row by row") == 2
+    pe = sinusoidal(300, 64)
+    text = diagnosed(Sinusoidal(300, 64), pe=pe.ravel(order="F").reshape(pe.shape))
+    assert text == "pe: it was written column by column, and read row by row"
+
+
 def test_angles_in_the_place_of_waves(diagnosed: Diagnosed) -> None:
     angles = np.outer(np.arange(300), inverse(64, 1e4)).astype(np.float32)
-    assert diagnosed(Rope(300, 64), sin=angles) == "sin: holds the angles themselves; take their cosine and sine"
+    assert diagnosed(Rope(300, 64), sin=angles) == "sin: it holds the angles themselves; take their cosine and sine"
 
 
 def test_llama3_scaling_of_what_it_has_made(diagnosed: Diagnosed) -> None:
