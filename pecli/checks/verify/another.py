@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def another(held: Scheme, found: Mapping[str, Table]) -> list[str]:
     if _frequencies(held) == _frequencies(match.scheme):
         return [f"{names}: {words}" for words in _computed(held, match)]
     if isinstance(held, Rope) and isinstance(match.scheme, Rope):
-        causes = list(_parameters(held, match.scheme))
+        causes = min((list(_parameters(held, each)) for each in reversed(_alike(held, match.scheme))), key=len)
         plain = not match.form or match.form.startswith(_ALONE)
         if 0 < len(causes) <= _FEW and match.recipe == held.recipe and plain:
             verb = "matches" if len(match.tensors) == 1 else "match"
@@ -77,6 +78,23 @@ def _frequencies(scheme: Scheme) -> object:
     )
 
 
+def _alike(held: Rope, found: Rope) -> list[Rope]:
+    """The scheme that was found, and others of the same frequencies that people are likelier to have meant."""
+    every = [found]
+    original, factor = held.original_max_position_embeddings, held.factor
+    if original is None or found.scaling != held.scaling or found.original_max_position_embeddings in (None, original):
+        return every
+    if held.scaling == "llama3":  # which knows the length only together with both factors
+        by = original / (found.original_max_position_embeddings or 1)
+        limits = {name: getattr(found, name) * by for name in ("low_freq_factor", "high_freq_factor")}
+        every.append(replace(found, original_max_position_embeddings=original, **limits))
+    for length in (round(original * (factor or 1)), held.max_position_embeddings):
+        if held.scaling == "yarn" and length:
+            other = replace(found, original_max_position_embeddings=length)
+            every += [other] if other.frequencies().values == found.frequencies().values else []
+    return every
+
+
 def _parameters(held: Rope, found: Rope) -> Iterator[str]:
     """«factor is 32 (the spec says 8)», for all that differs between two of a kind; nothing of two kinds."""
     if held.partial_rotary_factor is not None or held.scaling != found.scaling:
@@ -93,7 +111,8 @@ def _parameters(held: Rope, found: Rope) -> Iterator[str]:
             yield f"the exponent is over {dim} instead of {held.exponent_dim}"
         else:
             yield f"{_WORDS.get(name, name)} is {_spelled(other)} (the spec says {_spelled(given)})"
-    given, other = held.attention_factor_value(), found.attention_factor_value()
+    usual = held if held.scaling != "yarn" or held.attention_factor else replace(held, factor=found.factor)
+    given, other = usual.attention_factor_value(), found.attention_factor_value()
     if not math.isclose(given, other, rel_tol=1e-6):
         yield f"the attention factor is {other:.7g} (the spec says {given:.7g})"
 

@@ -50,6 +50,41 @@ def test_a_parameter_that_differs_is_named(factor: int, original: int, words: st
     assert sentence.startswith(f"cos, sin: match if {words}; residual ")
 
 
+def test_of_equal_settings_the_nearest_to_the_spec_is_named() -> None:
+    """A low factor of 2 is also half the length with a high factor of 2."""
+    spec = pecli.Rope(2048, 128, 500000.0, original_max_position_embeddings=8192, **LLAMA)
+    plain = 500000.0 ** (-np.arange(64) / 64)
+    keep = np.clip((8192 * plain / (2 * np.pi) - 2) / 2, 0, 1)
+    (sentence,) = pecli.verify(_waves(2048, plain * (keep + (1 - keep) / 8)), spec).diagnosis
+    assert sentence.startswith("cos, sin: match if low_freq_factor is 2 (the spec says 1); residual ")
+
+
+YARN = {"scaling": "yarn", "original_max_position_embeddings": 4096}
+
+
+def _yarn(factor: float, original: int) -> dict[str, np.ndarray]:
+    """DeepSeek-V3's, by the paper's formulas."""
+    low, high = (64 * np.log(original / (beta * 2 * np.pi)) / (2 * np.log(10000)) for beta in (32, 1))
+    ramp = np.clip((np.arange(32) - np.floor(low)) / (np.ceil(high) - np.floor(low)), 0, 1)
+    plain = 10000.0 ** (-np.arange(32) / 32)
+    return _waves(2048, plain / factor * ramp + plain * (1 - ramp))
+
+
+def test_the_extended_length_in_the_place_of_the_original() -> None:
+    """Rounded limits leave the length open: 163,840 is what DeepSeek-V3 claims."""
+    spec = pecli.Rope(2048, 64, factor=40.0, mscale=1.0, mscale_all_dim=1.0, **YARN)
+    (sentence,) = pecli.verify(_yarn(40, 163840), spec).diagnosis
+    words = "original_max_position_embeddings is 163840 (the spec says 4096)"
+    assert sentence.startswith(f"cos, sin: match if {words}; residual ")
+
+
+def test_what_follows_from_the_factor_is_no_second_cause() -> None:
+    height = np.float64(0.1 * np.log(16) + 1)
+    found = {name: (table * height).astype(np.float32) for name, table in _yarn(16, 4096).items()}
+    (sentence,) = pecli.verify(found, pecli.Rope(2048, 64, factor=40.0, **YARN)).diagnosis
+    assert sentence.startswith("cos, sin: match if factor is 16 (the spec says 40); residual ")
+
+
 def test_the_hidden_size_in_the_exponent_is_named() -> None:
     spec = pecli.Rope(2048, 128, 500000.0, original_max_position_embeddings=8192, **LLAMA)
     (sentence,) = pecli.verify(_waves(2048, 500000.0 ** (-2 * np.arange(64) / 4096)), spec).diagnosis
