@@ -76,6 +76,9 @@ def _exponents(rope: Rope, columns: int) -> Iterator[Mistake]:
             yield Mistake((Cause(f"the exponent is over {dim} instead of {d}"),), _over(dim))
     if d > 2:  # where frequencies are scaled all the same, one is missing and nothing matches
         yield Mistake((Cause("the exponent divides by d/2 − 1 instead of d/2"),), _over(d - 2))
+    if columns == own and rope.scaling in ("none", "linear", "llama3"):
+        words = "the exponent is 0 for all, as where whole numbers are divided"
+        yield Mistake((Cause(words),), _over_nothing(own))
     if columns != own:
         words = f"dim is {2 * columns} (the spec says {rope.rotary_dim})"
         yield Mistake((Cause(words),), _over(2 * columns))
@@ -113,6 +116,11 @@ def _over(dim: int) -> Callable[[Frequencies], Frequencies]:
         return frequencies(replace(rope, **changes))  # type: ignore[arg-type]
 
     return lambda frequencies: lambda rope: found(frequencies, rope)
+
+
+def _over_nothing(columns: int) -> Callable[[Frequencies], Frequencies]:
+    """All frequencies as the first: too fast for Llama 3 to scale."""
+    return lambda _: lambda rope: np.full(columns, 1 / (rope.factor or 1.0) if rope.scaling == "linear" else 1.0)
 
 
 def unscaled(rope: Rope) -> Rope:

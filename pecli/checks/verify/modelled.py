@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pecli.checks.compare import Comparison, compare, problems_of
+from pecli.checks.layout_words import DOUBLINGS
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.matching import ANYTHING, SCHEMES, layer_named, role_of
 from pecli.checks.verify.readings import Place, Reading, readings
@@ -85,7 +86,8 @@ class _Search:
         readings = {name: text for name, text in words.items() if text}
         why = suspects.reasons(tolerance)
         scheme = ", ".join(sorted(schemes))
-        return Verification(self.path, scheme, tuple(tensors), problems_of(tensors), why, readings)
+        problems = (*_doubled_otherwise(found), *problems_of(tensors))
+        return Verification(self.path, scheme, tuple(tensors), problems, why, readings)
 
     def _words(self, table: Table, name: str, reading: Reading) -> str:
         known = name == reading.name or role_of(name) not in (None, ANYTHING)
@@ -225,6 +227,20 @@ class _Suspects:
 def _plain(name: str) -> str:
     """A tensor's name, with the part that sees under one word."""
     return name.replace("visual", "vision")
+
+
+def _doubled_otherwise(found: Sequence[tuple[Table, Reading | None]]) -> Iterator[str]:
+    """Cosines and sines of the same layers, each right, that no rotation can use together."""
+    ways: dict[str, dict[str, set[str]]] = {}
+    for _, reading in found:
+        if reading is not None and reading.layout is not None and reading.is_doubled():
+            functions = ways.setdefault(reading.encoding.layer_type, {})
+            functions.setdefault(reading.name, set()).add(DOUBLINGS[reading.layout.form.doubled])
+    for layers, functions in ways.items():
+        cos, sin = (functions.get(name, set()) for name in ("cos", "sin"))
+        if len(cos) == len(sin) == 1 and cos != sin:
+            whose = f"{layers} " if layers else ""
+            yield f"{whose}cos is doubled as {cos.pop()}, sin as {sin.pop()}: no rotation takes both"
 
 
 def _is_float(table: Table) -> bool:

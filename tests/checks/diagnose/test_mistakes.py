@@ -506,6 +506,15 @@ def test_written_column_by_column(diagnosed: Diagnosed, layout: str) -> None:
     assert text == "pe: it was written column by column, and read row by row"
 
 
+@pytest.mark.parametrize("scaling", [{}, {**LLAMA3, "factor": 8.0}], ids=["none", "llama3"])
+def test_the_exponent_is_a_quotient_of_whole_numbers(diagnosed: Diagnosed, scaling: Any) -> None:
+    wrong = 1e4 ** -((2 * np.arange(32)) // 64).astype(float)
+    text = diagnosed(Rope(300, 64, **scaling), **rope(*waves(300, wrong)))
+    assert text.startswith(
+        "cos, sin: match if the exponent is 0 for all, as where whole numbers are divided; residual "
+    )
+
+
 def test_angles_in_the_place_of_waves(diagnosed: Diagnosed) -> None:
     angles = np.outer(np.arange(300), inverse(64, 1e4)).astype(np.float32)
     assert diagnosed(Rope(300, 64), sin=angles) == "sin: it holds the angles themselves; take their cosine and sine"

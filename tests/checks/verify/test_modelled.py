@@ -154,6 +154,13 @@ def test_layer_types_by_name_and_by_fit(tmp_path) -> None:
         verify_model(path, pecli.load_config(GEMMA), NEAR, layer_type="other")
 
 
+def test_cosines_and_sines_in_two_layouts_do_not_pass(tmp_path) -> None:
+    save_file({"cos": np.concatenate([COS, COS], 1), "sin": np.repeat(SIN, 2, 1)}, tmp_path / "t.safetensors")
+    result = verify_model(tmp_path / "t.safetensors", pecli.load_config(LLAMA), NEAR)
+    assert not result.passed
+    assert result.problems == ("cos is doubled as c0 c1 … c0 c1 …, sin as c0 c0 c1 c1 …: no rotation takes both",)
+
+
 def test_tables_of_other_layers_are_called_so(tmp_path) -> None:
     """Gemma's two bases the wrong way round, under the names that other projects give their layers."""
     (far, _), (near, _) = waves(1e6), waves(1e4)
