@@ -515,6 +515,29 @@ def test_the_exponent_is_a_quotient_of_whole_numbers(diagnosed: Diagnosed, scali
     )
 
 
+@pytest.mark.parametrize(
+    ("positions", "words"),
+    [
+        (np.arange(300) % 128, "positions start again: row 128 is row 0, and so on"),
+        (np.arange(300).astype(np.int8), "positions start again: row 256 is row 0, and so on"),
+        (np.minimum(np.arange(300), 200), "positions stop at row 200: all from there on are the same"),
+    ],
+    ids=["reset", "int8", "clipped"],
+)
+def test_positions_that_do_not_go_on(diagnosed: Diagnosed, positions: Any, words: str) -> None:
+    cos, sin = (each[np.abs(positions)] for each in waves(300, inverse(64, 1e4)))
+    sin[positions < 0] *= -1
+    text = diagnosed(Rope(300, 64), cos=cos, sin=sin)
+    assert f"cos: {words}" in text
+    assert f"sin: {words}" in text
+
+
+def test_the_second_half_of_the_columns_was_not_written(diagnosed: Diagnosed) -> None:
+    cos, sin = (np.concatenate([each, 0 * each], 1) for each in waves(300, inverse(64, 5e5)))
+    text = diagnosed(Rope(300, 64, base=5e5, layout="halves"), cos=cos, sin=sin)
+    assert text.count("the last 32 of 64 columns are zero: nothing was written there") == 2
+
+
 def test_angles_in_the_place_of_waves(diagnosed: Diagnosed) -> None:
     angles = np.outer(np.arange(300), inverse(64, 1e4)).astype(np.float32)
     assert diagnosed(Rope(300, 64), sin=angles) == "sin: it holds the angles themselves; take their cosine and sine"
