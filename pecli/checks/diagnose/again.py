@@ -16,7 +16,7 @@ from pecli.engine.table import Table
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
 
-_MOST = 1 << 24
+_MOST = 1 << 22
 """Elements that are looked at, from the first row on."""
 _SHORTEST = 4
 """Rows that tell something by being the same."""

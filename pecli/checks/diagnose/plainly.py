@@ -23,6 +23,8 @@ from pecli.engine.table import Table, table_of
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Flags
 
+_WHOLE = 1 << 22
+"""Elements of a table that is read as a whole."""
 _ABOUT = 0.02
 """How far elements may be off that are the right ones, but for precision."""
 _SMALL, _MOST = 1 << 18, 1 << 24
@@ -90,7 +92,7 @@ def unwritten(scheme: Scheme, name: str, table: Table) -> str:
 def misread(scheme: Scheme, name: str, table: Table) -> str:
     """What to say of a right table whose memory was taken for that of its rows."""
     real = len(table.shape) == 2 and not table.dtype.startswith("complex")
-    if not isinstance(scheme, (Rope, Sinusoidal)) or not real or not 1 < min(table.shape) <= table.size <= _MOST:
+    if not isinstance(scheme, (Rope, Sinusoidal)) or not real or not 1 < min(table.shape) <= table.size <= _WHOLE:
         return ""
     rows, width = table.shape
     columns, some = widened(table.array()).reshape(width, rows), picks(rows)
