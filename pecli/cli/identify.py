@@ -33,7 +33,7 @@ def identify(
 ) -> int:
     """Say which scheme made a table, with every parameter, and the command that makes it again.
 
-    Exit code 0: identified; 1: one is not; 3: one cannot be read.
+    Exit code 0: identified, if only in part; 1: one is not; 3: one cannot be read.
     """
     from pecli.checks.identify import identify as find
     from pecli.views import identify as view

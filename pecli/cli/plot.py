@@ -51,7 +51,12 @@ Title = Annotated[
 ]
 Size = Annotated[
     str | None,
-    typer.Option("--size", metavar="WxH", help="Inches of a figure. (default: 8x5, or 8x6.5)", rich_help_panel=_LOOK),
+    typer.Option(
+        "--size",
+        metavar="WxH",
+        help="Inches of a figure. (default: 8 wide, as high as the panels are)",
+        rich_help_panel=_LOOK,
+    ),
 ]
 Dpi = Annotated[
     str | None, typer.Option("--dpi", metavar="INTEGER", help="Dots an inch. (default: 100)", rich_help_panel=_LOOK)

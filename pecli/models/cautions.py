@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 from pecli.engine import yarn
@@ -20,6 +21,8 @@ def warn(where: str, encoding: Encoding, head: Head, warnings: list[str]) -> Non
         )
     if given.get("truncate") is False:
         warnings.append(f"{where}truncate is false, which ggml and mlx-lm do not know: their limits are rounded")
+    if given["scaling"] == "llama3" and given["low_freq_factor"] == given["high_freq_factor"]:
+        warnings.append(f"{where}low_freq_factor and high_freq_factor are equal: no wavelength is blended")
     section = encoding.extra.get("mrope_section")
     if section is not None and sum(section) * 2 != encoding.rotary_dim:
         warnings.append(f"{where}mrope_section adds up to {sum(section)}, not to half of {encoding.rotary_dim}")
@@ -32,6 +35,20 @@ def warn(where: str, encoding: Encoding, head: Head, warnings: list[str]) -> Non
             f"the softmax scale is multiplied by {g * g:.7g} (= {g:.7g}²) outside the table, for mscale_all_dim; "
             f"cos and sin are multiplied by {rope.attention_factor_value():.7g}"
         )
+
+
+def warn_of_contradictions(
+    keys: Keys, own: Keys, layer_type: str, kinds: Mapping[str, str], warnings: list[str]
+) -> None:
+    """Two keys for one thing that say different things; layers of several kinds have their own."""
+    inner, outer = own.number("rope_theta"), keys.number("rope_theta")
+    if inner and outer and inner.value != outer.value and not layer_type:
+        said = f"{outer.source} is {outer.value:.12g} and {inner.source} is {inner.value:.12g}"
+        warnings.append(f"{said}; {inner.source} wins, as in transformers")
+    new, old = own.word("rope_type"), own.word("type")
+    if new and old and kinds.get(new.value.lower()) != kinds.get(old.value.lower()):
+        said = f"{old.source} is {old.value[:40]} and {new.source} is {new.value[:40]}"
+        warnings.append(f"{said}; {new.source} wins, as in transformers")
 
 
 def warn_of_still_layers(keys: Keys, warnings: list[str]) -> None:

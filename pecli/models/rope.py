@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pecli.engine.rope_scaling import SCALINGS
 from pecli.errors import FileError
-from pecli.models.cautions import warn, warn_of_still_layers
+from pecli.models.cautions import warn, warn_of_contradictions, warn_of_still_layers
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, INTERLEAVED, Family
 from pecli.models.heads import Head, head_of
@@ -83,6 +83,7 @@ def _encoding(
         trailing=family.trailing or (head.latent and head.size.value > head.dim.value),
     )
     encoding.check(keys.path)
+    warn_of_contradictions(keys, own, layer.name, KINDS, warnings)
     warn(own.prefix, encoding, head, warnings)
     return encoding
 
@@ -191,7 +192,9 @@ def _sections(own: Keys, head: Head, family: Family) -> dict[str, Value]:
     if section is None:
         return {}
     mixed = own.flag("mrope_interleaved") or Value(False, "default")
-    return {"mrope_section": section, "mrope_interleaved": Value(True, implied) if family.mixed_sections else mixed}
+    if family.mixed_sections and not mixed.value:
+        mixed = Value(True, implied)
+    return {"mrope_section": section, "mrope_interleaved": mixed}
 
 
 def _order(own: Keys, head: Head, family: Family) -> dict[str, list[int]]:

@@ -104,8 +104,8 @@ def _position(value: int) -> str:
 
 
 def _grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str] = ()) -> None:
-    """A table under a title; in a pipe, aligned columns."""
-    if not screen.is_terminal():
+    """A table under a title; in a pipe, or where a terminal is too narrow for all digits, aligned columns."""
+    if not screen.is_terminal() or not screen.fits([columns, *rows]):
         screen.say()
         screen.say(title)
         screen.say_columns(columns, rows, indent="  ")

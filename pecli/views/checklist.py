@@ -36,7 +36,9 @@ def _worst(outcome: Outcome) -> str:
     """The largest error of all tensors; the problem where there is none."""
     result = outcome.result
     if not isinstance(result, Verification):
-        problem = result.problem if isinstance(result, FileError) else str(result)
+        problem = str(result)
+        if isinstance(result, FileError):  # the line names the check's own file already
+            problem = result.problem if result.path == outcome.check.file else f"{result.path}: {result.problem}"
         return screen.printable(" ".join(problem.split()))
     known = [tensor for tensor in result.tensors if tensor.max_abs_error is not None]
     if not known:

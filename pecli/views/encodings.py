@@ -9,6 +9,8 @@ from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.presets import Preset
 from pecli.views import screen
 
+_NARROW = 6
+"""Characters beside its head that a column wants at least."""
 SHOWN = (2, 1)
 """How many of the first and of the last numbers of a long list are shown."""
 
@@ -72,7 +74,14 @@ def _show_encoding(encoding: Encoding, seq_len: int | None) -> None:
 
 
 def _grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Aligned columns; on a terminal with rich, in a pipe as plain text that nothing cuts."""
+    """Aligned columns; on a terminal with rich, in a pipe as plain text that nothing cuts.
+
+    A terminal that has no room for the columns beside the first one gets the cells of a row after each other.
+    """
+    if screen.is_terminal() and not screen.fits([(name, "", *columns[1:]) for name, *_ in rows], gap=_NARROW):
+        for row in (columns, *rows):
+            screen.say("  ".join(filter(None, row)))
+        return
     if screen.is_terminal():
         from rich.text import Text
 

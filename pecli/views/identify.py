@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from pecli.checks.identify.match import Match
 
 
+_MOST = 4
+"""Numbers of a list that are all shown."""
+
+
 def show(result: Identification) -> None:
     """The verdict first; then each match, with its command on a line of its own; then what has none."""
     verdict = ("not identified", "bold red")
@@ -32,8 +36,19 @@ def lines(match: Match) -> Iterator[str]:
     parameters = match.scheme.spec()["parameters"]
     kept = {name: value for name, value in parameters.items() if value is not None and name != "recipe"}
     yield f"{', '.join(match.tensors)}: {match.scheme.name}, recipe {match.recipe}, max error {match.max_abs_error:.3g}"
-    yield "  ".join(f"{name}={spelled(value)}" for name, value in kept.items())
+    yield "  ".join(f"{name}={_brief(value)}" for name, value in kept.items())
     if match.form:
         yield f"laid out otherwise: {match.form}"
     for sentence in match.undetermined:
         yield f"not determined: {sentence}"
+
+
+def _brief(value: object) -> str:
+    """A value as text; of a long list its ends, since the command has it all.
+
+    >>> _brief([1.0, 2.0, 3.0, 4.0, 5.5])
+    '1,2,3,…,5.5 (5 numbers)'
+    """
+    if isinstance(value, (list, tuple)) and len(value) > _MOST:
+        return f"{spelled(value[:3])},…,{spelled(value[-1])} ({len(value)} numbers)"
+    return spelled(value)

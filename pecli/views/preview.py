@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _ROWS, _COLUMNS = (4, 2), (5, 2)
-"""How much is shown of a long table: from its beginning, and from its end. It fits into 80 characters."""
+"""How much is shown of a long table: from its beginning, and from its end."""
+_WIDTH = 80
+"""Characters that it fits into."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,19 @@ def _chosen(count: int, head: int, tail: int) -> tuple[int | None, ...]:
     return (*range(head), None, *range(count - tail, count))
 
 
+def _across() -> tuple[int, int]:
+    """How many columns there is room for; a narrow terminal would cut their numbers."""
+    width = screen.console().width if screen.is_terminal() else _WIDTH
+    if width >= _WIDTH:
+        return _COLUMNS
+    count = max(2, (width - 20) // 10)
+    tail = min(_COLUMNS[1], count // 2)
+    return count - tail, tail
+
+
 def corner(table: Table, first: int = 0) -> Corner:
     """The corners of a table; rows are numbered from `first`, those of higher tensors by all their indices."""
-    columns = _chosen(table.width, *_COLUMNS)
+    columns = _chosen(table.width, *_across())
     picked = [column for column in columns if column is not None]
     rows: list[tuple[str, tuple[float, ...]] | None] = []
     for row in _chosen(table.rows, *_ROWS):

@@ -86,6 +86,12 @@ def aligned(lines: Sequence[Sequence[str]], *, right: bool = False) -> list[str]
     return ["  ".join(map(side, line, widths)).rstrip() for line in lines]
 
 
+def fits(lines: Sequence[Sequence[str]], gap: int = 2) -> bool:
+    """Whether lines of cells, aligned, are no wider than the terminal."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return sum(widths) + gap * (len(widths) - 1) <= console().width
+
+
 def say_json(value: Any) -> None:
     """A line of JSON on standard output, in ASCII, which passes everywhere; null for what is not finite."""
     import json

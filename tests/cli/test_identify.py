@@ -102,3 +102,22 @@ def test_names_that_would_act_on_a_terminal_are_escaped(pecli_cli, tmp_path) -> 
 
 def test_help_does_not_need_numpy(process) -> None:
     assert b"FILE" in process("identify", "--help").stdout
+
+
+def test_long_lists_are_told_once_and_in_full_by_the_command(pecli_cli, tmp_path) -> None:
+    by = [1 + k / 8 for k in range(32)]
+    angles = np.outer(np.arange(512), 10000.0 ** (-np.arange(32) / 32) / by)
+    np.savez(tmp_path / "t.npz", cos=np.cos(angles).astype(np.float32), sin=np.sin(angles).astype(np.float32))
+    outcome = pecli_cli("identify", tmp_path / "t.npz")
+    parameters, command = (
+        next(line for line in outcome.out.splitlines() if line.startswith(start)) for start in ("  seq_len", "pecli ")
+    )
+    assert "(32 numbers)" in parameters
+    assert len(parameters) < 400
+    assert command.count(",") == 62
+
+
+def test_nothing_is_undetermined_twice(pecli_cli, tmp_path) -> None:
+    angles = np.outer(np.arange(2048), 500000.0 ** (-np.arange(64) / 128))
+    np.savez(tmp_path / "t.npz", cos=np.cos(angles).astype(np.float32), sin=np.sin(angles).astype(np.float32))
+    assert pecli_cli("identify", tmp_path / "t.npz").out.count("ntk or dynamic") == 1

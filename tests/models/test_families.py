@@ -198,6 +198,46 @@ def test_the_length_at_the_top_wins_and_a_contradiction_is_told() -> None:
     assert any("4096" in warning and "2048" in warning for warning in model.warnings)
 
 
+def test_two_bases_are_a_contradiction() -> None:
+    config = {"model_type": "llama", "head_dim": 64, "rope_theta": 1e6}
+    model = load_config({**config, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}})
+    assert model.one().parameters["base"] == 1e4
+    (warning,) = model.warnings
+    assert warning.startswith(
+        "rope_theta is 1000000 and rope_parameters.rope_theta is 10000; rope_parameters.rope_theta"
+    )
+    assert load_config({**config, "rope_parameters": {"rope_type": "default", "rope_theta": 1e6}}).warnings == ()
+
+
+def test_two_types_are_a_contradiction_unless_they_mean_the_same() -> None:
+    config = {"model_type": "llama", "head_dim": 64}
+    model = load_config({**config, "rope_scaling": {"type": "dynamic", "rope_type": "linear", "factor": 4.0}})
+    assert model.one().parameters["scaling"] == "linear"
+    (warning,) = model.warnings
+    assert warning.startswith(
+        "rope_scaling.type is dynamic and rope_scaling.rope_type is linear; rope_scaling.rope_type"
+    )
+    both = {"type": "mrope", "rope_type": "default", "mrope_section": [8, 12, 12]}
+    assert load_config({**config, "rope_scaling": both}).warnings == ()
+
+
+def test_llama_4_scout_blends_nothing() -> None:
+    scaling = {"rope_type": "llama3", "factor": 16.0, "original_max_position_embeddings": 8192}
+    text = {"model_type": "llama4_text", "head_dim": 128, "rope_theta": 5e5}
+    text["rope_scaling"] = {**scaling, "low_freq_factor": 1.0, "high_freq_factor": 1.0}
+    model = load_config({"model_type": "llama4", "text_config": text})
+    found = model.one().inverse_frequencies(None)
+    assert found[-1] == pytest.approx(5e5 ** (-63 / 64) / 16, rel=1e-12)
+    assert any("no wavelength is blended" in warning for warning in model.warnings)
+
+
+def test_what_a_key_says_as_the_family_does_comes_from_the_key() -> None:
+    rope = {"rope_type": "default", "mrope_section": [24, 20, 20], "mrope_interleaved": True}
+    text = {"model_type": "qwen3_vl_text", "head_dim": 128, "rope_scaling": rope}
+    source = load_config({"model_type": "qwen3_vl", "text_config": text}).one().sources["mrope_interleaved"]
+    assert source == "text_config.rope_scaling.mrope_interleaved"
+
+
 def test_rope_scaling_wins_over_rope_parameters() -> None:
     config = {
         "model_type": "llama",

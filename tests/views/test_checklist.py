@@ -22,7 +22,8 @@ OFF = Verification(
 SHAPE = Verification("c", "learned", (Comparison("wpe", (2, 2), 4, max_abs_error=None, max_ulp_error=None),))
 _NOT_COMPARED = Comparison("x", (3,), 3, mismatched=None, max_abs_error=None, problem="its shape")
 UNLIKE = Verification("d", "rope", (_NOT_COMPARED,))
-RESULTS = [EXACT, OFF, SHAPE, UNLIKE, FileError("e", "does not exist"), ParameterError("offset", 3, "too far")]
+RESULTS = [EXACT, OFF, SHAPE, UNLIKE, FileError("f", "does not exist"), ParameterError("offset", 3, "too far")]
+RESULTS.append(FileError("config.json", "does not exist"))
 OUTCOMES = [Outcome(Check("f", lambda: EXACT, f"check {k}", "m"), each, 0.0) for k, each in enumerate(RESULTS)]
 EXPECTED = """\
 status  check    worst error
@@ -35,7 +36,8 @@ FAILED  check 3  not comparable
         x  3  its shape
 error   check 4  does not exist
 error   check 5  offset is 3; too far
-6 checks: 2 passed, 2 failed, 2 could not be made
+error   check 6  config.json: does not exist
+7 checks: 2 passed, 2 failed, 3 could not be made
 """
 
 

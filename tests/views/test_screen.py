@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
 
 import pecli
-from pecli.views import preview, screen
+from pecli.checks.audit import audit
+from pecli.views import audit as views_audit
+from pecli.views import encodings, preview, screen
 
 
 @pytest.mark.parametrize(
@@ -75,3 +78,37 @@ def test_styles_are_for_terminals(capsys: pytest.CaptureFixture[str], monkeypatc
     monkeypatch.delenv("NO_COLOR", raising=False)
     screen.say_styled(("FAILED", "bold red"), ("  a\x1b[2J" * 30, ""))
     assert re.fullmatch(r"\x1b\[1;31mFAILED\x1b\[0m(  a\\x1b\[2J){30}\n", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 79])
+def test_a_narrow_terminal_shows_fewer_columns_and_cuts_no_number(terminal, monkeypatch, width: int) -> None:
+    shown = terminal()
+    monkeypatch.setenv("COLUMNS", str(width))
+    preview.show(pecli.Sinusoidal(200, 64))
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).split() for line in shown.getvalue().splitlines()]
+    lines = lines[next(k for k, line in enumerate(lines) if line[:1] == ["pe"]) :]
+    first, second = (next(line for line in lines if line[:1] == [row]) for row in ("1", "2"))
+    heads = lines[next(k for k, line in enumerate(lines) if line[:1] == ["0"] and line[-1] == "63")]
+    assert len(heads) == len(first) - 1 == len(second) - 1 >= 3
+    assert (first[1], first[-1], second[1]) == (f"{math.sin(1):.4f}", "1.0000", f"{math.sin(2):.4f}")
+
+
+def test_an_audit_in_a_narrow_terminal_has_all_its_digits(terminal, monkeypatch) -> None:
+    rope, recipes = pecli.Rope(4096, 64), ("float32", "bfloat16-positions")
+    found = audit(rope, recipes, 0.001)
+    monkeypatch.setenv("COLUMNS", "300")
+    wide = terminal()
+    views_audit.show({"": found})
+    monkeypatch.setenv("COLUMNS", "40")
+    narrow = terminal()
+    views_audit.show({"": found})
+    numbers = [re.findall(r"\d+\.\d+e-\d+", each.getvalue()) for each in (wide, narrow)]
+    assert numbers[0] == numbers[1]
+    assert len(numbers[0]) > 20
+
+
+def test_a_model_in_a_narrow_terminal_is_not_written_downwards(terminal, monkeypatch) -> None:
+    shown = terminal()
+    monkeypatch.setenv("COLUMNS", "40")
+    encodings.show(pecli.load_model("deepseek-v3"), None)
+    assert "factor  40  rope_scaling.factor\n" in shown.getvalue()

@@ -7,8 +7,9 @@ from itertools import chain
 
 import numpy as np
 
+from pecli.checks.diagnose.again import again
 from pecli.checks.diagnose.causes import Explanation, together
-from pecli.checks.diagnose.plainly import constant, not_finite, passes, unwritten
+from pecli.checks.diagnose.plainly import bare_angles, constant, misread, not_finite, passes, unwritten
 from pecli.checks.diagnose.precision import places
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.alibi import Alibi
@@ -51,7 +52,7 @@ def _sentences(scheme: Scheme, start: str, found: Mapping[str, Table], tolerance
 
 def _tensor(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation], str]:
     """Explanations of one tensor, or plain words about it."""
-    words = not_finite(scheme, name, table)
+    words = not_finite(scheme, name, table) or bare_angles(scheme, name, table)
     if words:
         return [], words
     same = "" if name == "inv_freq" else constant(scheme, name, table)
@@ -60,7 +61,8 @@ def _tensor(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation],
     explanations, words = _searched(scheme, name, table)
     if explanations:
         return explanations, words
-    return [], unwritten(scheme, name, table) or words or same
+    plain = unwritten(scheme, name, table) or misread(scheme, name, table) or again(scheme, name, table)
+    return [], plain or words or same
 
 
 def _searched(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation], str]:

@@ -41,6 +41,8 @@ def _of_rope(rope: Rope, usual: float) -> Iterator[tuple[float, str]]:
         given = "attention_factor" if rope.attention_factor is not None else "mscale"
         plain = replace(rope, attention_factor=None, mscale=None, mscale_all_dim=None).attention_factor_value()
         yield plain, f"the attention factor is {plain:.5g}, as if {given} were not given"
+        if rope.mscale_all_dim and factor == 1:
+            yield plain**2, f"it is scaled by {plain**2:.5g} = {plain:.5g}², which belongs to the softmax scale"
         yield plain * factor, f"it is scaled by {plain:.5g} = the attention factor of the rule, on top of the given one"
 
 

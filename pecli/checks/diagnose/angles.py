@@ -68,7 +68,7 @@ def options(scheme: Rope | Sinusoidal, columns: int, fitted: Fitted) -> list[Opt
     else:
         every = sinusoidal_options(scheme, columns, fitted.bases)
     found = [option for option in every if option.cost <= DEAREST]
-    return [*found, _in_degrees(found[0]), *(_stretched(found[0], by) for by in fitted.stretches)]
+    return [*found, *_other_units(found[0]), *(_stretched(found[0], by) for by in fitted.stretches)]
 
 
 def bases(spec: float, fitted: tuple[float, ...]) -> list[tuple[tuple[Cause, ...], float]]:
@@ -85,9 +85,11 @@ def _theta(value: float, spec: float, cost: float = LISTED) -> Cause:
     return Cause(f"theta is {value:.12g} (the spec says {spec:.12g})", cost)
 
 
-def _in_degrees(own: Option) -> Option:
-    cause = Cause("angles are in degrees, where sine and cosine take radians")
-    return Option((cause,), lambda: np.degrees(own.compute()), own.amplitude)
+def _other_units(own: Option) -> Iterator[Option]:
+    degrees = Cause("angles are in degrees, where sine and cosine take radians")
+    yield Option((degrees,), lambda: np.degrees(own.compute()), own.amplitude)
+    turns = Cause("angles are multiplied by 2π, as if frequencies were turns a position, not radians")
+    yield Option((turns,), lambda: np.asarray(2 * np.pi * own.compute()), own.amplitude)
 
 
 def _stretched(own: Option, by: float) -> Option:

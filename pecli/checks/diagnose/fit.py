@@ -22,6 +22,9 @@ _ROUND = tuple(m * 10.0**k for k in range(1, 10) for m in (1.0, 1.2, 1.5, 1.6, 2
 """Bases that people choose."""
 
 
+_CLEAR, _SEVERAL = 0.02, 4
+"""Radians a row from which a frequency is measured well, and how many such make a rule."""
+
 _WAVY = 0.02
 """How far a measured wave may be off, over the first rows."""
 
@@ -48,7 +51,8 @@ def garbage(scheme: Rope, reading: WaveReading) -> str:
         return ""
     if len(reading.parts) == 2 and not found.any():
         return "nothing turns: inv_freq is zero, as if it was never initialised"
-    if (np.diff(found) <= 0).all():  # frequencies of some rule, if not of a known one
+    clear = found[found > _CLEAR]
+    if (np.diff(clear) <= 0).all() and len(clear) >= _SEVERAL:  # frequencies of some rule, if not of a known one
         return ""
     angles = np.outer(reading.rows[:run] + scheme.offset, found)
     for name, part in zip(reading.functions, reading.parts, strict=True):
@@ -67,7 +71,7 @@ def fitted(scheme: Rope | Sinusoidal, reading: WaveReading) -> Fitted:
     index, exponent = np.arange(len(found)), _exponent(scheme) * np.arange(len(found))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         logs = np.log(found / _scaled(scheme, len(found)))
-        clear = np.isfinite(logs) & (found > 0.02) & (found < 3.1)
+        clear = np.isfinite(logs) & (found > _CLEAR) & (found < 3.1)
         sharp: Floats = np.where(clear, found * np.sin(found), 0.0)
         base = _mean(-logs / exponent, np.square(exponent * sharp), clear & (index > 0))
         stretch = _mean(logs + exponent * np.log(scheme.base), np.square(sharp), clear)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +23,10 @@ from pecli.engine.table import Table, table_of
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Flags
 
+_WHOLE = 1 << 22
+"""Elements of a table that is read as a whole."""
+_ABOUT = 0.02
+"""How far elements may be off that are the right ones, but for precision."""
 _SMALL, _MOST = 1 << 18, 1 << 24
 """Elements that are all looked at; and if the sample is suspicious: of a larger table, its first ones."""
 
@@ -78,7 +83,38 @@ def unwritten(scheme: Scheme, name: str, table: Table) -> str:
             break
         end = start
     zeros = table.rows - end
-    return f"the last {zeros:,} of {table.rows:,} rows are zero: nothing was written there" if zeros > 1 and end else ""
+    if not end or zeros < (2 if isinstance(scheme, LearnedInit) else 1):
+        return ""
+    which = "the last row is zero" if zeros == 1 else f"the last {zeros:,} of {table.rows:,} rows are zero"
+    return f"{which}: nothing was written there"
+
+
+def misread(scheme: Scheme, name: str, table: Table) -> str:
+    """What to say of a right table whose memory was taken for that of its rows."""
+    real = len(table.shape) == 2 and not table.dtype.startswith("complex")
+    if not isinstance(scheme, (Rope, Sinusoidal)) or not real or not 1 < min(table.shape) <= table.size <= _WHOLE:
+        return ""
+    rows, width = table.shape
+    columns, some = widened(table.array()).reshape(width, rows), picks(rows)
+    layouts = (scheme.layout, *(("compact", "halves", "interleaved") if isinstance(scheme, Rope) else ()))
+    for own in (each for layout in layouts for each in replace(scheme, layout=layout).tensors()):
+        if own.name != name or own.shape != table.shape:
+            continue
+        if np.abs(widened(own.pick(some)) - columns[:, some].T).max() < _ABOUT:
+            return "it was written column by column, and read row by row"
+    return ""
+
+
+def bare_angles(scheme: Scheme, name: str, table: Table) -> str:
+    """What to say of angles whose cosine or sine nobody took."""
+    if not isinstance(scheme, Rope) or name not in ("cos", "sin") or len(table.shape) != 2:
+        return ""
+    own, rows = np.array(scheme.frequencies().floats()), picks(table.rows)
+    if table.dtype.startswith("complex") or table.width != len(own) or len(rows) < 4:
+        return ""
+    if np.allclose(widened(table.pick(rows)), np.outer(rows + scheme.offset, own), rtol=1e-2, atol=1e-6):
+        return "it holds the angles themselves; take their cosine and sine"
+    return ""
 
 
 def constant(scheme: Scheme, name: str, table: Table) -> str:

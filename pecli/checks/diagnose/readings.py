@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pecli.checks.diagnose.causes import Cause, cost_of
 from pecli.checks.diagnose.sample import SomeRows
 from pecli.checks.forms import Form, forms
-from pecli.checks.layout_words import ARRANGEMENTS
+from pecli.checks.layout_words import ARRANGEMENTS, DOUBLINGS
 from pecli.engine.rope import Rope
 from pecli.engine.rounding import widened
 from pecli.engine.sinusoidal import Sinusoidal
@@ -98,7 +98,8 @@ def _laid_out(form: Form, functions: tuple[str, ...], layout: Wanted) -> Iterato
     wanted = layout.form
     if len(functions) == len(layout.functions) == 2 or form.arrangement == wanted.arrangement == "alone":
         if form.arrangement != wanted.arrangement:
-            yield Cause(f"the layout is {_called(form)} (the spec says {_called(wanted)})")
+            alike = form.doubled == wanted.doubled
+            yield Cause(f"the layout is {_called(form, alike)} (the spec says {_called(wanted, alike)})")
         elif form.doubled != wanted.doubled and not form.doubled:
             yield Cause(f"the halves are not doubled (the layout is compact, the spec says {wanted.doubled})")
         elif form.doubled != wanted.doubled:
@@ -111,5 +112,6 @@ def _laid_out(form: Form, functions: tuple[str, ...], layout: Wanted) -> Iterato
         yield Cause(f"the table holds the {functions[0]} alone")
 
 
-def _called(form: Form) -> str:
-    return form.arrangement + (f", doubled as {form.doubled}" if form.doubled else "")
+def _called(form: Form, alike: bool) -> str:
+    """A layout; also how columns are doubled, unless two are doubled alike."""
+    return form.arrangement + (f", doubled as {DOUBLINGS[form.doubled]}" if form.doubled and not alike else "")

@@ -74,8 +74,11 @@ def _exponents(rope: Rope, columns: int) -> Iterator[Mistake]:
     for dim in (2 * d, 4 * d, d // 2, d // 4):
         if dim >= 2 and dim not in (rope.dim, 2 * rope.turning) and (dim > d or _simple(rope)):
             yield Mistake((Cause(f"the exponent is over {dim} instead of {d}"),), _over(dim))
-    if d > 2 and _simple(rope):
+    if d > 2:  # where frequencies are scaled all the same, one is missing and nothing matches
         yield Mistake((Cause("the exponent divides by d/2 − 1 instead of d/2"),), _over(d - 2))
+    if columns == own and rope.scaling in ("none", "linear", "llama3"):
+        words = "the exponent is 0 for all, as where whole numbers are divided"
+        yield Mistake((Cause(words),), _over_nothing(own))
     if columns != own:
         words = f"dim is {2 * columns} (the spec says {rope.rotary_dim})"
         yield Mistake((Cause(words),), _over(2 * columns))
@@ -115,6 +118,11 @@ def _over(dim: int) -> Callable[[Frequencies], Frequencies]:
     return lambda frequencies: lambda rope: found(frequencies, rope)
 
 
+def _over_nothing(columns: int) -> Callable[[Frequencies], Frequencies]:
+    """All frequencies as the first: too fast for Llama 3 to scale."""
+    return lambda _: lambda rope: np.full(columns, 1 / (rope.factor or 1.0) if rope.scaling == "linear" else 1.0)
+
+
 def unscaled(rope: Rope) -> Rope:
     """The same without scaling."""
     partial = None if rope.scaling == "proportional" else rope.partial_rotary_factor
@@ -129,6 +137,8 @@ def _scalings(rope: Rope) -> Iterator[Mistake]:
         return
     yield Mistake((Cause(f"the {kind} scaling is ignored"),), _of(unscaled), attention=False)
     yield Mistake((Cause(f"the {kind} scaling is applied twice"),), _twice)
+    if kind == "llama3":  # whose second time may go by the wavelengths that the first one left
+        yield Mistake((Cause("the llama3 scaling is applied twice"),), _of_itself)
     if kind == "yarn":
         truncated = rope.truncate is not False
         words = "truncate is false (the spec says true)" if truncated else "truncate=false is ignored"
@@ -172,6 +182,19 @@ def _twice(frequencies: Frequencies) -> Frequencies:
         once, plain = frequencies(rope), frequencies(unscaled(rope))
         plain = plain[: len(once)]
         return np.asarray(once * once / np.where(plain > 0, plain, 1.0))
+
+    return found
+
+
+def _of_itself(frequencies: Frequencies) -> Frequencies:
+    """Llama 3's rule for the frequencies that it has made."""
+
+    def found(rope: Rope) -> Floats:
+        once, factor = frequencies(rope), rope.factor or 1.0
+        low, high = rope.low_freq_factor or 1.0, rope.high_freq_factor or 1.0
+        turns = once * (rope.original_max_position_embeddings or 1) / (2 * np.pi)
+        keep = np.clip((turns - low) / max(high - low, 1e-12), 0.0, 1.0)
+        return np.asarray(once * (keep + (1 - keep) / factor))
 
     return found
 

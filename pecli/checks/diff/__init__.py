@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, as_json, compare, problems_of
+from pecli.checks.diff import values
 from pecli.checks.diff.carried import mistakes, scheme_of
 from pecli.checks.diff.pairing import Pair, alone, pair, stacked_tables
 from pecli.checks.diff.samples import length_of, positions_of
@@ -93,10 +94,13 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
     explained = routes(failed[:MOST_EXPLAINED], tolerance)
     transforms = [Transform(found.name, f"{ROUNDED}{found.dtype}", 0.0) for found in tensors if _rounded(found)]
     transforms += [Transform(table.name, why.words(), why.max_abs_error) for table, why in explained]
-    problems += [_sentence(each, pairs) for each in transforms]
-    problems += _by_spec(
-        schemes, [each for each in failed if each[0].name not in {t.tensor for t in transforms}], tolerance
-    )
+    said = {each.tensor: _sentence(each, pairs) for each in transforms}
+    scaled = [each for each in failed if values.SCALED in said.get(each[0].name, "")]
+    if why := _by_spec(schemes, scaled, tolerance):  # which knows what the factor is
+        better = {name for sentence in why for name in sentence.partition(": ")[0].split(", ")}
+        said = {name: words for name, words in said.items() if name not in better}
+    unknown = [each for each in failed if each[0].name not in {t.tensor for t in transforms}]
+    problems += [*said.values(), *why, *_by_spec(schemes, unknown, tolerance)]
     return Difference(a[0], b[0], tensors, tuple(problems), tuple(transforms))
 
 

@@ -21,6 +21,8 @@ MASKED = -1e4
 
 
 FLIPPED = "the sign is flipped"
+SCALED = " · A"
+"""The end of «B = 2 · A»."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ def changes(a: NDArray[Any], b: NDArray[Any], dtypes: tuple[str, str]) -> Iterat
     yield Change(FLIPPED, distance(-a, b))
     factor = _factor(a, b)
     if factor is not None:
-        yield Change(f"B = {factor:.8g} · A", distance(factor * a, b))
+        yield Change(f"B = {factor:.8g}{SCALED}", distance(factor * a, b))
     if not (np.iscomplexobj(a) or np.iscomplexobj(b)) and _near(a, b):
         for dtype in ("float32", "float16", "bfloat16"):
             for words, side, other, held in (("B is A", a, b, dtypes[1]), ("A is B", b, a, dtypes[0])):

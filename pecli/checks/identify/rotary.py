@@ -96,7 +96,9 @@ def _with_alternatives(match: Match) -> Match:
         said.append(
             "scaling: one that leaves these frequencies alone (dynamic below its length, proportional) is the same"
         )
-        if digits(scheme.base) > _CHOSEN or any("the base is known within" in line for line in match.undetermined):
+        stretched = any("scaling of another base" in line for line in match.undetermined)
+        vague = any("the base is known within" in line for line in match.undetermined)
+        if (digits(scheme.base) > _CHOSEN or vague) and not stretched:
             said.append(
                 "base and scaling: ntk or dynamic (factor, max_position_embeddings) makes the same of another base"
             )

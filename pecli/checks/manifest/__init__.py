@@ -214,8 +214,18 @@ def _scheme(where: str, name: str, given: Mapping[str, Any]) -> Scheme:
         raise ParameterError(f"{where}scheme", quoted(name), rule, nearest(name, SCHEMES))
     kind = scheme_named(name)
     known = {**kind.parameters(), **kind.presets}
+    given = _by_own_names(where, given, known)
     _only_known(where, given, (*_COMMON, "scheme", *known))
     for field in fields(kind):
         if field.default is MISSING and field.name not in given:
             raise ParameterError(field.name, "missing", known[field.name].rule)
     return kind(**given)
+
+
+def _by_own_names(where: str, given: Mapping[str, Any], known: Mapping[str, Parameter]) -> dict[str, Any]:
+    """The keys with options' other names, such as theta, turned into those of the parameters."""
+    aliases = {alias.lstrip("-").replace("-", "_"): name for name in known for alias in known[name].aliases}
+    for key, name in aliases.items():
+        if key in given and name in given:
+            raise ParameterError(f"{where}{key}", f"beside {name}", "they are one and the same")
+    return {aliases.get(key, key): value for key, value in given.items()}

@@ -42,6 +42,12 @@ SCHEMES: Mapping[str, frozenset[str]] = {
 _ROLE = {word: role for role, words in ROLES.items() for word in words}
 _WHOLE = {"bias": "bias", "weight": "rows", "weights": "rows"}
 """Words too common in checkpoints to tell anything, unless they are the whole name."""
+_ALIKE: Mapping[str, tuple[str, ...]] = {
+    "sliding": ("local", "sliding", "swa"),
+    "full": ("global", "full"),
+}
+"""Words for layers, by one that the names of their types have."""
+_LAYERS = re.compile(rf"_({'|'.join(word for words in _ALIKE.values() for word in words)})(_attention|_attn)?$")
 _HOLDERS = re.compile(r"(^|_)(rotary|rope)(_|$)")
 
 
@@ -58,7 +64,7 @@ def role_of(name: str) -> str | None:
     parts = [part.strip("_").lower() for part in re.split(r"[./]", name)]
     while len(parts) > 1 and parts[-1] in ("weight", "weights"):
         parts.pop()
-    words = parts[-1].split("_")
+    words = _LAYERS.sub("", parts[-1]).split("_")
     for start in range(len(words)):  # the longest ending that is a word: cos_sin before sin
         role = _ROLE.get("_".join(words[start:]))
         if role is not None:
@@ -67,5 +73,15 @@ def role_of(name: str) -> str | None:
 
 
 def layer_named(name: str, layer_types: Iterable[str]) -> str | None:
-    """The layer type that a tensor's name speaks of, the longest where one contains another."""
-    return max((each for each in layer_types if each and each in name), key=len, default=None)
+    """The layer type that a tensor's name speaks of, the longest where one contains another.
+
+    >>> layer_named("rotary_emb_local.inv_freq", ["full_attention", "sliding_attention"])
+    'sliding_attention'
+    """
+    types = [each for each in layer_types if each]
+    named = max((each for each in types if each in name), key=len, default=None)
+    if named is not None:
+        return named
+    words = re.split(r"[./_]", name.lower())
+    meant = [each for each in types for part, alike in _ALIKE.items() if part in each and {*alike} & {*words}]
+    return meant[0] if len(meant) == 1 else None

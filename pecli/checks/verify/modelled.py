@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pecli.checks.compare import Comparison, compare, problems_of
+from pecli.checks.layout_words import DOUBLINGS
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.matching import ANYTHING, SCHEMES, layer_named, role_of
 from pecli.checks.verify.readings import Place, Reading, readings
@@ -69,7 +70,7 @@ class _Search:
         self._several = len({encoding.layer_type for encoding in encodings}) > 1
 
     def verified(self, tolerance: Tolerance) -> Verification:
-        tensors, words, suspects = [], {}, []
+        tensors, words, suspects = [], {}, _Suspects()
         found = self._found()
         for table, reading in found:
             name = _label(table, reading)
@@ -79,12 +80,14 @@ class _Search:
                 tensors.append(_compared(name, reading, tolerance))
                 words[name] = self._words(table, name, reading)
             if not tensors[-1].passed:
-                suspects += self._suspect(table, reading)
+                other = self._other_layers(table, reading, tolerance)
+                suspects.add(self._suspect(table, reading), tensors[-1], self._prefix(reading), other)
         schemes = {each.encoding.scheme for _, each in found if each} or {each.scheme for each in self.encodings}
         readings = {name: text for name, text in words.items() if text}
-        why = reasons(suspects, tensors, tolerance)
+        why = suspects.reasons(tolerance)
         scheme = ", ".join(sorted(schemes))
-        return Verification(self.path, scheme, tuple(tensors), problems_of(tensors), why, readings)
+        problems = (*_doubled_otherwise(found), *problems_of(tensors))
+        return Verification(self.path, scheme, tuple(tensors), problems, why, readings)
 
     def _words(self, table: Table, name: str, reading: Reading) -> str:
         known = name == reading.name or role_of(name) not in (None, ANYTHING)
@@ -108,6 +111,20 @@ class _Search:
         layout = "compact" if half in table.shape else "interleaved" if pairs == "interleaved" else "halves"
         rope = ropes[0].rope(max(table.shape, default=1), length=self.place.length, layout=layout, **common)
         return [(rope, role if role in ("cos", "sin", "inv_freq") else "cos_sin", table)]
+
+    def _prefix(self, reading: Reading | None) -> str:
+        """What tells tensors of one name apart, where layers have each their own."""
+        return f"{reading.encoding.layer_type} " if self._several and reading and reading.encoding.layer_type else ""
+
+    def _other_layers(self, table: Table, reading: Reading | None, tolerance: Tolerance) -> str:
+        """The layers that a tensor would be right for, where its name speaks of others."""
+        if reading is None or not self._named(table):
+            return ""
+        others = [each for each in self.encodings if each.layer_type != reading.encoding.layer_type]
+        for each in (one for other in others for one in readings(other, table, reading.name, self.place)):
+            if each.words == reading.words and _compared(table.name, each, tolerance).passed:
+                return each.encoding.layer_type or ""
+        return ""
 
     def _found(self) -> list[tuple[Table, Reading | None]]:
         """The tensors to check: the only one, or those whose names say so, or those that look like it."""
@@ -180,6 +197,33 @@ class _Search:
         return " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(table)))
 
 
+class _Suspects:
+    """Tensors that failed, layer type by layer type, and those that are right for other layers."""
+
+    def __init__(self) -> None:
+        self._failed: dict[str, tuple[list[tuple[Scheme, str, Table]], list[Comparison]]] = {}
+        self._moved: dict[str, list[str]] = {}
+
+    def add(
+        self, suspects: Sequence[tuple[Scheme, str, Table]], result: Comparison, prefix: str, other_layers: str
+    ) -> None:
+        if other_layers:
+            self._moved.setdefault(other_layers, []).append(result.name)
+            return
+        tables, results = self._failed.setdefault(prefix, ([], []))
+        tables += suspects
+        results.append(result)
+
+    def reasons(self, tolerance: Tolerance) -> tuple[str, ...]:
+        moved = [f"{', '.join(names)}: right for {layers} layers" for layers, names in self._moved.items()]
+        each = (
+            f"{prefix}{sentence}"
+            for prefix, (tables, results) in self._failed.items()
+            for sentence in reasons(tables, results, tolerance)
+        )
+        return tuple(dict.fromkeys((*moved, *each)))
+
+
 def _ends(tables: Sequence[Table], offset: int) -> tuple[int, ...]:
     """Where tables of cosines and sines may end, by their shapes."""
     turning = (table for table in tables if role_of(table.name) in ("cos", "sin", "both"))
@@ -189,6 +233,20 @@ def _ends(tables: Sequence[Table], offset: int) -> tuple[int, ...]:
 def _plain(name: str) -> str:
     """A tensor's name, with the part that sees under one word."""
     return name.replace("visual", "vision")
+
+
+def _doubled_otherwise(found: Sequence[tuple[Table, Reading | None]]) -> Iterator[str]:
+    """Cosines and sines of the same layers, each right, that no rotation can use together."""
+    ways: dict[str, dict[str, set[str]]] = {}
+    for _, reading in found:
+        if reading is not None and reading.layout is not None and reading.is_doubled():
+            functions = ways.setdefault(reading.encoding.layer_type, {})
+            functions.setdefault(reading.name, set()).add(DOUBLINGS[reading.layout.form.doubled])
+    for layers, functions in ways.items():
+        cos, sin = (functions.get(name, set()) for name in ("cos", "sin"))
+        if len(cos) == len(sin) == 1 and cos != sin:
+            whose = f"{layers} " if layers else ""
+            yield f"{whose}cos is doubled as {cos.pop()}, sin as {sin.pop()}: no rotation takes both"
 
 
 def _is_float(table: Table) -> bool:

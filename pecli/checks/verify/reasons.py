@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pecli.checks.compare import Comparison
@@ -27,12 +27,13 @@ def reasons(suspects: Iterable[Suspect], results: Sequence[Comparison], toleranc
     if not by_scheme:
         return ()
     from pecli.checks.diagnose import explain
+    from pecli.checks.verify.another import another
 
     sentences = [each for scheme, found in by_scheme.items() for each in explain(scheme, found, tolerance)]
     if not sentences:
         failed = [result for result in results if not result.passed]
         sentences = _rounding(failed, by_scheme) or [
-            each for held, found in by_scheme.items() for each in _another(held, found)
+            each for held, found in by_scheme.items() for each in another(held, found)
         ]
     return tuple(dict.fromkeys(sentences))
 
@@ -48,32 +49,3 @@ def _rounding(failed: Sequence[Comparison], schemes: Iterable[Scheme]) -> list[s
     return [
         f"the last place differs, as where angles are computed in float32; {allow}, or verify with --recipe float32"
     ]
-
-
-def _another(held: Scheme, found: Mapping[str, Table]) -> list[str]:
-    """Which table it is instead; learned values are nothing to go by."""
-    from pecli.checks.identify.identification import identify_tables
-
-    matches = [
-        match for match in identify_tables("", list(found.values())).matches if match.scheme.name != "learned-init"
-    ]
-    if not matches:
-        return []
-    names, scheme = ", ".join(matches[0].tensors), matches[0].scheme
-    alike = _frequencies(held) == _frequencies(scheme)
-    if matches[0].recipe != "exact" and alike:
-        return [f"{names}: computed by the recipe {matches[0].recipe}; verify with --recipe {matches[0].recipe}"]
-    if alike and (names == "inv_freq" or getattr(held, "layout", "") == getattr(scheme, "layout", "")):
-        return []  # the same one, in another shape, or with a few numbers off
-    return [f"{names}: it is another table, which {matches[0].command.partition(' -o ')[0]} makes"]
-
-
-def _frequencies(scheme: Scheme) -> object:
-    """What tells rotary schemes apart, but for how they are computed and laid out."""
-    from pecli.engine.rope import Rope
-
-    return (
-        (scheme.frequencies().values, scheme.offset, scheme.attention_factor_value())
-        if isinstance(scheme, Rope)
-        else scheme
-    )

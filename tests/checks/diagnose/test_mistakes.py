@@ -500,6 +500,94 @@ def test_frequencies_in_reverse_and_angles_in_degrees(diagnosed: Diagnosed) -> N
     assert text.startswith("cos, sin: match if the frequencies are in reverse order, the slowest first; residual ")
     text = diagnosed(scheme, **rope(*waves(300, inv * 180 / np.pi)))
     assert text.startswith("cos, sin: match if angles are in degrees, where sine and cosine take radians; residual ")
+    text = diagnosed(scheme, **rope(*waves(300, inv * 2 * np.pi)))
+    assert text.startswith("cos, sin: match if angles are multiplied by 2π, as if frequencies were turns")
+
+
+def test_the_factor_of_the_softmax_in_the_table(diagnosed: Diagnosed) -> None:
+    """DeepSeek-V3 multiplies the softmax scale by g², and cosines by nothing."""
+    given = {**YARN, "factor": 40.0, "mscale": 1.0, "mscale_all_dim": 1.0}
+    height = (0.1 * np.log(40) + 1) ** 2
+    wrong = waves(300, yarn(inverse(64, 1e4), 64, 1e4, 40, 4096), height=height)
+    text = diagnosed(Rope(300, 64, **given), **rope(*wrong))
+    assert "it is scaled by 1.8739 = 1.3689², which belongs to the softmax scale" in text
+
+
+@pytest.mark.parametrize("layout", ["compact", "halves"])
+def test_written_column_by_column(diagnosed: Diagnosed, layout: str) -> None:
+    """As an Eigen matrix is dumped that NumPy then reads."""
+    cos, sin = (halves(each) if layout == "halves" else each for each in waves(300, inverse(64, 1e4)))
+    wrong = {"cos": cos.ravel(order="F").reshape(cos.shape), "sin": sin.ravel(order="F").reshape(sin.shape)}
+    text = diagnosed(Rope(300, 64, layout=layout), **wrong)
+    assert text.count("it was written column by column, and read row by row") == 2
+    pe = sinusoidal(300, 64)
+    text = diagnosed(Sinusoidal(300, 64), pe=pe.ravel(order="F").reshape(pe.shape))
+    assert text == "pe: it was written column by column, and read row by row"
+
+
+@pytest.mark.parametrize("scaling", [{}, {**LLAMA3, "factor": 8.0}], ids=["none", "llama3"])
+def test_the_exponent_is_a_quotient_of_whole_numbers(diagnosed: Diagnosed, scaling: Any) -> None:
+    wrong = 1e4 ** -((2 * np.arange(32)) // 64).astype(float)
+    text = diagnosed(Rope(300, 64, **scaling), **rope(*waves(300, wrong)))
+    assert text.startswith(
+        "cos, sin: match if the exponent is 0 for all, as where whole numbers are divided; residual "
+    )
+
+
+@pytest.mark.parametrize(
+    ("positions", "words"),
+    [
+        (np.arange(300) % 128, "positions start again: row 128 is row 0, and so on"),
+        (np.arange(300).astype(np.int8), "positions start again: row 256 is row 0, and so on"),
+        (np.minimum(np.arange(300), 200), "positions stop at row 200: all from there on are the same"),
+    ],
+    ids=["reset", "int8", "clipped"],
+)
+def test_positions_that_do_not_go_on(diagnosed: Diagnosed, positions: Any, words: str) -> None:
+    cos, sin = (each[np.abs(positions)] for each in waves(300, inverse(64, 1e4)))
+    sin[positions < 0] *= -1
+    text = diagnosed(Rope(300, 64), cos=cos, sin=sin)
+    assert f"cos: {words}" in text
+    assert f"sin: {words}" in text
+
+
+def test_the_second_half_of_the_columns_was_not_written(diagnosed: Diagnosed) -> None:
+    cos, sin = (np.concatenate([each, 0 * each], 1) for each in waves(300, inverse(64, 5e5)))
+    text = diagnosed(Rope(300, 64, base=5e5, layout="halves"), cos=cos, sin=sin)
+    assert text.count("the last 32 of 64 columns are zero: nothing was written there") == 2
+
+
+def test_angles_in_the_place_of_waves(diagnosed: Diagnosed) -> None:
+    angles = np.outer(np.arange(300), inverse(64, 1e4)).astype(np.float32)
+    assert diagnosed(Rope(300, 64), sin=angles) == "sin: it holds the angles themselves; take their cosine and sine"
+
+
+def test_llama3_scaling_of_what_it_has_made(diagnosed: Diagnosed) -> None:
+    """The second time, wavelengths are those that the first one left."""
+    twice = llama3(llama3(inverse(128, 5e5), 8, 8192, 1, 4), 8, 8192, 1, 4)
+    text = diagnosed(Rope(2000, 128, base=5e5, factor=8.0, **LLAMA3), **rope(*waves(2000, twice)))
+    assert text.startswith("cos, sin: match if the llama3 scaling is applied twice; residual ")
+
+
+def test_exponent_over_one_less_without_the_scaling(diagnosed: Diagnosed) -> None:
+    wrong = 5e5 ** (-np.arange(64) / 63)
+    text = diagnosed(Rope(2000, 128, base=5e5, factor=8.0, **LLAMA3), **rope(*waves(2000, wrong)))
+    assert "the exponent divides by d/2 − 1 instead of d/2" in text
+    assert "the llama3 scaling is ignored" in text
+
+
+def test_the_last_row_was_not_written(diagnosed: Diagnosed) -> None:
+    cos, sin = waves(300, inverse(64, 1e4))
+    cos[-1] = 0
+    assert diagnosed(Rope(300, 64), cos=cos, sin=sin) == "cos: the last row is zero: nothing was written there"
+
+
+def test_slow_waves_of_another_rule_are_no_garbage(diagnosed: Diagnosed) -> None:
+    """Gemma 3's sliding layers with the base and the scaling of its full ones: most waves are too slow to measure."""
+    wrong = rope(*waves(2000, inverse(256, 1e6) / 8))
+    text = diagnosed(Rope(2000, 256), **wrong)
+    assert "never initialised" not in text
+    assert "--theta 1000000 --scaling linear --factor 8" in text
 
 
 def test_the_doubled_table_of_half_the_dim(diagnosed: Diagnosed) -> None:

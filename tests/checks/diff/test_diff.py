@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -292,14 +294,29 @@ def test_lengths_and_layouts_may_differ_from_the_spec(tmp_path) -> None:
     )
 
 
-def test_another_parameter_is_named_by_the_command_that_makes_it(tmp_path) -> None:
+def test_another_parameter_is_named(tmp_path) -> None:
     golden = tmp_path / "golden.npz"
     llama3 = {"scaling": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
     pecli.save(golden, pecli.Rope(2048, 128, base=5e5, original_max_position_embeddings=8192, **llama3))
     other = pecli.Rope(2048, 128, base=5e5, original_max_position_embeddings=4096, **llama3).tables()
     (line,) = pecli.diff(golden, _wrong(tmp_path, cos=other["cos"], sin=other["sin"])).diagnosis
-    assert line.startswith("cos, sin: B is another table, which pecli rope --seq-len 2048 --dim 128 --theta 500000 ")
-    assert "--original-len 4096" in line
+    words = "original_max_position_embeddings is 4096 (the spec says 8192)"
+    assert line.startswith(f"cos, sin: B is what A's spec makes if {words}; residual ")
+
+
+@pytest.mark.parametrize(
+    ("power", "words"),
+    [(0, "the YaRN attention factor, 1.3466, is dropped"), (2, "1.3466 = the YaRN attention factor, applied twice")],
+)
+def test_a_factor_is_called_what_the_spec_calls_it(tmp_path, power: int, words: str) -> None:
+    golden = tmp_path / "golden.npz"
+    scheme = pecli.Rope(300, 64, 150000.0, scaling="yarn", factor=32.0, original_max_position_embeddings=4096)
+    pecli.save(golden, scheme)
+    by = (0.1 * math.log(32) + 1) ** (power - 1)
+    tables = {name: (scheme.tables()[name] * np.float64(by)).astype(np.float32) for name in ("cos", "sin")}
+    (line,) = pecli.diff(golden, _wrong(tmp_path, **tables)).diagnosis
+    assert line.startswith("cos, sin: B is what A's spec makes if ")
+    assert words in line
 
 
 def test_a_dump_without_inv_freq_is_no_difference(tmp_path) -> None:

@@ -205,3 +205,24 @@ def test_manifests_go_by_their_suffix() -> None:
     assert is_manifest("X.TOML")
     assert not is_manifest("toml")
     assert not is_manifest("a.toml.npy")
+
+
+def test_other_names_of_options_are_keys_too(manifest) -> None:
+    path = manifest("""
+        [[check]]
+        file = "both.npz"
+        scheme = "rope"
+        seq_len = 6
+        dim = 16
+        theta = 10000
+        [[check]]
+        file = "both.npz"
+        scheme = "rope"
+        seq_len = 6
+        dim = 16
+        theta = 10001
+        """)
+    assert verdicts(path, {"atol": 1e-6}) == [True, False]
+    twice = '[[check]]\nfile = "both.npz"\nscheme = "rope"\nseq_len = 6\ndim = 16\ntheta = 1\nbase = 1'
+    with pytest.raises(ParameterError, match="theta is beside base; they are one and the same"):
+        read_manifest(manifest(twice))

@@ -32,6 +32,8 @@ from pecli.checks.verify.matching import ANYTHING, ROLES, SCHEMES, layer_named, 
         ("attn.alibi_slopes", "slopes"),
         ("bias", "bias"),
         ("transformer.alibi", "bias"),
+        ("cos_local", "cos"),
+        ("rope.sin_full_attention", "sin"),
         ("rotary_emb.freqs", ANYTHING),
         ("model.layers.0.self_attn.q_proj.weight", None),
         ("model.layers.0.self_attn.q_proj.bias", None),
@@ -57,3 +59,19 @@ def test_layer_types_in_names() -> None:
     kinds = ["", "attention", "full_attention", "sliding_attention"]
     assert layer_named("rotary_emb.full_attention_inv_freq", kinds) == "full_attention"
     assert layer_named("rotary_emb.inv_freq", kinds) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "layers"),
+    [
+        ("rotary_emb_local.inv_freq", "sliding_attention"),
+        ("swa/cos", "sliding_attention"),
+        ("cos_global", "full_attention"),
+        ("rotary_emb.inv_freq", None),
+        ("localised.cos", None),
+        ("local.and.global.cos", None),
+    ],
+)
+def test_other_words_for_layers(name: str, layers: str | None) -> None:
+    assert layer_named(name, ["full_attention", "sliding_attention"]) == layers
+    assert layer_named(name, ["vision", ""]) is None

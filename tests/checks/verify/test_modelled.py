@@ -188,6 +188,37 @@ def test_layer_types_by_name_and_by_fit(tmp_path) -> None:
         verify_model(path, pecli.load_config(GEMMA), NEAR, layer_type="other")
 
 
+def test_cosines_and_sines_in_two_layouts_do_not_pass(tmp_path) -> None:
+    save_file({"cos": np.concatenate([COS, COS], 1), "sin": np.repeat(SIN, 2, 1)}, tmp_path / "t.safetensors")
+    result = verify_model(tmp_path / "t.safetensors", pecli.load_config(LLAMA), NEAR)
+    assert not result.passed
+    assert result.problems == ("cos is doubled as c0 c1 … c0 c1 …, sin as c0 c0 c1 c1 …: no rotation takes both",)
+
+
+def test_tables_of_other_layers_are_called_so(tmp_path) -> None:
+    """Gemma's two bases the wrong way round, under the names that other projects give their layers."""
+    (far, _), (near, _) = waves(1e6), waves(1e4)
+    save_file({"cos_local": far, "cos_global": near}, tmp_path / "g.safetensors")
+    result = verify_model(tmp_path / "g.safetensors", pecli.load_config(GEMMA), NEAR)
+    assert set(result.diagnosis) == {
+        "cos_local: right for full_attention layers",
+        "cos_global: right for sliding_attention layers",
+    }
+
+
+def test_each_kind_of_layer_has_its_own_sentence(tmp_path) -> None:
+    dumped = {"full_attention": waves(5e5), "sliding_attention": waves(1e4, first=1)}
+    tables = {
+        f"{kind}.{name}": part for kind, pair in dumped.items() for name, part in zip(("cos", "sin"), pair, strict=True)
+    }
+    save_file(tables, tmp_path / "g.safetensors")
+    result = verify_model(tmp_path / "g.safetensors", pecli.load_config(GEMMA), NEAR)
+    assert {sentence.partition(";")[0] for sentence in result.diagnosis} == {
+        "full_attention cos, sin: match if theta is 500000 (the spec says 1000000)",
+        "sliding_attention cos, sin: match if positions start at 1 (the spec says 0)",
+    }
+
+
 def test_tables_of_parts_that_the_configuration_does_not_know_are_left_alone(tmp_path) -> None:
     tensors = {"visual.rotary_pos_emb.inv_freq": COS[3], "model.rotary_emb.cos_cached": COS}
     save_file(tensors, tmp_path / "v.safetensors")

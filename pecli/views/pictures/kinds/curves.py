@@ -25,7 +25,8 @@ LONGEST = 1 << 20
 """Positions that are drawn; more would be a band."""
 _FINEST = 1 << 14
 """Pieces of a curve, more than any picture has columns."""
-_MOST = 5
+_MOST, _LINES = 5, 12
+"""Curves that are chosen, and those that have colours of their own."""
 _MOST_TURNS = 16.0
 
 
@@ -50,11 +51,13 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
             ]
     if not curves:
         raise ParameterError("kind", "curves", "there is no table with rows and columns")
+    if wish.channels and len(curves) > _LINES:
+        raise ParameterError("channels", f"{len(curves)} lines", f"a picture has room for {_LINES}", "name fewer")
     turned = all(_is_compact(subject) for subject in subjects)
     title = "chosen pairs over positions" if turned else "chosen channels over positions"
     cut = f"the first {LONGEST:,} positions" if any(table.rows > LONGEST for table in drawn) else ""
     alone = curves[0].label if len(curves) == 1 else ""  # which has no legend
-    chart = Chart(", ".join(filter(None, [alone, cut])), curves[:12], y="cosine" if turned else "value")
+    chart = Chart(", ".join(filter(None, [alone, cut])), curves[:_LINES], y="cosine" if turned else "value")
     return Picture(title, [chart])
 
 
