@@ -118,10 +118,7 @@ def _llama3(rope: Rope) -> Frequencies:
         one, turn, blended = 1 << bits, 2 * fixed.pi(bits), []
         for value in values:
             rotations = Fraction(value * length.numerator, turn * length.denominator)  # O/λ
-            ramp = (
-                (rotations - low) / (high - low) if high > low else Fraction(rotations > low)
-            )  # Llama 4 Scout has none
-            keep = min(max(ramp, Fraction(0)), Fraction(1))
+            keep = min(max((rotations - low) / (high - low), Fraction(0)), Fraction(1))
             weight = fixed.fixed(keep, bits)
             scaled = value * factor.denominator // factor.numerator
             blended.append((scaled * (one - weight) + value * weight) >> bits)

@@ -73,8 +73,6 @@ def _llama3(rope: Rope, powers: Singles) -> Singles:
     long = wavelength > np.float32(float(length) / low)
     between = ~long & ~(wavelength < np.float32(float(length) / high))
     found = np.where(long, inverse / factor, inverse)
-    if high == low:
-        return found
     share = (length / wavelength - np.float32(low)) / np.float32(high - low)
     return np.where(between, (_ONE - share) * found / factor + share * found, found)
 

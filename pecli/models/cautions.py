@@ -21,8 +21,6 @@ def warn(where: str, encoding: Encoding, head: Head, warnings: list[str]) -> Non
         )
     if given.get("truncate") is False:
         warnings.append(f"{where}truncate is false, which ggml and mlx-lm do not know: their limits are rounded")
-    if given["scaling"] == "llama3" and given["low_freq_factor"] == given["high_freq_factor"]:
-        warnings.append(f"{where}low_freq_factor and high_freq_factor are equal: no wavelength is blended")
     section = encoding.extra.get("mrope_section")
     if section is not None and sum(section) * 2 != encoding.rotary_dim:
         warnings.append(f"{where}mrope_section adds up to {sum(section)}, not to half of {encoding.rotary_dim}")

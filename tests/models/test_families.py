@@ -221,16 +221,6 @@ def test_two_types_are_a_contradiction_unless_they_mean_the_same() -> None:
     assert load_config({**config, "rope_scaling": both}).warnings == ()
 
 
-def test_llama_4_scout_blends_nothing() -> None:
-    scaling = {"rope_type": "llama3", "factor": 16.0, "original_max_position_embeddings": 8192}
-    text = {"model_type": "llama4_text", "head_dim": 128, "rope_theta": 5e5}
-    text["rope_scaling"] = {**scaling, "low_freq_factor": 1.0, "high_freq_factor": 1.0}
-    model = load_config({"model_type": "llama4", "text_config": text})
-    found = model.one().inverse_frequencies(None)
-    assert found[-1] == pytest.approx(5e5 ** (-63 / 64) / 16, rel=1e-12)
-    assert any("no wavelength is blended" in warning for warning in model.warnings)
-
-
 def test_what_a_key_says_as_the_family_does_comes_from_the_key() -> None:
     rope = {"rope_type": "default", "mrope_section": [24, 20, 20], "mrope_interleaved": True}
     text = {"model_type": "qwen3_vl_text", "head_dim": 128, "rope_scaling": rope}

@@ -193,7 +193,7 @@ def _of_itself(frequencies: Frequencies) -> Frequencies:
         once, factor = frequencies(rope), rope.factor or 1.0
         low, high = rope.low_freq_factor or 1.0, rope.high_freq_factor or 1.0
         turns = once * (rope.original_max_position_embeddings or 1) / (2 * np.pi)
-        keep = np.clip((turns - low) / max(high - low, 1e-12), 0.0, 1.0)
+        keep = np.clip((turns - low) / (high - low), 0.0, 1.0)
         return np.asarray(once * (keep + (1 - keep) / factor))
 
     return found
