@@ -83,8 +83,11 @@ def pecli(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code."""
-    if not sys.stdout.isatty():
-        os.environ.setdefault("TERMINAL_WIDTH", HELP_WIDTH)
+    width = os.environ.get("TERMINAL_WIDTH", "")
+    if not (width.isascii() and width.isdigit() and int(width[:6])):
+        os.environ.pop("TERMINAL_WIDTH", None)  # Typer takes it for a number, whatever it is
+        if not sys.stdout.isatty():
+            os.environ["TERMINAL_WIDTH"] = HELP_WIDTH
     try:
         result = typer.main.get_command(app).main(args=list(arguments), prog_name="pecli", standalone_mode=False)
         sys.stdout.flush()
@@ -111,6 +114,11 @@ def run(arguments: Sequence[str]) -> int:
         return Exit.FILE
     except MemoryError:
         complain("there is not enough memory; make the table smaller, or write it to a file with -o, block by block")
+        return Exit.FILE
+    except ImportError as problem:
+        if "failed to map segment" not in str(problem):
+            raise
+        complain("there is not enough memory to load NumPy or matplotlib")
         return Exit.FILE
     except RuntimeError as problem:
         if "allocate lock" in str(problem):

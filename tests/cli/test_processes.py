@@ -288,6 +288,23 @@ def test_help_in_a_pipe_cuts_no_option(process, words) -> None:
     assert aliases | options - {"--seq-len", "--dtype", "--recipe"} <= shown
 
 
+@pytest.mark.parametrize("width", ["wide", "-3", "0", "", "٣"])
+def test_help_is_as_wide_as_ever_where_its_width_is_no_number(process, width: str) -> None:
+    usual = process("alibi", "--help")
+    result = process("alibi", "--help", env={**os.environ, "TERMINAL_WIDTH": width})
+    assert (result.returncode, result.stdout, result.stderr) == (0, usual.stdout, b"")
+
+
+def test_a_library_that_memory_has_no_room_for_is_3(pecli_cli, monkeypatch) -> None:
+    def load(app: object) -> None:
+        raise ImportError("x.so: failed to map segment from shared object")
+
+    monkeypatch.setattr("typer.main.get_command", load)
+    result = pecli_cli("models")
+    assert (result.code, result.out) == (3, "")
+    assert result.err == "pecli: error: there is not enough memory to load NumPy or matplotlib\n"
+
+
 def test_what_cannot_fit_is_refused_before_it_is_begun(process, tmp_path) -> None:
     result = process("sinusoidal", "--seq-len", 2**40, "--dim", 65536, "-o", "t.npy")
     assert result.returncode == 3

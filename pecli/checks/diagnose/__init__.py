@@ -44,7 +44,7 @@ def _sentences(scheme: Scheme, start: str, found: Mapping[str, Table], tolerance
         if name.startswith(start) and table.size:
             short = name.removeprefix(start)
             if short not in own or not passes(own[short], table, tolerance):
-                with np.errstate(over="ignore", invalid="ignore"):  # whatever numbers a file holds
+                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # whatever numbers a file holds
                     named[name], words = _tensor(scheme, short, table)
                 plain += [f"{name}: {words}"] if words else []
     return [*together(named), *plain]

@@ -48,6 +48,8 @@ def _candidates(rope: Rope, values: Floats, dtype: str, worst: float) -> list[Ex
         if option.frequencies is None:
             continue
         for causes, frequencies in _told(option):
+            if not np.isfinite(frequencies).all():
+                continue
             for rounded, cast in _rounded(frequencies, narrow):
                 error = np.abs(values - rounded).min(axis=0)
                 if (error <= _allowed(np.abs(frequencies), dtype)).all() and _MUCH * error.max() <= worst:

@@ -11,7 +11,7 @@ from pecli.checks.diagnose import explain
 from pecli.checks.tolerance import EXACT
 from pecli.engine.rope import Rope
 from pecli.engine.sinusoidal import Sinusoidal
-from pecli.engine.table import Table
+from pecli.engine.table import Table, table_of
 from tests.checks.diagnose.conftest import Diagnosed
 from tests.checks.diagnose.formulas import (
     float32_waves,
@@ -411,6 +411,14 @@ def test_turning_the_other_way(diagnosed: Diagnosed) -> None:
 def test_scalings_without_measure_are_no_reason_to_fail(diagnosed: Diagnosed, scaling: dict[str, Any]) -> None:
     text = diagnosed(Rope(200, 64, **scaling), **rope(*waves(200, inverse(64, 1e4))))
     assert "scaling" in text
+
+
+def test_frequencies_that_vanish_explain_nothing() -> None:
+    """With the exponent of another dim, those of a large base are smaller than any float."""
+    scaling = {"factor": 8.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    scheme = Rope(16, 128, 1e30, scaling="llama3", **scaling)  # type: ignore[arg-type]
+    found = explain(scheme, {"inv_freq": table_of("inv_freq", inverse(8, 1e4))}, EXACT)
+    assert not [sentence for sentence in found if "inf" in sentence.removeprefix("inv_freq")]
 
 
 def test_attention_factors_that_are_given_or_cancelled(diagnosed: Diagnosed) -> None:
