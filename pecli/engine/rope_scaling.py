@@ -6,6 +6,7 @@ multiplied by. b is the base, d the rotary dim, f the factor, O the original len
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -58,13 +59,26 @@ def _stretched(rope: Rope) -> Frequencies:
         return fixed.round_shift(fixed.log(Fraction(rope.base), bits + 8) + stretch, 8)
 
     return frequencies.geometric(
-        rope.base * float(by) ** float(power), Fraction(rope.exponent_dim, 2), rope.rotary_dim // 2, log_base=log_base
+        _stretched_base(rope), Fraction(rope.exponent_dim, 2), rope.rotary_dim // 2, log_base=log_base
     )
 
 
-def _check_pairs(rope: Rope) -> None:
+def _stretched_base(rope: Rope) -> float:
+    """About b · by^(d/(d−2)); infinite where it is beyond all floating numbers."""
+    by, power = stretch(rope)
+    try:
+        return rope.base * math.pow(by, power)
+    except OverflowError:
+        return math.inf
+
+
+def _check_stretched(rope: Rope) -> None:
     if rope.exponent_dim < 3:
         raise ParameterError("dim", rope.dim, f"{rope.scaling} scaling divides by d − 2, so d must be at least 3")
+    if math.isinf(_stretched_base(rope)):
+        raise ParameterError(
+            "factor", spelled(rope.factor), f"{rope.scaling} scaling takes the base beyond all numbers"
+        )
 
 
 def divisors(rope: Rope) -> tuple[float, ...]:
@@ -168,9 +182,9 @@ _YARN = (
 SCALINGS: dict[str, Scaling] = {
     "none": Scaling(),
     "linear": Scaling(needs=("factor",), frequencies=_linear),
-    "ntk": Scaling(needs=("factor",), frequencies=_stretched, check=_check_pairs),
+    "ntk": Scaling(needs=("factor",), frequencies=_stretched, check=_check_stretched),
     "dynamic": Scaling(
-        needs=("factor", "max_position_embeddings"), takes=("length",), frequencies=_stretched, check=_check_pairs
+        needs=("factor", "max_position_embeddings"), takes=("length",), frequencies=_stretched, check=_check_stretched
     ),
     "yarn": Scaling(("original_max_position_embeddings",), _YARN, yarn.frequencies, yarn.attention, yarn.check),
     "longrope": Scaling(

@@ -176,6 +176,8 @@ REFUSED = [
     ({"mrope_interleaved": True}, "mrope_interleaved", "mrope_interleaved is true; it belongs to mrope_section"),
     ({"scaling": "linear", "factor": 0.99999999}, "factor", "factor is 0.99999999; it must be a finite number of at"),
     ({"scaling": "linear"}, "factor", "linear scaling needs it"),
+    ({"scaling": "ntk", "factor": 1e306}, "factor", "ntk scaling takes the base beyond all numbers"),
+    ({"scaling": "dynamic", "factor": 1e306, "max_position_embeddings": 2}, "factor", "beyond all numbers"),
     ({"scaling": "linear", "factor": 0.5}, "factor", "at least 1"),
     ({"scaling": "linear", "factor": 2.0, "beta_fast": 3.0}, "beta_fast", "it belongs to yarn"),
     ({"scaling": "dynamic", "factor": 2.0}, "max_position_embeddings", "dynamic scaling needs it"),
