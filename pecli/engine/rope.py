@@ -69,7 +69,7 @@ class Rope(Scheme):
         int | None, Whole(help="the length that the model claims", aliases=("--max-len",), panel=_PANEL)
     ] = None
     attention_factor: Annotated[
-        float | None, Real(help="yarn, longrope: multiplies cos and sin", above=0, up_to=1e6, panel=_PANEL)
+        float | None, Real(help="yarn, longrope: multiplies cos and sin", above=1e-30, up_to=1e6, panel=_PANEL)
     ] = None
     beta_fast: Annotated[
         float | None, Real(help="yarn: rotations above which nothing changes (32)", above=0, panel=_PANEL)
@@ -80,8 +80,12 @@ class Rope(Scheme):
     truncate: Annotated[bool | None, Truth(help="yarn: round the limits to whole frequencies (true)", panel=_PANEL)] = (
         None
     )
-    mscale: Annotated[float | None, Real(help="yarn: scales the attention factor", panel=_PANEL)] = None
-    mscale_all_dim: Annotated[float | None, Real(help="yarn: divides the attention factor", panel=_PANEL)] = None
+    mscale: Annotated[
+        float | None, Real(help="yarn: scales the attention factor", at_least=0, up_to=1e6, panel=_PANEL)
+    ] = None
+    mscale_all_dim: Annotated[
+        float | None, Real(help="yarn: divides the attention factor", at_least=0, up_to=1e6, panel=_PANEL)
+    ] = None
     low_freq_factor: Annotated[
         float | None, Real(help="llama3: rotations below which all is scaled", above=0, panel=_PANEL)
     ] = None

@@ -116,10 +116,15 @@ def _check_longrope(rope: Rope) -> None:
             raise ParameterError(
                 name, f"{given} numbers", f"there must be one for each of {rope.rotary_dim // 2} frequencies"
             )
-    if rope.attention_factor is None and rope.factor is None and rope.max_position_embeddings is None:
+    if rope.attention_factor is not None:
+        return
+    if rope.factor is None and rope.max_position_embeddings is None:
         raise ParameterError(
             "factor", "missing", "longrope scaling needs it, max_position_embeddings or attention_factor"
         )
+    if rope.original_max_position_embeddings == 1:
+        rule = "longrope scaling divides by its logarithm, which is 0"
+        raise ParameterError("original_max_position_embeddings", 1, rule, "or give attention_factor")
 
 
 def _llama3(rope: Rope) -> Frequencies:

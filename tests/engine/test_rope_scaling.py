@@ -176,6 +176,13 @@ REFUSED = [
     ({"mrope_interleaved": True}, "mrope_interleaved", "mrope_interleaved is true; it belongs to mrope_section"),
     ({"scaling": "linear", "factor": 0.99999999}, "factor", "factor is 0.99999999; it must be a finite number of at"),
     ({"scaling": "linear"}, "factor", "linear scaling needs it"),
+    (
+        {"scaling": "longrope", **LONGROPE, "original_max_position_embeddings": 1, "attention_factor": None},
+        "original_max_position_embeddings",
+        "divides by its logarithm",
+    ),
+    ({"scaling": "yarn", "attention_factor": 1e-300}, "attention_factor", "above 1e-30"),
+    ({"scaling": "yarn", "mscale": -3.0}, "mscale", "of at least 0"),
     ({"scaling": "ntk", "factor": 1e306}, "factor", "ntk scaling takes the base beyond all numbers"),
     ({"scaling": "dynamic", "factor": 1e306, "max_position_embeddings": 2}, "factor", "beyond all numbers"),
     ({"scaling": "linear", "factor": 0.5}, "factor", "at least 1"),
