@@ -93,7 +93,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return int(result) if isinstance(result, int) else Exit.DONE
     except PecliError as problem:
-        complain(problem)
+        complain(problem, arguments)
         return code_of(problem)
     except UsageError as problem:
         if type(problem).__name__ != "NoArgsIsHelpError":  # that one has printed the help

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 
 from pecli.errors import FileError, ParameterError, PecliError
@@ -25,9 +26,9 @@ _LONGEST = 1000
 """Letters of an error."""
 
 
-def complain(problem: PecliError | str) -> None:
-    """One line on standard error."""
-    text = problem.describe(option(problem.name)) if isinstance(problem, ParameterError) else str(problem)
+def complain(problem: PecliError | str, words: Sequence[str] = ()) -> None:
+    """One line on standard error; options are called what they are among the words of the command line."""
+    text = problem.describe(_typed(problem.name, words)) if isinstance(problem, ParameterError) else str(problem)
     if len(text) > _LONGEST:  # a name from a file, say; what to do about it comes last
         text = f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
     with suppress(OSError):  # a full disk behind standard error does not change the exit code
@@ -38,6 +39,15 @@ def remark(text: str) -> None:
     """One line on standard error, where nothing went wrong but something is worth knowing."""
     with suppress(OSError):
         print(printable(f"pecli: note: {text}", sys.stderr), file=sys.stderr, flush=True)
+
+
+def _typed(name: str, words: Sequence[str]) -> str:
+    """A parameter's name on the command line, the shorter one where that was typed."""
+    from pecli.engine.rope import Rope
+
+    given = {word.partition("=")[0] for word in words}
+    aliases = Rope.parameters()[name].aliases if given and name in Rope.parameters() else ()
+    return next((alias for alias in aliases if alias in given), option(name))
 
 
 def option(name: str) -> str:
