@@ -64,14 +64,16 @@ def test_rows_do_not_depend_on_the_table_they_are_in(width, count, first, row, d
 
 @pytest.mark.parametrize("dtype", ALL)
 @pytest.mark.parametrize("part", ["cos", "sin", "cos,sin", "sin,cos"])
-def test_whole_leaps_and_what_lies_beside_them(part, dtype):
+@pytest.mark.parametrize("size", [1 << 15, 1 << 16])
+def test_whole_leaps_and_what_lies_beside_them(monkeypatch, size, part, dtype):
     """A table that begins and ends within a leap, held against rows that were made one by one."""
-    width, first, rows = 300, 2**33 - 700, 1800
+    monkeypatch.setattr(tiles, "TILE", size)
+    width, first, rows = 300, 2**33 - 700, 2600
     columns = width * len(part.split(","))
     made, alone = make(width, 4000), make(width, 1)
     assert dtype == "float64" or tiles.Factors(made.waves, slice(0, width), part, 4000).leap < rows // 2
     whole = fill(made, part, first, rows, columns, dtype)
-    for row in (0, 1, *range(150, rows, 97), rows - 1):
+    for row in (0, 1, *range(150, rows, 197), rows - 1):
         assert whole[row].tobytes() == fill(alone, part, first + row, 1, columns, dtype).tobytes()
 
 
