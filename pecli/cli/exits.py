@@ -42,12 +42,12 @@ def remark(text: str) -> None:
 
 
 def _typed(name: str, words: Sequence[str]) -> str:
-    """A parameter's name on the command line, the shorter one where that was typed."""
+    """A parameter's name on the command line, the other one where that was typed: only rope's have two."""
     from pecli.engine.rope import Rope
 
     given = {word.partition("=")[0] for word in words}
-    aliases = Rope.parameters()[name].aliases if given and name in Rope.parameters() else ()
-    return next((alias for alias in aliases if alias in given), option(name))
+    parameter = Rope.parameters().get(name)
+    return next((alias for alias in (parameter.aliases if parameter else ()) if alias in given), option(name))
 
 
 def option(name: str) -> str:

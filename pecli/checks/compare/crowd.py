@@ -8,7 +8,7 @@ they are many, all maxima are sought among those that come near them when rounde
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,16 @@ CLOSE = 0.5
 """The largest relative error of floats that are surely of one sign, and whose difference is exact."""
 AT_ONCE = 1 << 13
 """Elements whose bits are counted at once: the temporary arrays of that stay in the cache."""
+
+
+class _Piece(NamedTuple):
+    """Flat arrays to compare, as they are and as reals; where in the table they start, and what is done with."""
+
+    ours: Array
+    theirs: Array
+    expected: Array
+    start: int
+    done: list[Places]
 
 
 class Crowd:
@@ -66,7 +76,8 @@ class Crowd:
         expected, found = self._as_reals(ours, theirs)
         error, ratio = self._error[: ours.size], self._ratio[: ours.size]
         np.subtract(found, expected, out=error)
-        peak, done = _extreme(error), []
+        piece = _Piece(ours, theirs, expected, start, done := [])
+        peak = _extreme(error)
         if not peak < np.inf:
             done.append(np.flatnonzero(~np.isfinite(error)))
             bits = ours.view(self._signed), theirs.view(self._signed)
@@ -79,7 +90,7 @@ class Crowd:
         if largest > CLOSE:
             far = self._limits.larger(ratio, CLOSE, int(FEW * ours.size))
             if far is None:
-                self._apart(ours, theirs, expected, start, (peak, largest), done)
+                self._apart(piece, (peak, largest))
                 return
             done.append(far)
             self._set_aside(ours[far], theirs[far], far + start)
@@ -88,7 +99,7 @@ class Crowd:
                 peak = _extreme(error)
             known = self._tally.relative >= CLOSE and not self._limits.counts_sizes
             largest = CLOSE if known else _extreme_number(ratio)
-        self._close(ours, theirs, expected, start, (peak, largest), done)
+        self._close(piece, (peak, largest))
 
     def _nothing_new(self, ours: Array, theirs: Array, start: int) -> bool:
         """Whether the bits tell all: no error is larger than one known, and what is out of tolerance is counted."""
@@ -106,18 +117,11 @@ class Crowd:
             limits.count_units(tally, start, ours.size)
         return True
 
-    def _close(
-        self,
-        ours: Array,
-        theirs: Array,
-        expected: Array,
-        start: int,
-        maxima: tuple[float, float],
-        done: list[Places],
-    ) -> None:
+    def _close(self, piece: _Piece, maxima: tuple[float, float]) -> None:
         """Note the largest errors, absolute and relative, which are exact, and count; what is done with has error 0.
         The maxima may be larger than any error where that makes no difference.
         """
+        ours, theirs, expected, start, done = piece
         (peak, largest), tally, limits = maxima, self._tally, self._limits
         error = self._error[: ours.size]
         if tally.beats(peak, start):
@@ -148,18 +152,11 @@ class Crowd:
             most = int(_extreme(gap))
         return gap, most
 
-    def _apart(
-        self,
-        ours: Array,
-        theirs: Array,
-        expected: Array,
-        start: int,
-        maxima: tuple[float, float],
-        done: list[Places],
-    ) -> None:
+    def _apart(self, piece: _Piece, maxima: tuple[float, float]) -> None:
         """Note the errors of finite elements, many of which are far apart. Rounding keeps order: only where the rounded
         error, or nearly the ratio, is largest, the exact one can be.
         """
+        ours, theirs, expected, start, done = piece
         (peak, largest), tally, limits = maxima, self._tally, self._limits
         error, ratio = self._error[: ours.size], self._ratio[: ours.size]
         np.abs(error, out=error)
