@@ -21,6 +21,9 @@ from pecli.engine.wide_tiles import WideTiles
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Places
 
+_IDLE = 8
+"""Tiles that are kept for the next block."""
+
 
 class Rotation:
     """Makes rows of cos and sin tables of some waves, for about `count` positions, wherever they start.
@@ -32,6 +35,7 @@ class Rotation:
         self._make_waves, self._count = make_waves, count
         self._lock = Lock()
         self._made: dict[tuple[str, int], Factors] = {}
+        self._idle: list[Tile] = []
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
         """Write positions first, first + 1, … into the rows of `out`.
@@ -55,8 +59,10 @@ class Rotation:
         else:
             for column in range(0, len(waves.turns), COLUMNS):
                 target = out[:, column * width : (column + COLUMNS) * width]
-                for rows, columns in Tile(self._factors(part, column), target.shape[1], dtype).fill(first, target):
+                tile = self._tile(self._factors(part, column), target.shape[1], dtype)
+                for rows, columns in tile.fill(first, target):
                     doubts.add(rows, columns + column * width)
+                self._release(tile)
         doubts.settle(waves, first, out, part, dtype)
 
     def at(self, part: str, positions: Places, axes: Places, dtype: str) -> Array:
@@ -72,6 +78,19 @@ class Rotation:
             if (part, column) not in self._made:
                 self._made[part, column] = Factors(self.waves, slice(column, column + COLUMNS), part, self._count)
             return self._made[part, column]
+
+    def _tile(self, factors: Factors, columns: int, dtype: str) -> Tile:
+        """One that nobody works with, whose memory has been touched already, or a new one."""
+        with self._lock:
+            for place, tile in enumerate(self._idle):
+                if (tile.factors, tile.columns, tile.dtype) == (factors, columns, dtype):
+                    return self._idle.pop(place)
+        return Tile(factors, columns, dtype)
+
+    def _release(self, tile: Tile) -> None:
+        with self._lock:
+            self._idle.append(tile)
+            del self._idle[:-_IDLE]
 
     @cached_property
     def waves(self) -> Waves:

@@ -68,6 +68,8 @@ _CHUNK = 1 << 12
 """Elements of the small tables computed at once, so that intermediate arrays stay in the first-level cache."""
 _DIGITS = 5
 """Of the frequencies: as many as count for a direction at the farthest position, and one for `cos_sin` to leave out."""
+_FEW = 6
+"""Zeros of a tile that are searched for one by one."""
 _BUFFER = 256
 """NumPy copies a row that meets many others again and again, to fill its buffer; not if the row is the longer one."""
 
@@ -94,8 +96,8 @@ class Factors:
         self._limbs = np.ascontiguousarray(waves.limbs[-_DIGITS:, None, columns])
         fitting = TILE // self._limbs.shape[-1]
         self.height = min(power_of_two(count), _ROWS, 1 << fitting.bit_length() - 1)
-        self.fine = min(self.height, 1 << (self.height.bit_length() + 1) // 2)
-        self.anchors = min(max(1, self.height // 2), power_of_two(-(-count // self.fine)))
+        self.fine = min(self.height, 1 << (self.height.bit_length() + 3) // 2)
+        self.anchors = min(max(1, self.height // 4), power_of_two(-(-count // self.fine)))
         self.leap = self.anchors * self.fine
         self.stretch = self.leap * min(_LEAPS, power_of_two(-(-count // self.leap)))
         amplitude = float(waves.factor.hi)
@@ -200,8 +202,9 @@ class Tile:
                 target[...] = round_to(kept * float(scale), self.dtype)
             rint(values, values)
             left_shift(bits, shift, bits)
-            if not bits[argmin()]:
-                rows, columns = np.divmod(np.flatnonzero(bits == 0), bits.size // height)
+            first = argmin()
+            if not bits[first]:
+                rows, columns = np.divmod(_zeros(bits, int(first)), bits.size // height)
                 wanted = columns < self.columns
                 yield row + rows[wanted], columns[wanted]
 
@@ -235,6 +238,20 @@ class Tile:
             rows = rows[::-1]
         join = np.subtract if self.factors.part == "cos" else np.add
         return partial(_joined, join, anchors, rows, work)
+
+
+def _zeros(bits: Ints, first: int) -> Places:
+    """Where the zeros are, of which the first is known. There are seldom more: the rest is searched as often as one
+    is found, which is cheaper than to look at each element.
+    """
+    found = [first]
+    while len(found) < _FEW:
+        rest = bits[found[-1] + 1 :]
+        place = int(rest.argmin()) if rest.size else 0
+        if not rest.size or rest[place]:
+            return np.array(found)
+        found.append(found[-1] + 1 + place)
+    return np.flatnonzero(bits == 0)
 
 
 def _joined(join: np.ufunc, anchors: Iterable[Array], rows: Iterable[Array], work: tuple[Array, ...]) -> None:

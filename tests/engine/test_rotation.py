@@ -112,5 +112,12 @@ def test_products_stay_within_the_bound(monkeypatch, part):
     assert np.abs(found - exact).max() <= tiles.ERROR * 0.8
 
 
+@pytest.mark.parametrize("places", [[0], [9], [99], [0, 1], [3, 98, 99], [5, 6, 7, 50, 51], list(range(0, 100, 9))])
+def test_all_that_are_in_doubt_are_found_few_or_many(places):
+    bits = np.arange(1, 101, dtype=np.uint64)
+    bits[places] = 0
+    assert tiles._zeros(bits, places[0]).tolist() == places
+
+
 def test_nothing_is_computed_before_it_is_needed():
     Rotation(lambda: pytest.fail("too early"), 4)
