@@ -10,11 +10,9 @@ import operator
 from abc import ABC, abstractmethod
 from typing import Any
 
-from pecli.engine.spelling import nearest
+from pecli.engine.spelling import nearest, quoted
 from pecli.errors import KindError, ParameterError
 
-LONGEST = 60
-"""Letters of a value that an error repeats."""
 _TRUTHS = ("bool", "bool_")
 """The names of Python's and NumPy's types of yes and no, which would pass for numbers."""
 
@@ -145,15 +143,6 @@ def spelled(value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))
     return str(value)
-
-
-def quoted(value: Any) -> str:
-    """A value of any kind in an error, cut where it is long; Python spells no integer of thousands of digits."""
-    try:
-        text = repr(value)
-    except ValueError:
-        return "a number of thousands of digits"
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 class Choice(Parameter):

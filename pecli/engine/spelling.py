@@ -1,8 +1,26 @@
-"""Words in messages: advice for mistyped ones, and lists of them that stay short."""
+"""Words in messages: values as they were given, advice for mistyped ones, and lists of them that stay short."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+
+LONGEST = 60
+"""Letters of a value that an error repeats."""
+
+
+def quoted(value: object) -> str:
+    """A value of any kind in one line of an error, cut where it is long: names from hostile files can be megabytes.
+
+    >>> quoted("wpe.weight"), quoted((1, 2))
+    ("'wpe.weight'", '(1, 2)')
+    """
+    if isinstance(value, str):
+        return repr(value if len(value) <= LONGEST else f"{value[:LONGEST]}…")
+    try:
+        text = repr(value)
+    except ValueError:  # Python spells no integer of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def nearest(word: str, options: Iterable[str], show: Callable[[str], str] = repr) -> str:

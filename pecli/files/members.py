@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import zlib
 
+from pecli.engine.spelling import quoted
 from pecli.errors import FileError
 from pecli.files.source import CHUNK, Source
-from pecli.files.trouble import quoted
 
 
 class Checksum:

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pecli.engine.spelling import quoted
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.files.members import Checksum
@@ -13,7 +14,6 @@ from pecli.files.npy import header, table_header
 from pecli.files.output import Output
 from pecli.files.pour import OnBlock, Sink, Spec, Write, pour
 from pecli.files.provenance import KEY, NO_DIGEST, file_order, provenance
-from pecli.files.trouble import quoted
 from pecli.files.zip_layout import CRC_AT, MANY, Member, directory
 
 LONGEST_NAME = MANY - len(".npy")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from pecli.engine.spelling import quoted
 from pecli.engine.table import Table
 from pecli.files.members import DeflatedMember, Member, StoredMember
 from pecli.files.npy_reader import read_header, read_table
 from pecli.files.npz import bad_name
 from pecli.files.provenance import KEY
 from pecli.files.source import Source
-from pecli.files.trouble import quoted
 from pecli.files.zip_directory import Entry, read_directory
 from pecli.files.zip_layout import DEFLATED, ENCRYPTED, STORED
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from pecli.engine.spelling import quoted
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.files.output import Output
@@ -14,7 +15,6 @@ from pecli.files.provenance import KEY, NO_DIGEST, compact, file_order, provenan
 from pecli.files.safetensors_header import CODES, METADATA, parse_header
 from pecli.files.source import Source
 from pecli.files.stored import stored_table
-from pecli.files.trouble import quoted
 
 ALIGNMENT = 8
 LONGEST_HEADER = 16 << 20

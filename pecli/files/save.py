@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from pecli.engine.parameters import quoted
+from pecli.engine.spelling import quoted
 from pecli.engine.table import Table
 from pecli.errors import KindError, ParameterError
 from pecli.files.output import check_room, is_stream, open_output

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.dtypes import numpy_dtype
+from pecli.engine.spelling import quoted
 from pecli.engine.table import Table
 from pecli.errors import FileError
 from pecli.files.source import CHUNK, FileSource, KeptSource, Source
-from pecli.files.trouble import quoted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

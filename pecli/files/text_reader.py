@@ -15,11 +15,12 @@ import numpy as np
 
 from pecli.engine.dtypes import KINDS, numpy_dtype
 from pecli.engine.rounding import round_to, widened
+from pecli.engine.spelling import quoted
 from pecli.engine.table import Table, table_of
 from pecli.files.source import CHUNK, Source
 from pecli.files.stored import data_bytes
 from pecli.files.text_numbers import numbers, unnested
-from pecli.files.trouble import JSON_FORM, quoted
+from pecli.files.trouble import JSON_FORM
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array

@@ -24,17 +24,10 @@ WORDS = {
     errno.ENXIO: ("nothing is at the other end", ""),
 }
 
-LONGEST_QUOTE = 60
-
 JSON_FORM = (
     'a .json of tables has the form {"tensors": {"cos": {"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]}}}'
 )
 """What to do about JSON of another form."""
-
-
-def quoted(name: str) -> str:
-    """A name from a file, fit for one line of an error: hostile ones can be megabytes long."""
-    return repr(name if len(name) <= LONGEST_QUOTE else name[:LONGEST_QUOTE] + "…")
 
 
 def failure(path: str, error: OSError | ValueError) -> FileError:

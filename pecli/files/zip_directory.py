@@ -9,8 +9,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from pecli.engine.spelling import quoted
 from pecli.files.source import Source
-from pecli.files.trouble import quoted
 from pecli.files.zip_layout import (
     BIG,
     CENTRAL,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pecli.engine.parameters import quoted
+from pecli.engine.spelling import quoted
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:

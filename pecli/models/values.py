@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pecli.engine.spelling import quoted
 from pecli.errors import FileError
 
 HIGHEST = 2**40
@@ -40,9 +41,7 @@ class Keys:
 
     def wrong(self, name: str, rule: str) -> FileError:
         """The error for a key whose value breaks its rule."""
-        given = repr(self.data.get(name))
-        given = given if len(given) <= 60 else given[:57] + "…"
-        return FileError(self.path, f"{self.prefix}{name} is {given}", rule)
+        return FileError(self.path, f"{self.prefix}{name} is {quoted(self.data.get(name))}", rule)
 
     def _first(self, names: tuple[str, ...]) -> tuple[str, Any] | None:
         return next(((name, self.data[name]) for name in names if name in self), None)

@@ -8,14 +8,13 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from pecli.engine.cast import cast
-from pecli.engine.spelling import listed
+from pecli.engine.spelling import listed, quoted
 from pecli.engine.table import Table
 from pecli.engine.turning import LAYOUTS
 from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile, format_of, save_tables
 from pecli.files.pour import OnBlock
 from pecli.files.provenance import KEY, carried_spec
-from pecli.files.trouble import quoted
 from pecli.tensors import scores
 from pecli.tensors.pairs import Heads, in_columns, in_heads, layers, role
 

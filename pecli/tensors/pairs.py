@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.pairing import reorder
+from pecli.engine.spelling import quoted
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
-from pecli.files.trouble import quoted
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Places

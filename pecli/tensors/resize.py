@@ -10,9 +10,9 @@ import numpy as np
 from pecli.engine.cast import is_floating
 from pecli.engine.resample import taps
 from pecli.engine.rounding import round_to, widened
+from pecli.engine.spelling import quoted
 from pecli.engine.table import Table, table_of
 from pecli.errors import KindError, ParameterError
-from pecli.files.trouble import quoted
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Floats

@@ -25,12 +25,12 @@ from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import verify
 from pecli.checks.verify.modelled import verify_model
 from pecli.checks.verify.verification import Verification
-from pecli.engine.parameters import Parameter, Whole, quoted
+from pecli.engine.parameters import Parameter, Whole
 from pecli.engine.positions import LAST_POSITION
 from pecli.engine.recipes import RECIPE
 from pecli.engine.registry import SCHEMES, scheme_named
 from pecli.engine.scheme import Scheme
-from pecli.engine.spelling import nearest
+from pecli.engine.spelling import nearest, quoted
 from pecli.errors import ParameterError, PecliError
 from pecli.models.encoding import ModelEncodings
 from pecli.models.reader import find_model
