@@ -10,6 +10,11 @@ A message has up to three parts, joined by semicolons: what was given, the rule 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
+_NAMED = re.compile("`([a-z_]+)`")
+
 
 class PecliError(Exception):
     """The root of pecli's errors."""
@@ -18,19 +23,21 @@ class PecliError(Exception):
 class ParameterError(PecliError, ValueError):
     """A parameter breaks its rule.
 
-    `name` is the parameter's name in Python; a command line that shows the error may spell it as an option.
+    `name` is the parameter's name in Python, and so is any name that the rule or the advice has in backticks; a command
+    line that shows the error spells them as options.
     """
 
     def __init__(self, name: str, given: object, rule: str, advice: str = "") -> None:
         super().__init__(name, given, rule, advice)
         self.name, self.given, self.rule, self.advice = name, given, rule, advice
 
-    def describe(self, name: str) -> str:
-        """The message, with the parameter under the given name."""
-        return "; ".join(part for part in (f"{name} is {self.given}", self.rule, self.advice) if part)
+    def describe(self, spell: Callable[[str], str]) -> str:
+        """The message, with every parameter that it names spelled otherwise."""
+        said = (_NAMED.sub(lambda found: spell(found[1]), part) for part in (self.rule, self.advice))
+        return "; ".join(part for part in (f"{spell(self.name)} is {self.given}", *said) if part)
 
     def __str__(self) -> str:
-        return self.describe(self.name)
+        return "; ".join(part for part in (f"{self.name} is {self.given}", self.rule, self.advice) if part)
 
 
 class KindError(ParameterError, TypeError):

@@ -59,7 +59,7 @@ class LearnedInit(Scheme):
 
     def _check(self) -> None:
         if self.init == "trunc-normal" and self.rng != "pecli":
-            raise ParameterError("init", repr(self.init), f"--rng {self.rng} does not offer it", "take --rng pecli")
+            raise ParameterError("init", repr(self.init), f"`rng` {self.rng} does not offer it", "take `rng` pecli")
 
     def tensors(self) -> tuple[Table, ...]:
         from pecli.engine.table import Table

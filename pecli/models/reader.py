@@ -64,7 +64,9 @@ def read_bytes(path: str) -> bytes:
 
         trouble = failure(path, problem)
         if isinstance(problem, FileNotFoundError) and (preset := presets.find(path)) is not None:
-            trouble = FileError(path, trouble.problem, f"the preset of that name is --model {preset.name}")
+            trouble = FileError(
+                path, trouble.problem, f"that is a preset, which --model and load_model take: {preset.name}"
+            )
         raise trouble from None
 
 

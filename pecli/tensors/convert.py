@@ -45,7 +45,7 @@ class Conversion:
             raise ParameterError(name, "missing", "a conversion goes from one layout to another")
         if self.source is None and (self.heads or self.rotary_dim or self.trailing or self.include):
             raise ParameterError(
-                "from", "missing", "--heads, --rotary-dim and --include say how pairs move, from where to where"
+                "from", "missing", "`heads`, `rotary_dim` and `include` say how pairs move, from where to where"
             )
         for name, given in (("source", self.source), ("target", self.target)):
             if given is not None:
@@ -107,11 +107,11 @@ class Converted:
         layout = self.conversion.heads
         source, target = self.conversion.source, self.conversion.target
         if layout is None or source is None or target is None:
-            raise ParameterError("check", "given", "scores are those of projections", "give --from, --to and --heads")
+            raise ParameterError("check", "given", "scores are those of projections", "give `from`, `to` and `heads`")
         old = {table.name: table for table in self.file.tables}
         pairs = [pair for pair in layers(self.moved) if all(len(old[name].shape) == 2 for name in pair)]
         if not pairs:
-            raise FileError(self.file.path, "has no query and key weights that go together", "convert without --check")
+            raise FileError(self.file.path, "has no query and key weights that go together", "convert unchecked")
         return max(
             scores.change((old[q], old[k]), (self.tables[q], self.tables[k]), layout, source, target) for q, k in pairs
         )
@@ -168,7 +168,7 @@ def _meant(file: LoadedFile, conversion: Conversion) -> Sequence[str]:
     if conversion.heads is None:
         if projections := [table for table in file.tables if role(table.name)]:
             rule = f"{file.path} has projections, {_listed(projections)}, whose rows move, head by head"
-            raise ParameterError("heads", "missing", rule, "or name tables with --include")
+            raise ParameterError("heads", "missing", rule, "or name tables with `include`")
         return [table.name for table in file.tables if len(table.shape) > 1]
     found = [name for name in names if role(name)] or (names if len(names) == 1 else [])
     if not found:

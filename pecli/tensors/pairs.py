@@ -49,7 +49,7 @@ class Heads:
         keys = self.kv_heads or next((_rows(table) // dim for table in tables if _is(table, "k")), self.heads)
         if keys == 0 or any(_rows(table) % dim for table in tables if _is(table, "k")):
             at = next(table for table in tables if _is(table, "k"))
-            raise _refusal(at, f"its rows must be heads of {dim}, as the queries have", "check --heads and --kv-heads")
+            raise _refusal(at, f"its rows must be heads of {dim}, as the queries have", "check `heads` and `kv_heads`")
         return replace(self, kv_heads=keys, head_dim=dim)
 
     def _size(self, tables: Sequence[Table]) -> int:
@@ -59,9 +59,9 @@ class Heads:
                 if heads and _is(table, kind):
                     if _rows(table) % heads or not _rows(table):
                         rule = f"{_rows(table)} rows are not {heads} heads"
-                        raise _refusal(table, rule, "check --heads and --kv-heads, or give --head-dim")
+                        raise _refusal(table, rule, "check `heads` and `kv_heads`, or give `head_dim`")
                     return _rows(table) // heads
-        advice = "give --kv-heads or --head-dim"
+        advice = "give `kv_heads` or `head_dim`"
         raise ParameterError("head_dim", "missing", "no query projection tells how large a head is", advice)
 
     def _fused(self) -> int:
@@ -90,7 +90,7 @@ def in_heads(table: Table, layout: Heads, source: str, target: str) -> Table:
     whole = moving + keys if kind == "qkv" else moving
     if _rows(table) % head_dim or heads not in ({whole, 1} if "norm" in table.name else {whole}):
         rule = f"{whole} heads of {head_dim} have {whole * head_dim} rows"
-        raise _refusal(table, rule, "check --heads, --kv-heads and --head-dim")
+        raise _refusal(table, rule, "check `heads`, `kv_heads` and `head_dim`")
     return _rows_moved(table, head_dim, _turning(table, layout, head_dim, source, target), min(moving, heads))
 
 
@@ -140,7 +140,7 @@ def in_columns(table: Table, source: str, target: str, rotary_dim: int | None, t
     """A table with the columns of its last axis in another order."""
     width = table.shape[-1] if table.shape else 0
     if len(table.shape) < 2:
-        raise _refusal(table, "a table has rows and columns", "give --heads to convert a bias")
+        raise _refusal(table, "a table has rows and columns", "give `heads` to convert a bias")
     order = _turning(table, Heads(1, rotary_dim=rotary_dim, trailing=trailing), width, source, target)
 
     def fill(start: int, out: Array) -> None:

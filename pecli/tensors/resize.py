@@ -63,7 +63,7 @@ def resize(table: Table, resizing: Resizing) -> Resized:
     if rows != old:
         asked = f"{resizing.keep} + " * bool(resizing.keep) + f"{resizing.grid[0]}x{resizing.grid[1]} are {old}"
         raise ParameterError(
-            label, f"of shape {table.shape}", f"it has {rows} rows, and {asked}", "check --grid and --keep"
+            label, f"of shape {table.shape}", f"it has {rows} rows, and {asked}", "check `grid` and `keep`"
         )
     if max(old, new) * dim > LARGEST:
         raise ParameterError("to", f"{new} rows", f"with {dim} columns that is more than {LARGEST:,} elements")

@@ -140,7 +140,7 @@ def test_words_from_a_config_cannot_act_on_the_terminal(pecli_cli, tmp_path) -> 
 def test_a_preset_where_a_file_is_wanted(pecli_cli) -> None:
     outcome = pecli_cli("config", "Llama-3.1-8B")
     assert outcome.code == 3
-    assert outcome.err.endswith("does not exist; the preset of that name is --model llama-3.1-8b\n")
+    assert outcome.err.endswith("does not exist; that is a preset, which --model and load_model take: llama-3.1-8b\n")
 
 
 def test_part_of_a_name_lists_the_presets_that_have_it(pecli_cli) -> None:

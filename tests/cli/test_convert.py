@@ -98,7 +98,7 @@ def test_a_grid_grows(pecli_cli) -> None:
         (
             ["convert", "model.safetensors", *PAIRS, "--heads", "3", "-o", "x.npz"],
             2,
-            "(16, 6); 16 rows are not 3 heads",
+            "(16, 6); 16 rows are not 3 heads; check --heads and --kv-heads, or give --head-dim",
         ),
         (["convert", "model.safetensors", *PAIRS, "--heads", "4", "--kv-heads", "3", "-o", "x.npz"], 2, "multiple"),
         (["convert", "model.safetensors", *PAIRS, "--heads", "4", "--include", "wq*", "-o", "x.npz"], 2, "(16, 6)"),
@@ -112,7 +112,7 @@ def test_a_grid_grows(pecli_cli) -> None:
         (["resize", "pe.npy", "--to", "0"], 2, "--to is 0"),
         (["resize", "pe.npy", "--to", "5x5"], 2, "--grid is missing"),
         (["resize", "pe.npy", "--grid", "4by4", "--to", "5x5"], 2, "such as 14x14"),
-        (["resize", "pe.npy", "--grid", "4x4", "--to", "5x5"], 2, "17 rows, and 4x4 are 16"),
+        (["resize", "pe.npy", "--grid", "4x4", "--to", "5x5"], 2, "17 rows, and 4x4 are 16; check --grid and --keep"),
         (["resize", "pe.npy", "--keep", "17", "--to", "20"], 2, "one must be left"),
         (["resize", "whole.npy", "--to", "5"], 2, "floating"),
         (["resize", "model.safetensors", "--to", "5"], 3, "FILE:NAME"),

@@ -195,7 +195,7 @@ WRONG = [
         {"init": "trunc-normal", "rng": "torch"},
         "init",
         "'trunc-normal'",
-        "--rng torch does not offer it; take --rng pecli",
+        "`rng` torch does not offer it; take `rng` pecli",
     ),
     ({"dtype": "double"}, "dtype", "'double'", "it must be one of float64, float32, float16, bfloat16"),
 ]

@@ -23,7 +23,7 @@ def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, whole: boo
     """Every tensor against its spec; where the file is `whole`, also that none is missing, and the sha256."""
     spec = carried_spec(file.path, file.metadata)
     if spec is None:
-        advice = "name what it should be: --config FILE, --model NAME, or pecli rope … --verify FILE"
+        advice = "say what it should be: --config FILE, --model NAME, pecli rope … --verify FILE, or in Python a scheme"
         raise FileError(path, "carries no pecli spec", advice)
     try:
         scheme: Scheme = Scheme.from_spec(spec)

@@ -1,0 +1,33 @@
+"""What pecli raises, and how it reads in Python and on a command line."""
+
+from __future__ import annotations
+
+from pecli.cli.exits import option
+from pecli.errors import FileError, KindError, ParameterError, PecliError
+
+
+def test_a_parameter_goes_by_its_own_name_in_python_and_by_that_of_its_option_in_a_command() -> None:
+    problem = ParameterError("kv_heads", 3, "4 `heads` are no multiple of 3", "check `heads` and `kv_heads`")
+    assert str(problem) == "kv_heads is 3; 4 `heads` are no multiple of 3; check `heads` and `kv_heads`"
+    spelled = "--kv-heads is 3; 4 --heads are no multiple of 3; check --heads and --kv-heads"
+    assert problem.describe(option) == spelled
+
+
+def test_what_is_given_is_never_taken_for_a_name() -> None:
+    assert ParameterError("name", "'`heads`'", "it is no name").describe(option) == "--name is '`heads`'; it is no name"
+
+
+def test_parts_that_are_empty_leave_no_trace() -> None:
+    assert str(ParameterError("dim", 0, "")) == "dim is 0"
+    assert str(FileError("pe.npy", "is empty")) == "pe.npy: is empty"
+    assert str(FileError("pe.npy", "is empty", "write it again")) == "pe.npy: is empty; write it again"
+
+
+def test_errors_are_those_that_python_users_catch() -> None:
+    caught = {
+        ParameterError: (PecliError, ValueError),
+        KindError: (ParameterError, TypeError),
+        FileError: (PecliError,),
+    }
+    assert all(issubclass(error, kind) for error, kinds in caught.items() for kind in kinds)
+    assert not issubclass(FileError, ValueError)
