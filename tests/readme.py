@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import chdir, redirect_stderr, redirect_stdout
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from pathlib import Path
 from unittest import mock
 
@@ -28,23 +28,18 @@ END = "<!-- end reference -->"
 
 
 def row(name: str, parameter: Parameter, kind: type[Scheme]) -> str:
-    default = {field.name: field.default for field in fields(kind)}.get(name)
-    default = parameter.default if default is None else default
+    default = kind.default_of(name)
     options = " ".join(f"`{word}`" for word in (f"--{name.replace('_', '-')}", *parameter.aliases))
     if isinstance(parameter, Choice):
         values = ", ".join(parameter.options)
     else:
         values = "" if type(parameter) is Flag else parameter.rule.removeprefix("it must be ")
-    if default is MISSING:
+    if default is None or default is False:
+        shown = ""
+    elif default is MISSING:
         shown = "required"
     else:
-        shown = (
-            ""
-            if default is None or default is False
-            else f"{default:g}"
-            if isinstance(default, float)
-            else str(default)
-        )
+        shown = f"{default:g}" if isinstance(default, float) else str(default)
     return f"| {options} | {parameter.help} | {values} | {shown} |"
 
 
@@ -53,7 +48,7 @@ def reference() -> str:
     for name in SCHEMES:
         kind = scheme_named(name)
         lines = [f"### `pecli {name}`", "", "| option | | values | default |", "|---|---|---|---|"]
-        lines += [row(label, parameter, kind) for label, parameter in {**kind.parameters(), **kind.presets}.items()]
+        lines += [row(label, parameter, kind) for label, parameter in kind.settings().items()]
         parts.append("\n".join(lines))
     return "\n\n".join(parts).replace("|i−j|", "\\|i−j\\|")
 

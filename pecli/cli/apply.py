@@ -13,7 +13,7 @@ import typer.main
 from pecli.cli import apply_rope, options
 from pecli.cli.applied import Applied, write
 from pecli.cli.command import examples, keyword, new_app, with_options
-from pecli.cli.scheme_options import all_parameters, option, parsed
+from pecli.cli.scheme_options import option, parsed
 from pecli.engine.parameters import Parameter, Whole
 from pecli.engine.registry import scheme_named
 from pecli.errors import ParameterError
@@ -107,7 +107,7 @@ _LEARNED_OPTIONS = [keyword("table", Table), keyword("offset", Offset, None)]
 def _parameters(name: str) -> dict[str, Parameter]:
     """The parameters that the input does not decide."""
     decided = ("seq_len", "dim", "heads", "slopes", "dtype")
-    return {label: each for label, each in all_parameters(scheme_named(name)).items() if label not in decided}
+    return {label: each for label, each in scheme_named(name).settings().items() if label not in decided}
 
 
 def _own(name: str) -> list[inspect.Parameter]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from typing import Annotated, Any
 
 import typer
@@ -15,14 +15,9 @@ from pecli.engine.parameters import Choice, Flag, Parameter
 from pecli.engine.scheme import Scheme
 
 
-def all_parameters(kind: type[Scheme]) -> dict[str, Parameter]:
-    """The parameters of a scheme, and the words that stand for several of them."""
-    return {**kind.parameters(), **kind.presets}
-
-
 def option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Parameter:
     """A parameter as an option. Values come as text, so that the parameter's own rule speaks when they are wrong."""
-    default = default_of(name, parameter, kind)
+    default = kind.default_of(name)
     if type(parameter) is Flag:
         both = f"--{name.replace('_', '-')}/--no-{name.replace('_', '-')}"
         info = typer.Option(both, help=_sentence(parameter.help), show_default=False)
@@ -39,22 +34,12 @@ def option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Param
     return keyword(name, Annotated[str | None, info], None)
 
 
-def default_of(name: str, parameter: Parameter, kind: type[Scheme]) -> Any:
-    """What counts when the option is not given; MISSING where it must be."""
-    own = {field.name: field.default for field in fields(kind)}.get(name)
-    return parameter.default if own is None else own
-
-
 def _note(default: Any) -> str:
+    if default is None:
+        return ""
     if default is MISSING:
         return " (required)"
-    return (
-        ""
-        if default is None
-        else f" (default: {default:g})"
-        if isinstance(default, float)
-        else f" (default: {default})"
-    )
+    return f" (default: {default:g})" if isinstance(default, float) else f" (default: {default})"
 
 
 def _sentence(text: str) -> str:

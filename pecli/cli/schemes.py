@@ -8,7 +8,7 @@ from dataclasses import MISSING
 from typing import Any
 
 from pecli.cli.command import command_of, keyword, with_options
-from pecli.cli.scheme_options import all_parameters, default_of, option, parsed
+from pecli.cli.scheme_options import option, parsed
 from pecli.engine.registry import scheme_named
 from pecli.engine.scheme import Scheme
 from pecli.errors import ParameterError
@@ -16,7 +16,7 @@ from pecli.errors import ParameterError
 
 def options_of(kind: type[Scheme]) -> list[inspect.Parameter]:
     """The options that make a scheme of that kind, as parameters of a Typer command."""
-    own = [option(label, parameter, kind) for label, parameter in all_parameters(kind).items()]
+    own = [option(label, parameter, kind) for label, parameter in kind.settings().items()]
     return own + [keyword(*each) for each in _model_options(kind.name)]
 
 
@@ -53,11 +53,11 @@ def scheme_from(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
     if "config" in values:
         from pecli.cli import from_model
 
-        modelled = from_model.scheme_of(values, all_parameters(kind))
+        modelled = from_model.scheme_of(values, kind.settings())
         if modelled is not None:
             return modelled
-    given = parsed(all_parameters(kind), values)
-    for name, parameter in all_parameters(kind).items():
-        if name not in given and default_of(name, parameter, kind) is MISSING:
+    given = parsed(kind.settings(), values)
+    for name, parameter in kind.settings().items():
+        if name not in given and kind.default_of(name) is MISSING:
             raise ParameterError(name, "missing", parameter.rule)
     return kind(**given)

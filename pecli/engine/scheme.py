@@ -76,6 +76,17 @@ class Scheme(ABC):
         return found
 
     @classmethod
+    def settings(cls) -> dict[str, Parameter]:
+        """All that may be given: the parameters, and the words that stand for several of them."""
+        return {**cls.parameters(), **cls.presets}
+
+    @classmethod
+    def default_of(cls, name: str) -> Any:
+        """What counts for a setting that is not given; MISSING where it has to be."""
+        own = {f.name: f.default for f in fields(cls)}.get(name)
+        return cls.settings()[name].default if own is None else own
+
+    @classmethod
     @cache
     def _optional(cls) -> frozenset[str]:
         """Parameters that may be absent altogether."""

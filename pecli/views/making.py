@@ -24,6 +24,6 @@ def commands(model: ModelEncodings, given: str) -> list[str]:
 def _command(encoding: Encoding) -> str:
     name = "learned-init" if encoding.scheme == "learned" else encoding.scheme
     kind = scheme_named(name)
-    known = {**kind.parameters(), **kind.presets}
+    known = kind.settings()
     words = [f"--{key.replace('_', '-')} {cell(value)}" for key, value in encoding.parameters.items() if key in known]
     return " ".join(["pecli", name, *words, "-o", f"{name}.npy"])

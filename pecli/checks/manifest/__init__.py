@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from functools import partial
 from typing import Any
 
@@ -204,7 +204,7 @@ def _fail(problem: PecliError) -> Verification:
 
 
 def _every_parameter() -> set[str]:
-    return {key for name in SCHEMES for key in (*scheme_named(name).parameters(), *scheme_named(name).presets)}
+    return {key for name in SCHEMES for key in scheme_named(name).settings()}
 
 
 def _scheme(where: str, name: str, given: Mapping[str, Any]) -> Scheme:
@@ -213,12 +213,12 @@ def _scheme(where: str, name: str, given: Mapping[str, Any]) -> Scheme:
         rule = f"it must be one of {', '.join(SCHEMES)}"
         raise ParameterError(f"{where}scheme", quoted(name), rule, nearest(name, SCHEMES))
     kind = scheme_named(name)
-    known = {**kind.parameters(), **kind.presets}
+    known = kind.settings()
     given = _by_own_names(where, given, known)
     _only_known(where, given, (*_COMMON, "scheme", *known))
-    for field in fields(kind):
-        if field.default is MISSING and field.name not in given:
-            raise ParameterError(field.name, "missing", known[field.name].rule)
+    for key, parameter in known.items():
+        if key not in given and kind.default_of(key) is MISSING:
+            raise ParameterError(key, "missing", parameter.rule)
     return kind(**given)
 
 

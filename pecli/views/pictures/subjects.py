@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.engine.bundle import Bundle
@@ -103,13 +103,10 @@ def title_of(subjects: Sequence[Subject], shows: str) -> str:
 
 def _telling(scheme: Scheme) -> list[str]:
     """The parameters that axes do not show, as far as a title has room: what is not as usual."""
-    own, usual = _parameters(scheme), {field.name: field.default for field in fields(scheme)}
-    asked = scheme.parameters()
     words: list[str] = []
-    for name, value in own.items():
-        default = usual[name] if usual[name] is not None else asked[name].default
+    for name, value in _parameters(scheme).items():
         word = _said(name, value)
-        if (name in _SHOWN or value != default) and sum(map(len, words)) + len(word) <= _ROOM:
+        if (name in _SHOWN or value != scheme.default_of(name)) and sum(map(len, words)) + len(word) <= _ROOM:
             words += [] if name in _AXES else [word]
     return words
 
