@@ -66,8 +66,17 @@ class Alibi(Scheme):
     recipe: Annotated[str, BIAS_RECIPE] = field(default="exact", kw_only=True)
 
     @property
+    def _alone(self) -> bool:
+        """Whether there are slopes, and no bias."""
+        return self.slopes or self.seq_len is None
+
+    @property
+    def idle(self) -> dict[str, str]:
+        return {"form": "slopes alone have none; a bias takes `seq_len`, and no `slopes`"} if self._alone else {}
+
+    @property
     def byproducts(self) -> frozenset[str]:
-        return frozenset() if self.slopes or self.seq_len is None else frozenset({"slopes"})
+        return frozenset() if self._alone else frozenset({"slopes"})
 
     @property
     def through(self) -> str:

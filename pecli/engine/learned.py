@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Singles
     from pecli.engine.table import Table
 
+_WITHOUT_STD = ("xavier-uniform", "zeros", "sinusoidal")
+"""Ways to begin that no standard deviation changes."""
 _SLICE = 1 << 14
+"""Elements drawn at once, so that intermediate arrays stay in the cache."""
 _CHUNK = 1 << 16
 """Elements that torch's stream is drawn in; a multiple of 16."""
 
@@ -43,7 +46,7 @@ class LearnedInit(Scheme):
     init: Annotated[
         str,
         Choice(
-            help="trunc-normal is cut at ±2 std; uniform has that std; xavier-uniform has none",
+            help="trunc-normal is cut at ±2 std; uniform has that std; the last three have none",
             options=("normal", "trunc-normal", "uniform", "xavier-uniform", "zeros", "sinusoidal"),
         ),
     ] = "normal"
@@ -60,6 +63,10 @@ class LearnedInit(Scheme):
     def _check(self) -> None:
         if self.init == "trunc-normal" and self.rng != "pecli":
             raise ParameterError("init", repr(self.init), f"`rng` {self.rng} does not offer it", "take `rng` pecli")
+
+    @property
+    def idle(self) -> dict[str, str]:
+        return {"std": f"the {self.init} init has none"} if self.init in _WITHOUT_STD else {}
 
     def tensors(self) -> tuple[Table, ...]:
         from pecli.engine.table import Table
@@ -85,7 +92,7 @@ class LearnedInit(Scheme):
             self._fill_few(start + row, out[row : row + rows])
 
     def _fill_few(self, start: int, out: Array) -> None:
-        """Few enough elements for the intermediate arrays to stay in the cache."""
+        """At most about _SLICE elements."""
         from pecli.engine import randomness
         from pecli.engine.rounding import round_to
 
@@ -117,9 +124,7 @@ class LearnedInit(Scheme):
             yield (randomness.box_muller_few(draws, size) * self.std).astype(np.float32)
         else:
             vectorised, std = self.rng == "torch-avx2", np.float32(self.std)
-            kept = (
-                size - 16 if size % 16 else size
-            )  # an incomplete last block is drawn anew, together with its neighbours
+            kept = size - 16 if size % 16 else size  # the last 16 are drawn anew where they are no whole block
             for start in range(0, size - size % 16, _CHUNK):
                 u = draws.uniform(min(_CHUNK, size - size % 16 - start))
                 yield (randomness.box_muller(u, vectorised=vectorised) * std)[: max(0, kept - start)]

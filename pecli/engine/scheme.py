@@ -128,6 +128,11 @@ class Scheme(ABC):
         return kind(**parameters)
 
     @property
+    def idle(self) -> dict[str, str]:
+        """Parameters that change nothing beside the others, each with why: a spec has them all the same."""
+        return {}
+
+    @property
     def byproducts(self) -> frozenset[str]:
         """Tensors that follow from the others; a file from elsewhere may lack them."""
         return frozenset()

@@ -19,6 +19,12 @@ CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[int, ...]]]] = {
     ),
 }
 
+BOTH = {"max_source_positions": 60, "max_target_positions": 10, "d_model": 8}
+CONFIGS["speech"] = (
+    {"model_type": "speech_to_text", **BOTH},
+    {"sinusoidal-encoder.npy": (60, 8), "sinusoidal-decoder.npy": (10, 8)},
+)
+
 REST = ("--seq-len", "4096", "-o", "rope.safetensors")
 
 
@@ -30,6 +36,13 @@ def test_commands_make_the_tables(pecli_cli, tmp_path, monkeypatch, name: str) -
     for line in _commands(pecli_cli("config", "config.json").out):
         assert pecli_cli(*shlex.split(line)[1:]).code == 0
     assert {file: np.load(file).shape for file in os.listdir() if file.endswith(".npy")} == shapes
+
+
+def test_numbers_are_not_cut(pecli_cli, tmp_path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": "gpt2", "n_positions": 4, "n_embd": 2, "initializer_range": 0.1 / 3}))
+    (line,) = _commands(pecli_cli("config", path).out)
+    assert float(shlex.split(line)[-3]) == 0.1 / 3
 
 
 def test_rotary_layers_are_read_from_the_same_file(pecli_cli, tmp_path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pecli.engine.parameters import Flag, spelled
@@ -58,13 +58,10 @@ class Match:
 
 
 def options(scheme: Scheme) -> Iterator[str]:
-    """The options that ask for a scheme: only those that differ from the defaults; each parses to its value."""
-    own = {field.name: field.default for field in fields(scheme)}
+    """The options that ask for a scheme: those that count and differ from the defaults; each parses to its value."""
     for name, parameter in scheme.parameters().items():
-        value, default = getattr(scheme, name), own[name]
-        if default is None or default is MISSING:
-            default = parameter.default
-        if value is None or (value == default and type(value) is type(default)):
+        value, default = getattr(scheme, name), scheme.default_of(name)
+        if value is None or name in scheme.idle or (value == default and type(value) is type(default)):
             continue
         long = parameter.aliases[0] if parameter.aliases else f"--{name.replace('_', '-')}"
         if type(parameter) is Flag:
