@@ -52,15 +52,12 @@ def warn_of_contradictions(
 def warn_of_still_layers(keys: Keys, warnings: list[str]) -> None:
     """Layers that the lists in a configuration leave without rotation, or give a base of their own."""
     rotates = keys.numbers("no_rope_layers") or keys.numbers("no_rope_layer_flags")
-    if rotates is not None:
-        still = [k for k, value in enumerate(rotates.value) if not value]
-        if still:
-            warnings.append(f"{len(still)} of {len(rotates.value)} layers turn nothing: {rotates.source} is 0 there")
     thetas = keys.numbers("layer_rope_theta")
-    if thetas is not None:
-        still = [k for k, value in enumerate(thetas.value) if not value]
+    for found in filter(None, (rotates, thetas)):
+        still = sum(not value for value in found.value)
         if still:
-            warnings.append(f"{len(still)} of {len(thetas.value)} layers turn nothing: {thetas.source} is 0 there")
+            warnings.append(f"{still} of {len(found.value)} layers turn nothing: {found.source} is 0 there")
+    if thetas is not None:
         others = sorted({value for value in thetas.value if value})
         if len(others) > 1:
             warnings.append(f"layers have bases of their own: {thetas.source} holds {', '.join(map(str, others))}")

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from pecli.models import gguf, jsonfile, presets
 from pecli.models.gguf_header import read_header
-from pecli.models.reader import NAMES, read_bytes
+from pecli.models.reader import file_in, read_bytes
 from pecli.models.rope import LENGTHS
 
 
 def longest(config: str | None, model: str | None) -> int | None:
-    """The context of what `--config FILE` or `--model NAME` names; None where it says nothing."""
+    """The context of a configuration, or of a preset; None where it says nothing."""
     if model is not None:
         preset = presets.find(model)
         return _said(preset.config) if preset else None
     assert config is not None
-    if os.path.isdir(config):
-        config = next(path for path in (os.path.join(config, name) for name in NAMES) if os.path.exists(path))
+    config = file_in(config)
     data = read_bytes(config)
     if data[:4] != gguf.MAGIC:
         return _said(jsonfile.parse(config, data))

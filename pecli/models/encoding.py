@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pecli.engine.spelling import quoted
 from pecli.errors import ParameterError
+from pecli.models.values import Value
 
 if TYPE_CHECKING:
     from pecli.engine.rope import Rope
@@ -32,6 +33,28 @@ class Encoding:
     """The part of the model it belongs to, such as `vision`; empty for the language model itself."""
     trailing: bool = False
     """Whether the channels that turn are the last of a head, as with latent attention; else the first."""
+
+    @classmethod
+    def of(
+        cls,
+        scheme: str,
+        found: Mapping[str, Value],
+        extra: Mapping[str, Value] | None = None,
+        *,
+        layer_type: str = "",
+        sources: Mapping[str, str] | None = None,
+        **others: Any,
+    ) -> Encoding:
+        """An encoding from values that come with their sources; `sources` are those of the other fields."""
+        beyond = extra or {}
+        return cls(
+            layer_type,
+            scheme,
+            parameters={name: each.value for name, each in found.items()},
+            sources={name: each.source for name, each in {**found, **beyond}.items()} | dict(sources or {}),
+            extra={name: each.value for name, each in beyond.items()},
+            **others,
+        )
 
     def rope(self, seq_len: int, *, length: int | None = None, **others: Any) -> Rope:
         """The rotary scheme for a table of that many rows; others are `offset`, `dtype`, `layout` and `recipe`.

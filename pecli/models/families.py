@@ -8,7 +8,7 @@ does is to silence the warning about an unknown model_type.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 HALVES = "halves"
 INTERLEAVED = "interleaved"
@@ -53,6 +53,11 @@ class Family:
     """What turns by the keys at the top, beside a language model in `text_config`."""
     note: str | None = None
     """A warning about what the keys do not say."""
+
+    @property
+    def source(self) -> str:
+        """Where values come from that the family implies."""
+        return f"family default ({self.name})"
 
 
 def _f(**values: object) -> Family:
@@ -247,25 +252,28 @@ WITHOUT_SETTINGS = frozenset(_WITHOUT.split())
 """Families whose classes scale, or tell layer types apart, where a configuration has no settings at all."""
 
 
+def plain_name(model_type: str | None) -> str:
+    """A model_type as the tables of families spell it; empty where there is none.
+
+    >>> plain_name("XLM-RoBERTa")
+    'xlm_roberta'
+    """
+    return (model_type or "").lower().replace("-", "_")
+
+
 def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
     """The family of a model_type; None where the name says nothing."""
-    if not model_type:
+    name = plain_name(model_type)
+    if not name:
         return None
-    name = model_type.lower().replace("-", "_")
     if vision and "vision" not in name and f"{name}_vision" in FAMILIES:
         name += "_vision"
     while True:
         if name in FAMILIES:
-            return _named(FAMILIES[name], name)
+            return replace(FAMILIES[name], name=name)
         if name in ORDINARY:
             return Family(name)
         suffix = next((each for each in SUFFIXES if name.endswith(each)), None)
         if suffix is None:
             return None
         name = name.removesuffix(suffix)
-
-
-def _named(family: Family, name: str) -> Family:
-    from dataclasses import replace
-
-    return replace(family, name=name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from pecli.errors import FileError
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -40,7 +39,7 @@ def read(path: str, label: str) -> ModelEncodings:
             raise FileError(label, "has no attention.head_count", "it is needed")
         rule, form = Value("paper", "ggml"), Value("symmetric", "ggml")
         found = {"heads": heads, "rule": rule, "max_bias": bias, "form": form}
-        encodings = [_made("alibi", found)]
+        encodings = [Encoding.of("alibi", found)]
     elif arch in STILL:
         encodings = []
         warnings.append("no positional encoding was found: no key names one")
@@ -48,20 +47,10 @@ def read(path: str, label: str) -> ModelEncodings:
         rows, dim = keys.whole("context_length"), keys.whole("embedding_length")
         if rows is None or dim is None:
             raise FileError(label, "has no context_length or embedding_length", "both are needed")
-        encodings = [_made("learned", {"max_len": rows, "dim": dim})]
+        encodings = [Encoding.of("learned", {"max_len": rows, "dim": dim})]
     else:
         encodings = [_rope(path, keys, header, arch, warnings)]
     return ModelEncodings(label, arch, tuple(encodings), tuple(warnings))
-
-
-def _made(scheme: str, found: dict[str, Value], sources: dict[str, str] | None = None, **others: Any) -> Encoding:
-    return Encoding(
-        layer_type="",
-        scheme=scheme,
-        parameters={name: value.value for name, value in found.items()},
-        sources={name: value.source for name, value in found.items()} | (sources or {}),
-        **others,
-    )
 
 
 def _rope(path: str, keys: Keys, header: Header, arch: str, warnings: list[str]) -> Encoding:
@@ -77,10 +66,10 @@ def _rope(path: str, keys: Keys, header: Header, arch: str, warnings: list[str])
     found = filled(found | _scaling(path, keys, header))
     if found["scaling"].source == FREQS:
         warnings.append(f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says")
-    encoding = _made(
+    encoding = Encoding.of(
         "rope",
         found,
-        {"layout": f"ggml's rope type of {arch}", "head_dim": (size or dim).source},
+        sources={"layout": f"ggml's rope type of {arch}", "head_dim": (size or dim).source},
         layout="interleaved" if arch in INTERLEAVED else "halves",
         head_dim=(size or dim).value,
     )

@@ -48,11 +48,11 @@ def head_size(keys: Keys, family: Family, layer: str = "", *, several: bool = Fa
         own = keys.whole("global_head_dim")
     if own is None and several and layer == "sliding_attention":
         own = keys.whole("swa_head_dim")
-    found = own or keys.whole(*SIZES) or default(family.head_dim, f"family default ({family.name})")
+    found = own or keys.whole(*SIZES) or default(family.head_dim, family.source)
     if found is not None:
         return found
-    width = width_of(keys) or default(family.hidden, f"family default ({family.name})")
-    heads = keys.whole(*HEADS) or default(family.heads, f"family default ({family.name})")
+    width = width_of(keys) or default(family.hidden, family.source)
+    heads = keys.whole(*HEADS) or default(family.heads, family.source)
     if width is None or heads is None:
         missing = "head_dim" if width is None else "number of attention heads"
         raise FileError(keys.path, f"{keys.prefix or 'it'} has no {missing}".replace(". ", " "), "it is needed")
@@ -99,7 +99,7 @@ def head_of(
     direct = keys.whole("rotary_dim", low=0)
     if direct is not None and direct.value and "partial_rotary_factor" not in own and not family.ignores_rotary_dim:
         return Head(size, direct)
-    partial = given or default(family.partial, f"family default ({family.name})")
+    partial = given or default(family.partial, family.source)
     if partial is None or partial.value == 1:
         return Head(size, size, None)
     if family.wide_partial and partial.value > 1:

@@ -114,7 +114,7 @@ def _of_layers(nested: list[str], types: set[str], warnings: list[str]) -> list[
 def _flat(keys: Keys, settings: Keys, family: Family) -> list[Layer]:
     """The layers of settings that name no layer types."""
     bare = Keys({}, keys.path, keys.prefix)
-    local = keys.number(*LOCAL_THETAS) or default(family.local_theta, f"family default ({family.name})")
+    local = keys.number(*LOCAL_THETAS) or default(family.local_theta, family.source)
     if local is not None or family.scales_full_layers:
         return [Layer("full_attention", settings), Layer("sliding_attention", bare, local)]
     compressed = keys.number("compress_rope_theta")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pecli.engine.sinusoidal import STYLES
 from pecli.errors import FileError
 from pecli.models.encoding import Encoding
+from pecli.models.families import plain_name
 from pecli.models.heads import HEADS, width_of
 from pecli.models.values import Keys, Value
 
@@ -17,16 +18,6 @@ def _needed(keys: Keys, found: Value | None, what: str) -> Value:
     if found is None:
         raise FileError(keys.path, f"{keys.prefix.rstrip('.') or 'it'} has no {what}", "it is needed")
     return found
-
-
-def _made(name: str, scheme: str, found: dict[str, Value], **extra: Value) -> Encoding:
-    return Encoding(
-        layer_type=name,
-        scheme=scheme,
-        parameters={key: value.value for key, value in found.items()},
-        sources={key: value.source for key, value in (found | extra).items()},
-        extra={key: value.value for key, value in extra.items()},
-    )
 
 
 def _padding(keys: Keys, low: int = 0) -> tuple[Value, Value]:
@@ -57,7 +48,7 @@ class Learned:
         if std is not None:
             found["std"] = std
         first = _padding(keys, low=-1)[1] if self.padded else Value(self.more, "family")
-        return [_made(self.name, "learned", found, **({"offset": first} if first.value else {}))]
+        return [Encoding.of("learned", found, {"offset": first} if first.value else {}, layer_type=self.name)]
 
 
 @dataclass(frozen=True)
@@ -74,7 +65,7 @@ class Patches:
         std = keys.number("initializer_range")
         if std is not None:
             found["std"] = std
-        return [_made("", "learned", found)]
+        return [Encoding.of("learned", found)]
 
     def _patches(self, keys: Keys) -> Value:
         """How many patches; counted outright where images have sizes of their own."""
@@ -118,7 +109,7 @@ class Sinusoidal:
         if self.style in ("fairseq", "m2m100", "fsmt"):
             padding, first = _padding(keys)
             found |= {"padding_idx": padding, "offset": first}
-        return [_made(self.name, "sinusoidal", found)]
+        return [Encoding.of("sinusoidal", found, layer_type=self.name)]
 
 
 @dataclass(frozen=True)
@@ -136,7 +127,7 @@ class Biased:
             "max_bias": most,
             "form": Value(self.form, "family"),
         }
-        return [_made("", "alibi", found)]
+        return [Encoding.of("alibi", found)]
 
 
 @dataclass(frozen=True)
@@ -214,7 +205,7 @@ RELATIVE = frozenset(_RELATIVE.split())
 
 def kind_of(keys: Keys, model_type: str | None) -> Kind | None:
     """The kind of encoding that a family, or keys that say so outright, ask for; None where neither does."""
-    name = (model_type or "").lower().replace("-", "_")
+    name = plain_name(model_type)
     said = keys.word("position_embedding_type", "position_embeddings_type")
     word = said.value.lower() if said else ""
     within = keys.section("attn_config") if isinstance(keys.data.get("attn_config"), dict) else None
@@ -253,7 +244,7 @@ def _mpt(keys: Keys, within: Keys | None) -> Kind | None:
 
 def reason(keys: Keys, model_type: str | None) -> str:
     """Why nothing was found, as far as the family and the keys tell."""
-    name = (model_type or "").lower().replace("-", "_")
+    name = plain_name(model_type)
     if name in RELATIVE or says_relative(keys):
         name = name or "it"
         return f"{name} has relative positions of its own kind, which are none of rope, alibi, learned or sinusoidal"
@@ -262,5 +253,5 @@ def reason(keys: Keys, model_type: str | None) -> str:
 
 def is_known(model_type: str | None) -> bool:
     """Whether the family is one of those above."""
-    name = (model_type or "").lower().replace("-", "_")
+    name = plain_name(model_type)
     return name in FAMILIES or name in STILL or name in RELATIVE

@@ -30,12 +30,10 @@ def read(keys: Keys) -> ModelEncodings:
         found["factor"] = keys.number("rope_scale_factor", "rope_scaling_factor") or found["factor"]
     else:
         found["scaling"] = Value("none", "default: no scaling is asked for")
-    encoding = Encoding(
-        layer_type="",
-        scheme="rope",
-        parameters={name: value.value for name, value in found.items()},
-        sources={name: value.source for name, value in found.items()}
-        | {"head_dim": size.source, "layout": "as in Meta's code"},
+    encoding = Encoding.of(
+        "rope",
+        found,
+        sources={"head_dim": size.source, "layout": "as in Meta's code"},
         layout=INTERLEAVED,
         head_dim=size.value,
     )

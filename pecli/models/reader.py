@@ -26,19 +26,22 @@ def load_config(path_or_dict: str | os.PathLike[str] | Mapping[str, Any]) -> Mod
     """
     if isinstance(path_or_dict, Mapping):
         return read_object(dict(path_or_dict), "config")
-    path = os.fspath(path_or_dict)
-    label = path
-    if os.path.isdir(path):
-        found = [each for each in (os.path.join(path, name) for name in NAMES) if os.path.exists(each)]
-        if not found:
-            raise FileError(path, "is a folder without a config.json", "name a file")
-        path = found[0]
+    label = os.fspath(path_or_dict)
+    path = file_in(label)
     data = read_bytes(path)
     if data[:4] == gguf.MAGIC:
         return gguf.read(path, label)
-    if len(data) > jsonfile.LARGEST:
-        raise FileError(path, f"is larger than {jsonfile.LARGEST >> 20} MB, too large for a configuration")
     return read_object(jsonfile.parse(path, data), label)
+
+
+def file_in(path: str) -> str:
+    """The configuration in a folder; a file is its own."""
+    if not os.path.isdir(path):
+        return path
+    found = [each for each in (os.path.join(path, name) for name in NAMES) if os.path.exists(each)]
+    if not found:
+        raise FileError(path, "is a folder without a config.json", "name a file")
+    return found[0]
 
 
 def read_object(config: dict[str, Any], label: str) -> ModelEncodings:
@@ -71,7 +74,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def find_model(config: str | os.PathLike[str] | None, model: str | None) -> ModelEncodings:
-    """What `--config FILE` or `--model NAME` names; one of them has to be given."""
+    """The encodings of a configuration, or of a preset; one of them has to be named."""
     from pecli.models import presets
 
     if model is not None:

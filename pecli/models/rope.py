@@ -7,6 +7,8 @@ the names that it goes by, then among what the family implies.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pecli.engine.rope_scaling import SCALINGS
 from pecli.errors import FileError
 from pecli.models.cautions import warn, warn_of_contradictions, warn_of_still_layers
@@ -70,18 +72,17 @@ def _encoding(
         found = filled(found)
     extra = _sections(own, head, family) | _extra(own, axes, family, scaling)
     layout = _layout(keys, family)
-    sources = {name: value.source for name, value in (found | extra).items()}
-    sources |= {"head_dim": head.size.source, "layout": layout.source}
-    encoding = Encoding(
+    encoding = Encoding.of(
+        "rope",
+        found,
+        extra,
         layer_type=layer.name,
-        scheme="rope",
-        parameters={name: value.value for name, value in found.items()},
-        sources=sources,
+        sources={"head_dim": head.size.source, "layout": layout.source},
         layout=layout.value,
         head_dim=head.size.value,
-        extra={name: value.value for name, value in extra.items()} | _order(own, head, family),
         trailing=family.trailing or (head.latent and head.size.value > head.dim.value),
     )
+    encoding = replace(encoding, extra={**encoding.extra, **_order(own, head, family)})
     encoding.check(keys.path)
     warn_of_contradictions(keys, own, layer.name, KINDS, warnings)
     warn(own.prefix, encoding, head, warnings)
@@ -110,7 +111,7 @@ def _theta(keys: Keys, own: Keys, layer: Layer, family: Family) -> Value:
         or keys.number(*THETAS)
         or (within and within.number("rope_theta"))
         or (Value(10000.0 * ratio.value, f"10000 · {ratio.source}") if ratio else None)
-        or default(family.theta, f"family default ({family.name})")
+        or default(family.theta, family.source)
         or Value(10000.0, "default")
     )
     if found.value <= 0:
@@ -160,7 +161,7 @@ def _original(keys: Keys, own: Keys, layer: Layer, family: Family, warnings: lis
 def _axes(kind: str, source: str, family: Family, *, vision: bool) -> Value | None:
     """How many axes positions have, where that is more than one."""
     if family.axes:
-        return Value(family.axes, f"family default ({family.name})")
+        return Value(family.axes, family.source)
     if kind == "axial":
         return Value(2, source)
     return Value(2, "default: it reads images") if vision else None
@@ -171,7 +172,7 @@ def _extra(own: Keys, axes: Value | None, family: Family, scaling: str) -> dict[
     if axes is not None:
         extra["axes"] = axes
         if family.whole_axes:
-            extra["axis_frequencies"] = Value("alternating", f"family default ({family.name})")
+            extra["axis_frequencies"] = Value("alternating", family.source)
     short, long = own.number("short_mscale"), own.number("long_mscale")
     if scaling == "longrope" and short and long and "attention_factor" not in own:
         extra["mscales"] = Value([short.value, long.value], f"{short.source}, {long.source}")
@@ -184,7 +185,7 @@ def _given_sections(own: Keys) -> Value | None:
 
 def _sections(own: Keys, head: Head, family: Family) -> dict[str, Value]:
     """How many frequencies follow time, rows and columns, and whether these take turns, in models of pictures."""
-    implied = f"family default ({family.name})"
+    implied = family.source
     turning = head.dim.value * (head.partial.value if head.partial else 1)
     section = _given_sections(own)
     if section is None and family.sections and sum(family.sections) == turning / 2:
@@ -214,7 +215,7 @@ def _layout(keys: Keys, family: Family) -> Value:
         into = (DEEPSEEK if latent else INTERLEAVED) if interleave.value else "halves"
         return Value(into, interleave.source)
     if family.name:
-        return Value(family.layout, f"family default ({family.name})")
+        return Value(family.layout, family.source)
     if latent and "kv_lora_rank" in keys:
         return Value(DEEPSEEK, "as models with qk_rope_head_dim and kv_lora_rank do")
     return Value("halves", "default")
