@@ -137,8 +137,8 @@ class Sinusoidal(Scheme):
         return Course(self.base, denominator, self._waves, self.scale, self.amplitude)
 
     def inverse_frequencies(self) -> list[float]:
-        """base^(−i / (D/2 − freq_shift)), as float64."""
-        return frequencies.geometric(self.base, self._denominator, self._waves).floats()
+        """base^(−i / (D/2 − freq_shift)), as float64; a dim of one, in halves, has none."""
+        return frequencies.geometric(self.base, self._denominator, self._waves).floats()[: self._waves]
 
     def tensors(self) -> tuple[Table, ...]:
         from pecli.engine.rotation import Rotation

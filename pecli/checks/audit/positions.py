@@ -66,7 +66,7 @@ def _of_rope(rope: Rope) -> ByPosition:
 def _of_sinusoidal(scheme: Sinusoidal) -> ByPosition:
     """All columns but the zeros that pad an odd dim."""
     (table,) = scheme.tensors()
-    values = scheme.inverse_frequencies() if scheme.dim > 1 or scheme.layout == "interleaved" else []
+    values = scheme.inverse_frequencies()
     if not values:
         raise ParameterError("dim", scheme.dim, "in halves, that leaves no frequency at all")
     columns = np.arange(scheme.dim - (scheme.layout == "halves" and scheme.dim % 2))

@@ -45,11 +45,7 @@ def angles(scheme: Scheme | None) -> Floats:
     if isinstance(scheme, Rope):
         return np.array(scheme.frequencies().floats())
     assert isinstance(scheme, Sinusoidal)
-    halves = scheme.layout == "halves"
-    half = scheme.dim // 2 if halves else scheme.dim / 2
-    count = scheme.dim // 2 if halves else (scheme.dim + 1) // 2
-    steps = np.arange(count) / ((half - scheme.freq_shift) if count > 1 else 1)
-    return np.asarray(scheme.scale * scheme.base**-steps, np.float64)
+    return scheme.scale * np.array(scheme.inverse_frequencies(), np.float64)
 
 
 def telling(turning: Floats, length: int, most: int, turns: float) -> list[int]:
