@@ -8,7 +8,7 @@ from pecli.checks.manifest.checklist import Outcome
 from pecli.checks.verify.verification import Verification
 from pecli.errors import FileError
 from pecli.views import screen
-from pecli.views.report import say_failures
+from pecli.views.report import say_failures, units
 
 _HEADS = ("status", "check", "worst error")
 _STYLES = {"passed": "green", "FAILED": "bold red", "error": "bold red"}
@@ -46,8 +46,8 @@ def _worst(outcome: Outcome) -> str:
     worst = max(known, key=lambda tensor: tensor.max_abs_error or 0.0)
     if not worst.max_abs_error:
         return "0"
-    units = "" if worst.worst_ulp is None else f" ({worst.worst_ulp:,} ulp)"
-    return f"{worst.max_abs_error:.3g}{units}"
+    in_units = "" if worst.worst_ulp is None else f" ({units(worst.worst_ulp)})"
+    return f"{worst.max_abs_error:.3g}{in_units}"
 
 
 def _count(rows: Sequence[Sequence[str]]) -> str:

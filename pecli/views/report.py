@@ -76,21 +76,21 @@ def parts_of(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"),
     if tensor.first_index not in (None, tensor.worst_index):
         parts[-1] += f", the first at {_place(tensor.first_index)}"
     if tensor.worst_index is not None:
-        units = "" if tensor.worst_ulp is None else f" ({_units(tensor.worst_ulp)})"
+        in_units = "" if tensor.worst_ulp is None else f" ({units(tensor.worst_ulp)})"
         ours, theirs = (_value(value, tensor.dtype) for value in (tensor.expected, tensor.found))
         parts.append(
-            f"max error {tensor.max_abs_error:.3g}{units} at {_place(tensor.worst_index)}:"
+            f"max error {tensor.max_abs_error:.3g}{in_units} at {_place(tensor.worst_index)}:"
             f" {sides[0]} {ours}, {sides[1]} {theirs}"
         )
         if tensor.max_ulp_error is not None and tensor.worst_ulp != tensor.max_ulp_error:
-            parts[-1] += f"  (elsewhere up to {_units(tensor.max_ulp_error)})"
+            parts[-1] += f"  (elsewhere up to {units(tensor.max_ulp_error)})"
     for count, side in ((tensor.strange_expected, sides[0]), (tensor.strange_found, sides[1])):
         if count:
             parts.append(f"{count:,} not finite ({side})")
     return parts
 
 
-def _units(count: int) -> str:
+def units(count: int) -> str:
     """Units of the last place; nobody counts millions of them."""
     return f"{count:,} ulp" if count < 1_000_000 else f"{count:.1e} ulp"
 
