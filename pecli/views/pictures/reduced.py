@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.engine.rounding import widened
 from pecli.engine.table import Table
+from pecli.engine.threads import results_in_order
 from pecli.errors import ParameterError
 from pecli.views.pictures.shrink import shrink
 
@@ -24,6 +26,8 @@ WIDEST = 1 << 22
 """Elements of a row, which is read as a whole."""
 _RUNS = 32
 """From how many places of a picture's line rows are taken, when not all of them are."""
+GOLDEN = (5**0.5 - 1) / 2
+"""Its multiples, less their whole parts, are neither at equal distances nor by chance: no wave is met in step."""
 
 
 def reduced(table: Table, rows: int, columns: int) -> Floats:
@@ -64,27 +68,15 @@ def _blocks(table: Table, bins: _Bins) -> Iterator[tuple[int, Array]]:
             yield start, block
             start += len(block)
         return
-    from concurrent.futures import ThreadPoolExecutor
-
-    from pecli.engine.table import thread_count
-
     length = max(1, MOST // (table.width * bins.rows * _RUNS))
-    starts = []
-    for k in range(bins.rows):
-        first, stop = bins.edges[k], bins.edges[k + 1]
-        for run in range(_RUNS):  # neither at equal distances nor by chance, so that no wave is met in step
-            share = (run + (run * 0.6180339887498949) % 1) / _RUNS
-            starts.append((first + int(share * (stop - first)), stop))
-    with ThreadPoolExecutor(thread_count()) as pool:
-        try:
-            work = ((start, pool.submit(table.read, start, min(start + length, stop))) for start, stop in starts)
-            ahead = [next(work) for _ in range(thread_count() + 1)]
-            while ahead:
-                start, reading = ahead.pop(0)
-                ahead.extend(piece for piece in [next(work, None)] if piece is not None)
-                yield start, reading.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+    spans = []
+    for first, stop in pairwise(bins.edges):
+        for run in range(_RUNS):
+            start = first + int((run + run * GOLDEN % 1) / _RUNS * (stop - first))
+            spans.append((start, min(start + length, stop)))
+    blocks = results_in_order(lambda span: table.read(*span), spans)
+    for (start, _), block in zip(spans, blocks, strict=True):
+        yield start, block
 
 
 class _Bins:

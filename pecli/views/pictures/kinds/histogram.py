@@ -14,7 +14,7 @@ from pecli.engine.threads import results_in_order
 from pecli.errors import ParameterError
 from pecli.views.pictures import ticks
 from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish
-from pecli.views.pictures.reduced import check_width
+from pecli.views.pictures.reduced import GOLDEN, check_width
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Floats
@@ -95,7 +95,7 @@ def _blocks(table: Table) -> Iterator[Array]:
     stretch = table.rows / _RUNS
 
     def read(place: int) -> Array:
-        late = (place * 0.6180339887498949) % 1 * max(0.0, stretch - _run(table))  # in step with no wave
+        late = place * GOLDEN % 1 * max(0.0, stretch - _run(table))
         start = int(place * stretch + late)
         return table.read(start, min(table.rows, start + _run(table)))
 
