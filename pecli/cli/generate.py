@@ -85,15 +85,10 @@ def _check_plot(output: str | None, file: str | None, json: bool) -> None:
 
 def _draw(scheme: Scheme) -> None:
     """The scheme's own picture, in the terminal."""
-    from dataclasses import replace
-
-    from pecli.views.pictures import kinds as figures
-    from pecli.views.pictures import show, subjects
+    from pecli.views.pictures import kinds, show, subjects
     from pecli.views.pictures.panels import Wish
 
-    found = subjects.labelled(subjects.of_scheme(scheme))
-    picture = figures.picture(figures.default_kind(found), found, Wish())
-    show.show(replace(picture, title=subjects.title_of(found, picture.title)))
+    show.show(kinds.titled(subjects.labelled(subjects.of_scheme(scheme)), Wish()))
 
 
 def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str, Any]) -> int:

@@ -13,12 +13,15 @@ import typer
 from pecli.cli import options
 from pecli.cli.command import command_of
 from pecli.cli.exits import Exit, remark
+from pecli.cli.scheme_options import completer
 from pecli.engine.parameters import Real, Several, Whole
 from pecli.engine.registry import SCHEMES
 from pecli.errors import FileError, ParameterError
+from pecli.views.pictures import kinds as figures
+from pecli.views.pictures.kinds import KINDS
 
 if TYPE_CHECKING:
-    from pecli.views.pictures.panels import Picture, Subject, Wish
+    from pecli.views.pictures.panels import Picture, Subject
 
 EXAMPLES = (
     "pecli plot sinusoidal --seq-len 512 --dim 64",
@@ -28,15 +31,7 @@ EXAMPLES = (
     "",
     "What each kind shows:",
     "",
-    "heatmap      the values, by position and channel",
-    "curves       channels over positions; of ALiBi, biases over distances",
-    "wavelengths  how long each wave is, and the contexts that it has to span",
-    "similarity   dot products of all positions with each other",
-    "decay        how attention falls with distance, whatever the content",
-    "circle       where pairs of channels point, as they turn",
-    "histogram    how the values are distributed",
-    "spectrum     singular values: how many directions a table uses",
-    "slopes       ALiBi's slopes, head by head",
+    *(f"{name:<11}  {kind.summary}" for name, kind in KINDS.items()),
 )
 DEFAULTS = {"seq_len": "512", "max_len": "512", "dim": "64", "heads": "8"}
 """For what a scheme must be told, and a picture need not."""
@@ -87,7 +82,8 @@ def plot(
             "--kind",
             "-k",
             metavar="NAME",
-            help="heatmap (default), curves, wavelengths, similarity, decay, circle, histogram, spectrum or slopes.",
+            help=f"{', '.join(KINDS)}; see below. (default: heatmap)",
+            autocompletion=completer(tuple(KINDS)),
         ),
     ] = None,
     output: Annotated[
@@ -104,7 +100,6 @@ def plot(
     quiet: options.Quiet = False,
 ) -> int:
     """Draw tables: as colours, as curves, or what follows from them. Several are drawn beside each other."""
-    from pecli.views.pictures import kinds as figures
     from pecli.views.pictures.panels import Wish
 
     picked = None if channels is None else CHANNELS.parse("channels", channels)
@@ -122,7 +117,7 @@ def plot(
         subjects = _subjects(what, open_files)
         if kind is not None:
             figures.check(kind, subjects, terminal=output is None)
-        picture = _picture(kind, subjects, wish, title)
+        picture = figures.titled(subjects, wish, kind, title)
     if output is not None:
         return _write(picture, output, inches, dots, {"dark": dark, "cmap": cmap}, quiet=quiet)
     if not quiet:
@@ -146,17 +141,6 @@ def _write(
     if not quiet:
         screen.say_written(path, f"{width:g} × {height:g} inches, ")
     return Exit.DONE
-
-
-def _picture(kind: str | None, subjects: Sequence[Subject], wish: Wish, title: str | None) -> Picture:
-    from dataclasses import replace
-
-    from pecli.views.pictures import kinds as figures
-    from pecli.views.pictures.subjects import title_of
-
-    name = kind or figures.default_kind(subjects)
-    picture = figures.picture(name, subjects, wish)
-    return replace(picture, title=title if title is not None else title_of(subjects, picture.title))
 
 
 def _subjects(words: Sequence[str], open_files: ExitStack) -> list[Subject]:

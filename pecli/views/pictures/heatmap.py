@@ -84,14 +84,14 @@ def lines(
     low, top = ticks.apart(*(limits or _limits(pixels, centred)))
     body = _cells(_levels(pixels, low, top), terminal, centred)
     labels = _row_labels(first_row, row_count, len(body)) if rows else {}
-    corner, bar = ("│", "└") if terminal.unicode else ("|", "+")
-    picture = [f"{labels.get(k, ''):>{margin - 2}} {corner}{line}" for k, line in enumerate(body)]
+    side, corner = ("│", "└") if terminal.unicode else ("|", "+")
+    picture = [f"{labels.get(k, ''):>{margin - 2}} {side}{line}" for k, line in enumerate(body)]
     below = _column_labels(first_column, column_count, pixels.shape[1], wide)
     rule = ("─" if terminal.unicode else "-") * pixels.shape[1]
     return [
         *head,
         *picture,
-        " " * (margin - 1) + bar + rule,
+        " " * (margin - 1) + corner + rule,
         (" " * margin + below).rstrip(),
         *([key_line(terminal, rows, columns, (low, top), centred, not np.isfinite(pixels).all())] if key else []),
     ]

@@ -42,6 +42,11 @@ class Subject(NamedTuple):
         return self.scheme.name if self.scheme is not None else "file"
 
     @property
+    def is_compact(self) -> bool:
+        """Whether a column is a pair of channels."""
+        return getattr(self.scheme, "layout", "") == "compact"
+
+    @property
     def first(self) -> int:
         """The position of the first row."""
         return int(getattr(self.scheme, "offset", 0))

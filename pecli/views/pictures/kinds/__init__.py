@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,15 +26,15 @@ class Kind(NamedTuple):
 
 
 KINDS: dict[str, Kind] = {
-    "heatmap": Kind((*_TABLES, "rope", "alibi"), "the tables themselves"),
-    "curves": Kind((*_TABLES, "rope", "alibi"), "chosen channels over positions; biases over distances"),
-    "wavelengths": Kind(_TURNING, "wavelength by frequency, with the contexts that they have to span"),
-    "similarity": Kind((*_TABLES, "rope"), "p·q of all positions, and its mean by distance"),
-    "decay": Kind((*_TURNING, "alibi"), "how attention falls with distance"),
-    "circle": Kind(_TURNING, "pairs turning on the unit circle", terminal=False),
+    "heatmap": Kind((*_TABLES, "rope", "alibi"), "the values, by position and channel"),
+    "curves": Kind((*_TABLES, "rope", "alibi"), "channels over positions; of ALiBi, biases over distances"),
+    "wavelengths": Kind(_TURNING, "how long each wave is, and the contexts that it has to span"),
+    "similarity": Kind((*_TABLES, "rope"), "dot products of all positions with each other"),
+    "decay": Kind((*_TURNING, "alibi"), "how attention falls with distance, whatever the content"),
+    "circle": Kind(_TURNING, "where pairs of channels point, as they turn", terminal=False),
     "histogram": Kind(_TABLES, "how the values are distributed"),
-    "spectrum": Kind((*_TABLES, "rope"), "singular values"),
-    "slopes": Kind(("alibi",), "the slope of each head"),
+    "spectrum": Kind((*_TABLES, "rope"), "singular values: how many directions a table uses"),
+    "slopes": Kind(("alibi",), "ALiBi's slopes, head by head"),
 }
 """Each kind lives in the module of its name."""
 
@@ -49,6 +50,14 @@ def picture(kind: str, subjects: Sequence[Subject], wish: Wish) -> Picture:
     check(kind, subjects)
     made: Picture = import_module(f"pecli.views.pictures.kinds.{kind}").picture(subjects, wish)
     return made
+
+
+def titled(subjects: Sequence[Subject], wish: Wish, kind: str | None = None, title: str | None = None) -> Picture:
+    """The picture of that kind, or of the one that fits, under a title; without one, it says whose picture it is."""
+    from pecli.views.pictures.subjects import title_of
+
+    made = picture(kind or default_kind(subjects), subjects, wish)
+    return replace(made, title=title_of(subjects, made.title) if title is None else title)
 
 
 def check(kind: str, subjects: Sequence[Subject] = (), *, terminal: bool = False) -> None:

@@ -13,6 +13,7 @@ from pecli.engine.rounding import widened
 from pecli.engine.sinusoidal import Sinusoidal
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
+from pecli.views.pictures.kinds.slopes import heads_of
 from pecli.views.pictures.kinds.wavelengths import angles, telling
 from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish, chosen
 from pecli.views.pictures.reduced import check_width
@@ -41,7 +42,7 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
         for table in _matrices(subject):
             drawn.append(table)
             prefix = f"{subject.label}, " if len(subjects) > 1 else f"{table.name} " if _is_one_of_many(subject) else ""
-            word = "pair" if _is_compact(subject) else "channel"
+            word = "pair" if subject.is_compact else "channel"
             picked = chosen(wish, table.width, most, f"{word}s") if wish.channels else _picked(subject, table, most)
             rows = _columns(table, picked)
             shown = min(2, most) if wish.channels is None and _is_restless(rows) else len(picked)
@@ -53,7 +54,7 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
         raise ParameterError("kind", "curves", "there is no table with rows and columns")
     if wish.channels and len(curves) > _LINES:
         raise ParameterError("channels", f"{len(curves)} lines", f"a picture has room for {_LINES}", "name fewer")
-    turned = all(_is_compact(subject) for subject in subjects)
+    turned = all(subject.is_compact for subject in subjects)
     title = "chosen pairs over positions" if turned else "chosen channels over positions"
     cut = f"the first {LONGEST:,} positions" if any(table.rows > LONGEST for table in drawn) else ""
     alone = curves[0].label if len(curves) == 1 else ""  # which has no legend
@@ -63,10 +64,6 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
 
 def _is_one_of_many(subject: Subject) -> bool:
     return subject.kind == "file" and len(_matrices(subject)) > 1
-
-
-def _is_compact(subject: Subject) -> bool:
-    return getattr(subject.scheme, "layout", "") == "compact"
 
 
 def _matrices(subject: Subject) -> list[Table]:
@@ -112,12 +109,7 @@ def _columns(table: Table, picked: Sequence[int]) -> Floats:
 
 def _biases(subjects: Sequence[Subject], wish: Wish) -> Chart:
     curves = []
-    for subject in subjects:
-        scheme = subject.scheme
-        assert isinstance(scheme, Alibi)
-        slopes = widened(next(table for table in scheme.tensors() if table.name == "slopes").array())
-        distances = np.linspace(0, (scheme.seq_len or 1024) - 1, 200)
-        prefix = f"{subject.label}, " if len(subjects) > 1 else ""
-        heads = chosen(wish, scheme.heads, 8 if len(subjects) == 1 else 3, "heads")
-        curves += [Curve(f"{prefix}head {head}", distances, -slopes[head] * distances) for head in heads]
+    for head in heads_of(subjects, wish):
+        distances = np.linspace(0, head.keys - 1, 200)
+        curves.append(Curve(head.label, distances, -head.slope * distances))
     return Chart("", curves, x="distance", y="bias", ordered=len(subjects) == 1)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.alibi import Alibi
-from pecli.engine.rounding import widened
 from pecli.errors import ParameterError
+from pecli.views.pictures.kinds.slopes import heads_of
 from pecli.views.pictures.kinds.wavelengths import angles
-from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish, chosen
+from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
@@ -62,15 +62,9 @@ def scores(angles: Floats, distances: Floats) -> tuple[Floats, Floats]:
 
 def _weights(subjects: Sequence[Subject], wish: Wish) -> Chart:
     curves = []
-    for subject in subjects:
-        scheme = subject.scheme
-        assert isinstance(scheme, Alibi)
-        slopes = widened(next(table for table in scheme.tensors() if table.name == "slopes").array())
-        prefix = f"{subject.label}, " if len(subjects) > 1 else ""
-        length = scheme.seq_len or 1024
-        for head in chosen(wish, scheme.heads, 8 if len(subjects) == 1 else 3, "heads"):
-            distances = np.unique(np.rint(np.linspace(0, length - 1, _POINTS)))
-            curves.append(Curve(f"{prefix}head {head}", distances, weights(float(slopes[head]), distances, length)))
+    for head in heads_of(subjects, wish):
+        distances = np.unique(np.rint(np.linspace(0, head.keys - 1, _POINTS)))
+        curves.append(Curve(head.label, distances, weights(head.slope, distances, head.keys)))
     alone = len(subjects) == 1
     return Chart("", curves, x="distance", y="weight after softmax", log_y=True, ordered=alone)
 

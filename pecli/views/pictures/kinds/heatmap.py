@@ -73,7 +73,7 @@ def _heat(table: Table, values: Floats, title: str, rows: str, subject: Subject)
         title,
         values,
         rows=rows,
-        columns="key" if biased else "pair" if _is_compact(subject) else "channel",
+        columns="key" if biased else "pair" if subject.is_compact else "channel",
         centred=low < 0 < high and not biased,
         first_row=subject.first if rows == "position" else 0,
         row_count=table.rows,
@@ -81,10 +81,6 @@ def _heat(table: Table, values: Floats, title: str, rows: str, subject: Subject)
         limits=(low, high),
         meaning="bias" if biased else "",
     )
-
-
-def _is_compact(subject: Subject) -> bool:
-    return getattr(subject.scheme, "layout", "") == "compact"
 
 
 def _alike(panels: Sequence[Heat]) -> list[Heat]:
