@@ -38,9 +38,9 @@ TRAILING_ZEROS = re.compile(r"\.?0*p")
 def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
     """Writes all the tables as `static const` arrays, named after scheme and tensor, and the spec in a comment."""
     scheme = str((spec or {}).get("scheme", "table"))
-    names = {table.name: _identifier(f"{scheme}_{table.name}") for table in tables}
+    names = {table.name: identifier(f"{scheme}_{table.name}") for table in tables}
     _check(tables, names)
-    guard = f"PECLI_{_identifier(scheme).upper()}_{crc32(compact(spec or {}).encode()):08X}_H"  # one for each table
+    guard = f"PECLI_{identifier(scheme).upper()}_{crc32(compact(spec or {}).encode()):08X}_H"  # one for each table
     beginning = f"{_comment(spec)}#ifndef {guard}\n#define {guard}\n\n#include <math.h>\n#include <stdint.h>\n"
     ordered = sorted(tables, key=lambda table: table.name)
 
@@ -64,7 +64,12 @@ def _check(tables: Sequence[Table], names: dict[str, str]) -> None:
             raise ParameterError("output", f".h for {table.name!r}", "an array in C has at least one element")
 
 
-def _identifier(text: str) -> str:
+def identifier(text: str) -> str:
+    """A text as a name in C.
+
+    >>> identifier("learned-init_weight"), identifier("3d")
+    ('learned_init_weight', 'table_3d')
+    """
     name = re.sub(r"[^A-Za-z0-9_]", "_", text)
     return name if name[:1].isalpha() else "table_" + name
 

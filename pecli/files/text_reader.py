@@ -17,6 +17,10 @@ from pecli.engine.dtypes import KINDS, numpy_dtype
 from pecli.engine.rounding import round_to, widened
 from pecli.engine.spelling import quoted
 from pecli.engine.table import Table, table_of
+from pecli.errors import FileError
+from pecli.files.cheader import identifier
+from pecli.files.npy_reader import ARRAY_NAME
+from pecli.files.provenance import KEY, carried_spec
 from pecli.files.source import CHUNK, Source
 from pecli.files.stored import data_bytes
 from pecli.files.text_numbers import numbers, unnested
@@ -66,7 +70,7 @@ def read_csv(source: Source) -> Found:
     integers = not re.search(rb"[.eEnN]", text)
     flat = text.replace(b"\n", b",")
     values = numbers(source, flat, np.dtype(np.int64 if integers else np.float64), rows * columns)
-    return (table_of("array", values.reshape(rows, columns)),), {}
+    return (table_of(ARRAY_NAME, values.reshape(rows, columns)),), {}
 
 
 def _check_rows(source: Source, marks: bytes, rows: int, columns: int) -> None:
@@ -113,7 +117,7 @@ def read_json(source: Source) -> Found:
     if text[end.end() :].strip():
         _broken(source, end.end())
     _check_names(source, tables)
-    return tuple(tables), ({} if start[1] is None else {"pecli": start[1].decode("utf-8", "replace")})
+    return tuple(tables), ({} if start[1] is None else {KEY: start[1].decode("utf-8", "replace")})
 
 
 def _check_names(source: Source, tables: list[Table]) -> None:
@@ -152,7 +156,7 @@ def read_header(source: Source) -> Found:
     """
     text = whole_text(source)
     said = _SPEC.match(text)
-    metadata = {} if said is None else {"pecli": said[1].decode("utf-8", "replace")}
+    metadata = {} if said is None else {KEY: said[1].decode("utf-8", "replace")}
     scheme, small = _said(metadata)
     _check_count(source, text.count(b"static"))
     tables = []
@@ -175,15 +179,12 @@ def read_header(source: Source) -> Found:
 
 def _said(metadata: dict[str, str]) -> tuple[str, str]:
     """How the names of arrays begin, and the dtype of their elements, as the spec has it."""
-    from pecli.errors import FileError
-    from pecli.files.provenance import carried_spec
-
     try:
         spec = carried_spec("", metadata) or {}
     except FileError:
         spec = {}
     parameters = spec.get("parameters")
-    name = re.sub(r"[^A-Za-z0-9_]", "_", str(spec.get("scheme", "table"))) + "_"
+    name = identifier(str(spec.get("scheme", "table"))) + "_"
     return name, str(parameters.get("dtype", "")) if isinstance(parameters, dict) else ""
 
 

@@ -7,7 +7,7 @@ overlap. Here the directory must lie right before the end of the file, and its m
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pecli.engine.spelling import quoted
 from pecli.files.source import Source
@@ -150,7 +150,7 @@ def _locate(source: Source, entries: list[Entry], limit: int) -> list[Entry]:
         if data + entry.packed > end:
             raise source.error(f"member {quoted(entry.name)} overlaps what follows it")
         end = entry.offset
-        located[entry.name] = Entry(**{**vars(entry), "data": data})
+        located[entry.name] = replace(entry, data=data)
     return [located[entry.name] for entry in entries]
 
 
