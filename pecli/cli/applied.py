@@ -25,6 +25,11 @@ class Applied:
     words: str
 
 
+def positions(low: int, high: int) -> str:
+    """The positions from low to below high, for people."""
+    return f"{low} … {high - 1}" if high - low > 1 else str(low) if high > low else "none"
+
+
 def write(scheme: str, applied: Applied, metadata: Mapping[str, str], values: Mapping[str, Any]) -> int:
     """Write the tables block by block, and say so."""
     from pecli.cli.watch import Watch

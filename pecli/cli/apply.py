@@ -11,7 +11,7 @@ import typer
 import typer.main
 
 from pecli.cli import apply_rope, options
-from pecli.cli.applied import Applied, write
+from pecli.cli.applied import Applied, positions, write
 from pecli.cli.command import examples, keyword, new_app, with_options
 from pecli.cli.scheme_options import option, parsed
 from pecli.engine.parameters import Parameter, Whole
@@ -135,13 +135,8 @@ def _sinusoidal(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> A
         tables.append(add_sinusoidal(each, shared[scheme]))
     spec = {name: getattr(scheme, name) for name in _parameters("sinusoidal") if name != "style"}
     longest = max(each.table.shape[-2] for each in inputs.tensors)
-    words = f"{scheme.layout}, positions {positions(scheme.offset, longest)}"
+    words = f"{scheme.layout}, positions {positions(scheme.offset, scheme.offset + longest)}"
     return Applied(tables, spec, words)
-
-
-def positions(offset: int, length: int) -> str:
-    """The positions of that many rows, for people."""
-    return f"{offset} … {offset + length - 1}" if length > 1 else str(offset) if length else "none"
 
 
 def _learned(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
@@ -153,7 +148,7 @@ def _learned(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Appl
     tables = [add_learned(each, weight, offset) for each in inputs.tensors]
     longest = max(each.table.shape[-2] for each in inputs.tensors)
     spec = {"table": values["table"], "offset": offset}
-    return Applied(tables, spec, f"rows {positions(offset, longest)} of {weight.table.shape[0]}")
+    return Applied(tables, spec, f"rows {positions(offset, offset + longest)} of {weight.table.shape[0]}")
 
 
 def _only(name: str, file: str, found: tuple[Input, ...]) -> Input:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from pecli.cli import from_model, options
-from pecli.cli.applied import Applied
+from pecli.cli.applied import Applied, positions
 from pecli.cli.command import keyword
 from pecli.cli.scheme_options import completer, option, parsed
 from pecli.engine.parameters import Parameter, Whole
@@ -21,7 +21,7 @@ from pecli.errors import ParameterError
 if TYPE_CHECKING:
     from pecli.models.encoding import Encoding
     from pecli.tensors.inputs import Input, Inputs
-    from pecli.tensors.places import Places
+    from pecli.tensors.places import RowPlaces
     from pecli.tensors.turned import Way
 
 SUMMARY = "Turn the channels of q and k (…, L, D) by their positions, turn them back, or move them on."
@@ -128,11 +128,11 @@ def make(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
     return Applied(tables, _described(way, values["positions"]), ", ".join(words))
 
 
-def _described(way: Way, positions: str | None) -> dict[str, Any]:
+def _described(way: Way, file: str | None) -> dict[str, Any]:
     """What was done, as plain data."""
     scheme = {name: getattr(way.rope, name) for name in _parameters()}
     own = {"layout": way.layout, "trailing": way.trailing, "inverse": way.inverse, "shift": way.shift}
-    return {**scheme, **own, "positions": positions}
+    return {**scheme, **own, "positions": file}
 
 
 def _check_options(values: Mapping[str, Any]) -> int | None:
@@ -148,23 +148,22 @@ def _check_options(values: Mapping[str, Any]) -> int | None:
     return _SHIFT.parse("shift", values["shift"])
 
 
-def _places(values: Mapping[str, Any]) -> Places:
+def _places(values: Mapping[str, Any]) -> RowPlaces:
     """Where the rows stand."""
-    from pecli.tensors.places import Places, read_places
+    from pecli.tensors.places import RowPlaces, read_places
 
     if values["positions"] is not None:
         return read_places(values["positions"])
     offset = values["offset"]
-    return Places(0 if offset is None else _parameters()["offset"].parse("offset", offset))
+    return RowPlaces(0 if offset is None else _parameters()["offset"].parse("offset", offset))
 
 
-def _span(places: Places, length: int) -> str:
-    low, high = places.span(length)
-    between = f"{low} … {high - 1}" if high - low > 1 else str(low)
+def _span(places: RowPlaces, length: int) -> str:
+    between = positions(*places.span(length))
     return f"{between} of {places.source}" if places.source else between
 
 
-def _scheme(first: Input, length: int, places: Places, values: Mapping[str, Any]) -> _Scheme:
+def _scheme(first: Input, length: int, places: RowPlaces, values: Mapping[str, Any]) -> _Scheme:
     """The rotary scheme that the options, or a model, ask for, read at the last position."""
     seq_len = max(1, length if places.ids is None else places.span(length)[1])
     layout = None if values["layout"] is None else options.PAIRS.check("layout", values["layout"])

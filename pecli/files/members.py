@@ -21,7 +21,7 @@ class Checksum:
         self.value = zlib.crc32(data, self.value)
 
 
-class Member(Source):
+class MemberSource(Source):
     """`size` bytes with the checksum `crc`, kept in the `packed` bytes of an archive from `offset` on."""
 
     size: int
@@ -48,7 +48,7 @@ class Member(Source):
             raise self.error("is damaged: its checksum does not match")
 
 
-class StoredMember(Member):
+class StoredMember(MemberSource):
     """A member that is not compressed."""
 
     def read_into(self, offset: int, out: memoryview) -> int:
@@ -56,7 +56,7 @@ class StoredMember(Member):
         return self._archive.read_into(self._offset + offset, out[:there])
 
 
-class DeflatedMember(Member):
+class DeflatedMember(MemberSource):
     """A compressed member, unpacked on the way past and never kept: memory stays flat, going back starts over."""
 
     in_order = True

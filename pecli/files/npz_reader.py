@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from pecli.engine.spelling import quoted
 from pecli.engine.table import Table
-from pecli.files.members import DeflatedMember, Member, StoredMember
+from pecli.files.members import DeflatedMember, MemberSource, StoredMember
 from pecli.files.npy_reader import read_header, read_table
 from pecli.files.npz import bad_name
 from pecli.files.provenance import KEY
@@ -43,7 +43,7 @@ def read(source: Source) -> tuple[tuple[Table, ...], dict[str, str], Callable[[]
     return tuple(tables), metadata, check
 
 
-def _member(source: Source, entry: Entry) -> Member:
+def _member(source: Source, entry: Entry) -> MemberSource:
     name = entry.name
     if not name.endswith(".npy") or bad_name(name.removesuffix(".npy")):
         raise source.error(f"member {quoted(name)} has no place in a .npz file")
@@ -69,7 +69,7 @@ def _refuse_bombs(source: Source, entries: Iterable[Entry]) -> None:
                     raise source.error(f"looks like a zip bomb: {packed} bytes of it unpack to {size}")
 
 
-def _text(member: Member) -> str:
+def _text(member: MemberSource) -> str:
     """The one text in a .npy file of characters."""
     header = read_header(member)
     match = re.fullmatch(r"([<>])U([0-9]{1,9})", header.code)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class RowPlaces:
     """Positions from `offset` on, or those in `ids`: once arranged (axes, batch, L), where axes and batch may be 1."""
 
     offset: int = 0
@@ -34,7 +34,7 @@ class Places:
             return self.offset, self.offset + length
         return (int(self.ids.min()), int(self.ids.max()) + 1) if self.ids.size else (0, 0)
 
-    def arranged(self, axes: int) -> Places:
+    def arranged(self, axes: int) -> RowPlaces:
         """The ids with all three axes, from (L,) or (batch, L); for several axes from (axes, L) or (axes, batch, L)."""
         if self.ids is None:
             return self
@@ -81,7 +81,7 @@ class Places:
         return positions
 
 
-def read_places(text: str) -> Places:
+def read_places(text: str) -> RowPlaces:
     """The positions in a file of integers; `arranged` says what their axes are."""
     with open_tensors(text) as loaded:
         if len(loaded.tables) != 1:
@@ -93,7 +93,7 @@ def read_places(text: str) -> Places:
     if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) <= LAST_POSITION:
         given = f"{ids.min()} … {ids.max()}, of shape {ids.shape}"
         raise ParameterError("positions", given, "positions must be 0 or more and at most 2^40")
-    return Places(0, ids.astype(np.int64), text)
+    return RowPlaces(0, ids.astype(np.int64), text)
 
 
 def _shown(ids: NDArray[np.int64]) -> tuple[int, ...]:

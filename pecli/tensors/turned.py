@@ -13,7 +13,7 @@ from pecli.engine.table import Table
 from pecli.engine.turning import LAYOUTS, turn_in_place
 from pecli.engine.turns import Turns, shift_of
 from pecli.tensors.inputs import Input, check_sequence
-from pecli.tensors.places import Places
+from pecli.tensors.places import RowPlaces
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Complex
@@ -33,7 +33,7 @@ class Way:
     """
 
     rope: Rope
-    places: Places
+    places: RowPlaces
     layout: str = "halves"
     trailing: bool = False
     inverse: bool = False
@@ -68,7 +68,7 @@ def _check(each: Input, way: Way) -> None:
         way.places.check(each)
 
 
-def _factors(table: Table, places: Places, turns: Turns) -> Factors:
+def _factors(table: Table, places: RowPlaces, turns: Turns) -> Factors:
     positions = places.rows_of(table.shape)
     return lambda first, count: turns.at(positions(first, count))
 

@@ -15,7 +15,7 @@ from pecli.engine import turns
 from pecli.engine.rope import Rope
 from pecli.engine.table import table_of
 from pecli.tensors.inputs import Input
-from pecli.tensors.places import Places
+from pecli.tensors.places import RowPlaces
 from pecli.tensors.turned import Way, turn_all
 from tests.oracle import bits, rational, rounded
 
@@ -24,7 +24,9 @@ LAYOUTS = ("halves", "interleaved", "deepseek")
 
 
 def turned(x: np.ndarray, rope: Rope, offset: int = 0, ids=None, **options) -> np.ndarray:
-    places = Places(offset, None if ids is None else np.asarray(ids, np.int64)).arranged(len(rope.mrope_section or "1"))
+    places = RowPlaces(offset, None if ids is None else np.asarray(ids, np.int64)).arranged(
+        len(rope.mrope_section or "1")
+    )
     (table,) = turn_all((Input(table_of("x", x), "x of a test"),), Way(rope, places, **options))
     return table.array()
 
@@ -132,7 +134,7 @@ def test_lengths_stay_and_scores_depend_on_distances_alone(start, shift, seed, l
 def test_blocks_change_nothing(shape, dtype, monkeypatch):
     x = random(*shape, dtype=DTYPES[dtype])
     whole = turned(x, Rope(shape[-2], 16), 30)
-    (table,) = turn_all((Input(table_of("x", x), "x"),), Way(Rope(shape[-2], 16), Places(30)))
+    (table,) = turn_all((Input(table_of("x", x), "x"),), Way(Rope(shape[-2], 16), RowPlaces(30)))
     for rows in (1, 7, 64):
         cut = np.concatenate(list(table.blocks(rows)))
         assert cut.tobytes() == whole.tobytes()
