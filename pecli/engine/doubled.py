@@ -38,8 +38,8 @@ def exact_sum(a: Floats, b: Floats) -> Doubled:
     return Doubled(total, (a - (total - part)) + (b - part))
 
 
-def _normal(hi: Floats, lo: Floats) -> Doubled:
-    """The same sum with hi rounded, given |hi| ≥ |lo|."""
+def normal(hi: Floats, lo: Floats) -> Doubled:
+    """hi + lo with hi rounded, given |hi| ≥ |lo|."""
     total = hi + lo
     return Doubled(total, lo - (total - hi))
 
@@ -63,20 +63,20 @@ def add(a: Doubled, b: Doubled) -> Doubled:
     """a + b."""
     total = exact_sum(a.hi, b.hi)
     small = exact_sum(a.lo, b.lo)
-    first = _normal(total.hi, total.lo + small.hi)
-    return _normal(first.hi, first.lo + small.lo)
+    first = normal(total.hi, total.lo + small.hi)
+    return normal(first.hi, first.lo + small.lo)
 
 
 def multiply(a: Doubled, b: Doubled) -> Doubled:
     """a · b."""
     product = exact_product(a.hi, b.hi)
-    return _normal(product.hi, product.lo + (a.hi * b.lo + a.lo * b.hi))
+    return normal(product.hi, product.lo + (a.hi * b.lo + a.lo * b.hi))
 
 
 def scaled(a: Doubled, factor: Floats) -> Doubled:
     """a · factor, the factor being plain float64."""
     product = exact_product(a.hi, factor)
-    return _normal(product.hi, product.lo + a.lo * factor)
+    return normal(product.hi, product.lo + a.lo * factor)
 
 
 def constant(value: int, bits: int) -> Doubled:

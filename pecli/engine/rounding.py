@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.doubled import Doubled
+from pecli.engine.doubled import Doubled, normal
 from pecli.engine.dtypes import KINDS, dtype_name, numpy_dtype
 
 if TYPE_CHECKING:
@@ -117,14 +117,8 @@ def undecided(values: Doubled, error: Floats, dtype: str) -> Flags:
     """Where an error of that size leaves open which way a value rounds."""
     if dtype == "float64":
         return np.asarray(values.hi + (values.lo - error) != values.hi + (values.lo + error))
-    below = _normalised(values.hi, values.lo - error)
-    above = _normalised(values.hi, values.lo + error)
+    below, above = normal(values.hi, values.lo - error), normal(values.hi, values.lo + error)
     return differ(round_doubled(below, dtype), round_doubled(above, dtype))
-
-
-def _normalised(hi: Floats, lo: Floats) -> Doubled:
-    total = hi + lo
-    return Doubled(total, lo - (total - hi))
 
 
 def round_fixed(value: int, bits: int, dtype: str) -> float:
