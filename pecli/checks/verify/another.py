@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pecli.engine import yarn
+
 if TYPE_CHECKING:
     from pecli.checks.identify.match import Match
     from pecli.engine.rope import Rope
     from pecli.engine.scheme import Scheme
     from pecli.engine.table import Table
 
-_USUAL: Mapping[str, object] = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
-"""What YaRN's parameters are where none is given."""
 _TOLD = (
     "dim",
     "base",
@@ -23,7 +23,7 @@ _TOLD = (
     "original_max_position_embeddings",
     "low_freq_factor",
     "high_freq_factor",
-    *_USUAL,
+    *yarn.DEFAULTS,
     "layout",
     "seq_len",
 )
@@ -104,7 +104,7 @@ def _parameters(held: Rope, found: Rope) -> Iterator[str]:
         return
     for name in _TOLD:
         given, other = (getattr(each, name) for each in (held, found))
-        given, other = (_USUAL.get(name) if value is None else value for value in (given, other))
+        given, other = (yarn.DEFAULTS.get(name) if value is None else value for value in (given, other))
         if given == other:
             continue
         if name == "base" and (dim := _exponent_over(held, found)):
