@@ -11,7 +11,8 @@ import typer
 from pecli.cli import options
 from pecli.cli.command import command_of
 from pecli.cli.exits import Exit, code_of, complain
-from pecli.errors import PecliError
+from pecli.engine.parameters import Whole
+from pecli.errors import ParameterError, PecliError
 
 EXAMPLES = (
     "pecli config config.json",
@@ -19,6 +20,7 @@ EXAMPLES = (
     "pecli config old/config.json new/config.json",
     "pecli config --model gpt-oss-20b --strict",
 )
+_LENGTH = Whole(help="a length")
 
 
 def command(name: str) -> Any:
@@ -59,10 +61,7 @@ def config(
 
     Of several models it also says what differs. Exit code 1: warnings, with --strict; 3: a file cannot be read.
     """
-    from pecli.engine.parameters import Whole
-    from pecli.errors import ParameterError
-
-    length = None if seq_len is None else Whole(help="").parse("seq_len", seq_len)
+    length = None if seq_len is None else _LENGTH.parse("seq_len", seq_len)
     if not files and not model:
         raise ParameterError("FILE", "missing", "name a config.json, or a preset with --model", "see pecli models")
     wanted = [("--config", file) for file in files or []] + [("--model", name) for name in model or []]

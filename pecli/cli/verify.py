@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -187,8 +188,6 @@ def _code(outcome: Outcome) -> Exit:
 
 def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any]) -> list[Check]:
     """What the command line asks for; all of it is looked at before anything runs."""
-    from functools import partial
-
     from pecli.checks.manifest import is_manifest, read_manifest
     from pecli.checks.manifest.checklist import Check
     from pecli.checks.tolerance import Tolerance
@@ -205,8 +204,6 @@ def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str
 
 def _against(places: Mapping[str, str]) -> Any:
     """What holds a file against what the options name: a model, or the spec that it carries."""
-    from functools import partial
-
     from pecli.checks.manifest import PLACES
     from pecli.checks.verify import verify as verify_carried
     from pecli.checks.verify.modelled import verify_model

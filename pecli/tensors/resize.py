@@ -76,5 +76,4 @@ def resize(table: Table, resizing: Resizing) -> Resized:
 
 
 def _norms(values: Floats) -> Floats:
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(np.sqrt(np.square(values).sum(axis=1)))
+    return np.asarray(np.sqrt(np.square(values).sum(axis=1)))

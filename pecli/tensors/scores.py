@@ -14,8 +14,8 @@ from pecli.tensors.pairs import Heads
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
 
-_VECTORS = 4
-"""Random inputs, each at a position of its own."""
+_POSITIONS = (0, 3, 17, 1000)
+"""Of the random inputs, each at its own: near and far, in no step with one another."""
 
 
 def change(before: tuple[Table, Table], after: tuple[Table, Table], layout: Heads, source: str, target: str) -> float:
@@ -39,16 +39,15 @@ def _scores(query: Table, key: Table, layout: Heads, pairing: str) -> Floats:
 
 def _turned(projection: Table, heads: int, layout: Heads, pairing: str) -> Floats:
     """(heads, channels, vectors): the projections of the vectors, each turned as at its position."""
-    inputs = np.random.default_rng(projection.width).standard_normal((projection.width, _VECTORS))
+    inputs = np.random.default_rng(projection.width).standard_normal((projection.width, len(_POSITIONS)))
     products = [widened(block) @ inputs for block in projection.blocks()]
-    values = np.concatenate(products).reshape(heads, -1, _VECTORS)
+    values = np.concatenate(products).reshape(heads, -1, len(_POSITIONS))
     channels = values.shape[1]
     turning = channels if layout.rotary_dim is None else layout.rotary_dim
     first = channels - turning if layout.trailing else 0
     pairs = np.arange(first, first + turning)
     one, other = (pairs[: turning // 2], pairs[turning // 2 :]) if pairing == "halves" else (pairs[0::2], pairs[1::2])
-    positions = np.array([0, 3, 17, 1000])
-    angles = 10000.0 ** (-np.arange(0, turning, 2) / turning)[:, None] * positions
+    angles = 10000.0 ** (-np.arange(0, turning, 2) / turning)[:, None] * np.array(_POSITIONS)
     x, y = values[:, one].copy(), values[:, other].copy()
     values[:, one] = x * np.cos(angles) - y * np.sin(angles)
     values[:, other] = y * np.cos(angles) + x * np.sin(angles)
