@@ -176,6 +176,7 @@ ERRORS = [
     (["rope", "--channels", ",".join("0" * 13), "--kind", "circle", "-o", "x.png"], 2, "more than 12 panels"),
     (["rope", "--cmap", "viridiss", "-o", "x.png"], 2, "did you mean 'viridis'"),
     (["rope", "--channels", "99", "--kind", "curves"], 2, "numbered from 0"),
+    (["rope", "--channels", "1,2", "--kind", "wavelengths"], 2, "--channels is 1,2; wavelengths shows all of them"),
     (
         ["rope", "--channels", "0,1,2,3,4,5,6,7,8,9,10,11,12", "--kind", "curves"],
         2,

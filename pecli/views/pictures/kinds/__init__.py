@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
+from pecli.engine.parameters import spelled
 from pecli.engine.spelling import nearest
 from pecli.errors import ParameterError
 
@@ -23,15 +24,17 @@ class Kind(NamedTuple):
     fits: tuple[str, ...]
     summary: str
     terminal: bool = True
+    picks: bool = False
+    """Whether it may show some channels, pairs or heads of many."""
 
 
 KINDS: dict[str, Kind] = {
-    "heatmap": Kind((*_TABLES, "rope", "alibi"), "the values, by position and channel"),
-    "curves": Kind((*_TABLES, "rope", "alibi"), "channels over positions; of ALiBi, biases over distances"),
+    "heatmap": Kind((*_TABLES, "rope", "alibi"), "the values, by position and channel", picks=True),
+    "curves": Kind((*_TABLES, "rope", "alibi"), "channels over positions; of ALiBi, biases over distances", picks=True),
     "wavelengths": Kind(_TURNING, "how long each wave is, and the contexts that it has to span"),
     "similarity": Kind((*_TABLES, "rope"), "dot products of all positions with each other"),
-    "decay": Kind((*_TURNING, "alibi"), "how attention falls with distance, whatever the content"),
-    "circle": Kind(_TURNING, "where pairs of channels point, as they turn", terminal=False),
+    "decay": Kind((*_TURNING, "alibi"), "how attention falls with distance, whatever the content", picks=True),
+    "circle": Kind(_TURNING, "where pairs of channels point, as they turn", terminal=False, picks=True),
     "histogram": Kind(_TABLES, "how the values are distributed"),
     "spectrum": Kind((*_TABLES, "rope"), "singular values: how many directions a table uses"),
     "slopes": Kind(("alibi",), "ALiBi's slopes, head by head"),
@@ -48,6 +51,11 @@ def default_kind(subjects: Sequence[Subject]) -> str:
 def picture(kind: str, subjects: Sequence[Subject], wish: Wish) -> Picture:
     """The picture of that kind of these subjects."""
     check(kind, subjects)
+    if wish.channels is not None and not KINDS[kind].picks:
+        picking = ", ".join(name for name, each in KINDS.items() if each.picks)
+        raise ParameterError(
+            "channels", spelled(wish.channels), f"{kind} shows all of them", f"it belongs to {picking}"
+        )
     made: Picture = import_module(f"pecli.views.pictures.kinds.{kind}").picture(subjects, wish)
     return made
 
