@@ -19,7 +19,7 @@ from pecli.engine.registry import scheme_named
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
-    from pecli.tensors.inputs import Input, Inputs
+    from pecli.tensors.inputs import Inputs
 
 Files = Annotated[
     list[str],
@@ -42,7 +42,7 @@ Heads = Annotated[
     str | None, typer.Option("--heads", metavar="INTEGER", help="Refuse scores with another number of heads.")
 ]
 
-_OFFSET = Whole(help="", low=0)
+_OFFSET = Whole(help="the row for the first position", low=0)
 _SHARED = (
     keyword("tensor", Tensor, None),
     keyword("output", Output),
@@ -50,6 +50,23 @@ _SHARED = (
     keyword("quiet", options.Quiet, False),
     keyword("no_progress", options.NoProgress, False),
 )
+
+_ALSO = {"learned": ("learned-init",)}
+"""What a command goes by, too: the scheme's own name, where weights that were trained are hardly an init."""
+_COMMON = "The output has the names and dtypes of the input; it is computed in float64 and rounded once."
+_SINUSOIDAL = (
+    "pecli apply sinusoidal x.npy -o y.npy",
+    "pecli apply sinusoidal x.safetensors --style whisper --offset 10 -o y.safetensors",
+)
+_LEARNED = (
+    "pecli apply learned x.npy --table wpe.npy -o y.npy",
+    "pecli apply learned x.npy --table model.safetensors:wpe.weight --offset 2 -o y.npy",
+)
+_ALIBI = (
+    "pecli apply alibi scores.npy --causal -o biased.npy",
+    "pecli apply alibi scores.npz --form key --rule paper -o biased.npz",
+)
+_LEARNED_OPTIONS = [keyword("table", Table), keyword("offset", Offset, None)]
 
 Make = Callable[["Inputs", Mapping[str, Any], ExitStack], Applied]
 """What one of the commands does with its inputs and its options; the last closes files that it opens."""
@@ -84,24 +101,6 @@ def _add(
     help, epilog = f"{summary} {_COMMON}", examples(shown)
     for word in (name, *_ALSO.get(name, ())):
         app.command(word, help=help, short_help=summary, epilog=epilog, hidden=word != name)(declared)
-
-
-_ALSO = {"learned": ("learned-init",)}
-"""What a command goes by, too: the scheme's own name, where weights that were trained are hardly an init."""
-_COMMON = "The output has the names and dtypes of the input; it is computed in float64 and rounded once."
-_SINUSOIDAL = (
-    "pecli apply sinusoidal x.npy -o y.npy",
-    "pecli apply sinusoidal x.safetensors --style whisper --offset 10 -o y.safetensors",
-)
-_LEARNED = (
-    "pecli apply learned x.npy --table wpe.npy -o y.npy",
-    "pecli apply learned x.npy --table model.safetensors:wpe.weight --offset 2 -o y.npy",
-)
-_ALIBI = (
-    "pecli apply alibi scores.npy --causal -o biased.npy",
-    "pecli apply alibi scores.npz --form key --rule paper -o biased.npz",
-)
-_LEARNED_OPTIONS = [keyword("table", Table), keyword("offset", Offset, None)]
 
 
 def _parameters(name: str) -> dict[str, Parameter]:
@@ -141,21 +140,16 @@ def _sinusoidal(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> A
 
 def _learned(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
     from pecli.tensors.added import add_learned
-    from pecli.tensors.inputs import open_inputs
+    from pecli.tensors.inputs import check_alone, open_inputs
 
     offset = 0 if values["offset"] is None else _OFFSET.parse("offset", values["offset"])
-    weight = _only("table", values["table"], open_inputs([values["table"]], [], held).tensors)
+    found = open_inputs([values["table"]], [], held).tensors
+    check_alone("table", values["table"], [each.table for each in found])
+    (weight,) = found
     tables = [add_learned(each, weight, offset) for each in inputs.tensors]
     longest = max(each.table.shape[-2] for each in inputs.tensors)
     spec = {"table": values["table"], "offset": offset}
     return Applied(tables, spec, f"rows {positions(offset, offset + longest)} of {weight.table.shape[0]}")
-
-
-def _only(name: str, file: str, found: tuple[Input, ...]) -> Input:
-    if len(found) != 1:
-        names = ", ".join(f"{each.table.name} {each.table.shape}" for each in found[:8])
-        raise ParameterError(name, file, f"it has the tensors {names}", "name one, as FILE:NAME")
-    return found[0]
 
 
 def _alibi(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:

@@ -32,7 +32,7 @@ EXAMPLES = (
     "pecli apply rope cache.safetensors --layout interleaved --shift -512 -o moved.safetensors",
 )
 
-_SHIFT = Whole(help="", low=-LAST_POSITION, high=LAST_POSITION)
+_SHIFT = Whole(help="positions to move by", low=-LAST_POSITION, high=LAST_POSITION)
 
 Layout = Annotated[
     str | None,

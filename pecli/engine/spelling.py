@@ -37,6 +37,15 @@ def nearest(word: str, options: Iterable[str], show: Callable[[str], str] = repr
     return f"did you mean {show(matches[0])}?" if matches else ""
 
 
+def bracketed(shape: Sequence[int]) -> str:
+    """A shape, also one of a single axis, as people write it.
+
+    >>> bracketed((512, 64)), bracketed((64,))
+    ('(512, 64)', '(64)')
+    """
+    return f"({', '.join(map(str, shape))})"
+
+
 def listed(words: Sequence[str], most: int, show: Callable[[str], str] = str) -> str:
     """The first words, and how many more there are.
 

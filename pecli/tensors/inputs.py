@@ -86,8 +86,7 @@ def _named(names: Sequence[str], inputs: Sequence[Input], files: str) -> list[In
     known = {each.table.name for each in inputs} | {ARRAY_NAME for each in inputs if each.unnamed}
     for name in names:
         if name not in known:
-            there = listed([f"{each.table.name} {each.table.shape}" for each in inputs], _MOST_NAMES)
-            rule = f"{files} has {there or 'no tensors'}"
+            rule = f"{files} has {_there([each.table for each in inputs])}"
             raise ParameterError("the tensor", repr(name), rule, nearest(name, known))
     return [each for each in inputs if each.table.name in names or (each.unnamed and ARRAY_NAME in names)]
 
@@ -108,6 +107,17 @@ def _check_names(found: Sequence[Input]) -> None:
             rule = f"{labels[name]} has the same name, and a file holds one tensor of a name"
             raise ParameterError(each.label, "given too", rule, "apply to one after the other")
         labels[name] = each.label
+
+
+def check_alone(name: str, file: str, tables: Sequence[Table]) -> None:
+    """Refuse a file, given for a parameter, that has not one tensor but none or several."""
+    if len(tables) != 1:
+        raise ParameterError(name, file, f"it has {_there(tables)}", "name one, as FILE:NAME")
+
+
+def _there(tables: Sequence[Table]) -> str:
+    """The tensors there are, with their shapes."""
+    return listed([f"{table.name} {table.shape}" for table in tables], _MOST_NAMES) or "no tensors"
 
 
 def check_floating(each: Input) -> None:

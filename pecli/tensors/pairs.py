@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.pairing import reorder
-from pecli.engine.spelling import quoted
+from pecli.engine.spelling import bracketed, quoted
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 
@@ -113,7 +113,7 @@ def _turning(table: Table, layout: Heads, head_dim: int, source: str, target: st
     turning = head_dim if layout.rotary_dim is None else layout.rotary_dim
     if turning % 2 or not 0 < turning <= head_dim:
         rule = f"channels turn in pairs, at most the {head_dim} of a head"
-        raise ParameterError("rotary_dim", turning, rule, f"{quoted(table.name)} is {_shape(table)}")
+        raise ParameterError("rotary_dim", turning, rule, f"{quoted(table.name)} is {bracketed(table.shape)}")
     order = np.arange(head_dim)
     first = head_dim - turning if layout.trailing else 0
     order[first : first + turning] = first + reorder(turning, source, target)
@@ -157,8 +157,4 @@ def layers(names: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _refusal(table: Table, rule: str, advice: str = "") -> ParameterError:
-    return ParameterError(f"the tensor {quoted(table.name)}", _shape(table), rule, advice)
-
-
-def _shape(table: Table) -> str:
-    return f"({', '.join(map(str, table.shape))})"
+    return ParameterError(f"the tensor {quoted(table.name)}", bracketed(table.shape), rule, advice)

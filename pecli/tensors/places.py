@@ -12,7 +12,7 @@ import numpy as np
 from pecli.engine.positions import LAST_POSITION
 from pecli.errors import KindError, ParameterError
 from pecli.files.load import open_tensors
-from pecli.tensors.inputs import Input
+from pecli.tensors.inputs import Input, check_alone
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,9 +84,7 @@ class RowPlaces:
 def read_places(text: str) -> RowPlaces:
     """The positions in a file of integers; `arranged` says what their axes are."""
     with open_tensors(text) as loaded:
-        if len(loaded.tables) != 1:
-            names = ", ".join(table.name for table in loaded.tables) or "none"
-            raise ParameterError("positions", text, f"it has the tensors {names}", "name one, as FILE:NAME")
+        check_alone("positions", text, loaded.tables)
         ids = loaded.tables[0].array()
     if ids.dtype.kind not in "iu":
         raise KindError("positions", f"of shape {ids.shape} and dtype {ids.dtype}", "positions are integers")

@@ -16,6 +16,7 @@ from pecli.checks.compare.tally import Tally, Value, merged
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.engine.dtypes import numpy_dtype
 from pecli.engine.room import room_for
+from pecli.engine.spelling import bracketed
 from pecli.engine.table import Table
 from pecli.engine.threads import thread_count, work_through
 from pecli.files.stored import mapped_rows
@@ -70,17 +71,13 @@ def compare(expected: Table, found: Table, tolerance: Tolerance = EXACT) -> Comp
     """
     result = Comparison(expected.name, found.shape, expected.size, expected.dtype, found.dtype)
     if found.shape != expected.shape:
-        result.problem = f"its shape is {_shape(found.shape)} where {_shape(expected.shape)} is expected"
+        result.problem = f"its shape is {bracketed(found.shape)} where {bracketed(expected.shape)} is expected"
         result.mismatched = result.max_abs_error = result.max_rel_error = result.max_ulp_error = None
         return result
     if found.dtype != expected.dtype:
         result.problem = f"its dtype is {found.dtype} where {expected.dtype} is expected"
     _fill_in(result, _measure(expected, found, tolerance))
     return result
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return f"({', '.join(map(str, shape))})"
 
 
 def _fill_in(result: Comparison, tally: Tally) -> None:
