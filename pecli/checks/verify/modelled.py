@@ -5,24 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, compare, problems_of
 from pecli.checks.layout_words import DOUBLINGS
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.matching import ANYTHING, SCHEMES, layer_named, role_of
 from pecli.checks.verify.readings import Place, Reading, readings
-from pecli.checks.verify.reasons import reasons
 from pecli.checks.verify.stopping import open_for_checks
+from pecli.checks.verify.suspects import Suspects
 from pecli.checks.verify.verification import Verification
 from pecli.engine.reshape import reshaped
-from pecli.engine.scheme import Scheme
-from pecli.engine.spelling import begun
+from pecli.engine.spelling import begun, bracketed
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile
 from pecli.files.npy_reader import ARRAY_NAME
 from pecli.models.encoding import Encoding, ModelEncodings
+
+if TYPE_CHECKING:
+    from pecli.checks.verify.reasons import Suspect
 
 FEW = 16
 """Tensors of a file that are looked at when no name tells anything."""
@@ -70,7 +72,7 @@ class _Search:
         self._several = len({encoding.layer_type for encoding in encodings}) > 1
 
     def verified(self, tolerance: Tolerance) -> Verification:
-        tensors, words, suspects = [], {}, _Suspects()
+        tensors, words, suspects = [], {}, Suspects()
         found = self._found()
         for table, reading in found:
             name = _label(table, reading)
@@ -97,7 +99,7 @@ class _Search:
         parts = ("" if known else reading.name, self._layers(table, reading), reading.words, unlike)
         return ", ".join(filter(None, parts))
 
-    def _suspect(self, table: Table, reading: Reading | None) -> list[tuple[Scheme, str, Table]]:
+    def _suspect(self, table: Table, reading: Reading | None) -> list[Suspect]:
         """A tensor that did not pass, with the scheme that it fails; where none fits, with the likeliest."""
         if reading is not None:
             scheme = reading.scheme
@@ -197,33 +199,6 @@ class _Search:
         return " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(table)))
 
 
-class _Suspects:
-    """Tensors that failed, layer type by layer type, and those that are right for other layers."""
-
-    def __init__(self) -> None:
-        self._failed: dict[str, tuple[list[tuple[Scheme, str, Table]], list[Comparison]]] = {}
-        self._moved: dict[str, list[str]] = {}
-
-    def add(
-        self, suspects: Sequence[tuple[Scheme, str, Table]], result: Comparison, prefix: str, other_layers: str
-    ) -> None:
-        if other_layers:
-            self._moved.setdefault(other_layers, []).append(result.name)
-            return
-        tables, results = self._failed.setdefault(prefix, ([], []))
-        tables += suspects
-        results.append(result)
-
-    def reasons(self, tolerance: Tolerance) -> tuple[str, ...]:
-        moved = [f"{', '.join(names)}: right for {layers} layers" for layers, names in self._moved.items()]
-        each = (
-            f"{prefix}{sentence}"
-            for prefix, (tables, results) in self._failed.items()
-            for sentence in reasons(tables, results, tolerance)
-        )
-        return tuple(dict.fromkeys((*moved, *each)))
-
-
 def _ends(tables: Sequence[Table], offset: int) -> tuple[int, ...]:
     """Where tables of cosines and sines may end, by their shapes."""
     turning = (table for table in tables if role_of(table.name) in ("cos", "sin", "both"))
@@ -270,8 +245,7 @@ def _compared(name: str, reading: Reading, tolerance: Tolerance) -> Comparison:
 
 
 def _unfit(name: str, table: Table, shapes: str) -> Comparison:
-    shape = ", ".join(map(str, table.shape))
-    problem = f"its shape is ({shape}) where {shapes} is expected"
+    problem = f"its shape is {bracketed(table.shape)} where {shapes} is expected"
     return Comparison(name, table.shape, table.size, mismatched=None, problem=problem, **_UNKNOWN)
 
 
