@@ -208,7 +208,7 @@ def kind_of(keys: Keys, model_type: str | None) -> Kind | None:
     name = plain_name(model_type)
     said = keys.word("position_embedding_type", "position_embeddings_type")
     word = said.value.lower() if said else ""
-    within = keys.section("attn_config") if isinstance(keys.data.get("attn_config"), dict) else None
+    within = keys.part("attn_config")
     flag = keys.flag("alibi") or keys.flag("use_alibi") or (within.flag("alibi") if within else None)
     if name == "mpt":
         return _mpt(keys, within)

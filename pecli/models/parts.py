@@ -131,7 +131,7 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
 
 def _says_rotary(keys: Keys) -> bool:
     said = keys.word("position_embedding_type", "position_embeddings_type", "pos_emb_type")
-    within = keys.section("attn_config") if isinstance(keys.data.get("attn_config"), Mapping) else None
+    within = keys.part("attn_config")
     return bool(
         (said and said.value.lower() in ("rope", "rotary"))
         or (within and (within.any("rope_theta") or within.data.get("rope") is True))

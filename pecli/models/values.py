@@ -105,6 +105,10 @@ class Keys:
             raise self.wrong(name, "it must be a list of texts")
         return list(value)
 
+    def part(self, name: str) -> Keys | None:
+        """The same as `section`, of a key that may hold other things: they count as absent."""
+        return self.section(name) if isinstance(self.data.get(name), Mapping) else None
+
     def section(self, name: str) -> Keys | None:
         """An object within; an empty one counts as absent."""
         value = self.data.get(name)
