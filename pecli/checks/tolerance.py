@@ -9,6 +9,8 @@ from pecli.errors import KindError
 
 MAX_ULP = Whole(help="units of the last place", low=0, high=2**63)
 ERROR = Real(help="an error", at_least=0)
+DRIFT = 1e-3
+"""The absolute error that an audit lets a context have, unless it is asked for another."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import typer
 import typer.core
 import typer.main
 
-from pecli.checks.tolerance import ERROR
+from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import options, schemes
 from pecli.cli.command import command_of, examples, keyword, new_app, with_options
 from pecli.cli.exits import Exit
@@ -43,7 +43,7 @@ Limit = Annotated[
     typer.Option(
         "--tolerance",
         metavar="NUMBER",
-        help="An absolute error that a context may have. (default: 0.001)",
+        help=f"An absolute error that a context may have. (default: {DRIFT:g})",
         show_default=False,
         rich_help_panel="Audit",
     ),
@@ -51,7 +51,7 @@ Limit = Annotated[
 Output = Annotated[str | None, options.output("Draw the errors over positions: .png, .svg or .pdf.")]
 _SHARED = (
     keyword("recipes", Recipes, None),
-    keyword("tolerance", Limit, "0.001"),
+    keyword("tolerance", Limit, f"{DRIFT:g}"),
     keyword("output", Output, None),
     keyword("json", options.Json, False),
     keyword("quiet", options.Quiet, False),

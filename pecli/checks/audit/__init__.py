@@ -14,6 +14,7 @@ import numpy as np
 
 from pecli.checks.audit.drift import Audit, Drift, Worst
 from pecli.checks.audit.positions import by_position
+from pecli.checks.tolerance import DRIFT
 from pecli.engine.dtypes import numpy_dtype
 from pecli.engine.recipes import recipe_names
 from pecli.engine.rounding import widened
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Floats, Places
     from pecli.engine.scheme import Scheme
 
-__all__ = ["TOLERANCE", "Audit", "Drift", "audit", "work"]
+__all__ = ["Audit", "Drift", "audit", "work"]
 
-TOLERANCE = 1e-3
 _ELEMENTS = 1 << 19
 """Of a block: a few megabytes in every thread."""
 _FEW = 256
@@ -48,7 +48,7 @@ class _Seen:
 def audit(
     scheme: Scheme,
     recipes: Sequence[str] | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float = DRIFT,
     on_block: Callable[[int], None] | None = None,
 ) -> Audit:
     """Hold what the recipes (all but exact) make of a scheme against its exact table.
