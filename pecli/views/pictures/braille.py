@@ -103,7 +103,7 @@ class _Axis:
             return (plain / 2 - self.low / 2) / (self.high / 2 - self.low / 2)  # the whole span may overflow
 
     def labels(self, room: int, most: int) -> dict[int, str]:
-        """Which of so many places from the left, or lines from above, shows which number; see `_along`."""
+        """Which of so many lines from above, or places from the right, shows which number."""
         found: list[float] = []
         for finer in (most, 2 * most, 4 * most):
             if self.log:
