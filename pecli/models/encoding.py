@@ -67,7 +67,7 @@ class Encoding:
             name = self.layer_type or "the model"
             raise ParameterError("layer_type", repr(name), f"its encoding is {self.scheme}, not rope")
         given = {**self.parameters, **others}
-        if given["scaling"] in ("dynamic", "longrope"):
+        if self.follows_length:
             given["length"] = length
         if "mscales" in self.extra:
             at = length if length is not None else seq_len + int(others.get("offset", 0))
@@ -77,6 +77,13 @@ class Encoding:
         if not section or sum(section) != rope.rotary_dim // 2:  # which a warning speaks of
             return rope
         return replace(rope, mrope_section=section, mrope_interleaved=self.extra.get("mrope_interleaved") or None)
+
+    @property
+    def follows_length(self) -> bool:
+        """Whether the frequencies are others at another length, as with dynamic and longrope scaling."""
+        from pecli.engine.rope_scaling import SCALINGS
+
+        return self.scheme == "rope" and "length" in SCALINGS[self.parameters["scaling"]].takes
 
     def _at(self, seq_len: int | None) -> Rope:
         """The scheme as read at a length; without one, as a model has it before any call."""
@@ -120,7 +127,7 @@ class Encoding:
     def as_json(self, seq_len: int | None = None) -> dict[str, Any]:
         """The encoding as plain data, read at a length."""
         parameters = self.described()
-        if seq_len is not None and parameters.get("scaling") in ("dynamic", "longrope"):
+        if seq_len is not None and self.follows_length:
             parameters["length"] = seq_len
         return {
             "layer_type": self.layer_type,

@@ -139,7 +139,7 @@ def _inverse_frequencies(encoding: Encoding, view: Table, place: Place) -> Itera
     order = encoding.extra.get("order")
     orders = {"": None} if order is None else {"axis by axis": order, "in turn": None}
     lengths = {"": place.length or 1}
-    if place.length is None and encoding.parameters["scaling"] in ("dynamic", "longrope"):
+    if place.length is None and encoding.follows_length:
         lengths |= {f"at length {end}": end for end in place.ends}
     for at, length in lengths.items():
         rope = encoding.rope(1, length=length, recipe=place.recipe)
