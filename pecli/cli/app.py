@@ -27,6 +27,7 @@ EXAMPLES = (
 )
 
 UsageError: Any = typer.BadParameter.__mro__[1]
+"""What Typer raises for any command line that is wrong; it has no public name."""
 
 HELP_WIDTH = "140"
 """Columns of help in a pipe: in fewer, Typer cuts the longest names of options."""

@@ -35,16 +35,7 @@ def config(
             metavar="FILE…", help="config.json, params.json, .gguf, or a folder with one.", show_default=False
         ),
     ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model",
-            metavar="NAME",
-            help="A preset, which pecli models lists; may be repeated.",
-            show_default=False,
-            autocompletion=options.preset_names,
-        ),
-    ] = None,
+    model: Annotated[list[str] | None, options.model("A preset, which pecli models lists; may be repeated.")] = None,
     seq_len: Annotated[
         str | None,
         typer.Option(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pecli.cli.options import preset_names
+from pecli.cli import options
 from pecli.cli.scheme_options import parsed
 from pecli.engine.parameters import Parameter
 from pecli.errors import ParameterError
@@ -27,16 +27,7 @@ Config = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        metavar="NAME",
-        help="The same from a preset; pecli models lists them.",
-        rich_help_panel=_PANEL,
-        autocompletion=preset_names,
-    ),
-]
+Model = Annotated[str | None, options.model("The same from a preset; pecli models lists them.", _PANEL)]
 LayerType = Annotated[
     str | None,
     typer.Option(

@@ -50,6 +50,18 @@ def output(help: str, panel: str | None = OUTPUT) -> Any:
     return typer.Option("--output", "-o", metavar="FILE", help=help, show_default=False, rich_help_panel=panel)
 
 
+def model(help: str, panel: str | None = None) -> Any:
+    """`--model`, with what it is for; a shell completes the names of presets."""
+    return typer.Option(
+        "--model",
+        metavar="NAME",
+        help=help,
+        show_default=False,
+        rich_help_panel=panel,
+        autocompletion=preset_names,
+    )
+
+
 def check_output(path: str, *, json: bool, example: str) -> None:
     """Refuse a table where JSON goes, or on a terminal."""
     if path == "-" and json:

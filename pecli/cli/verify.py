@@ -46,16 +46,7 @@ Config = Annotated[
     str | None,
     typer.Option("--config", metavar="FILE", help="A config.json, params.json or .gguf.", rich_help_panel=_PANEL),
 ]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        metavar="NAME",
-        help="A preset; pecli models lists them.",
-        rich_help_panel=_PANEL,
-        autocompletion=options.preset_names,
-    ),
-]
+Model = Annotated[str | None, options.model("A preset; pecli models lists them.", _PANEL)]
 LayerType = Annotated[
     str | None,
     typer.Option(
