@@ -25,6 +25,9 @@ EXAMPLES = (
     "pecli resize pos_embed.npy --grid 14x14 --to 7x7 --antialias -o smaller.npy",
 )
 _SIDE = Whole(help="cells", low=1, high=1 << 24)
+_KEPT = Whole(help="rows", low=0, high=1 << 24)
+_CROSS = re.compile("[xX×]")
+"""What people write between the sides of a grid."""
 _METHOD = Choice(help="the kernel", options=("linear", "cubic"))
 
 
@@ -73,7 +76,7 @@ def resize(
         options.check_output(output, json=json, example="w.npy")
     if to is None:
         raise ParameterError("to", "missing", "it must be a number of rows, or a grid such as 24x24")
-    kept = Whole(help="rows", low=0, high=1 << 24).parse("keep", keep)
+    kept = _KEPT.parse("keep", keep)
     with open_file(file) as loaded:
         loaded.check()
         table = _only(file, loaded.tables)
@@ -95,7 +98,7 @@ def _resizing(table: Table, to: str, grid: str | None, keep: int, method: str | 
     from pecli.tensors.resize import Resizing
 
     flat = grid is None
-    if flat and "x" in to:
+    if flat and _CROSS.search(to):
         raise ParameterError("grid", "missing", f"the rows become a grid of {to}, so they must be one now")
     rows = table.shape[-2] if len(table.shape) > 1 else 0
     if flat and keep >= max(rows, 1):
@@ -109,10 +112,10 @@ def _resizing(table: Table, to: str, grid: str | None, keep: int, method: str | 
 
 
 def _grid(name: str, text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"([0-9]+)[xX×]([0-9]+)", text.strip())
-    if not match:
+    sides = _CROSS.split(text.strip())
+    if len(sides) != 2 or not all(side.isdecimal() for side in sides):
         raise ParameterError(name, repr(text), "it must be rows x columns, such as 14x14")
-    return _SIDE.parse(name, match[1]), _SIDE.parse(name, match[2])
+    return _SIDE.parse(name, sides[0]), _SIDE.parse(name, sides[1])
 
 
 def _report(table: Table, made: Resized, output: str | None, values: dict[str, bool]) -> None:

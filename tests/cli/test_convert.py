@@ -111,6 +111,8 @@ def test_a_grid_grows(pecli_cli) -> None:
         (["resize", "pe.npy"], 2, "--to is missing"),
         (["resize", "pe.npy", "--to", "0"], 2, "--to is 0"),
         (["resize", "pe.npy", "--to", "5x5"], 2, "--grid is missing"),
+        (["resize", "pe.npy", "--to", "5×5"], 2, "--grid is missing"),
+        (["resize", "pe.npy", "--grid", "4x", "--to", "5x5"], 2, "such as 14x14"),
         (["resize", "pe.npy", "--grid", "4by4", "--to", "5x5"], 2, "such as 14x14"),
         (["resize", "pe.npy", "--grid", "4x4", "--to", "5x5"], 2, "17 rows, and 4x4 are 16; check --grid and --keep"),
         (["resize", "pe.npy", "--keep", "17", "--to", "20"], 2, "one must be left"),
