@@ -71,7 +71,8 @@ def _act(scheme: Scheme, values: Mapping[str, Any]) -> int:
         from pecli.views import preview
 
         slopes_alone = [table.name for table in scheme.tensors()] == ["slopes"]
-        preview.show_slopes(scheme) if slopes_alone else preview.show(scheme)
+        show = preview.show_slopes if slopes_alone else preview.show
+        show(scheme)
     return Exit.DONE
 
 

@@ -149,7 +149,10 @@ def _subjects(words: Sequence[str], open_files: ExitStack) -> list[Subject]:
 
     parts: list[list[str]] = [[]]
     for word in words:
-        parts.append([]) if word == "--against" else parts[-1].append(word)
+        if word == "--against":
+            parts.append([])
+        else:
+            parts[-1].append(word)
     found: list[Subject] = []
     defaults = dict(DEFAULTS)
     for part in parts:

@@ -45,8 +45,10 @@ def chart(axes: Any, panel: Chart, size: tuple[float, float], look: Look) -> Non
         axes.plot(x, y, label=curve.label or None, **given)
         if panel.filled and not number:
             axes.fill_between(x, y, alpha=0.25, linewidth=0)
-    axes.set_xscale("log") if panel.log_x else None
-    axes.set_yscale("log") if panel.log_y else None
+    if panel.log_x:
+        axes.set_xscale("log")
+    if panel.log_y:
+        axes.set_yscale("log")
     for _, level in panel.levels:
         axes.axhline(level, color=_grey(look), linewidth=look.scale, linestyle=(0, (4, 3)), zorder=1)
     axes.margins(x=0.01)

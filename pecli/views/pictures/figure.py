@@ -185,7 +185,8 @@ def _import_quietly() -> None:
             import_module(name)
     finally:
         gc.freeze()
-        gc.enable() if collecting else None
+        if collecting:
+            gc.enable()
 
 
 def _style(look: Look) -> dict[str, Any]:

@@ -100,8 +100,10 @@ def _is_beside(bar: Bar, scale: float) -> bool:
 def _hush(axes: Any, left: bool, below: bool) -> None:
     """Leave numbers and names to the axes at the left and below, where there are such."""
     axes.tick_params(labelleft=not left, labelbottom=not below)
-    axes.set_ylabel("") if left else None
-    axes.set_xlabel("") if below else None
+    if left:
+        axes.set_ylabel("")
+    if below:
+        axes.set_xlabel("")
 
 
 def _rows(picture: Picture) -> list[list[Panel]]:
