@@ -113,7 +113,7 @@ def _resizing(table: Table, to: str, grid: str | None, keep: int, method: str | 
 
 def _grid(name: str, text: str) -> tuple[int, int]:
     sides = _CROSS.split(text.strip())
-    if len(sides) != 2 or not all(side.isdecimal() for side in sides):
+    if len(sides) != 2 or not all(side.isascii() and side.isdigit() for side in sides):
         raise ParameterError(name, repr(text), "it must be rows x columns, such as 14x14")
     return _SIDE.parse(name, sides[0]), _SIDE.parse(name, sides[1])
 
