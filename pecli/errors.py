@@ -31,13 +31,17 @@ class ParameterError(PecliError, ValueError):
         super().__init__(name, given, rule, advice)
         self.name, self.given, self.rule, self.advice = name, given, rule, advice
 
-    def describe(self, spell: Callable[[str], str]) -> str:
-        """The message, with every parameter that it names spelled otherwise."""
-        said = (_NAMED.sub(lambda found: spell(found[1]), part) for part in (self.rule, self.advice))
-        return "; ".join(part for part in (f"{spell(self.name)} is {self.given}", *said) if part)
+    def describe(self, name: str) -> str:
+        """The message, with the parameter under the given name."""
+        return "; ".join(part for part in (f"{name} is {self.given}", self.rule, self.advice) if part)
+
+    def spelled(self, spell: Callable[[str], str]) -> str:
+        """The message, with every parameter that it names called otherwise."""
+        rule, advice = (_NAMED.sub(lambda found: spell(found[1]), part) for part in (self.rule, self.advice))
+        return ParameterError(self.name, self.given, rule, advice).describe(spell(self.name))
 
     def __str__(self) -> str:
-        return "; ".join(part for part in (f"{self.name} is {self.given}", self.rule, self.advice) if part)
+        return self.describe(self.name)
 
 
 class KindError(ParameterError, TypeError):

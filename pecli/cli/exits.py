@@ -30,7 +30,7 @@ def complain(problem: PecliError | str, words: Sequence[str] = ()) -> None:
     """One line on standard error; options are called what they are among the words of the command line."""
     text = str(problem)
     if isinstance(problem, ParameterError):
-        text = problem.describe(lambda name: _typed(name, words))
+        text = problem.spelled(lambda name: _typed(name, words))
     if len(text) > _LONGEST:  # a name from a file, say; what to do about it comes last
         text = f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
     with suppress(OSError):  # a full disk behind standard error does not change the exit code
