@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import numpy as np
 
 from pecli.views.pictures import palettes, ticks
-from pecli.views.pictures.panels import Curve as Curve
+from pecli.views.pictures.panels import Curve
 from pecli.views.pictures.shrink import envelope
 from pecli.views.pictures.terminal import Terminal, terminal
 from pecli.views.pictures.words import fitted

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pecli.views.pictures import braille
-from pecli.views.pictures.braille import Curve
+from pecli.views.pictures.panels import Curve
 from pecli.views.pictures.terminal import Terminal
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
