@@ -87,6 +87,7 @@ def read_places(text: str) -> Places:
         if len(loaded.tables) != 1:
             names = ", ".join(table.name for table in loaded.tables) or "none"
             raise ParameterError("positions", text, f"it has the tensors {names}", "name one, as FILE:NAME")
+        loaded.check()
         ids = loaded.tables[0].array()
     if ids.dtype.kind not in "iu":
         raise KindError("positions", f"of shape {ids.shape} and dtype {ids.dtype}", "positions are integers")
