@@ -108,6 +108,13 @@ def test_ctrl_c_is_never_a_traceback(tmp_path, wait) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_nothing_slow_is_imported_before_signals_are_dealt_with() -> None:
+    root = os.path.dirname(os.path.dirname(pecli.__file__))
+    code = f"import sys; sys.path.insert(0, {root!r}); import pecli.__main__; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert not {"typing", "re", "importlib", "typer", "numpy"} & set(done.stdout.split())
+
+
 def limit_files(size: int):
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
