@@ -115,6 +115,19 @@ def test_nothing_slow_is_imported_before_signals_are_dealt_with() -> None:
     assert not {"typing", "re", "importlib", "typer", "numpy"} & set(done.stdout.split())
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_on_the_way_out_is_no_traceback(tmp_path, number) -> None:
+    program = f"""
+import atexit, os, sys
+from pecli.__main__ import main
+atexit.register(os.kill, os.getpid(), {int(number)})
+sys.argv = ["pecli", "--version"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (-number, b"")
+
+
 def limit_files(size: int):
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
