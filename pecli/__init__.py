@@ -9,8 +9,7 @@ The names below are imported when first used, so that `import pecli` costs next 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+TYPE_CHECKING = False  # importing it takes longer than all that is here; type checkers know the name
 
 __version__ = "0.1.0"
 
@@ -40,6 +39,8 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from pecli.checks.diff import diff
     from pecli.checks.identify import identify
     from pecli.checks.tolerance import Tolerance
@@ -91,6 +92,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'pecli' has no attribute {name!r}")
+    from importlib import import_module
+
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

@@ -6,8 +6,11 @@ import gc
 import os
 import signal
 import sys
-from types import FrameType
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import NoReturn
 
 
 class Stopped(BaseException):
@@ -58,7 +61,10 @@ def _code(stopped: KeyboardInterrupt | Stopped) -> int:
 
 
 def _leave(code: int) -> NoReturn:
-    """Exit without the interpreter trying once more to flush a pipe that nobody reads."""
+    """Exit without the interpreter trying once more to flush a pipe that nobody reads, or to report a late signal."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name) and callable(signal.getsignal(getattr(signal, name))):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
     if code == 141:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(code)

@@ -56,4 +56,5 @@ class FileError(PecliError):
         self.path, self.problem, self.advice = path, problem, advice
 
     def __str__(self) -> str:
-        return "; ".join(part for part in (f"{self.path}: {self.problem}", self.advice) if part)
+        shown = "''" if self.path == "" else self.path
+        return "; ".join(part for part in (f"{shown}: {self.problem}", self.advice) if part)

@@ -166,7 +166,9 @@ def _subjects(words: Sequence[str], open_files: ExitStack) -> list[Subject]:
                 advice = f"a scheme does: pecli plot rope {word} …" if word in ("--model", "--config") else ""
                 rule = "files take no such option"
                 raise ParameterError(f"the option {word}", "unknown", rule, advice or "see pecli plot --help")
-            found += subjects.of_file(word, open_files.enter_context(_opened(word)))
+            file = open_files.enter_context(_opened(word))
+            file.check()
+            found += subjects.of_file(word, file)
     return subjects.labelled(found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
@@ -28,12 +28,13 @@ class LoadedFile:
     tables: tuple[Table, ...]
     metadata: dict[str, str]
     source: Source = field(repr=False)
-    checksums: Callable[[], None] | None = field(default=None, repr=False)
+    checksums: Mapping[str, Callable[[], None]] = field(default_factory=dict, repr=False)
 
-    def check(self) -> None:
-        """Read everything that carries a checksum and hold it against that; only the members of a .npz do."""
-        if self.checksums:
-            self.checksums()
+    def check(self, tables: Iterable[Table] | None = None) -> None:
+        """Read these tables, or all, and hold them against their checksums; only those of a .npz have any."""
+        for table in self.tables if tables is None else tables:
+            if table.name in self.checksums:
+                self.checksums[table.name]()
 
     def read_as(self, dtype: str) -> LoadedFile:
         """The file with its numbers in a dtype, where its format has none of its own: .csv holds decimals alone."""
@@ -106,8 +107,8 @@ def _recognise(source: Source) -> LoadedFile:
         from pecli.files import npz_reader
 
         _refuse_torch(source)
-        tables, metadata, check = npz_reader.read(source)
-        return LoadedFile(source.path, "npz", tables, metadata, source, check)
+        tables, metadata, checksums = npz_reader.read(source)
+        return LoadedFile(source.path, "npz", tables, metadata, source, checksums)
     if kind := _text_kind(source.path, start):
         from pecli.files.text_reader import READERS
 

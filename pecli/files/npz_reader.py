@@ -20,13 +20,13 @@ BOMB_RATIO = 100
 LONGEST_TEXT = 16 << 20
 
 
-def read(source: Source) -> tuple[tuple[Table, ...], dict[str, str], Callable[[], None]]:
-    """The tables, the metadata, and what checks the members' checksums."""
+def read(source: Source) -> tuple[tuple[Table, ...], dict[str, str], dict[str, Callable[[], None]]]:
+    """The tables, the metadata, and for every table what holds it against its checksum."""
     if source.size is None:
         raise source.error("an .npz file cannot be read from a pipe", "save it to a file first")
     entries = read_directory(source, source.size)
     _refuse_bombs(source, entries)
-    tables, metadata, members = [], {}, []
+    tables, metadata, checksums = [], {}, {}
     for entry in entries:
         member = _member(source, entry)
         name = entry.name.removesuffix(".npy")
@@ -34,13 +34,8 @@ def read(source: Source) -> tuple[tuple[Table, ...], dict[str, str], Callable[[]
             metadata[KEY] = _text(member)
         else:
             tables.append(read_table(member, name))
-        members.append(member)
-
-    def check() -> None:
-        for member in members:
-            member.check()
-
-    return tuple(tables), metadata, check
+            checksums[name] = member.check
+    return tuple(tables), metadata, checksums
 
 
 def _member(source: Source, entry: Entry) -> MemberSource:

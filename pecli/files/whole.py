@@ -46,4 +46,5 @@ def load(path: str | os.PathLike[str]) -> dict[str, Array]:
     from pecli.files.load import open_tensors
 
     with open_tensors(os.fspath(path)) as file:
+        file.check()
         return {table.name: table.array() for table in file.tables}

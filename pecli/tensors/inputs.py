@@ -50,9 +50,11 @@ def open_inputs(files: Sequence[str], chosen: Sequence[str], held: ExitStack) ->
     """
     found: list[Input] = []
     metadata: dict[str, str] = {}
+    opened: list[LoadedFile] = []
     for text in files:
         path, name = split_name(text)
         loaded = held.enter_context(load_file(path))
+        opened.append(loaded)
         inputs = [_input(loaded, table) for table in loaded.tables]
         found += inputs if name is None else _named([name], inputs, path)
         for key, value in loaded.metadata.items():
@@ -63,6 +65,8 @@ def open_inputs(files: Sequence[str], chosen: Sequence[str], held: ExitStack) ->
     if not found:
         raise ParameterError("FILE", ", ".join(files), "there is no tensor in it")
     _check_names(found)
+    for loaded in opened:
+        loaded.check(each.table for each in found)
     return Inputs(tuple(found), metadata)
 
 

@@ -85,6 +85,7 @@ def read_places(text: str) -> RowPlaces:
     """The positions in a file of integers; `arranged` says what their axes are."""
     with open_tensors(text) as loaded:
         check_alone("positions", text, loaded.tables)
+        loaded.check()
         ids = loaded.tables[0].array()
     if ids.dtype.kind not in "iu":
         raise KindError("positions", f"of shape {ids.shape} and dtype {ids.dtype}", "positions are integers")

@@ -108,6 +108,26 @@ def test_ctrl_c_is_never_a_traceback(tmp_path, wait) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_nothing_slow_is_imported_before_signals_are_dealt_with() -> None:
+    root = os.path.dirname(os.path.dirname(pecli.__file__))
+    code = f"import sys; sys.path.insert(0, {root!r}); import pecli.__main__; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert not {"typing", "re", "importlib", "typer", "numpy"} & set(done.stdout.split())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_on_the_way_out_is_no_traceback(tmp_path, number) -> None:
+    program = f"""
+import atexit, os, sys
+from pecli.__main__ import main
+atexit.register(os.kill, os.getpid(), {int(number)})
+sys.argv = ["pecli", "--version"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (-number, b"")
+
+
 def limit_files(size: int):
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 

@@ -159,6 +159,7 @@ def test_what_people_have_instead_and_what_to_do_about_it(folder: Path, path: st
     ("path", "problem"),
     [
         ("missing.npy", "does not exist"),
+        ("", "^'': does not exist"),
         (".", "is a folder"),
         ("empty", "is empty"),
         ("a\0b", "not a possible file name"),

@@ -28,6 +28,10 @@ class Group:
     inv_freq: Table | None = None
 
     @property
+    def all_tables(self) -> tuple[Table, ...]:
+        return self.tables if self.inv_freq is None else (*self.tables, self.inv_freq)
+
+    @property
     def names(self) -> str:
         return ", ".join(table.name for table in self.tables)
 

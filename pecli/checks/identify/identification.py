@@ -54,6 +54,7 @@ def identify(source: Given) -> Identification:
     """
     path, file = opened(source)
     with file:
+        file.check(table for group in groups(file.tables) for table in group.all_tables)
         for table in tables_of(file.tables[0]) if file.format == "csv" else ():
             found = identify_tables(path, [table])
             if found.identified:
@@ -120,7 +121,7 @@ def _all_whole(samples: Sequence[Beginning]) -> bool:
 
 def _without_match(group: Group, samples: list[Beginning], words: list[str]) -> tuple[list[Match], list[str]]:
     if len(samples) > 1:  # what is no pair may still be something alone
-        alone = [_explain(Group((table,)), False) for table in (*group.tables, *filter(None, [group.inv_freq]))]
+        alone = [_explain(Group((table,)), False) for table in group.all_tables]
         return [match for matches, _ in alone for match in matches], [line for _, lines in alone for line in lines]
     return [], words + alibi.describe(samples[0]) + describe.describe(samples[0])
 
