@@ -176,7 +176,6 @@ def _scheme(first: Input, length: int, places: RowPlaces, values: Mapping[str, A
         if encoding.scheme != "rope":
             given_as = "config" if values["config"] else "model"
             raise ParameterError(given_as, model.file, f"its encoding is {encoding.scheme}, not rope")
-        from_model.check_length(given, [encoding], model.file)
         rope = encoding.rope(seq_len, **given)
         _check_head(first, rope, encoding, model.file, trailing=values["trailing"])
         why, trailing = "given" if layout else f"as {model.file} has it", values["trailing"] or encoding.trailing

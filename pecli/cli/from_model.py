@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -78,13 +78,6 @@ def beside(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> di
     return parsed(parameters, values)
 
 
-def check_length(given: Mapping[str, Any], encodings: Sequence[Encoding], file: str) -> None:
-    """Refuse a length that changes nothing."""
-    if "length" in given and not any(encoding.follows_length for encoding in encodings):
-        rule = f"{file} has neither dynamic nor longrope scaling, which are read at a length"
-        raise ParameterError("length", given["length"], rule, "leave it out")
-
-
 def _of_layers(config: str | None, model: str | None, layer_type: str | None, given: dict[str, Any]) -> Scheme:
     from pecli.engine.bundle import Bundle
     from pecli.models.reader import find_model
@@ -94,7 +87,6 @@ def _of_layers(config: str | None, model: str | None, layer_type: str | None, gi
     if not encodings:
         kinds = ", ".join(sorted({encoding.scheme for encoding in found.encodings})) or "none"
         raise ParameterError("config" if config else "model", found.file, f"it has no rotary encoding (found: {kinds})")
-    check_length(given, encodings, found.file)
     schemes = {encoding.layer_type: encoding.rope(**given) for encoding in encodings}
     if len(schemes) == 1:
         (scheme,) = schemes.values()

@@ -9,7 +9,6 @@ from typing import Any
 
 from pecli.cli.command import command_of, keyword, with_options
 from pecli.cli.scheme_options import option, parsed
-from pecli.engine.parameters import spelled
 from pecli.engine.registry import scheme_named
 from pecli.engine.scheme import Scheme
 from pecli.errors import ParameterError
@@ -50,10 +49,7 @@ def _model_options(name: str) -> tuple[tuple[str, Any, Any], ...]:
 
 
 def scheme_from(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
-    """The scheme that the options ask for; one that would change nothing is refused.
-
-    Only what was given is passed on, so that a style can fill in the rest.
-    """
+    """The scheme that the options ask for; only what was given is passed on, so that a style can fill in the rest."""
     if "config" in values:
         from pecli.cli import from_model
 
@@ -64,8 +60,4 @@ def scheme_from(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
     for name, parameter in kind.settings().items():
         if name not in given and kind.default_of(name) is MISSING:
             raise ParameterError(name, "missing", parameter.rule)
-    scheme = kind(**given)
-    for name, why in scheme.idle.items():
-        if name in given:
-            raise ParameterError(name, spelled(given[name]), why, "leave it out")
-    return scheme
+    return kind(**given)

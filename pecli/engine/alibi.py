@@ -71,8 +71,8 @@ class Alibi(Scheme):
         return self.slopes or self.seq_len is None
 
     @property
-    def idle(self) -> dict[str, str]:
-        return {"form": "slopes alone have none; a bias takes `seq_len`, and no `slopes`"} if self._alone else {}
+    def idle(self) -> frozenset[str]:
+        return frozenset({"form"}) if self._alone else frozenset()
 
     @property
     def byproducts(self) -> frozenset[str]:

@@ -65,8 +65,8 @@ class LearnedInit(Scheme):
             raise ParameterError("init", repr(self.init), f"`rng` {self.rng} does not offer it", "take `rng` pecli")
 
     @property
-    def idle(self) -> dict[str, str]:
-        return {"std": f"the {self.init} init has none"} if self.init in _WITHOUT_STD else {}
+    def idle(self) -> frozenset[str]:
+        return frozenset({"std"}) if self.init in _WITHOUT_STD else frozenset()
 
     def tensors(self) -> tuple[Table, ...]:
         from pecli.engine.table import Table

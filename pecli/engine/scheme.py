@@ -128,9 +128,9 @@ class Scheme(ABC):
         return kind(**parameters)
 
     @property
-    def idle(self) -> dict[str, str]:
-        """Parameters that change nothing beside the others, each with why: a spec has them all the same."""
-        return {}
+    def idle(self) -> frozenset[str]:
+        """Parameters that change nothing beside the others: commands leave them out, a spec has them all the same."""
+        return frozenset()
 
     @property
     def byproducts(self) -> frozenset[str]:

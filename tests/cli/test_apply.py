@@ -349,11 +349,6 @@ WRONG = {
     "offset too far": (["rope", "x.npy", "--offset", str(2**40 - 2)], "(2, 4, 8)", "2^40"),
     "shift and inverse": (["rope", "x.npy", "--shift", "1", "--inverse"], "--inverse is given;", "shift"),
     "shift of no number": (["rope", "x.npy", "--shift", "far"], "--shift is 'far'", "whole number"),
-    "a length that counts for nothing": (
-        ["rope", "x.npy", "--model", "llama-3.1-8b", "--length", "9000"],
-        "--length is 9000",
-        "neither dynamic nor longrope",
-    ),
     "layout": (["rope", "x.npy", "--layout", "compact"], "--layout is 'compact'", "deepseek"),
     "tensor": (["rope", "x.npy", "--tensor", "q"], "'q'", "(2, 4, 8)"),
     "FILE:NAME": (["rope", "xs.npz:q"], "the tensor is 'q'", "(2, 4, 8)"),

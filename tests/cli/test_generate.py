@@ -212,9 +212,6 @@ REFUSED = [
         f"--seed is {2**64}; it must be a whole number from 0 to 2^64",
     ),
     ("learned-init", "--max-len 4 --dim 4 --init trunc-normal --rng torch", "take --rng pecli"),
-    ("learned-init", "--max-len 4 --dim 4 --init zeros --std 0.5", "--std is 0.5; the zeros init has none; leave it"),
-    ("alibi", "--heads 4 --seq-len 8 --slopes --form key", "--form is key; slopes alone have none; a bias takes --se"),
-    ("alibi", "--heads 4 --form symmetric", "--form is symmetric; slopes alone have none; a bias takes --seq-len, and"),
     ("sinusoidl", "--seq-len 4", "did you mean 'sinusoidal'?"),
 ]
 

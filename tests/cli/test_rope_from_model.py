@@ -80,7 +80,6 @@ def test_a_preset_is_taken_by_name(pecli_cli) -> None:
     [
         (["--dim", "4"], "--dim is 4; it comes from the model"),
         (["--model", "gpt2"], "not both"),
-        (["--length", "9000"], "--length is 9000;"),
         ([], "--seq-len is missing"),
     ],
 )
