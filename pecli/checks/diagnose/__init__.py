@@ -14,6 +14,7 @@ from pecli.checks.diagnose.kept import kept_otherwise
 from pecli.checks.diagnose.plainly import bare_angles, constant, misread, not_finite, passes, unwritten
 from pecli.checks.diagnose.precision import places
 from pecli.checks.diagnose.rows import misplaced
+from pecli.checks.diagnose.stepwise import reckoned_otherwise
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.alibi import Alibi
 from pecli.engine.bundle import Bundle
@@ -25,6 +26,10 @@ from pecli.engine.table import Table
 
 _ENOUGH = 24
 """Bits of precision with which slow waves are not all the same."""
+
+
+_LOOKS = (misplaced, kept_otherwise, unwritten, misread, again, wrong_in_part, reckoned_otherwise)
+"""What is looked for where no search finds anything, the surest first."""
 
 
 def explain(scheme: Scheme, found: Mapping[str, Table], tolerance: Tolerance) -> tuple[str, ...]:
@@ -69,7 +74,7 @@ def _tensor(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation],
     explanations, words = _searched(scheme, name, table)
     if explanations:
         return explanations, words
-    for look in (misplaced, kept_otherwise, unwritten, misread, again, wrong_in_part):
+    for look in _LOOKS:
         if plain := look(scheme, name, table):
             return [], plain
     return [], words or same
