@@ -9,6 +9,7 @@ import numpy as np
 
 from pecli.checks.diagnose.again import again
 from pecli.checks.diagnose.causes import Explanation, together
+from pecli.checks.diagnose.copies import bytes_turned, several_times
 from pecli.checks.diagnose.in_part import wrong_in_part
 from pecli.checks.diagnose.kept import kept_otherwise
 from pecli.checks.diagnose.plainly import bare_angles, constant, misread, not_finite, passes, unwritten
@@ -28,7 +29,17 @@ _ENOUGH = 24
 """Bits of precision with which slow waves are not all the same."""
 
 
-_LOOKS = (misplaced, kept_otherwise, unwritten, misread, again, wrong_in_part, reckoned_otherwise)
+_LOOKS = (
+    several_times,
+    bytes_turned,
+    misplaced,
+    kept_otherwise,
+    unwritten,
+    misread,
+    again,
+    wrong_in_part,
+    reckoned_otherwise,
+)
 """What is looked for where no search finds anything, the surest first."""
 
 
@@ -63,7 +74,8 @@ def _sentences(scheme: Scheme, start: str, found: Mapping[str, Table], tolerance
 
 def _tensor(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation], str]:
     """Explanations of one tensor, or plain words about it."""
-    words = not_finite(scheme, name, table) or bare_angles(scheme, name, table)
+    words = not_finite(scheme, name, table)
+    words = (bytes_turned(scheme, name, table) or words) if words else bare_angles(scheme, name, table)
     if not words and table.dtype.startswith(("int", "uint")):
         words = kept_otherwise(scheme, name, table)
     if words:
