@@ -154,6 +154,8 @@ def _scalings(rope: Rope) -> Iterator[Mistake]:
         for limit in (rope.high_freq_factor or 1.0, rope.low_freq_factor or 1.0):
             words = "low_freq_factor and high_freq_factor are exchanged"
             yield Mistake((Cause(words),), _blended(_cut(original / limit)))
+        words = "the blend between both limits is the wrong way round"
+        yield Mistake((Cause(words),), _blended(_blend_reversed))
     if kind == "longrope":
         yield _other_factors(rope)
     for simple in ("linear", "ntk"):
@@ -170,6 +172,14 @@ def _of(change: Callable[[Rope], Rope]) -> Callable[[Frequencies], Frequencies]:
 def _blended(blend: Callable[[Floats, Floats, Rope], Floats]) -> Callable[[Frequencies], Frequencies]:
     """Frequencies from those without scaling and those with it."""
     return lambda frequencies: lambda rope: blend(frequencies(unscaled(rope)), frequencies(rope), rope)
+
+
+def _blend_reversed(plain: Floats, scaled: Floats, rope: Rope) -> Floats:
+    """Llama 3's blend with the shares of the plain and the scaled frequency in each other's place."""
+    by, count = rope.factor or 1.0, min(len(plain), len(scaled))  # of another exponent there may be fewer
+    plain, scaled = plain[:count], scaled[:count]
+    between = (scaled > plain / by * (1 + 1e-12)) & (scaled < plain * (1 - 1e-12))
+    return np.where(between, plain + plain / by - scaled, scaled)
 
 
 def _cut(wavelength: float) -> Callable[[Floats, Floats, Rope], Floats]:

@@ -578,6 +578,15 @@ def test_angles_in_the_place_of_waves(diagnosed: Diagnosed) -> None:
     assert diagnosed(Rope(300, 64), sin=angles) == "sin: it holds the angles themselves; take their cosine and sine"
 
 
+def test_llama3_blend_the_wrong_way_round(diagnosed: Diagnosed) -> None:
+    inv = inverse(128, 5e5)
+    turns = 8192 * inv / (2 * np.pi)
+    smooth = (turns - 1) / 3
+    wrong = np.where(turns > 4, inv, np.where(turns < 1, inv / 8, smooth * inv / 8 + (1 - smooth) * inv))
+    text = diagnosed(Rope(2000, 128, base=5e5, factor=8.0, **LLAMA3), **rope(*waves(2000, wrong)))
+    assert text.startswith("cos, sin: match if the blend between both limits is the wrong way round; residual ")
+
+
 def test_llama3_scaling_of_what_it_has_made(diagnosed: Diagnosed) -> None:
     """The second time, wavelengths are those that the first one left."""
     twice = llama3(llama3(inverse(128, 5e5), 8, 8192, 1, 4), 8, 8192, 1, 4)
