@@ -9,8 +9,13 @@ import numpy as np
 
 from pecli.checks.diagnose.again import again
 from pecli.checks.diagnose.causes import Explanation, together
+from pecli.checks.diagnose.copies import bytes_turned, several_times
+from pecli.checks.diagnose.in_part import wrong_in_part
+from pecli.checks.diagnose.kept import kept_otherwise
 from pecli.checks.diagnose.plainly import bare_angles, constant, misread, not_finite, passes, unwritten
 from pecli.checks.diagnose.precision import places
+from pecli.checks.diagnose.rows import misplaced
+from pecli.checks.diagnose.stepwise import reckoned_otherwise
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.alibi import Alibi
 from pecli.engine.bundle import Bundle
@@ -22,6 +27,20 @@ from pecli.engine.table import Table
 
 _ENOUGH = 24
 """Bits of precision with which slow waves are not all the same."""
+
+
+_LOOKS = (
+    several_times,
+    bytes_turned,
+    misplaced,
+    kept_otherwise,
+    unwritten,
+    misread,
+    again,
+    wrong_in_part,
+    reckoned_otherwise,
+)
+"""What is looked for where no search finds anything, the surest first."""
 
 
 def explain(scheme: Scheme, found: Mapping[str, Table], tolerance: Tolerance) -> tuple[str, ...]:
@@ -38,21 +57,27 @@ def explain(scheme: Scheme, found: Mapping[str, Table], tolerance: Tolerance) ->
 def _sentences(scheme: Scheme, start: str, found: Mapping[str, Table], tolerance: Tolerance) -> list[str]:
     """About the tensors whose names start so."""
     named: dict[str, list[Explanation]] = {}
-    plain: list[str] = []
+    plain: dict[str, list[str]] = {}
     own = {table.name: table for table in (scheme.plain(), *scheme.tensors())}
     for name, table in found.items():
         if name.startswith(start) and table.size:
             short = name.removeprefix(start)
-            if short not in own or not passes(own[short], table, tolerance):
-                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # whatever numbers a file holds
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # whatever numbers a file holds
+                if short not in own or not passes(own[short], table, tolerance):
                     named[name], words = _tensor(scheme, short, table)
-                plain += [f"{name}: {words}"] if words else []
-    return [*together(named), *plain]
+                else:
+                    words = wrong_in_part(scheme, short, table)
+            if words:
+                plain.setdefault(words, []).append(name)
+    return [*together(named), *(f"{', '.join(names)}: {words}" for words, names in plain.items())]
 
 
 def _tensor(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation], str]:
     """Explanations of one tensor, or plain words about it."""
-    words = not_finite(scheme, name, table) or bare_angles(scheme, name, table)
+    words = not_finite(scheme, name, table)
+    words = (bytes_turned(scheme, name, table) or words) if words else bare_angles(scheme, name, table)
+    if not words and table.dtype.startswith(("int", "uint")):
+        words = kept_otherwise(scheme, name, table)
     if words:
         return [], words
     same = "" if name == "inv_freq" else constant(scheme, name, table)
@@ -61,8 +86,10 @@ def _tensor(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation],
     explanations, words = _searched(scheme, name, table)
     if explanations:
         return explanations, words
-    plain = unwritten(scheme, name, table) or misread(scheme, name, table) or again(scheme, name, table)
-    return [], plain or words or same
+    for look in _LOOKS:
+        if plain := look(scheme, name, table):
+            return [], plain
+    return [], words or same
 
 
 def _searched(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation], str]:

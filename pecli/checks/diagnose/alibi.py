@@ -125,18 +125,31 @@ def _patterns(scheme: Alibi, bias: Bias, name: str) -> Iterator[Pattern]:
     if len(bias.queries) > 1:
         forms.append(("symmetric", (), -np.abs(distance), everywhere))
         forms.append(("symmetric", (Cause("it is m·(j−i) above the diagonal, too"),), -distance, everywhere))
-        mask = _mask(bias)
-        if mask is not None:
-            forms.append(("causal", mask, -distance, distance >= 0))
+        late = Cause("distances are counted from 1, not from 0")
+        forms.append(("symmetric", (late,), -np.abs(distance) - 1, everywhere))
+        for by, words in ((1, "earlier"), (-1, "later")):
+            moved = (Cause(f"every key is taken for the one {words}"),)
+            forms.append(("symmetric", moved, -np.abs(distance + by), everywhere))
+        forms += _masked(bias, distance)
     for form, causes, steps, here in forms:
         causes = (*_told(scheme.form, form), *causes, *bias.causes)
         yield Pattern(causes, steps, here)
         yield Pattern((Cause("the sign is flipped"), *causes), -steps, here)
 
 
-def _mask(bias: Bias) -> tuple[Cause, ...] | None:
-    """What stands above the diagonal, if it is one number that no bias is."""
-    above = bias.values[:, bias.distances < 0]
+def _masked(bias: Bias, distance: Floats) -> Iterator[tuple[str, tuple[Cause, ...], Floats, Flags]]:
+    """The causal form, with its mask where it belongs or beside that."""
+    exchanged = Cause("the mask is below the diagonal, as if queries and keys were exchanged")
+    diagonal = Cause("the diagonal is masked, too")
+    for masked, more in ((distance < 0, ()), (distance <= 0, (diagonal,)), (distance > 0, (exchanged,))):
+        mask = _mask(bias, masked)
+        if mask is not None:
+            yield "causal", (*more, *mask), -np.abs(distance), ~masked
+
+
+def _mask(bias: Bias, here: Flags) -> tuple[Cause, ...] | None:
+    """What stands where the mask is, if it is one number that no bias is."""
+    above = bias.values[:, here]
     if not above.size:
         return None
     value = float(above.flat[0])

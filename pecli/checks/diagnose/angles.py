@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,10 @@ from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
+
+
+TYPED = (3.14, 3.1416, 3.14159)
+"""What is typed for π."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,8 @@ def options(scheme: Rope | Sinusoidal, columns: int, fitted: Fitted) -> list[Opt
     else:
         every = sinusoidal_options(scheme, columns, fitted.bases)
     found = [option for option in every if option.cost <= DEAREST]
-    return [*found, *_other_units(found[0]), *(_stretched(found[0], by) for by in fitted.stretches)]
+    others = [by for by in fitted.stretches if not np.isclose(by, [unit for unit, _ in _units()], rtol=1e-6).any()]
+    return [*found, *_other_units(found[0]), *(_stretched(found[0], by) for by in others)]
 
 
 def bases(spec: float, fitted: tuple[float, ...]) -> list[tuple[tuple[Cause, ...], float]]:
@@ -86,19 +92,31 @@ def _theta(value: float, spec: float, cost: float = LISTED) -> Cause:
 
 
 def _other_units(own: Option) -> Iterator[Option]:
-    degrees = Cause("angles are in degrees, where sine and cosine take radians")
-    yield Option((degrees,), lambda: np.degrees(own.compute()), own.amplitude)
-    turns = Cause("angles are multiplied by 2π, as if frequencies were turns a position, not radians")
-    yield Option((turns,), lambda: np.asarray(2 * np.pi * own.compute()), own.amplitude)
+    for by, cause in _units():
+        yield Option((cause,), _times(own, by), own.amplitude)
+
+
+def _units() -> Iterator[tuple[float, Cause]]:
+    """Angles in degrees or turns, or taken for such; with π, and as it is typed by those who type it."""
+    for pi in (np.pi, *TYPED):
+        told, cost = ("", LISTED) if pi == np.pi else (f", with π typed as {pi:g}", FITTED)
+        for by, words in (
+            (180 / pi, "angles are in degrees, where sine and cosine take radians"),
+            (2 * pi, "angles are multiplied by 2π, as if frequencies were turns a position, not radians"),
+            (0.5 / pi, "angles are divided by 2π, as where they are counted in turns"),
+            (pi / 180, "angles are multiplied by π/180, as if frequencies were degrees a position"),
+            (pi, "angles are multiplied by π"),
+        ):
+            yield by, Cause(words + told, cost)
+
+
+def _times(own: Option, by: float) -> Callable[[], Floats]:
+    return lambda: np.asarray(own.compute() * by)
 
 
 def _stretched(own: Option, by: float) -> Option:
     words = f"multiplied by {by:.7g}" if by > 1 else f"divided by {1 / by:.7g}"
-
-    def compute() -> Floats:
-        return np.asarray(own.compute() * by)
-
-    return Option((Cause(f"positions are {words}", FITTED),), compute, own.amplitude)
+    return Option((Cause(f"positions are {words}", FITTED),), _times(own, by), own.amplitude)
 
 
 def sinusoidal_options(pe: Sinusoidal, columns: int, fitted: tuple[float, ...]) -> Iterator[Option]:
@@ -124,6 +142,9 @@ def _denominators(pe: Sinusoidal, columns: int) -> Iterator[tuple[tuple[Cause, .
             words = "D/2 − 1 instead of D/2" if shift else f"D/2 instead of D/2 − {pe.freq_shift:g}"
             yield (Cause(f"the exponent divides by {words}"),), half - shift
     yield (Cause("the exponent is i/D instead of 2i/D"),), 2 * half
+    if half > 1:
+        yield (Cause("the exponent is 0 for all, as where whole numbers are divided"),), math.inf
+        yield (Cause("the exponent has the wrong sign: frequencies grow from channel to channel"),), -half
     if columns != pe.dim // 2:
         yield (Cause(f"dim is {2 * columns} (the spec says {pe.dim})"),), columns - pe.freq_shift
 

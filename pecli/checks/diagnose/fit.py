@@ -25,6 +25,12 @@ _ROUND = tuple(m * 10.0**k for k in range(1, 10) for m in (1.0, 1.2, 1.5, 1.6, 2
 _CLEAR, _SEVERAL = 0.02, 4
 """Radians a row from which a frequency is measured well, and how many such make a rule."""
 
+_FAST = 0.1
+"""Radians a row from which a frequency is measured well in any dtype."""
+
+_MEASURED = 0.002
+"""Radians a row from which a frequency is measured at all, where values have the bits of float32."""
+
 _WAVY = 0.02
 """How far a measured wave may be off, over the first rows."""
 
@@ -54,6 +60,10 @@ def garbage(scheme: Rope, reading: WaveReading) -> str:
     clear = found[found > _CLEAR]
     if (np.diff(clear) <= 0).all() and len(clear) >= _SEVERAL:  # frequencies of some rule, if not of a known one
         return ""
+    slow = found[found > _MEASURED][-_SEVERAL:]
+    steps = slow[1:] / slow[:-1]
+    if len(slow) == _SEVERAL and (steps < 1).all() and np.ptp(steps) < 0.1 * (1 - steps).min():
+        return ""  # the slow ones follow a rule: the fast ones turn by more than half a turn a row, and seem slower
     angles = np.outer(reading.rows[:run] + scheme.offset, found)
     for name, part in zip(reading.functions, reading.parts, strict=True):
         wave = np.cos(angles) if name == "cos" else np.sin(angles)
@@ -71,11 +81,17 @@ def fitted(scheme: Rope | Sinusoidal, reading: WaveReading) -> Fitted:
     index, exponent = np.arange(len(found)), _exponent(scheme) * np.arange(len(found))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         logs = np.log(found / _scaled(scheme, len(found)))
-        clear = np.isfinite(logs) & (found > _CLEAR) & (found < 3.1)
+        clear = np.isfinite(logs) & (found > _CLEAR) & (found < 3.1) & (index >= _slower_from(found))
         sharp: Floats = np.where(clear, found * np.sin(found), 0.0)
         base = _mean(-logs / exponent, np.square(exponent * sharp), clear & (index > 0))
         stretch = _mean(logs + exponent * np.log(scheme.base), np.square(sharp), clear)
     return Fitted(_bases(base), _stretches(stretch))
+
+
+def _slower_from(found: Floats) -> int:
+    """The column from which on frequencies fall; what turns by more than half a turn a row seems slower than it is."""
+    risen = np.flatnonzero((np.diff(found) > _CLEAR) & (found[1:] > _FAST))
+    return int(risen[-1]) + 1 if risen.size else 0
 
 
 def _mean(values: Floats, weights: Floats, where: Flags) -> float | None:

@@ -36,4 +36,6 @@ class Padding:
             yield Cause("the row of padding_idx is not zeros")
         rest = [row for row in self._zeros if row != wanted]
         if rest:
-            yield Cause(f"row {rest[0]} is zeros" if len(rest) == 1 else f"rows {rest[0]} … {rest[-1]} are zeros")
+            between = [row for row in self._rows if rest[0] <= row <= rest[-1]]
+            several = f"rows {rest[0]} … {rest[-1]}" if len(between) == len(rest) else f"rows {rest[0]}, {rest[1]} …"
+            yield Cause(f"row {rest[0]} is zeros" if len(rest) == 1 else f"{several} are zeros")

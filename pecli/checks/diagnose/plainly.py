@@ -74,19 +74,24 @@ def unwritten(scheme: Scheme, name: str, table: Table) -> str:
     made = isinstance(scheme, (LearnedInit, Rope, Sinusoidal)) and name != "cos_sin"  # whose last half are sines
     if not made or len(table.shape) < 2 or table.rows < 4:
         return ""
-    end, step = table.rows, table.block_rows()
-    while end:
-        start = max(0, end - step)
-        written = np.flatnonzero(table.read(start, end).any(axis=1))
-        if written.size:
-            end = start + int(written[-1]) + 1
-            break
-        end = start
+    end = written_rows(table)
     zeros = table.rows - end
     if not end or zeros < (2 if isinstance(scheme, LearnedInit) else 1):
         return ""
     which = "the last row is zero" if zeros == 1 else f"the last {zeros:,} of {table.rows:,} rows are zero"
     return f"{which}: nothing was written there"
+
+
+def written_rows(table: Table) -> int:
+    """How many rows there are without those at the end that are zero."""
+    end, step = table.rows, table.block_rows()
+    while end:
+        start = max(0, end - step)
+        written = np.flatnonzero(table.read(start, end).any(axis=1))
+        if written.size:
+            return start + int(written[-1]) + 1
+        end = start
+    return 0
 
 
 def misread(scheme: Scheme, name: str, table: Table) -> str:

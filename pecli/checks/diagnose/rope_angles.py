@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.checks.diagnose.angles import Option, bases
+from pecli.checks.diagnose.angles import TYPED, Option, bases
 from pecli.checks.diagnose.causes import Cause, cost_of
 from pecli.checks.diagnose.exchanged import exchanged_betas, exchanged_factors
 from pecli.engine.rope import Rope
@@ -79,6 +79,9 @@ def _exponents(rope: Rope, columns: int) -> Iterator[Mistake]:
     if columns == own and rope.scaling in ("none", "linear", "llama3"):
         words = "the exponent is 0 for all, as where whole numbers are divided"
         yield Mistake((Cause(words),), _over_nothing(own))
+    if columns == own > 1 and rope.scaling in ("none", "linear"):
+        words = "the exponent has the wrong sign: frequencies grow from pair to pair"
+        yield Mistake((Cause(words),), _over(-d))
     if columns != own:
         words = f"dim is {2 * columns} (the spec says {rope.rotary_dim})"
         yield Mistake((Cause(words),), _over(2 * columns))
@@ -105,7 +108,7 @@ def _over(dim: int) -> Callable[[Frequencies], Frequencies]:
 
     def found(frequencies: Frequencies, rope: Rope) -> Floats:
         if _simple(rope):
-            index = np.arange(max(rope.rotary_dim, dim) // 2)
+            index = np.arange(max(rope.rotary_dim, abs(dim)) // 2)
             moving = rope.turning if rope.scaling == "proportional" else len(index)
             return np.where(index < moving, rope.base ** (-2 * index / dim) / (rope.factor or 1.0), 0.0)
         changes: dict[str, object] = {"dim": dim, "partial_rotary_factor": None}
@@ -139,6 +142,8 @@ def _scalings(rope: Rope) -> Iterator[Mistake]:
     yield Mistake((Cause(f"the {kind} scaling is applied twice"),), _twice)
     if kind == "llama3":  # whose second time may go by the wavelengths that the first one left
         yield Mistake((Cause("the llama3 scaling is applied twice"),), _of_itself)
+    if kind in ("llama3", "yarn"):
+        yield from (Mistake((Cause(f"π is typed as {pi:g} in the {kind} scaling"),), _of(_with(pi))) for pi in TYPED)
     if kind == "yarn":
         truncated = rope.truncate is not False
         words = "truncate is false (the spec says true)" if truncated else "truncate=false is ignored"
@@ -149,6 +154,8 @@ def _scalings(rope: Rope) -> Iterator[Mistake]:
         for limit in (rope.high_freq_factor or 1.0, rope.low_freq_factor or 1.0):
             words = "low_freq_factor and high_freq_factor are exchanged"
             yield Mistake((Cause(words),), _blended(_cut(original / limit)))
+        words = "the blend between both limits is the wrong way round"
+        yield Mistake((Cause(words),), _blended(_blend_reversed))
     if kind == "longrope":
         yield _other_factors(rope)
     for simple in ("linear", "ntk"):
@@ -167,8 +174,29 @@ def _blended(blend: Callable[[Floats, Floats, Rope], Floats]) -> Callable[[Frequ
     return lambda frequencies: lambda rope: blend(frequencies(unscaled(rope)), frequencies(rope), rope)
 
 
+def _blend_reversed(plain: Floats, scaled: Floats, rope: Rope) -> Floats:
+    """Llama 3's blend with the shares of the plain and the scaled frequency in each other's place."""
+    by, count = rope.factor or 1.0, min(len(plain), len(scaled))  # of another exponent there may be fewer
+    plain, scaled = plain[:count], scaled[:count]
+    between = (scaled > plain / by * (1 + 1e-12)) & (scaled < plain * (1 - 1e-12))
+    return np.where(between, plain + plain / by - scaled, scaled)
+
+
 def _cut(wavelength: float) -> Callable[[Floats, Floats, Rope], Floats]:
     return lambda plain, scaled, _: exchanged_factors(plain, scaled, wavelength)
+
+
+def _with(pi: float) -> Callable[[Rope], Rope]:
+    """The limits that another π comes to: they are multiplied by it."""
+
+    def changed(rope: Rope) -> Rope:
+        usual = {"beta_fast": 32.0, "beta_slow": 1.0}
+        if rope.scaling == "llama3":
+            usual = {"low_freq_factor": 1.0, "high_freq_factor": 1.0}
+        limits = {name: (getattr(rope, name) or value) * pi / np.pi for name, value in usual.items()}
+        return replace(rope, **limits)  # type: ignore[arg-type]
+
+    return changed
 
 
 def _as(kind: str) -> Callable[[Rope], Rope]:

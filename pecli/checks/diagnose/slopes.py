@@ -16,6 +16,9 @@ from pecli.engine.alibi import Alibi
 if TYPE_CHECKING:
     from pecli.engine.arrays import Floats
 
+_MEASURED = 32
+"""Heads that are all measured."""
+
 Slopes = tuple[tuple[Cause, ...], "Floats"]
 
 
@@ -32,6 +35,8 @@ def slopes(scheme: Alibi, measured: Floats) -> Iterator[Slopes]:
     yield (Cause("the slopes start one head late"),), 2.0 ** (-most * (np.arange(n) + 2) / n)
     yield (Cause("the heads are one further, the last one first"),), np.roll(own, 1)
     yield (Cause("the slopes are 1/slope"),), 1 / own
+    yield from _of_other_heads(scheme, own)
+    yield from _in_another_order(own, measured)
     first = float(measured[0])
     if 0 < first < 1:
         for rule, heads in (("paper", 1 << (n.bit_length() - 1)), ("naive", n)):
@@ -47,6 +52,33 @@ def slopes(scheme: Alibi, measured: Floats) -> Iterator[Slopes]:
         known = math.isclose(ratio, math.log2(math.e), rel_tol=1e-3)
         value, words = (math.log2(math.e), "log2(e)") if known else (ratio, f"{ratio:.5g}")
         yield (Cause(f"it is scaled by {words}", FITTED),), value * own
+
+
+def _of_other_heads(scheme: Alibi, own: Floats) -> Iterator[Slopes]:
+    """Slopes of one head for all; where heads are no power of two, those of the next one, or other ones of them."""
+    n, below = scheme.heads, 1 << (scheme.heads.bit_length() - 1)
+    if n > 1:
+        yield (Cause("all heads have the slope of the first one"),), np.full(n, own[0])
+    if n != below and scheme.rule == "paper":
+        more = 2.0 ** (-scheme.max_bias * np.arange(1, 2 * below + 1) / (2 * below))
+        yield (Cause(f"the slopes are the first {n} of those of {2 * below} heads"),), more[:n]
+        words = (
+            f"the heads beyond {below} have the second, fourth, … slope of {2 * below} heads, not the first, third, …"
+        )
+        yield (Cause(words),), np.concatenate([own[:below], more[1::2][: n - below]])
+
+
+def _in_another_order(own: Floats, measured: Floats) -> Iterator[Slopes]:
+    """The same slopes, as the measured ones have them; the orders that have a name go before."""
+    if not 2 < len(own) <= _MEASURED:
+        return
+    found = np.empty_like(own)
+    found[np.argsort(np.abs(measured), kind="stable")] = np.sort(own)
+    named = (own, own[::-1], np.sort(own)[::-1], np.roll(own, 1))
+    if not any(np.array_equal(found, each) for each in named):
+        where = [int(np.flatnonzero(own == slope)[0]) for slope in found[:3]]
+        listed = ", ".join(f"head {head} is head {place}" for head, place in enumerate(where))
+        yield (Cause(f"the heads are in another order ({listed}{' …' if len(own) > 3 else ''})"),), found
 
 
 @lru_cache(maxsize=8)

@@ -13,6 +13,7 @@ from pecli.checks.diagnose.angles import Option, options, usual
 from pecli.checks.diagnose.causes import FITTED, LEVELS, Cause, Explanation, best, cost_of
 from pecli.checks.diagnose.channels import own_frequencies
 from pecli.checks.diagnose.match import Agreement, Matcher
+from pecli.checks.diagnose.plainly import written_rows
 from pecli.checks.diagnose.readings import Wanted, WaveReading, expected, readings
 from pecli.checks.diagnose.roundings import Rounding, roundings
 from pecli.checks.diagnose.sample import samples
@@ -22,6 +23,10 @@ from pecli.engine.table import Table
 
 _MUCH = 4.0
 """An explanation is better than none by this factor at least."""
+
+
+_SMALL = 1 << 20
+"""Elements of a table that is searched for rows of zeros."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,11 @@ def explain_waves(scheme: Rope | Sinusoidal, name: str, table: Table) -> tuple[l
     if layout is None:
         return [], ""
     original = getattr(scheme, "original_max_position_embeddings", None) or 0
+    telling = [original - scheme.offset]
+    if isinstance(scheme, Sinusoidal) and table.rows == scheme.seq_len and table.size <= _SMALL and not table.in_order:
+        telling.append(written_rows(table))  # so that rows of zeros are counted from the first of them
     every: list[WaveReading] = []
-    for sample in samples(table, scheme.seq_len, (original - scheme.offset,)):
+    for sample in samples(table, scheme.seq_len, telling):
         every += readings(sample, layout, scheme.seq_len)
     every = [each for each in every if each.columns == layout.columns] or every
     every = [each for each in every if all(np.isfinite(part).all() for part in each.parts)]

@@ -1,4 +1,4 @@
-"""Channels in another order: which of one table is which of the other, by their content."""
+"""Channels, or rows, in another order: which of one table is which of the other, by their content."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 FEWEST = 8
 """Rows by which channels are told apart."""
 SHOWN = 8
-ANOTHER_ORDER = "channels in another order"
+ANOTHER_ORDER = "s in another order"
 
 
-def permutation(a: NDArray[Any], b: NDArray[Any]) -> tuple[str, float] | None:
+def permutation(a: NDArray[Any], b: NDArray[Any], kind: str = "channel") -> tuple[str, float] | None:
     """The order of channels that makes the second table of the first, in words, and what it leaves; None if the
-    tables do not lend themselves to it.
+    tables do not lend themselves to it. Rows are the channels of transposed tables.
     """
     if a.shape != b.shape or a.ndim < 2 or a.shape[-1] < 2 or np.iscomplexobj(a):
         return None
@@ -32,7 +32,7 @@ def permutation(a: NDArray[Any], b: NDArray[Any]) -> tuple[str, float] | None:
     order = _partners(ours, theirs)
     if np.array_equal(order, np.arange(len(order))):
         return None
-    return _words(order), distance(ours[:, order], theirs)
+    return _words(order, kind), distance(ours[:, order], theirs)
 
 
 def _partners(ours: NDArray[Any], theirs: NDArray[Any]) -> Places:
@@ -46,12 +46,12 @@ def _partners(ours: NDArray[Any], theirs: NDArray[Any]) -> Places:
     return order
 
 
-def _words(order: Places) -> str:
+def _words(order: Places, kind: str) -> str:
     width = len(order)
     if np.array_equal(order, np.arange(width)[::-1]):
-        return "channels in reverse order"
+        return f"{kind}s in reverse order"
     step = int(order[0])
     if np.array_equal(order, np.roll(np.arange(width), -step)):
-        return f"channels rolled by {step} (channel i of B is channel i + {step} of A)"
+        return f"{kind}s rolled by {step} ({kind} i of B is {kind} i + {step} of A)"
     some = begun([str(place) for place in order.tolist()], SHOWN)
-    return f"{ANOTHER_ORDER} (those of B are {some} of A)"
+    return f"{kind}{ANOTHER_ORDER} (those of B are {some} of A)"

@@ -106,7 +106,7 @@ def _best(sides: Sides) -> Route | None:
     for steps, residual in _likely(sides, most):
         if residual > most:
             continue
-        found = Route(steps, residual, residual <= full, steps[-1].startswith(ANOTHER_ORDER))
+        found = Route(steps, residual, residual <= full, ANOTHER_ORDER in steps[-1])
         if best is None or _rank(found) < _rank(best):
             best = found
         if best.full and len(best.steps) == 1 and not best.general:
@@ -124,6 +124,16 @@ def _likely(sides: Sides, most: float) -> Iterator[tuple[tuple[str, ...], float]
     else:
         begin = sides.at(np.arange(run(sides.places)))
         yield from _shifted(begin, _candidates(begin, 1), most)
+    yield from _rows_elsewhere(sides)
+
+
+def _rows_elsewhere(sides: Sides) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Rows in another order, where all of them are at hand: claimed only if every row finds its partner."""
+    if sides.a.ndim != 2 or sides.a.shape != sides.b.shape or run(sides.places) < len(sides.a):
+        return
+    found = permutation(sides.a.T, sides.b.T, "row")
+    if found is not None and found[1] <= sides.limits[0]:
+        yield (found[0],), found[1]
 
 
 def _rank(found: Route) -> tuple[bool, bool, int]:

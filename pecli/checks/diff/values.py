@@ -48,8 +48,10 @@ def distance(a: NDArray[Any], b: NDArray[Any]) -> float:
 
 
 def changes(a: NDArray[Any], b: NDArray[Any], dtypes: tuple[str, str]) -> Iterator[Change]:
-    """A sign, a factor, a rounding."""
+    """A sign, all signs, a factor, a rounding."""
     yield Change(FLIPPED, distance(-a, b))
+    if not np.iscomplexobj(b) and (b >= 0).all() and (a < 0).any():
+        yield Change("B = |A|, the signs are lost", distance(np.abs(a), b))
     factor = _factor(a, b)
     if factor is not None:
         yield Change(f"B = {factor:.8g}{SCALED}", distance(factor * a, b))

@@ -20,6 +20,8 @@ MOST = 1 << 22
 """Elements of a sample."""
 MOST_ROWS = 1 << 13
 """Positions of a sample."""
+WIDE_ROWS = 128
+"""Positions of a sample that has all channels of a wide table."""
 _READ = 1 << 22
 """Elements that are read at once."""
 
@@ -59,9 +61,9 @@ class Beginning:
         return replace(self, array=np.take(self.array, np.arange(rows), axis))
 
 
-def beginning(table: Table) -> Beginning:
-    """Read the beginning of a tensor."""
-    shape = _cut(table.shape)
+def beginning(table: Table, wide: bool = False) -> Beginning:
+    """Read the beginning of a tensor; of a wide one all channels, if that is asked for, and few rows."""
+    shape = (min(WIDE_ROWS, table.shape[0]), table.shape[1]) if wide else _cut(table.shape)
     if not table.size or not shape:
         array = table.array() if not table.size or table.size == 1 else np.empty(0)
         return Beginning(table.name, table.dtype, table.shape, widest(array))
@@ -77,9 +79,17 @@ def beginning(table: Table) -> Beginning:
     return Beginning(table.name, table.dtype, table.shape, widest(out.reshape(shape)))
 
 
+def is_wide(table: Table) -> bool:
+    """Whether a matrix has more channels than the sample of a large one, and few enough to look at some rows whole."""
+    fits = len(table.shape) == 2 and MOST_ROWS < table.shape[1] <= MOST // WIDE_ROWS
+    return fits and table.shape[0] >= WIDE_ROWS and table.size > MOST
+
+
 def _cut(shape: tuple[int, ...]) -> tuple[int, ...]:
     """A smaller shape that fits: the longest axis is cut until it does."""
     cut = [min(size, MOST_ROWS) if len(shape) > 1 else min(size, MOST) for size in shape]
+    if shape and math.prod(cut[:-1]) * shape[-1] <= MOST:  # channels cannot be left out, as rows can
+        cut[-1] = shape[-1]
     while math.prod(cut) > MOST:
         longest = cut.index(max(cut))
         cut[longest] -= -(-cut[longest] // 8)

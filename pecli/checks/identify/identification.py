@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pecli.checks.identify import alibi, describe, learned, rotary
-from pecli.checks.identify.beginning import Beginning, beginning
+from pecli.checks.identify.beginning import Beginning, beginning, is_wide
 from pecli.checks.identify.groups import Group, groups
 from pecli.checks.identify.lines import tables_of
 from pecli.checks.identify.match import Match
+from pecli.checks.identify.slips import undone
 from pecli.checks.identify.tail import confirmed
 from pecli.engine.table import Table
 from pecli.files.at_hand import opened
@@ -83,8 +85,11 @@ def _explain(group: Group, thoroughly: bool = True) -> tuple[list[Match], list[s
     """The matches of a group of tensors, best first; without any, what it is like."""
     whole = [beginning(table) for table in group.tables]
     frequencies = None if group.inv_freq is None else beginning(group.inv_freq)
+    if thoroughly and (found := _once_undone(whole)):
+        return found, []
     doubts: list[str] = []
-    for samples in _ever_shorter(whole) if thoroughly else [whole]:
+    wide = [[beginning(table, wide=True) for table in group.tables]] if all(map(is_wide, group.tables)) else []
+    for samples in chain(wide, _ever_shorter(whole) if thoroughly else [whole]):
         found = _explain_one(samples[0]) if len(samples) == 1 else rotary.recognise(samples, frequencies)
         kept = []
         for match in found:
@@ -94,6 +99,17 @@ def _explain(group: Group, thoroughly: bool = True) -> tuple[list[Match], list[s
         if kept:
             return kept, []
     return _without_match(group, whole, doubts[:1])
+
+
+def _once_undone(samples: list[Beginning]) -> list[Match]:
+    """Waves that something is turned round in, or that are kept as whole numbers; what that is goes to the form."""
+    slip = undone(samples)
+    if slip is None:
+        return []
+    return [
+        replace(match, form=", ".join(filter(None, [match.form, slip.words])))
+        for match in map(slip.told, rotary.recognise(slip.samples))
+    ]
 
 
 def _ever_shorter(samples: list[Beginning]) -> Iterator[list[Beginning]]:

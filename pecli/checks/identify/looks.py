@@ -74,15 +74,22 @@ def ways_to_look(parts: tuple[Floats, ...], unit: float) -> Iterator[tuple[str, 
         measured = frequencies.one_function(some[0], unit)
         if measured is not None and measured.pure:
             turning = int(np.isfinite(measured.frequency_error).sum())
-            for reaches in (positions.NEAR, positions.FAR_OFF)[: 1 + (turning > 3)]:
+            for reaches in _reaches(some)[: 1 + (turning > 3)]:
                 yield "", _looks_at_one(some[0], measured, unit, reaches)
     elif frequencies.constant_size((some[0], some[1]), unit):
         measured = frequencies.two_functions(some[0], some[1], unit)
         if (np.abs(measured.frequency) * rows).max() < _TURN:
             return
-        for reaches in (positions.NEAR, positions.FAR_OFF) if measured.pure else ():
+        for reaches in _reaches(some) if measured.pure else ():
             yield "", _looks_at_both(some[0], some[1], measured, unit, reaches)
         yield from _spoilt(some[0], some[1], unit)
+
+
+def _reaches(parts: tuple[Floats, ...]) -> tuple[tuple[int, ...], ...]:
+    """How far out the first row may be: where all sines are zero it is position 0, which no far one looks like."""
+    if any(not part[0].any() for part in parts):
+        return (positions.NEAR,)
+    return positions.NEAR, positions.FAR_OFF
 
 
 def _spoilt(first: Floats, second: Floats, unit: float) -> Iterator[tuple[str, Iterator[Look]]]:

@@ -31,6 +31,9 @@ OTHERS = (
 SPOILING = ("bfloat16-positions", "bfloat16-phases")
 """Recipes that leave no pure waves."""
 _SINGLE = 2.0**-23
+_MOST_DRIFT = 0.1
+"""Of the amplitude, that float32 angles may be off by; what may be off by more, as far out, says nothing."""
+_RARE = 3
 _FEW = 256
 _NOT_FAR = 0.05
 _AS_NEAR = 1.5
@@ -87,7 +90,7 @@ class Evidence:
         if self.dtype == "float64" and self.narrow == "float64":
             allowed = amplitude * (4e-16 + angles * 2.0**-51)
         else:
-            allowed = slack + amplitude * _SINGLE * 6 * angles
+            allowed = slack + amplitude * np.minimum(_SINGLE * 6 * angles, _MOST_DRIFT)
         worst, share, usual = 0.0, 0.0, 0.0
         for name, values in self.parts.items():
             error = np.abs(made[name] - values)
@@ -166,9 +169,13 @@ def _simplest(passed: Sequence[Trial]) -> Trial | None:
 
 
 def _digits(scheme: Scheme) -> int:
-    """How many digits the numbers of a scheme have together."""
+    """How many digits the numbers of a scheme have together; a shift that hardly anybody has counts for more, and a
+    base for less that is nearly the usual one, as where its logarithm was typed.
+    """
     values = scheme.spec()["parameters"].values()
-    return sum(digits(value) for value in values if isinstance(value, float))
+    rare = bool(getattr(scheme, "freq_shift", 0.0) not in (0.0, 1.0))
+    typed = bool(0 < abs(getattr(scheme, "base", 1.0) / 10000 - 1) < 1e-3)
+    return sum(digits(value) for value in values if isinstance(value, float)) + _RARE * (rare - typed)
 
 
 def _exactly(scheme: Scheme) -> Scheme:

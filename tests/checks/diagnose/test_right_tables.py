@@ -199,9 +199,9 @@ def test_unrelated_tables_are_not_explained(diagnosed: Diagnosed) -> None:
     assert diagnosed(Rope(64, 16), inv_freq=(paper_slopes(8) * 2) ** 0.5) != ""  # a base does make these
 
 
-def test_one_wrong_row_is_not_explained(diagnosed: Diagnosed) -> None:
+def test_one_wrong_element_is_not_explained(diagnosed: Diagnosed) -> None:
     cos, _ = waves(300, inverse(64, 1e4))
-    cos[5] = 0.25
+    cos[5, 7] = 0.25
     assert diagnosed(Rope(300, 64), cos=cos) == ""
 
 

@@ -44,6 +44,7 @@ def differ(tmp_path):
 SIN, COS = parts()
 TABLE = woven(SIN, COS)
 SHUFFLED = np.random.default_rng(5).permutation(DIM)
+ROWS = np.random.default_rng(6).permutation(len(TABLE))
 MISTAKES = {
     "interleaved read as halves": (TABLE, halves(SIN, COS), "A is interleaved, B is in halves"),
     "halves read as interleaved": (halves(SIN, COS), TABLE, "A is in halves, B is interleaved"),
@@ -58,6 +59,9 @@ MISTAKES = {
     "a square, transposed": (TABLE[:DIM], TABLE[:DIM].T, "B is transposed"),
     "permuted": (TABLE, TABLE[:, SHUFFLED], f"(those of B are {', '.join(map(str, SHUFFLED[:8]))} … of A)"),
     "reversed": (TABLE, TABLE[:, ::-1], "channels in reverse order"),
+    "rows reversed": (TABLE, TABLE[::-1], "rows in reverse order"),
+    "rows shuffled": (TABLE, TABLE[ROWS], f"rows in another order (those of B are {', '.join(map(str, ROWS[:8]))} …"),
+    "signs lost": (TABLE, np.abs(TABLE), "B = |A|, the signs are lost"),
     "rolled": (TABLE, np.roll(TABLE, -3, axis=1), "channel i of B is channel i + 3 of A"),
     "one row late": (TABLE[1:], TABLE[:-1], "row i + 1 of B is row i of A"),
     "two rows early": (TABLE[:-2], TABLE[2:], "row i of B is row i + 2 of A"),

@@ -18,14 +18,20 @@ WIDE = {
     "zeros": np.zeros((2, 70_000), np.float32),
     "slopes": 2.0 ** -(np.arange(1, 70_001, dtype=np.float32) / 8750),
     "frequencies of nobody": np.linspace(1, 0.1, 5000) ** 2,
-    "channels beyond the sample": pecli.Sinusoidal(3, 10_000).tables()["pe"],
-    "pairs beyond the sample": pecli.Rope(3, 20_000).plain().array(),
+    "channels beyond any sample": pecli.Sinusoidal(130, 40_000).tables()["pe"],
 }
 
 
 @pytest.mark.parametrize("name", WIDE)
 def test_what_is_wider_than_any_model_is_not_identified(name: str) -> None:
     assert pecli.identify(WIDE[name]).matches == ()
+
+
+@pytest.mark.parametrize(("rows", "dim"), [(20, 10_000), (500, 9_000)])
+def test_wide_tables_are_looked_at_with_all_their_channels(rows: int, dim: int) -> None:
+    angles = np.arange(rows)[:, None] * 10000.0 ** (-2 * np.arange(dim // 2) / dim)
+    pe = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(rows, dim).astype(np.float32)
+    assert pecli.identify(pe).matches[0].scheme == pecli.Sinusoidal(rows, dim)
 
 
 @pytest.mark.parametrize("name", ["zeros", "slopes", "frequencies of nobody"])

@@ -1,0 +1,52 @@
+"""Right tables that are there several times, as for each head or each sequence, or whose bytes were turned round."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pecli.checks.diagnose.beside import beside
+from pecli.checks.diagnose.precision import places
+from pecli.engine.alibi import Alibi
+from pecli.engine.scheme import Scheme
+from pecli.engine.table import Table, table_of
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Array
+
+_WHOLE = 1 << 24
+"""Elements of a tensor that is looked at whole."""
+
+
+def several_times(scheme: Scheme, name: str, table: Table) -> str:
+    """Along which axis a right table is repeated; nothing where it is not, or not right."""
+    if len(table.shape) not in (3, 4) or table.size > _WHOLE or isinstance(scheme, Alibi):
+        return ""
+    array, told = table.array(), []
+    for axis, count in enumerate(table.shape):
+        if count > 1 and array.ndim - sum(size == 1 for size in array.shape) > 2:
+            one = np.take(array, [0], axis)
+            if (array == one).all():
+                array = one
+                told.append(f"{count} times along axis {axis}")
+    right = _right(scheme, name, array) if told else None
+    return "" if right is None else f"the table is right, but there {', '.join(told)}{right}"
+
+
+def bytes_turned(scheme: Scheme, name: str, table: Table) -> str:
+    """Whether the values are right once the bytes of each are put in the other order."""
+    if table.size > _WHOLE or table.dtype not in ("float64", "float32", "float16"):
+        return ""
+    right = _right(scheme, name, table.array().byteswap())
+    return "" if right is None else f"the bytes of every value are in the other order (big-endian, unsaid){right}"
+
+
+def _right(scheme: Scheme, name: str, array: Array) -> str | None:
+    """Words about the layout of an array that is right, perhaps none; None where it is not right."""
+    for each in beside(scheme, name, table_of(name, np.ascontiguousarray(array))):
+        if each.own.shape == each.raw.shape and np.isfinite(each.found).all():
+            coarse = 2.0 ** -min(places(each.dtype), 24) * np.abs(each.own) + 2.0**-25
+            if (np.abs(each.found - each.own) <= each.allowed() + coarse).all():
+                return each.layout
+    return None
