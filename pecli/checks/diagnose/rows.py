@@ -14,10 +14,12 @@ from pecli.engine.scheme import Scheme
 from pecli.engine.table import Table
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats, Places
+    from pecli.engine.arrays import Places
 
 _PAIRS = 1 << 24
 """Pairs of rows that are compared."""
+_TOGETHER = 1 << 20
+"""Of these, at once."""
 _COLUMNS = 48
 _FEWEST = 4
 """Rows, and columns, that tell rows apart."""
@@ -56,9 +58,10 @@ def _places(each: Beside) -> Places | None:
     """Which of the right rows each row is; None where one is none of them."""
     found, close = each.found, _close(each)
     columns = few(found.shape[1], _COLUMNS)
-    ours, theirs = each.own[:, columns], found[:, columns]
-    apart: Floats = (ours * ours).sum(axis=1) - 2 * (theirs @ ours.T)
-    where = np.asarray(apart.argmin(axis=1))
+    ours = each.own[:, columns]
+    size, step = (ours * ours).sum(axis=1), max(1, _TOGETHER // len(ours))
+    some = (found[start : start + step, columns] for start in range(0, len(found), step))
+    where = np.concatenate([np.argmin(size - 2 * (theirs @ ours.T), axis=1) for theirs in some])
     if np.abs(found - each.own[where]).max() > close:
         return None
     if len(found) == len(each.own):
