@@ -1,4 +1,4 @@
-"""The end of a table too large to look at whole, held against the scheme that its beginning suggests."""
+"""A table held against the scheme that a sample of it suggests: all of it, or the end of one too large for that."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from pecli.engine.rounding import widened
 
 if TYPE_CHECKING:
     from pecli.checks.identify.match import Match
+    from pecli.engine.arrays import Array
     from pecli.engine.table import Table
 
 _ROWS = 64
+"""Rows of the end."""
+_WHOLE = 1 << 22
+"""Elements of a table that is looked at whole."""
 _FAR = 0.05
 """Errors of other programs grow with the position; what is further off than this share is another table."""
 
 
 def confirmed(match: Match, tables: Sequence[Table]) -> tuple[Match | None, str]:
-    """The match with the errors at the end of the tables counted in; or None, and what is wrong, in words."""
+    """The match with the errors in the tables counted in; or None, and what is wrong at their end, in words."""
     if not _wide_enough(match, tables):
         return None, "is too wide to be looked at whole"
     made = [*match.scheme.tensors(), match.scheme.plain()]
@@ -33,10 +37,10 @@ def confirmed(match: Match, tables: Sequence[Table]) -> tuple[Match | None, str]
             continue
         start = max(0, table.rows - _ROWS)
         found = widened(table.read(start, table.rows))
-        off = min(_distance(widened(each.read(start, table.rows)), found) for each in like)
+        off, best = min((_distance(each.read(start, table.rows), found), k) for k, each in enumerate(like))
         if off > _FAR * max(float(np.abs(found[np.isfinite(found)]).max(initial=0.0)), error):
             return None, f"begins as `{match.command}` does, but ends otherwise"
-        error = max(error, off)
+        error = max(error, off, _before(start, like[best], table) if table.size <= _WHOLE else 0.0)
     return replace(match, max_abs_error=error), ""
 
 
@@ -47,7 +51,15 @@ def _wide_enough(match: Match, tables: Sequence[Table]) -> bool:
     return all(any(axis % width == 0 for axis in table.shape for width in widths) for table in tables)
 
 
-def _distance(expected: np.ndarray, found: np.ndarray) -> float:
+def _before(stop: int, made: Table, table: Table) -> float:
+    """How far off a table is in all rows before one."""
+    step = table.block_rows()
+    blocks = ((start, min(start + step, stop)) for start in range(0, stop, step))
+    return max((_distance(made.read(*rows), table.read(*rows)) for rows in blocks), default=0.0)
+
+
+def _distance(expected: Array, found: Array) -> float:
+    expected, found = widened(expected), widened(found)
     with np.errstate(invalid="ignore"):
         off = np.abs(expected - found)
     finite = np.isfinite(expected) & np.isfinite(found)
