@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -110,6 +111,9 @@ def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
     from pecli.views import screen
 
     options.check_output(path, json=values["json"], example="pe.npy")
+    config = values.get("config")
+    if config is not None and os.path.exists(path) and os.path.exists(config) and os.path.samefile(path, config):
+        raise ParameterError("output", path, "it is the configuration that is read", "name another file")
     watch = Watch(scheme.name, whole.tables_written(path, scheme), values, scheme.tensors())
     with watch:
         whole.save_scheme(path, scheme, on_block=watch.see)

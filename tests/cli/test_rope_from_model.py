@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -88,6 +89,14 @@ def test_what_contradicts_the_model_is_refused(pecli_cli, config, words, message
     outcome = pecli_cli("rope", "--config", config(LLAMA), *length, *words)
     assert outcome.code == 2
     assert message in outcome.err
+
+
+def test_the_config_itself_is_not_written_over(pecli_cli, config) -> None:
+    path = config(LLAMA)
+    outcome = pecli_cli("rope", "--config", path, "--seq-len", "4", "-o", path)
+    assert outcome.code == 2
+    assert "it is the configuration that is read" in outcome.err
+    assert json.loads(Path(path).read_text()) == LLAMA
 
 
 def test_a_model_without_rotation_says_so(pecli_cli) -> None:
