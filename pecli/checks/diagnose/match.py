@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -59,7 +59,9 @@ class _Grid(NamedTuple):
 
 
 class _Model(NamedTuple):
-    """What a combination makes of a grid: a wave for each part, and what may be off for an amplitude of 1."""
+    """What a combination makes of a grid, for each shift: a wave for each part, and what may be off for an amplitude of
+    1, (shifts, rows, columns) each.
+    """
 
     waves: tuple[Floats, ...]
     exact: Floats
@@ -92,19 +94,32 @@ class Matcher:
         """How far the table is from these waves as they are."""
         if option.frequencies is None or any(self.padding.causes(0)) or not self._whole.rows.size:
             return np.inf
-        model = self._model(self._whole, option.frequencies, 0, rounding)
-        return float(_errors(self._whole.parts, model, option.amplitude, (1,) * len(model.waves)).max())
+        model = self._model(self._whole, option.frequencies, [0], rounding)
+        one = np.ones(1)
+        return float(_errors(self._whole.parts, model, option.amplitude * one, [one] * len(model.waves)).max())
+
+    def likely(self, option: Option, shifts: Sequence[int], rounding: Rounding) -> Iterator[bool]:
+        """Whether these waves make a small part of the table, with positions that are shifted by so much: all shifts
+        are looked at together, which takes hardly longer than one.
+        """
+        if option.frequencies is None or not self._whole.rows.size:
+            return iter([False] * len(shifts))
+        parts, model = self._screen.parts, self._model(self._screen, option.frequencies, shifts, rounding)
+        heights, signs = _fitted(parts, model)
+        errors = _errors(parts, model, heights, signs)
+        dtype, _ = self.dtypes[-1]
+        allowed = 2 * _spread(heights) * (rounding_error(np.array(1.0), dtype) + model.float32) + 1e-30
+        return iter(((heights > 0) & (errors <= allowed).all(axis=(0, 2, 3))).tolist())
 
     def matches(self, option: Option, shift: int, rounding: Rounding) -> Iterator[Agreement]:
         """The amplitudes with which these waves make the table."""
         if option.frequencies is None or not self._whole.rows.size:
             return
-        for grid in (self._screen, self._whole):
-            model = self._model(grid, option.frequencies, shift, rounding)
-            height, signs = _fitted(grid.parts, model)
-            if not height or (grid is self._screen and not self._likely(model, height, signs)):
-                return
-        for value, causes in amplitude.candidates(self.scheme, option.amplitude, height):
+        model = self._model(self._whole, option.frequencies, [shift], rounding)
+        heights, signs = _fitted(self._whole.parts, model)
+        if not heights[0]:
+            return
+        for value, causes in amplitude.candidates(self.scheme, option.amplitude, float(heights[0])):
             found = self._accepted(model, value, signs)
             if found is not None:
                 rounded, residual, tight = found
@@ -112,24 +127,21 @@ class Matcher:
                 yield Agreement((*causes, *rounded), residual, tight, not causes)
                 return
 
-    def _model(self, grid: _Grid, frequencies: Floats, shift: int, rounding: Rounding) -> _Model:
-        chosen = frequencies[grid.columns]
-        angles, open_ = rounding.angles(grid.rows + shift, frequencies, grid.columns)
+    def _model(self, grid: _Grid, frequencies: Floats, shifts: Sequence[int], rounding: Rounding) -> _Model:
+        chosen, shape = frequencies[grid.columns], (len(shifts), len(grid.rows), len(grid.columns))
+        flat, open_ = rounding.angles(np.add.outer(shifts, grid.rows).reshape(-1), frequencies, grid.columns)
+        angles = flat.reshape(shape)
         with np.errstate(invalid="ignore"):  # float16 has infinite phases
             waves = tuple(np.cos(angles) if name == "cos" else np.sin(angles) for name in self.reading.functions)
-        exact = drift(angles, chosen, 51)
-        phases = exact if rounding.phases else np.minimum(drift(angles, chosen, 24), _MOST_DRIFT)
-        return _Model(waves, exact, phases, open_)
-
-    def _likely(self, model: _Model, height: float, signs: tuple[int, ...]) -> bool:
-        errors = _errors(self._screen.parts, model, height, signs)
-        dtype, _ = self.dtypes[-1]
-        return bool((errors <= 2 * height * (rounding_error(np.array(1.0), dtype) + model.float32) + 1e-30).all())
+        single = drift(angles, chosen, 24)
+        exact = single * 2.0**-27
+        phases = exact if rounding.phases else np.minimum(single, _MOST_DRIFT)
+        return _Model(waves, exact, phases, None if open_ is None else open_.reshape(shape))
 
     def _accepted(
-        self, model: _Model, height: float, signs: tuple[int, ...]
+        self, model: _Model, height: float, signs: Sequence[Floats]
     ) -> tuple[tuple[Cause, ...], float, bool] | None:
-        errors = _errors(self._whole.parts, model, height, signs)
+        errors = _errors(self._whole.parts, model, np.array([height]), signs)
         for dtype, causes in self.dtypes:
             lost = [rounding_error(wave, dtype) for wave in model.waves]
             for tight, phases in ((True, model.exact), (False, model.float32)):
@@ -141,28 +153,40 @@ class Matcher:
         return None
 
 
-def _errors(parts: tuple[Floats, ...], model: _Model, height: float, signs: tuple[int, ...]) -> Floats:
+def _spread(values: Any) -> Any:
+    """A value a shift, beside rows and columns."""
+    return values[:, None, None]
+
+
+def _errors(parts: tuple[Floats, ...], model: _Model, heights: Floats, signs: Sequence[Floats]) -> Floats:
+    """What is left of each part, (parts, shifts, rows, columns)."""
     errors = np.stack(
-        [np.abs(part - height * sign * wave) for part, wave, sign in zip(parts, model.waves, signs, strict=True)]
+        [
+            np.abs(part - _spread(heights * sign) * wave)
+            for part, wave, sign in zip(parts, model.waves, signs, strict=True)
+        ]
     )
     if model.open is not None:
         errors[:, model.open] = 0
     return errors
 
 
-def _fitted(parts: tuple[Floats, ...], model: _Model) -> tuple[float, tuple[int, ...]]:
-    """The amplitude, by least squares where the waves can be told, and the sign of each part."""
-    drift = model.float32 if (model.float32 < INFORMATIVE).any() else model.exact
+def _fitted(parts: tuple[Floats, ...], model: _Model) -> tuple[Floats, list[Floats]]:
+    """The amplitude for each shift, by least squares where the waves can be told, and the sign of each part."""
+    telling = (model.float32 < INFORMATIVE).any(axis=(1, 2))
+    drift = np.where(_spread(telling), model.float32, model.exact)
     weights = np.where(drift < INFORMATIVE, (drift + _EVEN) ** -2.0, 0.0)
     if model.open is not None:
         weights[model.open] = 0
-    products = [float((weights * part * wave).sum()) for part, wave in zip(parts, model.waves, strict=True)]
-    squares = sum(float((weights * wave * wave).sum()) for wave in model.waves)
-    height = sum(map(abs, products)) / squares if squares > 1e-12 * weights.sum() else 0.0
-    return height, tuple(-1 if x < 0 else 1 for x in products)
+    products = [(weights * part * wave).sum(axis=(1, 2)) for part, wave in zip(parts, model.waves, strict=True)]
+    squares = sum((weights * wave * wave).sum(axis=(1, 2)) for wave in model.waves)
+    enough = squares > 1e-12 * weights.sum(axis=(1, 2))
+    heights = np.divide(sum(map(np.abs, products)), squares, out=np.zeros(len(enough)), where=enough)
+    return heights, [np.where(product < 0, -1.0, 1.0) for product in products]
 
 
-def _negated(functions: tuple[str, ...], signs: tuple[int, ...]) -> tuple[Cause, ...]:
+def _negated(functions: tuple[str, ...], of_parts: Sequence[Floats]) -> tuple[Cause, ...]:
+    signs = [float(sign[0]) for sign in of_parts]
     if min(signs) > 0:
         return ()
     if len(functions) > 1 and max(signs) < 0:

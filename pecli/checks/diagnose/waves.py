@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from functools import cached_property
+from itertools import compress, product
 
 import numpy as np
 
@@ -160,14 +161,19 @@ class WaveSearch:
         """Explanations from combinations that cost so much beside the reading."""
         if cost < 0:
             return
-        moves = [
-            (shift, rounding, shift.cost + rounding.cost)
-            for shift, rounding in product(shifts(self.scheme), self.roundings)
-        ]
         for option in self.options(reading):
-            for shift, rounding, extra in moves:
-                if option.cost + extra == cost:
+            for rounding, together in self._moves.get(cost - option.cost, {}).items():
+                likely = matcher.likely(option, [shift.by for shift in together], rounding)
+                for shift in compress(together, likely):
                     yield from self._matched(reading, matcher, option, shift, rounding)
+
+    @cached_property
+    def _moves(self) -> dict[float, dict[Rounding, list[Shift]]]:
+        """Roundings, each with its shifts, by what they cost together."""
+        found: dict[float, dict[Rounding, list[Shift]]] = {}
+        for shift, rounding in product(shifts(self.scheme), self.roundings):
+            found.setdefault(shift.cost + rounding.cost, {}).setdefault(rounding, []).append(shift)
+        return found
 
     def _matched(
         self, reading: WaveReading, matcher: Matcher, option: Option, shift: Shift, rounding: Rounding
