@@ -94,12 +94,15 @@ def _open(stack: ExitStack, a: str, b: str) -> tuple[LoadedFile, LoadedFile] | N
 
     if a.split(":")[0] == b.split(":")[0] == "-":
         raise ParameterError("A and B", "- and -", "standard input can be read once only")
-    opened = []
+    opened: list[LoadedFile] = []
+    problems: dict[str, FileError] = {}
     for path in (a, b):
         try:
             opened.append(stack.enter_context(open_tensors(path)))
         except FileError as problem:
-            complain(problem)
+            problems[str(problem)] = problem  # which are one, where one file is given twice
+    for each in problems.values():
+        complain(each)
     return (opened[0], opened[1]) if len(opened) == 2 else None
 
 

@@ -76,6 +76,12 @@ def test_every_file_that_cannot_be_read_has_its_line(pecli_cli, files, tmp_path)
     assert pecli_cli("diff", "-", "-").code == 2
 
 
+def test_a_file_that_cannot_be_read_has_one_line_if_it_is_given_twice(pecli_cli, tmp_path) -> None:
+    outcome = pecli_cli("diff", str(tmp_path / "c.npy"), str(tmp_path / "c.npy"))
+    assert outcome.code == 3
+    assert outcome.err.count("c.npy: does not exist") == 1
+
+
 def test_a_wrong_suffix_is_refused_before_any_work(pecli_cli, tmp_path) -> None:
     outcome = pecli_cli("diff", tmp_path / "no.npy", tmp_path / "none.npy", "-o", tmp_path / "diff.gif")
     assert outcome.code == 2
