@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from pecli.engine.arrays import Array, Singles
     from pecli.engine.table import Table
 
-_WITHOUT_STD = ("xavier-uniform", "zeros", "sinusoidal")
-"""Ways to begin that no standard deviation changes."""
+_DRAWN = frozenset({"std", "seed", "rng"})
+_IDLE = {"xavier-uniform": frozenset({"std"}), "zeros": _DRAWN, "sinusoidal": _DRAWN}
+"""What makes no difference to some ways to begin."""
 _SLICE = 1 << 14
 """Elements drawn at once, so that intermediate arrays stay in the cache."""
 _CHUNK = 1 << 16
@@ -66,7 +67,7 @@ class LearnedInit(Scheme):
 
     @property
     def idle(self) -> frozenset[str]:
-        return frozenset({"std"}) if self.init in _WITHOUT_STD else frozenset()
+        return _IDLE.get(self.init, frozenset())
 
     def tensors(self) -> tuple[Table, ...]:
         from pecli.engine.table import Table

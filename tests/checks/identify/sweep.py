@@ -149,7 +149,7 @@ def wrong_parameters(scheme: Scheme, match: Match) -> list[str]:
         return [] if found.name in ("sinusoidal", "learned-init") else ["scheme"]
     if scheme.name != found.name:
         return ["scheme"]
-    idle = _idle(scheme)
+    idle = {*scheme.idle, *({"slopes", "seq_len"} if "form" in scheme.idle else ())}  # of slopes alone
     said = " ".join(match.undetermined)
     for words, names in SPOKEN.items():
         said = re.sub(words, names, said)
@@ -159,14 +159,6 @@ def wrong_parameters(scheme: Scheme, match: Match) -> list[str]:
         for name in scheme.parameters()
         if name not in idle and getattr(scheme, name) != getattr(found, name) and name not in spoken
     ]
-
-
-def _idle(scheme: Scheme) -> set[str]:
-    """Parameters that make no difference to the table."""
-    if scheme.name == "alibi" and (getattr(scheme, "slopes", False) or getattr(scheme, "seq_len", None) is None):
-        return {"slopes", "seq_len", "form"}
-    init = getattr(scheme, "init", "")
-    return {"zeros": {"seed", "std", "rng"}, "xavier-uniform": {"std"}}.get(init, set())
 
 
 def report(seed: int, outcome: Outcome) -> str:
