@@ -14,26 +14,26 @@ TYPE_CHECKING = False  # importing it takes longer than all that is here; type c
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Alibi": "pecli.engine.alibi",
+    "Alibi": "pecli.engine.schemes.alibi",
     "AlibiBias": "pecli.layers",
     "FileError": "pecli.errors",
     "KindError": "pecli.errors",
-    "LearnedInit": "pecli.engine.learned",
+    "LearnedInit": "pecli.engine.schemes.learned",
     "LearnedPosEmbedding": "pecli.layers",
     "ParameterError": "pecli.errors",
     "PecliError": "pecli.errors",
-    "Rope": "pecli.engine.rope",
+    "Rope": "pecli.engine.schemes.rope",
     "RotaryPosEmbedding": "pecli.layers",
-    "Scheme": "pecli.engine.scheme",
-    "Sinusoidal": "pecli.engine.sinusoidal",
+    "Scheme": "pecli.engine.schemes.scheme",
+    "Sinusoidal": "pecli.engine.schemes.sinusoidal",
     "SinusoidalPosEmbedding": "pecli.layers",
     "Tolerance": "pecli.checks.tolerance",
     "diff": "pecli.checks.diff",
     "identify": "pecli.checks.identify",
-    "load": "pecli.files.whole",
+    "load": "pecli.files.save_load",
     "load_config": "pecli.models.reader",
     "load_model": "pecli.models.presets",
-    "save": "pecli.files.whole",
+    "save": "pecli.files.save_load",
     "sinusoidal_pos_embedding": "pecli.layers",
     "verify": "pecli.checks.verify",
 }
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from pecli.checks.identify import identify
     from pecli.checks.tolerance import Tolerance
     from pecli.checks.verify import verify
-    from pecli.engine.alibi import Alibi
-    from pecli.engine.learned import LearnedInit
-    from pecli.engine.rope import Rope
-    from pecli.engine.scheme import Scheme
-    from pecli.engine.sinusoidal import Sinusoidal
+    from pecli.engine.schemes.alibi import Alibi
+    from pecli.engine.schemes.learned import LearnedInit
+    from pecli.engine.schemes.rope import Rope
+    from pecli.engine.schemes.scheme import Scheme
+    from pecli.engine.schemes.sinusoidal import Sinusoidal
     from pecli.errors import FileError, KindError, ParameterError, PecliError
-    from pecli.files.whole import load, save
+    from pecli.files.save_load import load, save
     from pecli.layers import (
         AlibiBias,
         LearnedPosEmbedding,

@@ -18,9 +18,9 @@ from pathlib import Path
 from unittest import mock
 
 from pecli.cli.app import run as cli
-from pecli.engine.parameters import Choice, Flag, Parameter
-from pecli.engine.registry import SCHEMES, scheme_named
-from pecli.engine.scheme import Scheme
+from pecli.engine.schemes.parameters import Choice, Flag, Parameter
+from pecli.engine.schemes.registry import SCHEMES, scheme_named
+from pecli.engine.schemes.scheme import Scheme
 
 README = Path(__file__).parent.parent / "README.md"
 BEGIN = "<!-- begin reference: python -m tests.readme writes this -->\n"

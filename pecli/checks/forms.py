@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.layout_words import ARRANGEMENTS, DOUBLINGS, columns
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
+from pecli.engine.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pecli.engine.parameters import Real, Whole
+from pecli.engine.schemes.parameters import Real, Whole
 from pecli.errors import KindError
 
 MAX_ULP = Whole(help="units of the last place", low=0, high=2**63)

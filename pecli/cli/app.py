@@ -16,7 +16,7 @@ from pecli import __version__
 from pecli.cli.command import examples
 from pecli.cli.commands import COMMANDS, meant, panel_of
 from pecli.cli.exits import Exit, code_of, complain
-from pecli.engine.spelling import nearest
+from pecli.engine.text import nearest
 from pecli.errors import ParameterError, PecliError
 
 EXAMPLES = (
@@ -109,7 +109,7 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as leave:  # 1 is how rich and Typer leave when the reader of a pipe went away
         return Exit.PIPE if leave.code == 1 and "_PECLI_COMPLETE" not in os.environ else int(leave.code or 0)
     except OSError as problem:
-        from pecli.files.trouble import failure
+        from pecli.files.os_errors import failure
 
         complain(failure(str(problem.filename or "standard output"), problem))
         return Exit.FILE

@@ -11,11 +11,11 @@ import typer
 import typer.main
 
 from pecli.cli import apply_rope, options
-from pecli.cli.applied import Applied, positions, write
+from pecli.cli.apply_output import Applied, positions, write
 from pecli.cli.command import examples, keyword, new_app, with_options
 from pecli.cli.scheme_options import option, parsed
-from pecli.engine.parameters import Parameter, Whole
-from pecli.engine.registry import scheme_named
+from pecli.engine.schemes.parameters import Parameter, Whole
+from pecli.engine.schemes.registry import scheme_named
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ def _alibis() -> list[inspect.Parameter]:
 
 
 def _sinusoidal(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
-    from pecli.engine.sinusoidal import Sinusoidal
-    from pecli.tensors.added import Rows, add_sinusoidal, sinusoidal_rows
+    from pecli.engine.schemes.sinusoidal import Sinusoidal
+    from pecli.tensors.additive import Rows, add_sinusoidal, sinusoidal_rows
     from pecli.tensors.inputs import check_dim, check_sequence
 
     given, tables = parsed(_parameters("sinusoidal"), values), []
@@ -139,7 +139,7 @@ def _sinusoidal(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> A
 
 
 def _learned(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
-    from pecli.tensors.added import add_learned
+    from pecli.tensors.additive import add_learned
     from pecli.tensors.inputs import check_alone, open_inputs
 
     offset = 0 if values["offset"] is None else _OFFSET.parse("offset", values["offset"])
@@ -153,8 +153,8 @@ def _learned(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Appl
 
 
 def _alibi(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
-    from pecli.engine.alibi import Alibi
-    from pecli.tensors.added import add_alibi, check_scores
+    from pecli.engine.schemes.alibi import Alibi
+    from pecli.tensors.additive import add_alibi, check_scores
 
     given, heads = parsed(_parameters("alibi"), values), values["heads"]
     if values["causal"] and given.setdefault("form", "causal") != "causal":

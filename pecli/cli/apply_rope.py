@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from pecli.cli import from_model, options
-from pecli.cli.applied import Applied, positions
+from pecli.cli.apply_output import Applied, positions
 from pecli.cli.command import keyword
 from pecli.cli.scheme_options import completer, option, parsed
-from pecli.engine.parameters import Parameter, Whole
-from pecli.engine.positions import LAST_POSITION
-from pecli.engine.rope import Rope
+from pecli.engine.schemes.parameters import Parameter, Whole
+from pecli.engine.schemes.positions import LAST_POSITION
+from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.models.encoding import Encoding
     from pecli.tensors.inputs import Input, Inputs
-    from pecli.tensors.places import RowPlaces
-    from pecli.tensors.turned import Way
+    from pecli.tensors.position_ids import RowPlaces
+    from pecli.tensors.rotary import Way
 
 SUMMARY = "Turn the channels of q and k (…, L, D) by their positions, turn them back, or move them on."
 EXAMPLES = (
@@ -104,7 +104,7 @@ def _parameters() -> dict[str, Parameter]:
 def make(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
     """The tensors, turned as the options ask for."""
     from pecli.tensors.inputs import check_sequence
-    from pecli.tensors.turned import Way, turn_all
+    from pecli.tensors.rotary import Way, turn_all
 
     shift = _check_options(values)
     first, *others = inputs.tensors
@@ -150,7 +150,7 @@ def _check_options(values: Mapping[str, Any]) -> int | None:
 
 def _places(values: Mapping[str, Any]) -> RowPlaces:
     """Where the rows stand."""
-    from pecli.tensors.places import RowPlaces, read_places
+    from pecli.tensors.position_ids import RowPlaces, read_places
 
     if values["positions"] is not None:
         return read_places(values["positions"])

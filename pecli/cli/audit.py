@@ -13,11 +13,11 @@ from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import options, schemes
 from pecli.cli.command import command_of, examples, keyword, new_app, with_options
 from pecli.cli.exits import Exit
-from pecli.engine.parameters import Several
-from pecli.engine.recipes import recipe_names
-from pecli.engine.registry import SCHEMES, scheme_named
-from pecli.engine.scheme import Scheme
-from pecli.engine.spelling import nearest
+from pecli.engine.schemes.parameters import Several
+from pecli.engine.schemes.recipes import recipe_names
+from pecli.engine.schemes.registry import SCHEMES, scheme_named
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.text import nearest
 from pecli.errors import ParameterError
 
 SUMMARY = "Say how far each way to compute a table (float32 phases, bfloat16 positions, …) drifts from the exact one."
@@ -99,7 +99,7 @@ def _command(kind: type[Scheme]) -> Any:
 
 def _audit(scheme: Scheme, values: Mapping[str, Any]) -> int:
     from pecli.checks.audit import audit, work
-    from pecli.engine.bundle import Bundle
+    from pecli.engine.schemes.bundle import Bundle
     from pecli.views import audit as view
     from pecli.views import screen
     from pecli.views.pictures import figure

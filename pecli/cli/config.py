@@ -11,7 +11,7 @@ import typer
 from pecli.cli import options
 from pecli.cli.command import command_of
 from pecli.cli.exits import Exit, code_of, complain
-from pecli.engine.parameters import Whole
+from pecli.engine.schemes.parameters import Whole
 from pecli.errors import ParameterError, PecliError
 
 EXAMPLES = (
@@ -65,7 +65,7 @@ def _show(wanted: Sequence[tuple[str, str]], length: int | None, *, strict: bool
     from pecli.models.reader import load_config
     from pecli.views import encodings as view
     from pecli.views import screen
-    from pecli.views.making import commands
+    from pecli.views.regenerate_commands import commands
 
     code, found = Exit.DONE, []
     for option, name in wanted:

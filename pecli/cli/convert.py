@@ -9,8 +9,8 @@ import typer
 from pecli.cli import options
 from pecli.cli.command import command_of
 from pecli.cli.exits import Exit
-from pecli.engine.dtypes import KINDS
-from pecli.engine.parameters import Choice, Whole
+from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def convert(
     All other tensors and the metadata of a .safetensors file are kept byte for byte.
     """
     from pecli.tensors.convert import Conversion
-    from pecli.tensors.pairs import Heads
+    from pecli.tensors.head_layout import Heads
 
     counts = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "rotary_dim": rotary_dim}
     given = {name: _COUNT.parse(name, text) for name, text in counts.items() if text is not None}

@@ -45,7 +45,7 @@ def remark(text: str) -> None:
 
 def _typed(name: str, words: Sequence[str]) -> str:
     """A parameter's name on the command line, the other one where that was typed: only rope's have two."""
-    from pecli.engine.rope import Rope
+    from pecli.engine.schemes.rope import Rope
 
     given = {word.partition("=")[0] for word in words}
     parameter = Rope.parameters().get(name)

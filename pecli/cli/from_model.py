@@ -9,11 +9,11 @@ import typer
 
 from pecli.cli import options
 from pecli.cli.scheme_options import parsed
-from pecli.engine.parameters import Parameter
+from pecli.engine.schemes.parameters import Parameter
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
-    from pecli.engine.scheme import Scheme
+    from pecli.engine.schemes.scheme import Scheme
     from pecli.models.encoding import Encoding
 
 _PANEL = "From a model"
@@ -79,7 +79,7 @@ def beside(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> di
 
 
 def _of_layers(config: str | None, model: str | None, layer_type: str | None, given: dict[str, Any]) -> Scheme:
-    from pecli.engine.bundle import Bundle
+    from pecli.engine.schemes.bundle import Bundle
     from pecli.models.reader import find_model
 
     found = find_model(config, model)

@@ -11,8 +11,8 @@ import typer
 from pecli.cli import options, schemes
 from pecli.cli.command import command_of, keyword, with_options
 from pecli.cli.exits import Exit
-from pecli.engine.registry import scheme_named
-from pecli.engine.scheme import Scheme
+from pecli.engine.schemes.registry import scheme_named
+from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -87,36 +87,36 @@ def _check_plot(output: str | None, file: str | None, json: bool) -> None:
 
 def _draw(scheme: Scheme) -> None:
     """The scheme's own picture, in the terminal."""
-    from pecli.views.pictures import kinds, show, subjects
+    from pecli.views.pictures import kinds, subjects, terminal_render
     from pecli.views.pictures.panels import Wish
 
-    show.show(kinds.titled(subjects.labelled(subjects.of_scheme(scheme)), Wish()))
+    terminal_render.show(kinds.titled(subjects.labelled(subjects.of_scheme(scheme)), Wish()))
 
 
 def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str, Any]) -> int:
     from pecli.checks.verify import verify
-    from pecli.views import report, screen
+    from pecli.views import screen, write_summary
 
     result = verify(file, scheme, tolerance, any_dtype=values["dtype"] is None)
     if values["json"]:
         screen.say_json(result.as_json())
     elif not values["quiet"]:
-        report.show(result)
+        write_summary.show(result)
     return Exit.DONE if result.passed else Exit.NO
 
 
 def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
-    from pecli.cli.watch import Watch
-    from pecli.files import whole
+    from pecli.cli.block_observer import Watch
+    from pecli.files import save_load
     from pecli.views import screen
 
     options.check_output(path, json=values["json"], example="pe.npy")
     config = values.get("config")
     if config is not None and os.path.exists(path) and os.path.exists(config) and os.path.samefile(path, config):
         raise ParameterError("output", path, "it is the configuration that is read", "name another file")
-    watch = Watch(scheme.name, whole.tables_written(path, scheme), values, scheme.tensors())
+    watch = Watch(scheme.name, save_load.tables_written(path, scheme), values, scheme.tensors())
     with watch:
-        whole.save_scheme(path, scheme, on_block=watch.see)
+        save_load.save_scheme(path, scheme, on_block=watch.see)
     if values["json"]:
         screen.say_json({**scheme.spec(), "tensors": watch.tensors(), "output": path})
     elif not values["quiet"]:
@@ -125,7 +125,7 @@ def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
 
 
 def _describe(scheme: Scheme, values: Mapping[str, Any]) -> int:
-    from pecli.cli.watch import Watch
+    from pecli.cli.block_observer import Watch
     from pecli.views import screen
 
     watch = Watch(scheme.name, [], values, scheme.tensors())

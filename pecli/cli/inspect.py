@@ -59,20 +59,20 @@ def inspect(
     Only the header is read, unless asked for more.
     """
     from pecli.files import open_tensors
-    from pecli.views import contents, screen
+    from pecli.views import file_summary, screen
 
     with open_tensors(file) as loaded:
         chosen = _chosen(file, loaded, pattern)
-        found = contents.describe(loaded, file, chosen)
+        found = file_summary.describe(loaded, file, chosen)
         if stats:
             _profile(loaded, chosen, found, whole=len(chosen) == len(loaded.tables) and file in (loaded.path, "-"))
         if rows is not None or cols is not None:
             for table, entry in zip(chosen, found["tensors"], strict=True):
-                entry["numbers"] = contents.numbers(table, rows or "0:8", cols or "0:8")
+                entry["numbers"] = file_summary.numbers(table, rows or "0:8", cols or "0:8")
     if json:
         screen.say_json(found)
     else:
-        contents.show(found)
+        file_summary.show(found)
     return Exit.DONE
 
 

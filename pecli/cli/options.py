@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pecli.engine.parameters import Choice
+from pecli.engine.schemes.parameters import Choice
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from pecli.cli import options
 from pecli.cli.command import command_of
 from pecli.cli.exits import Exit, remark
 from pecli.cli.scheme_options import completer
-from pecli.engine.parameters import Real, Several, Whole
-from pecli.engine.registry import SCHEMES
+from pecli.engine.schemes.parameters import Real, Several, Whole
+from pecli.engine.schemes.registry import SCHEMES
 from pecli.errors import FileError, ParameterError
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures.kinds import KINDS
@@ -121,7 +121,7 @@ def plot(
     if output is not None:
         return _write(picture, output, inches, dots, {"dark": dark, "cmap": cmap}, quiet=quiet)
     if not quiet:
-        from pecli.views.pictures.show import show
+        from pecli.views.pictures.terminal_render import show
 
         show(picture)
     return Exit.DONE
@@ -132,10 +132,10 @@ def _write(
 ) -> int:
     """The picture as a figure in a file."""
     from pecli.views import screen
-    from pecli.views.pictures import figure, paint
+    from pecli.views.pictures import figure, mpl_render
 
-    width, height = inches or paint.size_of(picture)
-    boxes = figure.save(paint.paint(picture, width=width, height=height, **look), path, dots)
+    width, height = inches or mpl_render.size_of(picture)
+    boxes = figure.save(mpl_render.paint(picture, width=width, height=height, **look), path, dots)
     if boxes and not quiet:
         remark(f"{path}: the font of figures has no {boxes}; boxes stand for it, and an .svg has the text itself")
     if not quiet:

@@ -10,14 +10,15 @@ import typer
 from pecli.cli import options
 from pecli.cli.command import command_of
 from pecli.cli.exits import Exit
-from pecli.engine.parameters import Choice, Whole
-from pecli.engine.spelling import begun
+from pecli.engine.arrays import Floats
+from pecli.engine.schemes.parameters import Choice, Whole
+from pecli.engine.text import begun
 from pecli.errors import FileError, ParameterError
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
     from pecli.engine.table import Table
     from pecli.tensors.resize import Resized, Resizing
+
 
 EXAMPLES = (
     "pecli resize wpe.npy --to 2048 -o longer.npy",

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from pecli.cli.command import keyword
-from pecli.engine.parameters import Choice, Flag, Parameter
-from pecli.engine.scheme import Scheme
+from pecli.engine.schemes.parameters import Choice, Flag, Parameter
+from pecli.engine.schemes.scheme import Scheme
 
 
 def option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Parameter:

@@ -22,7 +22,7 @@ EXAMPLES = (
     "pecli verify tables/*.safetensors --json",
     "pecli verify model.safetensors --config config.json --max-ulp 2",
     "pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2",
-    "pecli verify pecli.toml --junit report.xml",
+    "pecli verify pecli.toml --junit write_summary.xml",
     "",
     "A manifest, whose paths start from its folder:",
     "",
@@ -161,14 +161,14 @@ def _same(path: str, file: str) -> bool:
 
 def _answer(outcome: Outcome, json: bool, quiet: bool) -> None:
     """What there is to say of one check by itself; a problem goes to standard error."""
-    from pecli.views import report, screen
+    from pecli.views import screen, write_summary
 
     if isinstance(outcome.result, PecliError):
         complain(outcome.result)
     if json:
         screen.say_json(outcome.as_json())
     elif not quiet and not isinstance(outcome.result, PecliError):
-        report.show(outcome.result)
+        write_summary.show(outcome.result)
 
 
 def _code(outcome: Outcome) -> Exit:
@@ -197,7 +197,7 @@ def _against(places: Mapping[str, str]) -> Any:
     """What holds a file against what the options name: a model, or the spec that it carries."""
     from pecli.checks.manifest import PLACES
     from pecli.checks.verify import verify as verify_carried
-    from pecli.checks.verify.modelled import verify_model
+    from pecli.checks.verify.against_model import verify_model
     from pecli.cli.from_model import check_one
     from pecli.models.reader import find_model
 

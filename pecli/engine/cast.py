@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from pecli.engine.dtypes import KINDS
-from pecli.engine.rounding import round_to, widened
+from pecli.engine.arrays import Array
+from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.table import Table
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
 
 
 def cast(table: Table, dtype: str) -> Table:

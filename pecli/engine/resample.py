@@ -8,12 +8,11 @@ stretched by the ratio of the sizes when a table shrinks.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats, Places
+from pecli.engine.arrays import Floats, Indices
 
 KERNELS = {"linear": 1, "cubic": 2}
 """The kernels, with how far they reach."""
@@ -22,7 +21,7 @@ KERNELS = {"linear": 1, "cubic": 2}
 class Taps(NamedTuple):
     """For every new row, which old rows it is made of and how much of each: both (new, taps)."""
 
-    rows: Places
+    rows: Indices
     weights: Floats
 
     def apply(self, values: Floats) -> Floats:

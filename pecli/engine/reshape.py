@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.dtypes import COMPLEX
+from pecli.engine.arrays import Array
+from pecli.engine.numerics.dtypes import COMPLEX
 from pecli.engine.table import Table
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
 
 
 def reshaped(table: Table, shape: tuple[int, ...]) -> Table:

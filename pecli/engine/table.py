@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.dtypes import dtype_name, numpy_dtype
-from pecli.engine.threads import results_in_order, work_through
-from pecli.engine.threads import thread_count as thread_count
+from pecli.engine.arrays import Array, Indices
+from pecli.engine.numerics.dtypes import dtype_name, numpy_dtype
+from pecli.engine.numerics.threads import results_in_order, work_through
+from pecli.engine.numerics.threads import thread_count as thread_count
 from pecli.errors import KindError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from pecli.engine.arrays import Array, Places
 
 BLOCK_BYTES = 1 << 23
 """How much of a table is made at once: large enough to keep threads busy, small enough to hold several."""
@@ -68,7 +68,7 @@ class Table:
         self.fill(start, out)
         return out
 
-    def pick(self, rows: Places) -> Array:
+    def pick(self, rows: Indices) -> Array:
         """The rows of those numbers, in any order; ones that follow each other are read at once."""
         out = np.empty((len(rows), self.width), numpy_dtype(self.dtype))
         breaks = (np.flatnonzero(np.diff(rows) != 1) + 1).tolist()

@@ -5,20 +5,17 @@ from __future__ import annotations
 import re
 from binascii import crc32
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
+from pecli.files.float_text import check_real
 from pecli.files.nested import write_nested
-from pecli.files.numerals import check_real
 from pecli.files.output import Output
-from pecli.files.pour import OnBlock, Spec, Write
 from pecli.files.provenance import compact
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
+from pecli.files.tee_blocks import OnBlock, Spec, Write
 
 TYPES = {
     "float64": "double",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pecli.engine.table import Table
-from pecli.files.numerals import check_real, numerals, text_blocks
+from pecli.files.float_text import check_real, numerals, text_blocks
 from pecli.files.output import Output
-from pecli.files.pour import OnBlock, Spec, Write
+from pecli.files.tee_blocks import OnBlock, Spec, Write
 
 
 def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
-from pecli.engine.spelling import listed, quoted
 from pecli.engine.table import Table
+from pecli.engine.text import listed, quoted
 from pecli.errors import FileError
+from pecli.files.os_errors import JSON_FORM
 from pecli.files.source import Source, open_source
-from pecli.files.trouble import JSON_FORM
 
 _INSTEAD = "write the tensors with safetensors.torch.save_file or numpy.save"
 MOST_NAMES = 8

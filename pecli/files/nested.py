@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from pecli.engine.arrays import Array
 from pecli.engine.table import Table
-from pecli.files.numerals import text_blocks
+from pecli.files.float_text import text_blocks
 from pecli.files.output import Output
-from pecli.files.pour import OnBlock
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
+from pecli.files.tee_blocks import OnBlock
 
 ELEMENTS_A_LINE = 8
 """How a vector is broken into lines; a table has one row a line."""

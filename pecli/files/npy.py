@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.files.output import Output
-from pecli.files.pour import OnBlock, Spec, Write, pour
+from pecli.files.tee_blocks import OnBlock, Spec, Write, pour
 
 MAGIC = b"\x93NUMPY"
 ALIGNMENT = 64

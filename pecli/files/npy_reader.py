@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pecli.engine.table import Table
 from pecli.files.npy import CODES, MAGIC
+from pecli.files.raw_tensors import data_bytes, stored_table
 from pecli.files.source import Source
-from pecli.files.stored import data_bytes, stored_table
 
 LONGEST_HEADER = 1 << 16
 ARRAY_NAME = "array"

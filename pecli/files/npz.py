@@ -6,15 +6,15 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pecli.engine.spelling import quoted
 from pecli.engine.table import Table
+from pecli.engine.text import quoted
 from pecli.errors import ParameterError
-from pecli.files.members import Checksum
 from pecli.files.npy import header, table_header
 from pecli.files.output import Output
-from pecli.files.pour import OnBlock, Sink, Spec, Write, pour
 from pecli.files.provenance import KEY, NO_DIGEST, file_order, provenance
+from pecli.files.tee_blocks import OnBlock, Sink, Spec, Write, pour
 from pecli.files.zip_layout import CRC_AT, MANY, Member, directory
+from pecli.files.zip_members import Checksum
 
 LONGEST_NAME = MANY - len(".npy")
 """Bytes for which a ZIP archive has room."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from pecli.engine.spelling import quoted
 from pecli.engine.table import Table
-from pecli.files.members import DeflatedMember, MemberSource, StoredMember
+from pecli.engine.text import quoted
 from pecli.files.npy_reader import read_header, read_table
 from pecli.files.npz import bad_name
 from pecli.files.provenance import KEY
 from pecli.files.source import Source
 from pecli.files.zip_directory import Entry, read_directory
 from pecli.files.zip_layout import DEFLATED, ENCRYPTED, STORED
+from pecli.files.zip_members import DeflatedMember, MemberSource, StoredMember
 
 BOMB_BYTES = 64 << 20
 BOMB_RATIO = 100

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from pecli.errors import FileError
-from pecli.files.sync_ahead import SyncAhead
-from pecli.files.trouble import failure
+from pecli.files.background_fsync import SyncAhead
+from pecli.files.os_errors import failure
 
 Buffer = bytes | bytearray | memoryview
 """Bytes one after the other; a writer hands over its arrays as memoryviews, so that nothing is copied."""

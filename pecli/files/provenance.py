@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pecli.engine.dtypes import numpy_dtype
+from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import FileError
-from pecli.files.pour import Spec
+from pecli.files.tee_blocks import Spec
 
 KEY = "pecli"
 NO_DIGEST = "0" * 64

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pecli.engine.spelling import quoted
 from pecli.engine.table import Table
+from pecli.engine.text import quoted
 from pecli.errors import ParameterError
 from pecli.files.output import Output
-from pecli.files.pour import OnBlock, Sink, Spec, Write, pour
 from pecli.files.provenance import KEY, NO_DIGEST, compact, file_order, provenance
+from pecli.files.raw_tensors import stored_table
 from pecli.files.safetensors_header import CODES, METADATA, parse_header
 from pecli.files.source import Source
-from pecli.files.stored import stored_table
+from pecli.files.tee_blocks import OnBlock, Sink, Spec, Write, pour
 
 ALIGNMENT = 8
 LONGEST_HEADER = 16 << 20

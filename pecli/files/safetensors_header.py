@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from pecli.engine.spelling import quoted
+from pecli.engine.text import quoted
+from pecli.files.raw_tensors import data_bytes
 from pecli.files.source import Source
-from pecli.files.stored import data_bytes
 
 METADATA = "__metadata__"
 CODES = {

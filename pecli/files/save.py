@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from pecli.engine.spelling import quoted
 from pecli.engine.table import Table
+from pecli.engine.text import quoted
 from pecli.errors import KindError, ParameterError
 from pecli.files.output import check_room, is_stream, open_output
-from pecli.files.pour import OnBlock, Spec, Write
+from pecli.files.tee_blocks import OnBlock, Spec, Write
 
 FORMATS = ("npy", "npz", "safetensors", "csv", "json", "h")
 SINGLE = ("npy", "csv")

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.dtypes import numpy_dtype
+from pecli.engine.arrays import Array
+from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
 
 MOST = 100_000
 """Elements shown at once."""

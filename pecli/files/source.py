@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pecli.errors import FileError
-from pecli.files.trouble import failure
+from pecli.files.os_errors import failure
 
 if TYPE_CHECKING:
     from pecli.files.output import Output

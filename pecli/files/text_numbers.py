@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.engine.arrays import Array
 from pecli.files.source import Source
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
-
     Dtype = np.dtype[np.generic]
+
 
 SPACE = b" \t\r\n"
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b"[],"))

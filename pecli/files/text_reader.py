@@ -9,25 +9,23 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
-from pecli.engine.dtypes import KINDS, numpy_dtype
-from pecli.engine.rounding import round_to, widened
-from pecli.engine.spelling import quoted
+from pecli.engine.arrays import Array
+from pecli.engine.numerics.dtypes import KINDS, numpy_dtype
+from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.table import Table, table_of
+from pecli.engine.text import quoted
 from pecli.errors import FileError
 from pecli.files.cheader import identifier
 from pecli.files.npy_reader import ARRAY_NAME
+from pecli.files.os_errors import JSON_FORM
 from pecli.files.provenance import KEY, carried_spec
+from pecli.files.raw_tensors import data_bytes
 from pecli.files.source import CHUNK, Source
-from pecli.files.stored import data_bytes
 from pecli.files.text_numbers import numbers, unnested
-from pecli.files.trouble import JSON_FORM
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
 
 LARGEST = 256 << 20
 """Bytes of a text file that is read."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, replace
 
-from pecli.engine.spelling import quoted
+from pecli.engine.text import quoted
 from pecli.files.source import Source
 from pecli.files.zip_layout import (
     BIG,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from pecli.engine.alibi import Alibi
+from pecli.engine.schemes.alibi import Alibi
 from pecli.layers.inputs import arithmetic, floating, gradient, kind_of, plus, shape_error
 
 _HEADS, _SEQ_LEN = (Alibi.parameters()[name] for name in ("heads", "seq_len"))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from pecli.engine.dtypes import KINDS, dtype_name
+from pecli.engine.numerics.dtypes import KINDS, dtype_name
 from pecli.errors import KindError, ParameterError
 
 _KINDS = "float64, float32, float16 or bfloat16"

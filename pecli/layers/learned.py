@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pecli.engine.dtypes import dtype_name
-from pecli.engine.learned import LearnedInit
-from pecli.engine.parameters import Whole
-from pecli.engine.rounding import round_to
+from pecli.engine.numerics.dtypes import dtype_name
+from pecli.engine.numerics.rounding import round_to
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.parameters import Whole
 from pecli.errors import ParameterError
 from pecli.layers.inputs import floating, gradient, plus, sequences, shape_error
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pecli.engine.parameters import Flag, Whole
-from pecli.engine.positions import LAST_POSITION
-from pecli.engine.rope import Rope
-from pecli.engine.turning import turn
+from pecli.engine.apply_rotation import turn
+from pecli.engine.schemes.parameters import Flag, Whole
+from pecli.engine.schemes.positions import LAST_POSITION
+from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError
 from pecli.layers.inputs import arithmetic, floating, gradient, shape_error
 from pecli.layers.rows import KeptTurns, Positions

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pecli.engine.dtypes import numpy_dtype
-from pecli.engine.rope import Rope
-from pecli.engine.rotation import Rotation
+from pecli.engine.numerics.cos_sin_tables import Rotation
+from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.schemes.rope import Rope
 
 Positions = range | NDArray[np.int64]
 

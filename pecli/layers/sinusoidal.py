@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.layers.inputs import arithmetic, gradient, kind_of, plus, sequences, shape_error
 from pecli.layers.rows import FirstRows

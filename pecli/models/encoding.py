@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pecli.engine.spelling import quoted
+from pecli.engine.text import quoted
 from pecli.errors import ParameterError
 from pecli.models.values import Value
 
 if TYPE_CHECKING:
-    from pecli.engine.rope import Rope
+    from pecli.engine.schemes.rope import Rope
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Encoding:
 
         Dynamic and longrope scaling are read at `length`, or else where the table ends.
         """
-        from pecli.engine.rope import Rope
+        from pecli.engine.schemes.rope import Rope
 
         if self.scheme != "rope":
             name = self.layer_type or "the model"
@@ -81,7 +81,7 @@ class Encoding:
     @property
     def follows_length(self) -> bool:
         """Whether the frequencies are others at another length, as with dynamic and longrope scaling."""
-        from pecli.engine.rope_scaling import SCALINGS
+        from pecli.engine.schemes.rope_scaling import SCALINGS
 
         return self.scheme == "rope" and "length" in SCALINGS[self.parameters["scaling"]].takes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pecli.engine.rope_scaling import SCALINGS
+from pecli.engine.schemes.rope_scaling import SCALINGS
 from pecli.errors import FileError
 from pecli.models.families import WITHOUT_SETTINGS, Family
 from pecli.models.values import Keys, Value, default

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pecli.engine.spelling import nearest, quoted
+from pecli.engine.text import nearest, quoted
 from pecli.errors import ParameterError
 from pecli.models.encoding import ModelEncodings
 

@@ -9,7 +9,7 @@ from typing import Any
 from pecli.errors import FileError
 from pecli.models import gguf, jsonfile, params
 from pecli.models.encoding import ModelEncodings
-from pecli.models.parts import read_parts
+from pecli.models.submodels import read_parts
 from pecli.models.values import Keys
 
 NAMES = ("config.json", "params.json")
@@ -62,7 +62,7 @@ def read_bytes(path: str) -> bytes:
             start = file.read(4)
             return start if start == gguf.MAGIC else start + file.read(jsonfile.LARGEST)
     except (OSError, ValueError) as problem:
-        from pecli.files.trouble import failure
+        from pecli.files.os_errors import failure
         from pecli.models import presets
 
         trouble = failure(path, problem)

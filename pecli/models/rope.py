@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pecli.engine.rope_scaling import SCALINGS
+from pecli.engine.schemes.rope_scaling import SCALINGS
 from pecli.errors import FileError
-from pecli.models.cautions import warn, warn_of_contradictions, warn_of_still_layers
+from pecli.models.default_parameters import filled
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, INTERLEAVED, Family
 from pecli.models.heads import Head, head_of
 from pecli.models.layer_types import MROPE, PARTIALS, THETAS, Layer, layers_of
-from pecli.models.left_out import filled
 from pecli.models.values import Keys, Value, default
+from pecli.models.warnings import warn, warn_of_contradictions, warn_of_still_layers
 
 KINDS = {
     "default": "none",

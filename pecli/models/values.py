@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pecli.engine.spelling import quoted
+from pecli.engine.text import quoted
 from pecli.errors import FileError
 
 HIGHEST = 2**40

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
+from pecli.engine.apply_rotation import LAYOUTS
 from pecli.engine.cast import cast
-from pecli.engine.spelling import listed, quoted
 from pecli.engine.table import Table
-from pecli.engine.turning import LAYOUTS
+from pecli.engine.text import listed, quoted
 from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile, format_of, save_tables
-from pecli.files.pour import OnBlock
 from pecli.files.provenance import KEY, carried_spec
-from pecli.tensors import scores
-from pecli.tensors.pairs import Heads, in_columns, in_heads, layers, role
+from pecli.files.tee_blocks import OnBlock
+from pecli.tensors import score_check
+from pecli.tensors.head_layout import Heads, in_columns, in_heads, layers, role
 
 _SOME = 4
 """How many tensors an error names."""
@@ -113,7 +113,8 @@ class Converted:
         if not pairs:
             raise FileError(self.file.path, "has no query and key weights that go together", "convert unchecked")
         return max(
-            scores.change((old[q], old[k]), (self.tables[q], self.tables[k]), layout, source, target) for q, k in pairs
+            score_check.change((old[q], old[k]), (self.tables[q], self.tables[k]), layout, source, target)
+            for q, k in pairs
         )
 
 

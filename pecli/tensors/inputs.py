@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from pecli.engine.dtypes import KINDS
-from pecli.engine.parameters import Parameter
-from pecli.engine.spelling import listed, nearest
+from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.schemes.parameters import Parameter
 from pecli.engine.table import Table
+from pecli.engine.text import listed, nearest
 from pecli.errors import KindError, ParameterError
 from pecli.files.load import LoadedFile, load_file, split_name
 from pecli.files.npy_reader import ARRAY_NAME

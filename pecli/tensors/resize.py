@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.engine.arrays import Array, Floats
 from pecli.engine.cast import is_floating
+from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.resample import taps
-from pecli.engine.rounding import round_to, widened
-from pecli.engine.spelling import quoted
 from pecli.engine.table import Table, table_of
+from pecli.engine.text import quoted
 from pecli.errors import KindError, ParameterError
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Floats
 
 LARGEST = 1 << 30
 """Elements of a table that is resized; it is held in memory."""

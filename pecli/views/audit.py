@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pecli.checks.audit import Audit, Drift
-from pecli.engine.parameters import spelled
+from pecli.engine.schemes.parameters import spelled
 from pecli.views import screen
 from pecli.views.pictures.ticks import short
 
@@ -127,16 +127,16 @@ def _grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], sty
 
 def picture(audits: Mapping[str, Audit]) -> Figure:
     """The largest error over positions, both on logarithmic scales: a line a recipe, a panel a kind of layer."""
-    from pecli.views.pictures import paint
+    from pecli.views.pictures import mpl_render
     from pecli.views.pictures.panels import Picture
     from pecli.views.pictures.subjects import labelled, of_scheme, title_of
 
     shows = f"largest error by {_axis(next(iter(audits.values())))}"
     titles = [title_of(labelled(of_scheme(audit.scheme)), name or shows) for name, audit in audits.items()]
     if len(audits) == 1:
-        return paint.paint(Picture(titles[0], [_chart("", *audits.values())]))
+        return mpl_render.paint(Picture(titles[0], [_chart("", *audits.values())]))
     charts = [_chart(title, audit) for title, audit in zip(titles, audits.values(), strict=True)]
-    return paint.paint(Picture(shows.capitalize(), charts), height=1.0 + 3.8 * len(charts))
+    return mpl_render.paint(Picture(shows.capitalize(), charts), height=1.0 + 3.8 * len(charts))
 
 
 def _chart(title: str, audit: Audit) -> Chart:

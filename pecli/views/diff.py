@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.compare import problems_of
 from pecli.checks.compare.error_map import ErrorMap
 from pecli.checks.diff import Difference
-from pecli.views import report, screen
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Floats
+from pecli.views import screen, write_summary
 
 PICTURE_LINES = 16
 """How much of a terminal the errors of a tensor take."""
@@ -32,7 +29,7 @@ def show(result: Difference) -> None:
         if line not in problems:
             screen.say(f"  {line}")
     for tensor in result.tensors:
-        report.say_parts(report.parts_of(tensor, ("A", "B"), "equal"))
+        write_summary.say_parts(write_summary.parts_of(tensor, ("A", "B"), "equal"))
     if not (result.passed or result.diagnosis):
         screen.say("  no usual change turns A into B; pecli identify may say what each of them is")
 
@@ -58,9 +55,9 @@ def picture(errors: ErrorMap) -> None:
 
 def save_picture(path: str, maps: Sequence[ErrorMap], names: tuple[str, str]) -> None:
     """The errors of some tensors in a file, one below the other, each with colours of its own."""
-    from pecli.views.pictures import figure, paint
+    from pecli.views.pictures import figure, mpl_render
+    from pecli.views.pictures.block_mean import shrink
     from pecli.views.pictures.panels import Heat, Picture
-    from pecli.views.pictures.shrink import shrink
 
     title = f"A: {screen.printable(names[0])}, B: {screen.printable(names[1])}"
     if not maps:
@@ -81,7 +78,7 @@ def save_picture(path: str, maps: Sequence[ErrorMap], names: tuple[str, str]) ->
                 sharp=True,
             )
         )
-    figure.save(paint.paint(Picture(title, panels), height=1.0 + 3.2 * max(1, len(maps))), path)
+    figure.save(mpl_render.paint(Picture(title, panels), height=1.0 + 3.2 * max(1, len(maps))), path)
 
 
 def _rows(errors: ErrorMap) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pecli.engine.bundle import Bundle
-from pecli.engine.parameters import spelled
-from pecli.engine.scheme import Scheme
+from pecli.engine.schemes.bundle import Bundle
+from pecli.engine.schemes.parameters import spelled
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.views import screen
 
@@ -160,6 +160,6 @@ def show_slopes(scheme: Scheme) -> None:
 
 def _shortest(value: float, dtype: str) -> str:
     """The shortest decimal that reads back as the same float of that dtype; of bfloat16, all its digits."""
-    from pecli.engine.dtypes import numpy_dtype
+    from pecli.engine.numerics.dtypes import numpy_dtype
 
     return str(numpy_dtype(dtype).type(value)) if dtype != "bfloat16" else repr(value)

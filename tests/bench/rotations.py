@@ -8,7 +8,7 @@ import numpy as np
 from timing import Row, Work, against_first, best
 
 import pecli
-from pecli.engine import turning
+from pecli.engine import apply_rotation
 
 
 def rotating(turns: int) -> list[Row]:
@@ -23,7 +23,9 @@ def rotating(turns: int) -> list[Row]:
             list(pool.map(np.copyto, (target[0, :16], target[0, 16:]), (x[0, :16], x[0, 16:])))
 
     def pecli_turn(interleaved: bool) -> Work:
-        return lambda: turning.turn(x, lambda start, stop: factors[start:stop], interleaved=interleaved, out=target)
+        return lambda: apply_rotation.turn(
+            x, lambda start, stop: factors[start:stop], interleaved=interleaved, out=target
+        )
 
     works: dict[str, Work] = {
         "memcpy, 2 threads": copy_in_threads,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pecli.engine.recipes import RECIPES
-from pecli.engine.rope import Rope
+from pecli.engine.schemes.recipes import RECIPES
+from pecli.engine.schemes.rope import Rope
 
 ROPE = ("audit", "rope", "--seq-len", 300, "--dim", 32)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pecli.engine.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import KindError, ParameterError
 
 

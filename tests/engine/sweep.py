@@ -19,8 +19,8 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from pecli.engine.rope import Rope
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from tests import oracle
 
 DTYPES = ("float32", "bfloat16", "float16")

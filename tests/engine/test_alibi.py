@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from pecli.engine.alibi import Alibi
+from pecli.engine.schemes.alibi import Alibi
 from tests.engine.refusals import breaks_a_rule, is_never_right
 from tests.oracle import DTYPES, bits, rational, rounded
 

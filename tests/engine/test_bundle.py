@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.bundle import Bundle
-from pecli.engine.scheme import Scheme
+from pecli.engine.schemes.bundle import Bundle
+from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 
 LAYERS = Bundle((("full", pecli.Rope(6, 8, 1e6, scaling="linear", factor=8.0)), ("sliding", pecli.Rope(6, 8))))

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from pecli.engine.learned import LearnedInit
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from tests.engine.refusals import breaks_a_rule, is_never_right
 from tests.oracle import bits, normal_quantile, philox, rational, ulps
 

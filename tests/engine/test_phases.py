@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from pecli.engine import phases, settle
-from pecli.engine.doubled import Doubled
-from pecli.engine.frequencies import geometric, waves
+from pecli.engine.numerics import phases, ziv_rounding
+from pecli.engine.numerics.double_double import Doubled
+from pecli.engine.numerics.geometric import geometric, waves
 from tests import oracle
 
 POSITIONS = [1, 2, 3, 255, 65535, 10**6, 2**32 - 1, 2**32, 2**32 + 1, 2**39 + 12345, 2**40 - 1]
@@ -30,7 +30,7 @@ def test_cos_sin_in_float64(base):
     cosines, sines = phases.cos_sin(wanted.limbs[:, column], position)
     absolute, relative = _errors(base, column, position, _plain(cosines), _plain(sines))
     assert absolute <= 0.6 * 2.0**-53
-    assert relative <= settle.FLOAT64_ERROR / 2
+    assert relative <= ziv_rounding.FLOAT64_ERROR / 2
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -83,7 +83,7 @@ def test_limbs_are_the_digits_of_the_turns():
 
 def test_angles_just_below_a_sector_keep_their_digits():
     """p·θ a hair below a whole number of turns: the highest digit says −1, all others together almost 1."""
-    from pecli.engine.sinusoidal import Sinusoidal
+    from pecli.engine.schemes.sinusoidal import Sinusoidal
 
     checked = 0
     for position in range(1_373_000, 1_373_400):

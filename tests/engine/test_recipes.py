@@ -12,12 +12,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pecli.engine.alibi import Alibi
-from pecli.engine.learned import LearnedInit
-from pecli.engine.recipes import RECIPES
-from pecli.engine.rope import Rope
-from pecli.engine.scheme import Scheme
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.recipes import RECIPES
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from tests.oracle import ulps
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from pecli.engine.rope import Rope
+from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError
 from tests.engine.refusals import breaks_a_rule
 from tests.oracle import bits, rational, rounded, wave_bits

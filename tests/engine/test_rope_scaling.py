@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from pecli.engine.rope import Rope
+from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError
 from tests import oracle
 

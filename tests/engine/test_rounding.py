@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pecli.engine.doubled import Doubled
-from pecli.engine.dtypes import KINDS
-from pecli.engine.rounding import differ, round_doubled, round_fixed, round_to, undecided
+from pecli.engine.numerics.double_double import Doubled
+from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.rounding import differ, round_doubled, round_fixed, round_to, undecided
 from tests.oracle import DTYPES, FORMATS, bits, rational, rounded
 
 NARROW = ("float32", "float16", "bfloat16")

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from pecli.engine.registry import SCHEMES, scheme_named
-from pecli.engine.rope import Rope
-from pecli.engine.scheme import Scheme
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.schemes.registry import SCHEMES, scheme_named
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from tests.engine import strategies
 from tests.engine.strategies import quick

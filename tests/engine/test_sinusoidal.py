@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pecli.engine.sinusoidal import EVEN_ONLY, STYLES, Sinusoidal
+from pecli.engine.schemes.sinusoidal import EVEN_ONLY, STYLES, Sinusoidal
 from pecli.errors import KindError, ParameterError
 from tests.engine.refusals import breaks_a_rule, is_never_right
 from tests.oracle import bits, sinusoidal_bits

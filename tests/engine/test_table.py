@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pecli.engine import table as table_module
-from pecli.engine.alibi import Alibi
-from pecli.engine.learned import LearnedInit
-from pecli.engine.rope import Rope
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import Table, table_of
 from tests.engine import strategies
 from tests.engine.strategies import quick

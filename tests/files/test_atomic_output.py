@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pecli.errors import FileError
-from pecli.files import sync_ahead
+from pecli.files import background_fsync
 from pecli.files.output import open_output
 
 
@@ -110,7 +110,7 @@ def test_written_bytes_can_be_patched(folder: Path) -> None:
 def test_a_large_file_is_synced_on_the_way(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     monkeypatch.setattr(os, "fdatasync", synced.append)
-    monkeypatch.setattr(sync_ahead, "SYNC_BYTES", 1000)
+    monkeypatch.setattr(background_fsync, "SYNC_BYTES", 1000)
     with open_output("a.bin") as output:
         for _ in range(50):
             output.write(bytes(600))
@@ -123,7 +123,7 @@ def test_an_error_met_by_an_early_sync_is_not_lost(folder: Path, monkeypatch: py
         raise OSError(5, "I/O error")
 
     monkeypatch.setattr(os, "fdatasync", broken)
-    monkeypatch.setattr(sync_ahead, "SYNC_BYTES", 10)
+    monkeypatch.setattr(background_fsync, "SYNC_BYTES", 10)
     with pytest.raises(FileError, match="the disk reports an error"):
         put("a.bin", bytes(100))
     assert names(folder) == []

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
-from pecli.files import numerals
+from pecli.files import float_text
 from pecli.files.save import save_tables
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -51,7 +51,7 @@ def test_sixteen_bits_are_written_in_few_digits(bits: NDArray[np.uint16]) -> Non
         array = bits.view(dtype)
         with np.errstate(invalid="ignore"):  # signalling NaNs
             finite = array[np.isfinite(array.astype(float))]
-        texts = numerals.numerals(finite)
+        texts = float_text.numerals(finite)
         assert np.array([float(text) for text in texts]).astype(dtype).tobytes() == finite.tobytes()
         assert all(
             len(f"{float(text):e}".split("e")[0].rstrip("0").replace(".", "").lstrip("-")) <= most for text in texts
@@ -90,7 +90,7 @@ def test_the_same_bytes_whatever_the_blocks(
 ) -> None:
     table = table_of("bias", arrays["bias"])
     save_tables("a" + suffix, [table], spec)
-    monkeypatch.setattr(numerals, "ELEMENTS", 4)
+    monkeypatch.setattr(float_text, "ELEMENTS", 4)
     save_tables("b" + suffix, [table], spec)
     assert Path("a" + suffix).read_bytes() == Path("b" + suffix).read_bytes()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pecli.engine.learned import LearnedInit
+from pecli.engine.schemes.learned import LearnedInit
 from pecli.errors import KindError, ParameterError
 from pecli.layers import (
     LearnedPosEmbedding,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from pecli.engine.rope import Rope
+from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError
 from pecli.layers import (
     RotaryPosEmbedding,
@@ -72,7 +72,7 @@ class TestRotary:
 
     @both_layouts
     def test_more_than_a_block(self, interleaved, monkeypatch):
-        monkeypatch.setattr("pecli.engine.turning._BLOCK", 24)
+        monkeypatch.setattr("pecli.engine.apply_rotation._BLOCK", 24)
         for shape in [(7, 4), (5, 7, 4), (9, 1, 4), (3, 2, 13, 4)]:
             for dtype in FLOATS:
                 x = random(*shape, dtype=dtype)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pecli.engine.rope import Rope
+from pecli.engine.schemes.rope import Rope
 from pecli.layers import (
     RotaryPosEmbedding,
 )

@@ -7,7 +7,7 @@ import pytest
 import pecli
 from pecli.checks.audit import audit
 from pecli.views.audit import picture
-from tests.views.pictures.test_paint import assert_readable
+from tests.views.pictures.test_mpl_render import assert_readable
 
 RECIPES = ("float32", "bfloat16-positions", "bfloat16-table")
 

@@ -15,14 +15,15 @@ import numpy as np
 from pecli.checks.audit.drift import Audit, Drift, Worst
 from pecli.checks.audit.positions import by_position
 from pecli.checks.tolerance import DRIFT
-from pecli.engine.dtypes import numpy_dtype
-from pecli.engine.recipes import recipe_names
-from pecli.engine.rounding import widened
-from pecli.engine.threads import results_in_order
+from pecli.engine.arrays import Array, Floats, Indices
+from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.numerics.threads import results_in_order
+from pecli.engine.schemes.recipes import recipe_names
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Floats, Places
-    from pecli.engine.scheme import Scheme
+    from pecli.engine.schemes.scheme import Scheme
+
 
 __all__ = ["Audit", "Drift", "audit", "work"]
 
@@ -108,20 +109,20 @@ def _reference_dtype(scheme: Scheme) -> str:
     return "float64" if scheme.dtype == "float64" else "float32"
 
 
-def _edges(first: int, stop: int) -> Places:
+def _edges(first: int, stop: int) -> Indices:
     """Where stretches of positions begin, evenly on a logarithmic scale; decades begin there, too."""
     powers = 10.0 ** (np.arange(13 * _PER_DECADE + 1) / _PER_DECADE)
     inner = np.unique(np.rint(powers).astype(np.int64))
     return np.concatenate([[first], inner[(inner > first) & (inner < stop)], [stop]])
 
 
-def _cuts(edges: Places, first: int, stop: int) -> Places:
+def _cuts(edges: Indices, first: int, stop: int) -> Indices:
     """Where stretches begin within the positions of a block, as rows of it."""
     inside = edges[(edges > first) & (edges < stop)]
     return np.concatenate([[first], inside]) - first
 
 
-def _seen(table: Array, exact: Array, before: int, start: int, cuts: Places, tolerance: float, wanted: bool) -> _Seen:
+def _seen(table: Array, exact: Array, before: int, start: int, cuts: Indices, tolerance: float, wanted: bool) -> _Seen:
     error = _errors(table[before:], exact[before:])
     rows = error.max(axis=1)
     row = int(rows.argmax())

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pecli.engine.arrays import Floats, Indices
+
 if TYPE_CHECKING:
     from pecli.checks.audit.positions import ByPosition
-    from pecli.engine.arrays import Floats, Places
-    from pecli.engine.scheme import Scheme
+    from pecli.engine.schemes.scheme import Scheme
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Audit:
     scheme: Scheme
     tolerance: float
     numbers: ByPosition
-    edges: Places
+    edges: Indices
     drifts: list[Drift] = field(default_factory=list)
 
     @property

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.alibi import Alibi
-from pecli.engine.dtypes import numpy_dtype
-from pecli.engine.rope import Rope
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.arrays import Array, Indices
+from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Places
-    from pecli.engine.scheme import Scheme
+    from pecli.engine.schemes.scheme import Scheme
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class ByPosition:
     """What the columns go by: frequencies or slopes."""
     values: list[float]
     """Those frequencies or slopes."""
-    groups: Places
+    groups: Indices
     """Which of them each column belongs to."""
     names: tuple[str, ...]
     """What each column is: sin, cos, bias."""

@@ -5,24 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from pecli.checks.compare import forked
-from pecli.checks.compare.elements import Ruler
-from pecli.checks.compare.floats import ulps_apart as ulps_apart
-from pecli.checks.compare.tally import Tally, Value, merged
+from pecli.checks.compare import fork_pool
+from pecli.checks.compare.element_errors import Ruler
+from pecli.checks.compare.error_summary import Tally, Value, merged
+from pecli.checks.compare.ulp import ulps_apart as ulps_apart
 from pecli.checks.tolerance import EXACT, Tolerance
-from pecli.engine.dtypes import numpy_dtype
-from pecli.engine.room import room_for
-from pecli.engine.spelling import bracketed
+from pecli.engine.arrays import Array
+from pecli.engine.numerics.aligned_buffer import room_for
+from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.numerics.threads import thread_count, work_through
 from pecli.engine.table import Table
-from pecli.engine.threads import thread_count, work_through
-from pecli.files.stored import mapped_rows
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
+from pecli.engine.text import bracketed
+from pecli.files.raw_tensors import mapped_rows
 
 READ_BYTES = 1 << 22
 """How much of a table is made or read before it is measured; making more at once is faster."""
@@ -105,8 +103,8 @@ def _measure(expected: Table, found: Table, tolerance: Tolerance) -> Tally:
         return start, stop, ours, theirs
 
     several = len(starts) > 1 and thread_count() > 1 and not (expected.in_order or found.in_order)
-    if several and expected.nbytes >= forked.WORTH_IT and forked.may_fork():
-        tallies = forked.shared_out(lambda start: bench.look_at(start, step), starts, bench.tally, thread_count())
+    if several and expected.nbytes >= fork_pool.WORTH_IT and fork_pool.may_fork():
+        tallies = fork_pool.shared_out(lambda start: bench.look_at(start, step), starts, bench.tally, thread_count())
         if tallies is not None:
             return merged(tallies)
     work_through(lambda given: bench.measure(*given), map(block, starts))

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.checks.compare.floats import widest
+from pecli.checks.compare.ulp import widest
+from pecli.engine.arrays import Array, Floats, Indices
 from pecli.engine.table import Table
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Floats, Places
 
 MOST_ROWS, MOST_COLUMNS = 512, 512
 
@@ -44,7 +41,7 @@ def error_map(one: Table, other: Table) -> ErrorMap:
     return ErrorMap(one.name, positions, one.width, cells)
 
 
-def _starts(length: int, groups: int) -> Places:
+def _starts(length: int, groups: int) -> Indices:
     """Where each group of elements begins."""
     return np.unique(-(-np.arange(groups) * length // groups))
 

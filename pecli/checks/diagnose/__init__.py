@@ -17,12 +17,12 @@ from pecli.checks.diagnose.precision import places
 from pecli.checks.diagnose.rows import misplaced
 from pecli.checks.diagnose.stepwise import reckoned_otherwise
 from pecli.checks.tolerance import Tolerance
-from pecli.engine.alibi import Alibi
-from pecli.engine.bundle import Bundle
-from pecli.engine.learned import LearnedInit
-from pecli.engine.rope import Rope
-from pecli.engine.scheme import Scheme
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.bundle import Bundle
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import Table
 
 _ENOUGH = 24

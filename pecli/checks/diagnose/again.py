@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from pecli.checks.diagnose.sample import picks
-from pecli.engine.rope import Rope
-from pecli.engine.rounding import widened
-from pecli.engine.scheme import Scheme
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.arrays import Floats
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import Table
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
 
 _MOST = 1 << 22
 """Elements that are looked at, from the first row on."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,12 +11,10 @@ from pecli.checks.diagnose import precision
 from pecli.checks.diagnose.causes import DEAREST, Cause, Explanation, best, cost_of
 from pecli.checks.diagnose.sample import few
 from pecli.checks.diagnose.slopes import slopes
-from pecli.engine.alibi import Alibi
-from pecli.engine.rounding import widened
+from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.table import Table
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Flags, Floats, Places
 
 _HEADS, _QUERIES, _KEYS = 32, 12, 32
 _MASKED = -1000.0
@@ -29,9 +26,9 @@ class Bias:
     """Some heads, queries and keys of a bias."""
 
     values: Floats
-    heads: Places
-    queries: Places
-    keys: Places
+    heads: Indices
+    queries: Indices
+    keys: Indices
     length: int
     causes: tuple[Cause, ...]
     """What its shape says already."""

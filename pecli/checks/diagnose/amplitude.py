@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pecli.checks.diagnose.causes import FITTED, Cause
-from pecli.engine.rope import Rope
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 
 _NEAR = 0.02
 """How far a fitted amplitude may be from the one it is tried as; the residual decides."""

@@ -7,18 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.diagnose.causes import DEAREST, FITTED, LISTED, ODD, Cause, cost_of
-from pecli.engine.rope import Rope
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.arrays import Floats
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
-
 
 TYPED = (3.14, 3.1416, 3.14159)
 """What is typed for π."""

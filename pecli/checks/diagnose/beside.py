@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.diagnose.precision import places
-from pecli.engine.learned import LearnedInit
-from pecli.engine.rope import Rope
-from pecli.engine.rounding import widened
-from pecli.engine.scheme import Scheme
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.arrays import Array, Floats
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import Table
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Floats
 
 _WHOLE = 1 << 22
 """Elements of a table that is looked at whole."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from pecli.checks.diagnose.sample import samples
-from pecli.engine.rounding import widened
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import Table
 
 _FAR = 4096

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from pecli.checks.diagnose.beside import beside
 from pecli.checks.diagnose.precision import places
-from pecli.engine.alibi import Alibi
-from pecli.engine.scheme import Scheme
+from pecli.engine.arrays import Array
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
 
 _WHOLE = 1 << 24
 """Elements of a tensor that is looked at whole."""

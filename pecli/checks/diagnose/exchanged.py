@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.rope import Rope
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Floats
+from pecli.engine.schemes.rope import Rope
 
 
 def exchanged_betas(plain: Floats, scaled: Floats, rope: Rope) -> Floats:

@@ -6,17 +6,13 @@ frequency of every column, and each of those a base.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from pecli.checks.diagnose.angles import Fitted
 from pecli.checks.diagnose.readings import WaveReading
-from pecli.engine.rope import Rope
-from pecli.engine.sinusoidal import Sinusoidal
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Flags, Floats
+from pecli.engine.arrays import Flags, Floats
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 
 _ROUND = tuple(m * 10.0**k for k in range(1, 10) for m in (1.0, 1.2, 1.5, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0))
 """Bases that people choose."""

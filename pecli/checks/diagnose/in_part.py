@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from pecli.checks.diagnose.beside import beside
 from pecli.checks.diagnose.precision import places
-from pecli.engine.scheme import Scheme
+from pecli.engine.arrays import Floats, Indices
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats, Places
 
 _FEW = 3
 """Rows, or columns, that are named."""
@@ -43,7 +39,7 @@ def _of(found: Floats, own: Floats, off: np.ndarray, kind: str) -> str:
     return f"all is right but {what}"
 
 
-def _holds(found: Floats, own: Floats, row: int, kind: str, wrong: Places) -> str:
+def _holds(found: Floats, own: Floats, row: int, kind: str, wrong: Indices) -> str:
     values = found[row]
     if not values.any():
         return "is zero"

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.diagnose import precision
 from pecli.checks.diagnose.angles import Fitted, Option, options
 from pecli.checks.diagnose.causes import Cause, Explanation, best
-from pecli.engine.rope import Rope
-from pecli.engine.rounding import widened
+from pecli.engine.arrays import Floats
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes.rope import Rope
 from pecli.engine.table import Table
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
 
 _MUCH = 4.0
 

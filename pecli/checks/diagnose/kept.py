@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.diagnose.beside import Beside, beside
 from pecli.checks.diagnose.precision import grain, places
-from pecli.engine.scheme import Scheme
+from pecli.engine.arrays import Floats
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
 
 _STEPS_AT_LEAST = 8.0
 """Numbers of steps in the largest value: fewer tell nothing about what was there before."""

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.diagnose import precision
 from pecli.checks.diagnose.causes import DEAREST, FITTED, Cause, Explanation, best
 from pecli.checks.diagnose.sample import SomeRows, samples
-from pecli.engine.learned import LearnedInit
-from pecli.engine.rounding import widened
+from pecli.engine.arrays import Floats, Indices
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats, Places
 
 Causes = tuple[Cause, ...]
 
@@ -84,7 +81,7 @@ def _explained(
                 return
 
 
-def _compared(rows: Places, length: int) -> Places:
+def _compared(rows: Indices, length: int) -> Indices:
     """Which of the sampled rows are rows of the table at all; not all of them are needed."""
     inside = np.flatnonzero((rows >= 0) & (rows < length))
     return inside[np.linspace(0, len(inside) - 1, min(_FEW, len(inside))).astype(np.intp)]
@@ -110,7 +107,7 @@ def _allowed(values: Floats, dtype: str) -> Floats:
     return np.abs(values) * (1.01 * 2.0 ** -precision.places(dtype) + 16 * 2.0**-24) + least
 
 
-def _rows(scheme: LearnedInit, rows: Places) -> Floats:
+def _rows(scheme: LearnedInit, rows: Indices) -> Floats:
     (table,) = replace(scheme, dtype="float64").tensors()
     if not table.in_order:
         return widened(table.pick(rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,11 +23,9 @@ from pecli.checks.diagnose.precision import (
 from pecli.checks.diagnose.readings import WaveReading
 from pecli.checks.diagnose.roundings import Rounding
 from pecli.checks.diagnose.sample import few
-from pecli.engine.rope import Rope
-from pecli.engine.sinusoidal import Sinusoidal
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Flags, Floats, Places
+from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 
 _COLUMNS = 64
 _MOST_DRIFT = 0.1
@@ -54,7 +52,7 @@ class _Grid(NamedTuple):
     """Some rows and columns of the parts."""
 
     rows: Floats
-    columns: Places
+    columns: Indices
     parts: tuple[Floats, ...]
 
 
@@ -85,7 +83,7 @@ class Matcher:
         if places(stored) < places(narrow):
             self.dtypes.append((stored, (cast(stored),)))
 
-    def _grid(self, rows: Places, columns: Places) -> _Grid:
+    def _grid(self, rows: Indices, columns: Indices) -> _Grid:
         parts = tuple(part[np.ix_(rows, columns)] for part in self.reading.parts)
         positions = (self.reading.rows[rows] + self.scheme.offset).astype(np.float64)
         return _Grid(positions, columns, parts)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.diagnose.causes import Cause
 from pecli.checks.diagnose.readings import WaveReading
-from pecli.engine.rope import Rope
-from pecli.engine.sinusoidal import Sinusoidal
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Places
+from pecli.engine.arrays import Indices
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 
 
 class Padding:
@@ -27,7 +24,7 @@ class Padding:
             self._index = None if scheme.padding_idx is None else scheme.padding_idx - scheme.offset
         self._rows = {int(row) for row in reading.rows}
         self._zeros = [int(row) for row in reading.rows[zero]]
-        self.others: Places = np.flatnonzero(~zero)
+        self.others: Indices = np.flatnonzero(~zero)
 
     def causes(self, shift: int) -> Iterator[Cause]:
         """What is wrong about the zeros where positions are shifted."""

@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.compare import compare
 from pecli.checks.diagnose.sample import picks
 from pecli.checks.tolerance import Tolerance
-from pecli.engine.alibi import Alibi
-from pecli.engine.learned import LearnedInit
-from pecli.engine.rope import Rope
-from pecli.engine.rounding import widened
-from pecli.engine.scheme import Scheme
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.arrays import Array, Flags
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import Table, table_of
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Flags
 
 _WHOLE = 1 << 22
 """Elements of a table that is read as a whole."""

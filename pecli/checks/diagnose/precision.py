@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.diagnose.causes import Cause
-from pecli.engine.dtypes import COMPLEX, KINDS
-from pecli.engine.rounding import narrowest, round_to, widened
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Floats
+from pecli.engine.arrays import Array, Floats
+from pecli.engine.numerics.dtypes import COMPLEX, KINDS
+from pecli.engine.numerics.rounding import narrowest, round_to, widened
 
 INFORMATIVE = 0.05
 """Where more than this part of the amplitude is allowed, an element says nothing."""

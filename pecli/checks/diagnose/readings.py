@@ -10,13 +10,13 @@ from pecli.checks.diagnose.causes import Cause, cost_of
 from pecli.checks.diagnose.sample import SomeRows
 from pecli.checks.forms import Form, forms
 from pecli.checks.layout_words import ARRANGEMENTS, DOUBLINGS
-from pecli.engine.rope import Rope
-from pecli.engine.rounding import widened
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.arrays import Floats, Indices
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats, Places
-    from pecli.engine.scheme import Scheme
+    from pecli.engine.schemes.scheme import Scheme
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class WaveReading:
     form: Form
     functions: tuple[str, ...]
     parts: tuple[Floats, ...]
-    rows: Places
+    rows: Indices
     dtype: str
 
     @property

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.diagnose.angles import TYPED, Option, bases
 from pecli.checks.diagnose.causes import Cause, cost_of
 from pecli.checks.diagnose.exchanged import exchanged_betas, exchanged_factors
-from pecli.engine.rope import Rope
-from pecli.engine.rope_scaling import PARAMETERS
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats, Places
+from pecli.engine.arrays import Floats, Indices
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.rope_scaling import PARAMETERS
 
 Frequencies = Callable[[Rope], "Floats"]
 
@@ -99,7 +96,7 @@ def _misread(columns: int, alike: bool) -> Iterator[Mistake]:
     yield Mistake((Cause(f"a table of halves was read as interleaved{small} {end}"),), _picked(2 * each % columns))
 
 
-def _picked(columns: Places) -> Callable[[Frequencies], Frequencies]:
+def _picked(columns: Indices) -> Callable[[Frequencies], Frequencies]:
     return lambda frequencies: lambda rope: frequencies(rope)[columns]
 
 

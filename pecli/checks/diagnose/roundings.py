@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.diagnose.causes import Cause, cost_of
 from pecli.checks.diagnose.precision import rounded
-from pecli.engine.recipes import RECIPES
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Flags, Floats, Places
+from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.engine.schemes.recipes import RECIPES
 
 _DOUBT = 2.0**-20
 """The relative error of float32 angles, which may decide how a narrow dtype rounds them."""
@@ -33,7 +30,7 @@ class Rounding:
     def cost(self) -> float:
         return cost_of(self.causes)
 
-    def angles(self, positions: Floats, frequencies: Floats, columns: Places) -> tuple[Floats, Flags | None]:
+    def angles(self, positions: Floats, frequencies: Floats, columns: Indices) -> tuple[Floats, Flags | None]:
         """The angles of these columns, and where it is open which way the narrow dtype rounds."""
         if self.recurrence:
             return _recurrence(positions, frequencies)[:, columns], None

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from pecli.checks.diagnose.beside import Beside, beside
 from pecli.checks.diagnose.precision import places
 from pecli.checks.diagnose.sample import few
-from pecli.engine.alibi import Alibi
-from pecli.engine.scheme import Scheme
+from pecli.engine.arrays import Indices
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Places
 
 _PAIRS = 1 << 24
 """Pairs of rows that are compared."""
@@ -54,7 +50,7 @@ def _told_apart(each: Beside) -> bool:
     return bool(np.abs(np.diff(each.own, axis=0)).max(axis=1).min() > 4 * _close(each))
 
 
-def _places(each: Beside) -> Places | None:
+def _places(each: Beside) -> Indices | None:
     """Which of the right rows each row is; None where one is none of them."""
     found, close = each.found, _close(each)
     columns = few(found.shape[1], _COLUMNS)
@@ -70,7 +66,7 @@ def _places(each: Beside) -> Places | None:
     return where
 
 
-def _words(where: Places, right: int) -> str:
+def _words(where: Indices, right: int) -> str:
     """What to say of rows by which right ones they are."""
     rows = np.arange(len(where))
     away = np.flatnonzero(where != rows)
@@ -84,7 +80,7 @@ def _words(where: Places, right: int) -> str:
     return _at_the_beginning(where) or _repeated(where) or _ordered(where, right)
 
 
-def _at_the_beginning(where: Places) -> str:
+def _at_the_beginning(where: Indices) -> str:
     """Some rows that are all the same, then all that follow: positions of a batch that is padded on the left."""
     count = int(np.argmax(where != where[0])) if (where != where[0]).any() else 0
     first = count - 1 if where[0] == 0 and where[count] == 1 else count
@@ -98,14 +94,14 @@ def _at_the_beginning(where: Places) -> str:
     )
 
 
-def _repeated(where: Places) -> str:
+def _repeated(where: Indices) -> str:
     times = int(np.argmax(where != where[0]))
     if times < 2 or (where != np.arange(len(where)) // times).any():
         return ""
     return f"every row is there {times} times: rows {times} … {2 * times - 1} are all row 1, and so on"
 
 
-def _ordered(where: Places, right: int) -> str:
+def _ordered(where: Indices, right: int) -> str:
     """Another order of all rows, by its name if it has one."""
     count, steps = len(where), np.diff(where)
     if len(np.unique(where)) < count:
@@ -127,5 +123,5 @@ def _ordered(where: Places, right: int) -> str:
     return f"the rows are in another order: {_beginning(where)}"
 
 
-def _beginning(where: Places) -> str:
+def _beginning(where: Indices) -> str:
     return ", ".join(f"row {row} is row {where[row]}" for row in range(3)) + " …"

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.engine.arrays import Array, Indices
 from pecli.engine.reshape import reshaped
 from pecli.engine.table import Table
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Places
 
 _SMALL = 1 << 16
 """Tables of no more elements are read whole."""
@@ -27,13 +24,13 @@ class SomeRows:
     """Rows of a table with the positions along one axis: (rows, …), or (2, rows, …) where two arrays are stacked."""
 
     array: Array
-    rows: Places
+    rows: Indices
     length: int
     """How many rows there are in all."""
     transposed: bool
 
 
-def picks(length: int, also: Iterable[int] = ()) -> Places:
+def picks(length: int, also: Iterable[int] = ()) -> Indices:
     """Which rows are looked at: the first, around the powers of two, some between, the last, and those asked for."""
     rows = {*range(min(length, FIRST)), *range(max(0, length - 3), length)}
     rows |= {(length * k) // 13 for k in range(13)}
@@ -62,7 +59,7 @@ def samples(table: Table, length: int, also: Iterable[int] = ()) -> Iterator[Som
         yield SomeRows(array, rows, shape[axis], transposed)
 
 
-def _taken(table: Table, shape: tuple[int, ...], axis: int, rows: Places) -> Array:
+def _taken(table: Table, shape: tuple[int, ...], axis: int, rows: Indices) -> Array:
     """Only these indices along an axis of the table, which is seen in another shape."""
     if table.size <= _SMALL:
         return np.asarray(np.take(table.array().reshape(shape), rows, axis))
@@ -76,7 +73,7 @@ def _taken(table: Table, shape: tuple[int, ...], axis: int, rows: Places) -> Arr
     return found.reshape(*shape[:axis], len(rows), *shape[axis + 1 :])
 
 
-def few(count: int, most: int) -> Places:
+def few(count: int, most: int) -> Indices:
     """At most so many columns: the first, the last, and some between."""
     if count <= most:
         return np.arange(count)

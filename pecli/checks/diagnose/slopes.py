@@ -6,15 +6,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.diagnose.causes import FITTED, Cause
-from pecli.engine.alibi import Alibi
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Floats
+from pecli.engine.schemes.alibi import Alibi
 
 _MEASURED = 32
 """Heads that are all measured."""

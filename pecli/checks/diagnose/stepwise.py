@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.diagnose.angles import TYPED, usual
 from pecli.checks.diagnose.beside import Beside, beside
 from pecli.checks.diagnose.precision import grain, places
-from pecli.engine.rope import Rope
-from pecli.engine.scheme import Scheme
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.arrays import Flags, Floats
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import Table
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Flags, Floats
 
 _MUCH = 4.0
 """An explanation is better than none by this factor at least."""

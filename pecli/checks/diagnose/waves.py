@@ -18,8 +18,8 @@ from pecli.checks.diagnose.plainly import written_rows
 from pecli.checks.diagnose.readings import Wanted, WaveReading, expected, readings
 from pecli.checks.diagnose.roundings import Rounding, roundings
 from pecli.checks.diagnose.sample import samples
-from pecli.engine.rope import Rope
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import Table
 
 _MUCH = 4.0

@@ -13,14 +13,14 @@ from pecli.checks.diff.pairing import Pair, alone, pair, stacked_tables
 from pecli.checks.diff.samples import length_of, positions_of
 from pecli.checks.diff.search import routes
 from pecli.checks.tolerance import EXACT, Tolerance, check_tolerance
-from pecli.engine.dtypes import KINDS
+from pecli.engine.numerics.dtypes import KINDS
 from pecli.engine.reshape import rows_of
-from pecli.engine.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme
 from pecli.files import LoadedFile
-from pecli.files.at_hand import opened
+from pecli.files.in_memory import opened
 
 if TYPE_CHECKING:
-    from pecli.files.at_hand import Given
+    from pecli.files.in_memory import Given
 
 MOST_EXPLAINED = 16
 """Tensors of one file that transforms are sought for."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from pecli.checks.tolerance import Tolerance
-from pecli.engine.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import PecliError
 from pecli.files import LoadedFile
@@ -28,7 +28,7 @@ def mistakes(scheme: Scheme, found: Mapping[str, Table], here: str, there: str, 
 
     «cos, sin: B is what A's spec makes if theta is 10000 (the spec says 500000); residual 3e-08»
     """
-    from pecli.checks.verify.reasons import reasons
+    from pecli.checks.verify.explain_failures import reasons
 
     known = {table.name for table in scheme.tensors()}
     suspects = ((scheme, name, table) for name, table in found.items() if name in known)

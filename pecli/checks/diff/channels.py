@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.diff.values import distance
-from pecli.engine.spelling import begun
+from pecli.engine.arrays import Indices
+from pecli.engine.text import begun
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pecli.engine.arrays import Places
 
 FEWEST = 8
 """Rows by which channels are told apart."""
@@ -35,7 +35,7 @@ def permutation(a: NDArray[Any], b: NDArray[Any], kind: str = "channel") -> tupl
     return _words(order, kind), distance(ours[:, order], theirs)
 
 
-def _partners(ours: NDArray[Any], theirs: NDArray[Any]) -> Places:
+def _partners(ours: NDArray[Any], theirs: NDArray[Any]) -> Indices:
     """For each channel of the second the one of the first; each is taken once. Channels are put in the order of a sum
     with weights that have no pattern, in which equal ones come together and others hardly ever do.
     """
@@ -46,7 +46,7 @@ def _partners(ours: NDArray[Any], theirs: NDArray[Any]) -> Places:
     return order
 
 
-def _words(order: Places, kind: str) -> str:
+def _words(order: Indices, kind: str) -> str:
     width = len(order)
     if np.array_equal(order, np.arange(width)[::-1]):
         return f"{kind}s in reverse order"

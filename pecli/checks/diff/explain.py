@@ -20,12 +20,12 @@ from pecli.checks.diff.layouts import Rearranged, layouts
 from pecli.checks.diff.rows import shifts
 from pecli.checks.diff.samples import run
 from pecli.checks.tolerance import Tolerance
-from pecli.engine.dtypes import KINDS
+from pecli.engine.arrays import Indices
+from pecli.engine.numerics.dtypes import KINDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pecli.engine.arrays import Places
 
 SHARE = 0.01
 """Of the difference, that may be left by a transform which explains it."""
@@ -54,7 +54,7 @@ class Sides:
 
     a: NDArray[Any]
     b: NDArray[Any]
-    places: Places
+    places: Indices
     dtypes: tuple[str, str]
     tolerance: Tolerance
 
@@ -71,7 +71,7 @@ class Sides:
         """How far the samples are apart; infinite if that is not to say."""
         return values.distance(self.a, self.b) if self.a.shape == self.b.shape else math.inf
 
-    def at(self, places: Places) -> Sides:
+    def at(self, places: Indices) -> Sides:
         """Only some of the positions, out of two samples of one shape."""
         return replace(self, a=self.a[..., places, :], b=self.b[..., places, :], places=self.places[places])
 

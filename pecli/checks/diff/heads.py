@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.layout_words import ARRANGEMENTS
-from pecli.engine.dtypes import KINDS
-from pecli.engine.pairing import reorder
-from pecli.engine.rounding import widened
+from pecli.engine.arrays import Floats, Indices
+from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.pair_permutation import reorder
 from pecli.engine.table import Table
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats, Places
 
 LOOKED_AT = 24
 """Rows that tell."""
@@ -44,7 +41,7 @@ def moved_in_heads(one: Table, other: Table, limit: float) -> tuple[str, float] 
     return None
 
 
-def _left(one: Table, origin: Places, found: Sequence[Floats], limit: float) -> float | None:
+def _left(one: Table, origin: Indices, found: Sequence[Floats], limit: float) -> float | None:
     """The largest difference of rows; None as soon as one is beyond the limit."""
     largest = 0.0
     for place, row in zip(origin, found, strict=True):

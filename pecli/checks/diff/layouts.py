@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.forms import Form, forms, without_ones
 from pecli.checks.layout_words import ARRANGEMENTS, twice
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
+from pecli.engine.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.diff.samples import run
+from pecli.engine.arrays import Indices
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pecli.engine.arrays import Places
 
 FEWEST = 4
 """Rows that must overlap."""
@@ -20,7 +20,7 @@ MOST_COLUMNS = 128
 """By which rows are found again: those that change most."""
 
 
-def shifts(a: NDArray[Any], b: NDArray[Any], places: Places) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
+def shifts(a: NDArray[Any], b: NDArray[Any], places: Indices) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
     """Likely shifts in words, with the rows of both that should then be equal."""
     if a.ndim < 2 or a.ndim != b.ndim or a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-1]:
         return
@@ -44,7 +44,7 @@ def shifts(a: NDArray[Any], b: NDArray[Any], places: Places) -> Iterator[tuple[s
             yield _words(by, lengths), ours[..., :count, :], theirs[..., :count, :]
 
 
-def _telling(a: NDArray[Any]) -> Places | slice:
+def _telling(a: NDArray[Any]) -> Indices | slice:
     """Some columns of a wide table: those that change most from row to row."""
     if a.shape[-1] <= MOST_COLUMNS:
         return slice(None)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.dtypes import numpy_dtype
+from pecli.engine.arrays import Array, Indices
+from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.table import Table
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Places
 
 MOST_POSITIONS = 2048
 MOST_ELEMENTS = 1 << 18
 
 
-def positions(length: int, width: int) -> Places:
+def positions(length: int, width: int) -> Indices:
     """Which of so many positions to look at: all, or the first ones in a row and others spread over the rest.
 
     >>> positions(5, 4).tolist()
@@ -30,7 +27,7 @@ def positions(length: int, width: int) -> Places:
     return np.concatenate([np.arange(count // 2), spread.astype(np.intp)])
 
 
-def run(places: Places) -> int:
+def run(places: Indices) -> int:
     """How many of the positions follow each other from 0 on."""
     return int(np.count_nonzero(places == np.arange(len(places))))
 
@@ -40,14 +37,14 @@ def length_of(table: Table) -> int:
     return table.shape[-2] if len(table.shape) > 1 else table.size
 
 
-def positions_of(shape: tuple[int, ...]) -> Places:
+def positions_of(shape: tuple[int, ...]) -> Indices:
     """Which positions of a tensor to look at. They run along the last axis but one, or along a vector."""
     if len(shape) < 2:
         return positions(math.prod(shape), 1)
     return positions(shape[-2], math.prod(shape[:-2]) * shape[-1])
 
 
-def take(table: Table, places: Places) -> Array:
+def take(table: Table, places: Indices) -> Array:
     """The tensor at these positions only."""
     if len(table.shape) < 2:
         return table.pick(places).reshape(-1)[: table.size].reshape((len(places),) if table.shape else ())
@@ -57,7 +54,7 @@ def take(table: Table, places: Places) -> Array:
     return table.pick(rows).reshape(*table.shape[:-2], len(places), width)
 
 
-def take_across(table: Table, places: Places) -> Array:
+def take_across(table: Table, places: Indices) -> Array:
     """A matrix at these places of its last axis, transposed; all of it is read, in blocks."""
     out = np.empty((len(places), table.shape[0]), numpy_dtype(table.dtype))
     row = 0

@@ -7,15 +7,15 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from pecli.checks.compare.floats import widest
+from pecli.checks.compare.ulp import widest
 from pecli.checks.diff import values
 from pecli.checks.diff.explain import Route, Sides, explain
 from pecli.checks.diff.heads import moved_in_heads
 from pecli.checks.diff.pairing import Pair
 from pecli.checks.diff.samples import length_of, positions_of, take, take_across
 from pecli.checks.tolerance import Tolerance
-from pecli.engine.dtypes import KINDS
-from pecli.engine.rounding import round_to, widened
+from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.table import Table
 
 if TYPE_CHECKING:

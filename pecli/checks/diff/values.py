@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.engine.dtypes import KINDS
-from pecli.engine.rounding import round_to, widened
+from pecli.engine.arrays import Indices
+from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.rounding import round_to, widened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pecli.engine.arrays import Places
 
 MASKED = -1e4
 """What is below is masked: −inf, −1e9, the lowest float16."""
@@ -87,7 +87,7 @@ def _factor(a: NDArray[Any], b: NDArray[Any]) -> float | None:
     return factor if np.isfinite(factor) and 1e-6 < abs(factor) < 1e6 and factor != 1 else None
 
 
-def softmax_ignores(a: NDArray[Any], b: NDArray[Any], places: Places) -> Iterator[tuple[str, float]]:
+def softmax_ignores(a: NDArray[Any], b: NDArray[Any], places: Indices) -> Iterator[tuple[str, float]]:
     """Biases that differ by what a softmax over each row takes no notice of: a constant a row, the value of a mask."""
     if a.ndim < 2 or a.ndim != b.ndim or np.iscomplexobj(a) or np.iscomplexobj(b):
         return

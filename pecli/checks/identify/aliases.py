@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.identify.curve import FAR, Curve, geometric
 from pecli.checks.identify.frequencies import TURN, Channels, wrapped
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Floats
 
 _MOST = 1e6
 

@@ -12,14 +12,15 @@ from pecli.checks.identify.beginning import MOST
 from pecli.checks.identify.bias import SlopeReading, readings
 from pecli.checks.identify.intervals import Interval, spacing
 from pecli.checks.identify.match import Match
-from pecli.engine.alibi import Alibi
-from pecli.engine.dtypes import KINDS
-from pecli.engine.recipes import BIAS_RECIPE
-from pecli.engine.rounding import holds, round_to, widened
+from pecli.engine.arrays import Floats
+from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.rounding import holds, round_to, widened
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.recipes import BIAS_RECIPE
 
 if TYPE_CHECKING:
     from pecli.checks.identify.beginning import Beginning
-    from pecli.engine.arrays import Floats
+
 
 _ROOM = {"float64": (0.51, 16.0), "float32": (0.51, 2.0, 16.0, 128.0), "float16": (0.51, 2.0), "bfloat16": (0.51, 2.0)}
 """Units of the last place that elements may be off: rounded once, computed in the dtype, or as powers of a power."""

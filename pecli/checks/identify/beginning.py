@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.checks.compare.floats import widest
-from pecli.engine.dtypes import KINDS, numpy_dtype
+from pecli.checks.compare.ulp import widest
+from pecli.engine.arrays import Array
+from pecli.engine.numerics.dtypes import KINDS, numpy_dtype
 from pecli.engine.table import Table
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
 
 MOST = 1 << 22
 """Elements of a sample."""

@@ -8,15 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.identify.curve import FAR, Curve
 from pecli.checks.identify.numerals import shortest
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Floats
 
 SIGMAS = 5.0
 BEST = 6

@@ -11,15 +11,16 @@ import numpy as np
 from pecli.checks.forms import shape_without_ones, without_ones
 from pecli.checks.identify.match import Match
 from pecli.checks.identify.vectors import LONGEST
-from pecli.engine.dtypes import KINDS
-from pecli.engine.recipes import RECIPE
-from pecli.engine.rope import Rope
-from pecli.engine.rounding import widened
+from pecli.engine.arrays import Array, Floats
+from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes.recipes import RECIPE
+from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.checks.identify.beginning import Beginning
-    from pecli.engine.arrays import Array, Floats
+
 
 _MANY = 1 << 17
 """Elements that are held against a scheme."""

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.checks.identify.intervals import spacing
+from pecli.engine.arrays import Floats, Indices
 
 if TYPE_CHECKING:
     from pecli.checks.identify.beginning import Beginning
-    from pecli.engine.arrays import Floats, Places
+
 
 _MASKED = -1e3
 """A constant below this above the diagonal is a mask, not a bias."""
@@ -98,7 +99,7 @@ def _squares(blocks: Floats, heads: int, length: int) -> Iterator[SlopeReading]:
         yield SlopeReading(-blocks[:, back > 0], back[back > 0].astype(np.float64), heads, length, above, words)
 
 
-def _above(blocks: Floats, back: Places) -> tuple[str, str]:
+def _above(blocks: Floats, back: Indices) -> tuple[str, str]:
     """The form that the part above the diagonal makes it, and in words what differs from pecli's; or nothing."""
     future = blocks[:, back < 0]
     first = float(future.flat[0])

@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.identify.bends import BEST, SIGMAS, Bend, least_squares, steps
 from pecli.checks.identify.curve import FAR, Curve, Guess
 from pecli.checks.identify.numerals import digits, shortest
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Floats
 
 _PAIRS = ((1.0, 4.0), (1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (1.0, 3.0), (2.0, 8.0), (1.0, 16.0), (1.0, 32.0))
 _RATIOS = (1.5, 2.0, 4.0, 8.0, 16.0, 32.0)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Flags, Floats
+from pecli.engine.arrays import Flags, Floats
 
 LOOSENESS = (0.0, 1.2e-7, 1e-6, 2.0**-8)
 """Relative errors that recipes make: none, frequencies in float32, by many steps in float32, in bfloat16."""

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.checks.identify import draws
+from pecli.engine.arrays import Floats
 
 if TYPE_CHECKING:
     from pecli.checks.identify.beginning import Beginning
-    from pecli.engine.arrays import Floats
+
 
 _SIDE = 256
 """Rows and columns that are looked at closely."""

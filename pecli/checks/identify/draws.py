@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Floats
 
 _SOME = 1 << 12
 _KOLMOGOROV = 1.95

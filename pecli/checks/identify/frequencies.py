@@ -8,12 +8,10 @@ x[p+K] + x[p−K] = 2·cos(K·f)·x[p], and refined over windows that grow.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Complex, Flags, Floats
+from pecli.engine.arrays import Complex, Flags, Floats
 
 TURN = 2 * np.pi
 

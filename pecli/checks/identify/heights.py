@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.engine.arrays import Floats
+
 if TYPE_CHECKING:
     from pecli.checks.identify.curve import Curve
-    from pecli.engine.arrays import Floats
+
 
 _SIGMAS = 5.0
 _ROWS = 256

@@ -17,10 +17,10 @@ from pecli.checks.identify.match import Match
 from pecli.checks.identify.slips import undone
 from pecli.checks.identify.tail import confirmed
 from pecli.engine.table import Table
-from pecli.files.at_hand import opened
+from pecli.files.in_memory import opened
 
 if TYPE_CHECKING:
-    from pecli.files.at_hand import Given
+    from pecli.files.in_memory import Given
 
 _FEWER = (256, 64)
 """Rows that are looked at, where more have no explanation."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine.dtypes import KINDS
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Floats
+from pecli.engine.numerics.dtypes import KINDS
 
 _LOWEST_EXPONENT = {"float64": -1022, "float32": -126, "float16": -14, "bfloat16": -126}
 

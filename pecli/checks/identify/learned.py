@@ -11,13 +11,14 @@ import numpy as np
 from pecli.checks.identify import recipes, seeds
 from pecli.checks.identify.intervals import Interval, spacing
 from pecli.checks.identify.match import Match
-from pecli.engine import randomness
-from pecli.engine.learned import LearnedInit
-from pecli.engine.rounding import widened
+from pecli.engine.arrays import Floats
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes import random_streams
+from pecli.engine.schemes.learned import LearnedInit
 
 if TYPE_CHECKING:
     from pecli.checks.identify.beginning import Beginning
-    from pecli.engine.arrays import Floats
+
 
 _FIRST = 16
 """Elements that tell a seed."""
@@ -87,7 +88,7 @@ def _candidates(table: Floats, shape: tuple[int, ...], dtype: str) -> Iterator[t
     kinds = ("uniform",) if flat else ("normal", "trunc-normal")
     for seed in seeds.philox_seeds(first):
         for kind in kinds:
-            drawn = _standard(randomness.uniform(seed, 0, len(elements)), kind)
+            drawn = _standard(random_streams.uniform(seed, 0, len(elements)), kind)
             yield from _fitted(drawn, elements, shape, dtype, init=kind, seed=seed, rng="pecli")
     if size < _BLOCK:
         return
@@ -95,8 +96,8 @@ def _candidates(table: Floats, shape: tuple[int, ...], dtype: str) -> Iterator[t
         for rng in ("torch", "torch-avx2"):
             kind = kinds[0]
             many = len(elements) // 16 * 16
-            u = randomness.Mersenne(seed).uniform(many)
-            normal = randomness.box_muller(u, vectorised=rng == "torch-avx2")
+            u = random_streams.Mersenne(seed).uniform(many)
+            normal = random_streams.box_muller(u, vectorised=rng == "torch-avx2")
             drawn = widened(normal) if kind == "normal" else _standard(widened(u), kind)
             kept = min(many, size - _BLOCK)  # the last ones may have been drawn anew
             yield from _fitted(drawn[:kept], elements[:kept], shape, dtype, init=kind, seed=seed, rng=rng)
@@ -106,7 +107,7 @@ def _standard(u: Floats, init: str) -> Floats:
     """The draws of a standard deviation of one."""
     if init == "uniform":
         return math.sqrt(3) * (2 * u - 1)
-    return randomness.normal(u if init == "normal" else randomness.truncated(u))
+    return random_streams.normal(u if init == "normal" else random_streams.truncated(u))
 
 
 def _fitted(

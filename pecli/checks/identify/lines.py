@@ -9,7 +9,7 @@ import numpy as np
 from pecli.engine.cast import cast
 from pecli.engine.reshape import reshaped
 from pecli.engine.table import Table
-from pecli.files.numerals import numerals
+from pecli.files.float_text import numerals
 
 _DTYPES = ("float32", "float16", "bfloat16")
 """The likeliest first; float64 is what is left."""

@@ -13,14 +13,15 @@ from pecli.checks.identify import aliases, frequencies, heights, laws, positions
 from pecli.checks.identify.curve import Curve, Guess, geometric
 from pecli.checks.identify.frequencies import Channels, silent_rows
 from pecli.checks.identify.heights import Height
-from pecli.engine.rope import Rope
-from pecli.engine.scheme import Scheme
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.arrays import Floats
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.checks.identify.waves import Source
-    from pecli.engine.arrays import Floats
+
 
 _MOST = 1 << 18
 """Elements of a part from which frequencies are measured; all are compared at the end."""

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pecli.engine.parameters import Flag, spelled
+from pecli.engine.schemes.parameters import Flag, spelled
 
 if TYPE_CHECKING:
-    from pecli.engine.scheme import Scheme
+    from pecli.engine.schemes.scheme import Scheme
 
 
 @dataclass(frozen=True)

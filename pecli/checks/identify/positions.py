@@ -5,15 +5,11 @@ A slow channel leaves few candidates, the others sort them out. What the data ca
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from pecli.checks.identify.frequencies import TURN, Channels, wrapped
-from pecli.engine.positions import LAST_POSITION
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Floats
+from pecli.engine.schemes.positions import LAST_POSITION
 
 SINGLE = 1.2e-7
 """What computing in float32 does to an angle, relative to it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,7 @@ from pecli.checks.identify.bends import BEST, Bend, least_squares, steps
 from pecli.checks.identify.curve import FAR, Curve, Guess
 from pecli.checks.identify.heights import Height
 from pecli.checks.identify.numerals import digits, roundest, shortest
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Floats
 
 _NOT_FAR = 0.25
 """What a first guess may be off by, if least squares are to mend it."""

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.checks.identify.numerals import digits
-from pecli.engine.dtypes import KINDS
-from pecli.engine.rope import Rope
-from pecli.engine.rounding import narrowest, widened
+from pecli.engine.arrays import Array, Floats
+from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.rounding import narrowest, widened
+from pecli.engine.schemes.rope import Rope
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Floats
-    from pecli.engine.scheme import Scheme
+    from pecli.engine.schemes.scheme import Scheme
+
 
 OTHERS = (
     "float32",

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.identify.frequencies import TURN, Channels, repetition, silent_rows
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Flags, Floats
+from pecli.engine.arrays import Flags, Floats
 
 _SMALLEST = 1e-12
 """Angles below this say nothing more."""

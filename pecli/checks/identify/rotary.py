@@ -13,10 +13,10 @@ from pecli.checks.forms import without_ones
 from pecli.checks.identify import beside
 from pecli.checks.identify.intervals import spacing
 from pecli.checks.identify.numerals import digits
-from pecli.engine.dtypes import KINDS
-from pecli.engine.rope import Rope
-from pecli.engine.rounding import widened
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:

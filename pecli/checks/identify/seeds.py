@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine import randomness
+from pecli.engine.arrays import Flags, Floats, Ints
+from pecli.engine.schemes import random_streams
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pecli.engine.arrays import Flags, Floats, Ints
-
     Words = NDArray[np.uint32]
+
 
 PHILOX_SEEDS = 1 << 19
 MERSENNE_SEEDS = 1 << 16
@@ -45,7 +45,7 @@ def mersenne_seeds(first: Floats, *, normal: bool) -> Iterator[int]:
     for seeds in _batches(MERSENNE_SEEDS):
         few = seeds[_alike(_mersenne(seeds, 4), first[:4])] if not normal else seeds[agree(_mersenne(seeds, 16))]
         for seed in map(int, few):
-            if agree(randomness.Mersenne(seed).uniform(16).astype(np.float64)[None])[0]:
+            if agree(random_streams.Mersenne(seed).uniform(16).astype(np.float64)[None])[0]:
                 yield seed
 
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from pecli.checks.identify.numerals import digits
 from pecli.checks.identify.recipes import Trial
-from pecli.engine.rope import Rope
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.arrays import Floats
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.checks.identify.recipes import Evidence
-    from pecli.engine.arrays import Floats
-    from pecli.engine.scheme import Scheme
+    from pecli.engine.schemes.scheme import Scheme
+
 
 _CHOSEN = 2
 """Digits of a base that leaves no doubt."""

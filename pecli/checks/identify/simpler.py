@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from pecli.checks.identify.heights import usual_amplitudes
 from pecli.checks.identify.numerals import digits
 from pecli.checks.identify.recipes import Trial
+from pecli.engine.arrays import Floats
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.checks.identify.recipes import Evidence
-    from pecli.engine.arrays import Floats
-    from pecli.engine.scheme import Scheme
+    from pecli.engine.schemes.scheme import Scheme
+
 
 _NUMBERS = ("base", "factor", "scale", "amplitude", "attention_factor", "beta_fast", "beta_slow")
 _ROUND = 3

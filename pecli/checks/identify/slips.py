@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.identify.beginning import Beginning
-from pecli.engine.dtypes import KINDS
-from pecli.engine.rounding import round_to, widened
+from pecli.engine.arrays import Flags, Floats
+from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.rounding import round_to, widened
 
 if TYPE_CHECKING:
     from pecli.checks.identify.match import Match
-    from pecli.engine.arrays import Flags, Floats
+
 
 _FEWEST = 8
 """Rows that a table must have."""

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.identify import aliases, positions, refine
 from pecli.checks.identify.curve import Curve
 from pecli.checks.identify.frequencies import Channels, silent_rows, turned_over, two_functions
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Floats
 
 _HALF_UNIT = 2.0**-8
 """Of a number in [0.5, 1), times two: half the distance of neighbours in bfloat16, relative to its power of two."""

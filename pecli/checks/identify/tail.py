@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.rounding import widened
+from pecli.engine.arrays import Array
+from pecli.engine.numerics.rounding import widened
 
 if TYPE_CHECKING:
     from pecli.checks.identify.match import Match
-    from pecli.engine.arrays import Array
     from pecli.engine.table import Table
+
 
 _ROWS = 64
 """Rows of the end."""

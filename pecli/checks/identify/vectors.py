@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,12 +10,9 @@ from pecli.checks.identify import laws, recipes
 from pecli.checks.identify.curve import Curve
 from pecli.checks.identify.heights import Height
 from pecli.checks.identify.match import Match
-from pecli.engine.rope import Rope
+from pecli.engine.arrays import Floats
+from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
-
 
 _SINGLE = 2.0**-24
 LONGEST = 1 << 15

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,10 +13,8 @@ from pecli.checks.identify import recipes, sharper, simpler, vectors
 from pecli.checks.identify.looks import Candidate, Look, Proposals, propose, ways_to_look
 from pecli.checks.identify.match import Match
 from pecli.checks.identify.recipes import Evidence
-from pecli.engine.dtypes import COMPLEX, KINDS
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Floats
+from pecli.engine.arrays import Array, Floats
+from pecli.engine.numerics.dtypes import COMPLEX, KINDS
 
 _LOOKS = 16
 _PATIENCE = 40

@@ -23,14 +23,14 @@ from typing import Any
 from pecli.checks.manifest.checklist import Check
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import verify
-from pecli.checks.verify.modelled import verify_model
+from pecli.checks.verify.against_model import verify_model
 from pecli.checks.verify.verification import Verification
-from pecli.engine.parameters import Parameter, Whole
-from pecli.engine.positions import LAST_POSITION
-from pecli.engine.recipes import RECIPE
-from pecli.engine.registry import SCHEMES, scheme_named
-from pecli.engine.scheme import Scheme
-from pecli.engine.spelling import nearest, quoted
+from pecli.engine.schemes.parameters import Parameter, Whole
+from pecli.engine.schemes.positions import LAST_POSITION
+from pecli.engine.schemes.recipes import RECIPE
+from pecli.engine.schemes.registry import SCHEMES, scheme_named
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.text import nearest, quoted
 from pecli.errors import ParameterError, PecliError
 from pecli.models.encoding import ModelEncodings
 from pecli.models.reader import find_model
@@ -75,7 +75,7 @@ def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None) -> lis
 def _toml(path: str) -> dict[str, Any]:
     import tomllib
 
-    from pecli.files.trouble import failure
+    from pecli.files.os_errors import failure
 
     try:
         with open(path, "rb") as file:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any
 
-from pecli.checks.verify.stopping import until
+from pecli.checks.verify.cancellation import until
 from pecli.checks.verify.verification import Verification
 from pecli.errors import FileError, PecliError
 
@@ -56,7 +56,7 @@ class Outcome:
 
 def run_all(checks: Sequence[Check]) -> Iterator[Outcome]:
     """The outcomes in the order of the checks, as soon as they are there."""
-    from pecli.engine.threads import share_of_threads, thread_count
+    from pecli.engine.numerics.threads import share_of_threads, thread_count
 
     threads = thread_count()
     workers = min(threads, len(checks))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from pecli.engine.rounding import widened
+from pecli.engine.arrays import Array
+from pecli.engine.numerics.rounding import widened
 from pecli.engine.table import Table, raw_bytes
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
 
 
 class Statistics:

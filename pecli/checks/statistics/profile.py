@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pecli.checks.statistics import Statistics
 from pecli.checks.statistics.quantiles import Quantiles
-from pecli.engine.rounding import widened
+from pecli.engine.arrays import Array, Floats, Ints
+from pecli.engine.numerics.rounding import widened
 from pecli.engine.table import Table
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Floats, Ints
 
 _DOUBLE = ("float64", "int64", "uint64", "int32", "uint32")
 """What float32 does not hold."""

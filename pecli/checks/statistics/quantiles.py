@@ -7,12 +7,11 @@ four a float64.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats, Ints
+from pecli.engine.arrays import Floats, Ints
 
 SHARES = (0.01, 0.25, 0.5, 0.75, 0.99)
 _STEP = 16

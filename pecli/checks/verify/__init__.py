@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 
 from pecli.checks.compare import Comparison, compare, problems_of
 from pecli.checks.tolerance import EXACT, Tolerance, check_tolerance
-from pecli.checks.verify.carried import verify_spec
-from pecli.checks.verify.matching import role_of
-from pecli.checks.verify.reasons import reasons
-from pecli.checks.verify.stopping import open_for_checks
+from pecli.checks.verify.against_spec import verify_spec
+from pecli.checks.verify.cancellation import open_for_checks
+from pecli.checks.verify.explain_failures import reasons
+from pecli.checks.verify.tensor_roles import role_of
 from pecli.checks.verify.verification import Verification
-from pecli.engine.bundle import Bundle
 from pecli.engine.cast import cast
-from pecli.engine.dtypes import COMPLEX, KINDS
+from pecli.engine.numerics.dtypes import COMPLEX, KINDS
 from pecli.engine.reshape import rows_of, views
-from pecli.engine.scheme import Scheme
-from pecli.engine.spelling import begun
+from pecli.engine.schemes.bundle import Bundle
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
+from pecli.engine.text import begun
 from pecli.errors import ParameterError
 from pecli.files import LoadedFile
-from pecli.files.at_hand import NO_FILE, opened
+from pecli.files.in_memory import NO_FILE, opened
 
 if TYPE_CHECKING:
-    from pecli.files.at_hand import Given
+    from pecli.files.in_memory import Given
 
 __all__ = ["Verification", "verify"]
 

@@ -11,12 +11,13 @@ import numpy as np
 
 from pecli.checks.forms import Form
 from pecli.checks.layout_words import ARRANGEMENTS, columns
+from pecli.engine.arrays import Array
 from pecli.engine.reshape import reshaped, stacked
 from pecli.engine.table import Table
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
-    from pecli.engine.rope import Rope
+    from pecli.engine.schemes.rope import Rope
+
 
 _PLURALS = {"cos": "cosines", "sin": "sines"}
 ORDERS = {"both": (("cos", "sin"),), None: (("cos", "sin"), ("sin", "cos"))}

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 import numpy as np
 
+from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.views.pictures import palettes, ticks
+from pecli.views.pictures.block_mean import envelope
 from pecli.views.pictures.panels import Curve
-from pecli.views.pictures.shrink import envelope
 from pecli.views.pictures.terminal import Terminal, terminal
 from pecli.views.pictures.words import fitted
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Flags, Floats, Places
 
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """What each dot of a character adds to U+2800, by line and column."""
@@ -150,13 +148,13 @@ def _body(
     return _written([[letters[number] for number in row] for row in owner.tolist()], owner, inks)
 
 
-def _owners(parts: Sequence[Places | Flags], curves: int) -> Places:
+def _owners(parts: Sequence[Indices | Flags], curves: int) -> Indices:
     """Which part each character belongs to, −1 where there is none: levels lie below, each curve over those before.
 
     One that lies on another all along takes turns with it, so that both are seen.
     """
     high, wide = parts[0].shape if parts else (0, 0)
-    owner: Places = np.full((high, wide), -1, np.intp)
+    owner: Indices = np.full((high, wide), -1, np.intp)
     shown = np.zeros((high, wide), np.intp)
     turns = np.arange(wide)[None, :] // 2
     for number in (*range(curves, len(parts)), *range(curves)):
@@ -182,8 +180,8 @@ def _raster(x: Floats, y: Floats, high: int, wide: int) -> Flags:
 
 
 def _touch(mask: Flags, columns: Floats, rows: Floats) -> None:
-    down: Places = np.rint(rows).astype(np.intp)
-    right: Places = np.rint(columns).astype(np.intp)
+    down: Indices = np.rint(rows).astype(np.intp)
+    right: Indices = np.rint(columns).astype(np.intp)
     inside = (down >= 0) & (down < mask.shape[0]) & (right >= 0) & (right < mask.shape[1])
     mask[down[inside], right[inside]] = True
 
@@ -199,7 +197,7 @@ def _dots(masks: Sequence[Flags], curves: int, inks: Sequence[str]) -> list[str]
     return _written(shown, _owners(parts, curves), inks)
 
 
-def _written(shown: Sequence[Sequence[str]], owner: Places, inks: Sequence[str]) -> list[str]:
+def _written(shown: Sequence[Sequence[str]], owner: Indices, inks: Sequence[str]) -> list[str]:
     """Lines of characters, each in its owner's colour."""
     found = []
     for characters, owners in zip(shown, owner.tolist(), strict=True):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from pecli.engine.arrays import Floats
 from pecli.views.pictures import axes_numbers, palettes
+from pecli.views.pictures.block_mean import envelope
 from pecli.views.pictures.figure import Look
 from pecli.views.pictures.panels import Chart, Curve, coinciding
-from pecli.views.pictures.shrink import envelope
 from pecli.views.pictures.words import fitted
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
 
 LARGEST = 1e150
 _LINES = ("-", "--", "-.", ":")

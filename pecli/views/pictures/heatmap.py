@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
+from pecli.engine.arrays import Floats
 from pecli.views.pictures import palettes, ticks
-from pecli.views.pictures.shrink import shrink
+from pecli.views.pictures.block_mean import shrink
 from pecli.views.pictures.terminal import Terminal, terminal
 from pecli.views.pictures.words import fitted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pecli.engine.arrays import Floats
 
 _SHADES = {True: " ░▒▓█", False: " .:-=+*#%@"}
 """From low to high, where there are no colours."""

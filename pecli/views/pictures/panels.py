@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine.scheme import Scheme
+from pecli.engine.arrays import Floats
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
-
 
 MOST_PANELS = 12
 """Panels that a picture has room for."""

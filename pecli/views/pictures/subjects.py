@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pecli.engine.bundle import Bundle
-from pecli.engine.scheme import Scheme
+from pecli.engine.arrays import Array
+from pecli.engine.schemes.bundle import Bundle
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError
 from pecli.views.pictures.panels import Subject
@@ -16,8 +17,8 @@ from pecli.views.pictures.ticks import short
 from pecli.views.screen import counted
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Array
     from pecli.files import LoadedFile
+
 
 _SHOWN, _AXES = ("dim", "heads"), ("seq_len", "max_len", "offset", "slopes")
 """Parameters that a title always has, and those that the picture shows."""

@@ -74,7 +74,7 @@ def apart(low: float, high: float) -> tuple[float, float]:
 
 
 def indices(first: int, count: int, most: int) -> list[int]:
-    """Places on an axis of whole numbers: round ones, and every one where there are few.
+    """Indices on an axis of whole numbers: round ones, and every one where there are few.
 
     >>> indices(0, 512, 4), indices(3, 3, 5)
     ([0, 200, 400], [3, 4, 5])

@@ -11,10 +11,10 @@ import pytest
 from pecli.checks import audit as module
 from pecli.checks.audit import audit, work
 from pecli.checks.audit.positions import by_position
-from pecli.engine.alibi import Alibi
-from pecli.engine.learned import LearnedInit
-from pecli.engine.rope import Rope
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 
 

@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 from pecli.checks.compare import compare
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify import verify
-from pecli.engine.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import table_of
 
 Array = np.ndarray[Any, Any]

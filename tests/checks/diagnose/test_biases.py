@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pecli.engine.alibi import Alibi
+from pecli.engine.schemes.alibi import Alibi
 from tests.checks.diagnose.conftest import Diagnosed
 from tests.checks.diagnose.formulas import bias, naive_slopes, narrowed, paper_slopes
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from pecli.checks.diagnose.copies import bytes_turned, several_times
-from pecli.engine.rope import Rope
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import table_of
 from tests.checks.diagnose.conftest import Diagnosed
 from tests.checks.diagnose.formulas import halves, inverse, sinusoidal, waves

@@ -9,8 +9,8 @@ import pytest
 
 from pecli.checks.diagnose.in_part import wrong_in_part
 from pecli.checks.tolerance import Tolerance
-from pecli.engine.rope import Rope
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import table_of
 from tests.checks.diagnose.conftest import Diagnosed
 from tests.checks.diagnose.formulas import float32_waves, sinusoidal

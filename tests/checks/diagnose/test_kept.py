@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from pecli.checks.diagnose.kept import kept_otherwise
-from pecli.engine.alibi import Alibi
-from pecli.engine.learned import LearnedInit
-from pecli.engine.rope import Rope
-from pecli.engine.scheme import Scheme
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import table_of
 from tests.checks.diagnose.conftest import Diagnosed
 from tests.checks.diagnose.formulas import (

@@ -14,12 +14,12 @@ from pecli.checks.diagnose.inverse import explain_inverse
 from pecli.checks.diagnose.learned import explain_learned
 from pecli.checks.diagnose.waves import explain_waves
 from pecli.checks.tolerance import EXACT, Tolerance
-from pecli.engine.alibi import Alibi
-from pecli.engine.learned import LearnedInit
-from pecli.engine.recipes import RECIPES
-from pecli.engine.rope import Rope
-from pecli.engine.scheme import Scheme
-from pecli.engine.sinusoidal import EVEN_ONLY, STYLES, Sinusoidal
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.recipes import RECIPES
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import EVEN_ONLY, STYLES, Sinusoidal
 from pecli.engine.table import Table, table_of
 from tests.checks.diagnose.conftest import Diagnosed, passes
 from tests.checks.diagnose.formulas import float32_waves, inverse, paper_slopes, waves

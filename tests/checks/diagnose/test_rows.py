@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from pecli.checks.diagnose.rows import misplaced
-from pecli.engine.alibi import Alibi
-from pecli.engine.rope import Rope
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import table_of
 from tests.checks.diagnose.conftest import Diagnosed
 from tests.checks.diagnose.formulas import float32_waves, halves, inverse, narrowed, sinusoidal, waves

@@ -9,9 +9,9 @@ import pytest
 
 from pecli.checks.diagnose import explain
 from pecli.checks.tolerance import EXACT
-from pecli.engine.bundle import Bundle
-from pecli.engine.rope import Rope
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.schemes.bundle import Bundle
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import table_of
 from tests.checks.diagnose.conftest import Diagnosed
 from tests.checks.diagnose.formulas import (

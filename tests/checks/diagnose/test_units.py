@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pecli.engine.rope import Rope
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from tests.checks.diagnose.conftest import Diagnosed
 from tests.checks.diagnose.formulas import inverse, narrowed, sinusoidal, waves, yarn_factor
 

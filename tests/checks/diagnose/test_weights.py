@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pecli.engine.learned import LearnedInit
+from pecli.engine.schemes.learned import LearnedInit
 from tests.checks.diagnose.conftest import Diagnosed
 from tests.checks.diagnose.formulas import narrowed
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.alibi import Alibi
-from pecli.engine.learned import LearnedInit
-from pecli.engine.parameters import Choice
-from pecli.engine.rope import Rope
-from pecli.engine.scheme import Scheme
-from pecli.engine.sinusoidal import STYLES, Sinusoidal
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.parameters import Choice
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import STYLES, Sinusoidal
 from pecli.errors import ParameterError
 
 DTYPES = ("float32", "float16", "bfloat16")

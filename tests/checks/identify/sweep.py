@@ -27,8 +27,8 @@ import numpy as np
 import pecli
 from pecli.checks.identify.match import Match
 from pecli.cli.app import run as run_command
-from pecli.engine.dtypes import KINDS
-from pecli.engine.scheme import Scheme
+from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.schemes.scheme import Scheme
 from tests.checks.identify.specs import random_scheme
 
 VERDICTS = ("found", "unsaid", "wrong", "lost")

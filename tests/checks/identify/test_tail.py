@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 
 ROWS = 4096
 

@@ -11,9 +11,9 @@ import pytest
 from pecli.checks.identify import identify
 from pecli.checks.identify.match import Match
 from pecli.checks.identify.waves import recognise
-from pecli.engine.rope import Rope
-from pecli.engine.rounding import widened
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 
 F = np.float32
 

@@ -9,7 +9,7 @@ import pytest
 import pecli
 from pecli.checks.manifest.checklist import Check, run_all
 from pecli.checks.verify.verification import Verification
-from pecli.engine.threads import share_of_threads, thread_count
+from pecli.engine.numerics.threads import share_of_threads, thread_count
 from pecli.errors import FileError
 
 

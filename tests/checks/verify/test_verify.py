@@ -96,7 +96,7 @@ def test_the_command_line_takes_the_files_dtype_unless_one_is_given(pecli_cli, t
 
 
 def test_a_bundle_goes_by_layer_and_name(tmp_path) -> None:
-    from pecli.engine.bundle import Bundle
+    from pecli.engine.schemes.bundle import Bundle
 
     bundle = Bundle((("full", pecli.Rope(6, 8)), ("sliding", pecli.Rope(6, 8, base=100.0))))
     tensors = {"full_cos": COS, "full_sin": SIN, "sliding_cos": COS, "sliding_sin": SIN}

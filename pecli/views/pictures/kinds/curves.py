@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.alibi import Alibi
-from pecli.engine.rope import Rope
-from pecli.engine.rounding import widened
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.arrays import Floats
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
+from pecli.views.pictures.block_mean import envelope
+from pecli.views.pictures.downsample import check_width
 from pecli.views.pictures.kinds.slopes import heads_of
 from pecli.views.pictures.kinds.wavelengths import angles, telling
 from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish, chosen
-from pecli.views.pictures.reduced import check_width
-from pecli.views.pictures.shrink import envelope
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
 
 LONGEST = 1 << 20
 """Positions that are drawn; more would be a band."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.alibi import Alibi
+from pecli.engine.arrays import Floats
+from pecli.engine.schemes.alibi import Alibi
 from pecli.errors import ParameterError
 from pecli.views.pictures.kinds.slopes import heads_of
 from pecli.views.pictures.kinds.wavelengths import angles
 from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
 
 _POINTS = 1200
 FAINTEST = 1e-9

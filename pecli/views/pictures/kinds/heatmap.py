@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.engine.arrays import Floats
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures import ticks
+from pecli.views.pictures.downsample import check_width, is_sampled, reduced, slab
 from pecli.views.pictures.panels import Heat, Picture, Subject, Wish, check_room, chosen
-from pecli.views.pictures.reduced import check_width, is_sampled, reduced, slab
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
 
 _BEND = 0.4
 """Slopes fall as powers of two, so that on an even scale all heads but the first few would look alike."""

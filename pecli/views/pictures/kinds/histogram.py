@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.rounding import widened
+from pecli.engine.arrays import Array, Floats
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.numerics.threads import results_in_order
 from pecli.engine.table import Table
-from pecli.engine.threads import results_in_order
 from pecli.errors import ParameterError
 from pecli.views.pictures import ticks
+from pecli.views.pictures.downsample import GOLDEN, check_width
 from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish
-from pecli.views.pictures.reduced import GOLDEN, check_width
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Floats
 
 BINS = 96
 _WIDEST = 1e306

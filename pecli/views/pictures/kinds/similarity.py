@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.rounding import widened
+from pecli.engine.arrays import Array, Floats
+from pecli.engine.numerics.rounding import widened
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures import ticks
+from pecli.views.pictures.downsample import check_width, reduced
 from pecli.views.pictures.panels import Chart, Curve, Heat, Picture, Subject, Wish, check_room
-from pecli.views.pictures.reduced import check_width, reduced
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Array, Floats
 
 LONGEST = 4096
 """Positions whose distances are looked at; fewer where rows are long."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine.alibi import Alibi
-from pecli.engine.rounding import widened
+from pecli.engine.arrays import Floats
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes.alibi import Alibi
 from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish, chosen
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
 
 _MANY, _FEW = 8, 3
 """Heads that are chosen of one subject, and of each of several."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.rounding import widened
+from pecli.engine.arrays import Floats
+from pecli.engine.numerics.rounding import widened
 from pecli.engine.table import Table
+from pecli.views.pictures.downsample import check_width
 from pecli.views.pictures.kinds.similarity import vectors
 from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish
-from pecli.views.pictures.reduced import check_width
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
 
 WIDEST = 4096
 _WHOLE = 1 << 21

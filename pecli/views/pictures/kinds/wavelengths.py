@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.rope import Rope
-from pecli.engine.sinusoidal import Sinusoidal
+from pecli.engine.arrays import Floats
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish
 
 if TYPE_CHECKING:
-    from pecli.engine.arrays import Floats
-    from pecli.engine.scheme import Scheme
+    from pecli.engine.schemes.scheme import Scheme
 
 
 _TELLING = ("trained on", "extended to")

@@ -12,8 +12,8 @@ from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
 from pecli.models.context import longest
 from pecli.models.presets import presets
+from pecli.views.pictures import downsample
 from pecli.views.pictures import kinds as figures
-from pecli.views.pictures import reduced
 from pecli.views.pictures.kinds import decay, histogram, similarity, spectrum
 from pecli.views.pictures.panels import Chart, Heat, Picture, Subject, Wish, spread
 from pecli.views.pictures.subjects import labelled, of_scheme, title_of
@@ -41,7 +41,7 @@ def test_a_long_table_is_its_means() -> None:
 
 def test_a_heatmap_of_a_part_of_the_rows_says_so(monkeypatch) -> None:
     whole = made("heatmap", pecli.Sinusoidal(300_000, 8), wish=Wish(10, 8))
-    monkeypatch.setattr(reduced, "MOST", 1 << 21)
+    monkeypatch.setattr(downsample, "MOST", 1 << 21)
     part = made("heatmap", pecli.Sinusoidal(300_000, 8), wish=Wish(10, 8))
     assert (whole.title, part.title) == (
         "value by position and channel",

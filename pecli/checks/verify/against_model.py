@@ -1,0 +1,260 @@
+"""A file held against what a model's configuration asks for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pecli.checks.compare import Comparison, compare, problems_of
+from pecli.checks.layout_words import DOUBLINGS
+from pecli.checks.tolerance import EXACT, Tolerance
+from pecli.checks.verify.cancellation import open_for_checks
+from pecli.checks.verify.expected_tables import Place, Reading, readings
+from pecli.checks.verify.failed_tensors import Suspects
+from pecli.checks.verify.tensor_roles import ANYTHING, SCHEMES, layer_named, role_of
+from pecli.checks.verify.verification import Verification
+from pecli.engine.reshape import reshaped
+from pecli.engine.table import Table
+from pecli.engine.text import begun, bracketed
+from pecli.errors import FileError, ParameterError
+from pecli.files import LoadedFile
+from pecli.files.npy_reader import ARRAY_NAME
+from pecli.models.encoding import Encoding, ModelEncodings
+
+if TYPE_CHECKING:
+    from pecli.checks.verify.explain_failures import Suspect
+
+FEW = 16
+"""Tensors of a file that are looked at when no name tells anything."""
+LIKENESS = 0.1
+"""How near, on the whole, a tensor has to be that only its content speaks for."""
+
+_PARTS = ("vision", "audio")
+_UNKNOWN: dict[str, Any] = {"max_abs_error": None, "max_rel_error": None, "max_ulp_error": None}
+
+
+def verify_model(
+    path: str | os.PathLike[str],
+    model: ModelEncodings,
+    tolerance: Tolerance = EXACT,
+    *,
+    layer_type: str | None = None,
+    offset: int | None = None,
+    length: int | None = None,
+    recipe: str = "exact",
+) -> Verification:
+    """Compare the tensors of a file that belong to a model's encodings with what they should be.
+
+    Tensors are found by name, and where names do not tell, by content; nothing else of the file is read. How many
+    positions a table has, and how it is laid out, is up to the file.
+    """
+    path = os.fspath(path)
+    encodings = model.encodings if layer_type is None else (model.one(layer_type),)
+    if not encodings:
+        raise ParameterError("model", repr(model.file), "it has no positional encoding to check", "see pecli config")
+    with open_for_checks(path) as file:
+        file.check()
+        layer_types = [encoding.layer_type for encoding in model.encodings]
+        place = Place(offset, length, recipe, _ends(file.tables, offset or 0))
+        return _Search(path, file.read_as("float32"), encodings, layer_types, place).verified(tolerance)
+
+
+class _Search:
+    """The tensors of one file that belong to some encodings, each with its best reading."""
+
+    def __init__(
+        self, path: str, file: LoadedFile, encodings: Sequence[Encoding], layer_types: Sequence[str], place: Place
+    ) -> None:
+        self.path, self.file, self.encodings, self.place = path, file, encodings, place
+        self._layer_types = layer_types  # of the whole model
+        self._several = len({encoding.layer_type for encoding in encodings}) > 1
+
+    def verified(self, tolerance: Tolerance) -> Verification:
+        tensors, words, suspects = [], {}, Suspects()
+        found = self._found()
+        for table, reading in found:
+            name = _label(table, reading)
+            if reading is None:
+                tensors.append(_unfit(name, table, self._shapes(table)))
+            else:
+                tensors.append(_compared(name, reading, tolerance))
+                words[name] = self._words(table, name, reading)
+            if not tensors[-1].passed:
+                other = self._other_layers(table, reading, tolerance)
+                suspects.add(self._suspect(table, reading), tensors[-1], self._prefix(reading), other)
+        schemes = {each.encoding.scheme for _, each in found if each} or {each.scheme for each in self.encodings}
+        readings = {name: text for name, text in words.items() if text}
+        why = suspects.reasons(tolerance)
+        scheme = ", ".join(sorted(schemes))
+        problems = (*_doubled_otherwise(found), *problems_of(tensors))
+        return Verification(self.path, scheme, tuple(tensors), problems, why, readings)
+
+    def _words(self, table: Table, name: str, reading: Reading) -> str:
+        known = name == reading.name or role_of(name) not in (None, ANYTHING)
+        doubled = reading.layout.form.doubled if reading.layout else ""
+        paired = {"deepseek": "halves"}.get(reading.encoding.layout or "", reading.encoding.layout)
+        unlike = f"though the model turns {paired}" if doubled and paired and doubled != paired else ""
+        parts = ("" if known else reading.name, self._layers(table, reading), reading.words, unlike)
+        return ", ".join(filter(None, parts))
+
+    def _suspect(self, table: Table, reading: Reading | None) -> list[Suspect]:
+        """A tensor that did not pass, with the scheme that it fails; where none fits, with the likeliest."""
+        if reading is not None:
+            scheme = reading.scheme
+            return [] if scheme is None else [(scheme, name, part) for name, part in reading.parts().items()]
+        ropes = [each for each in self._likely(table) if each.scheme == "rope"]
+        if not ropes or not table.size:
+            return []
+        role = self._said(table)
+        common = {"offset": self.place.offset or 0, "recipe": self.place.recipe}
+        half, pairs = (ropes[0].rotary_dim or 0) // 2, ropes[0].layout
+        layout = "compact" if half in table.shape else "interleaved" if pairs == "interleaved" else "halves"
+        rope = ropes[0].rope(max(table.shape, default=1), length=self.place.length, layout=layout, **common)
+        return [(rope, role if role in ("cos", "sin", "inv_freq") else "cos_sin", table)]
+
+    def _prefix(self, reading: Reading | None) -> str:
+        """What tells tensors of one name apart, where layers have each their own."""
+        return f"{reading.encoding.layer_type} " if self._several and reading and reading.encoding.layer_type else ""
+
+    def _other_layers(self, table: Table, reading: Reading | None, tolerance: Tolerance) -> str:
+        """The layers that a tensor would be right for, where its name speaks of others."""
+        if reading is None or not self._named(table):
+            return ""
+        others = [each for each in self.encodings if each.layer_type != reading.encoding.layer_type]
+        for each in (one for other in others for one in readings(other, table, reading.name, self.place)):
+            if each.words == reading.words and _compared(table.name, each, tolerance).passed:
+                return each.encoding.layer_type or ""
+        return ""
+
+    def _found(self) -> list[tuple[Table, Reading | None]]:
+        """The tensors to check: the only one, or those whose names say so, or those that look like it."""
+        tables = self.file.tables
+        if len(tables) == 1:
+            return [(tables[0], self._best(tables[0], self._role(tables[0])))]
+        found = []
+        kinds = {encoding.scheme for encoding in self.encodings}
+        for table in tables:
+            role = role_of(table.name)
+            if role is None or not SCHEMES[role] & kinds or not _is_float(table) or self._is_foreign(table):
+                continue
+            best = self._best(table, role)
+            if best is not None or _must_fit(role, kinds):
+                found.append((table, best))
+        if not found and len(tables) <= FEW:
+            likely = ((table, self._best(table, None)) for table in tables if _is_float(table))
+            found = [(table, best) for table, best in likely if best is not None and best.distance() < LIKENESS]
+        if not found:
+            kind = " or ".join(sorted(kinds))
+            names = begun([table.name for table in tables], 4)
+            problem = f"has no tensor that is known to be of {kind} ({len(tables):,} tensors: {names})"
+            raise FileError(self.path, problem, "name one: FILE:NAME")
+        return found
+
+    def _is_foreign(self, table: Table) -> bool:
+        """Whether it is of layers that were not asked for, or of a part that the configuration does not describe."""
+        named, name = self._named(table), _plain(table.name)
+        if named is not None:
+            return all(each.layer_type != named for each in self.encodings)
+        return any(part in name and not any(part in each for each in self._layer_types) for part in _PARTS)
+
+    def _role(self, table: Table) -> str | None:
+        """What the name of the tensor or the file says that it is, unless the shape says otherwise."""
+        role = self._said(table)
+        return role if any(readings(each, table, role, self.place) for each in self.encodings) else None
+
+    def _said(self, table: Table) -> str | None:
+        """What the name of the tensor says, or that of the file where the tensor has none."""
+        stem = os.path.splitext(os.path.basename(self.file.path))[0]
+        return role_of(stem if table.name == ARRAY_NAME else table.name)
+
+    def _best(self, table: Table, role: str | None) -> Reading | None:
+        """The reading that comes nearest, of the layer type that the name speaks of if it does; of those that double
+        columns as the table does, if there are any: its values may be anything.
+        """
+        likely, place = self._likely(table), self.place
+        found = [one for view in self._seen(table) for each in likely for one in readings(each, view, role, place)]
+        found = [reading for reading in found if len(found) > 1 and reading.is_doubled()] or found
+        return found[0] if len(found) == 1 else min(found, key=Reading.distance, default=None)
+
+    def _seen(self, table: Table) -> list[Table]:
+        """The table; lines of a .csv also as cosines above sines, which is how pecli writes both to one."""
+        rows = table.shape[0] if self.file.format == "csv" and len(table.shape) == 2 else 1
+        return [table] if rows % 2 else [table, reshaped(table, (2, rows // 2, table.shape[1]))]
+
+    def _likely(self, table: Table) -> Sequence[Encoding]:
+        return [each for each in self.encodings if each.layer_type == self._named(table)] or self.encodings
+
+    def _named(self, table: Table) -> str | None:
+        return layer_named(_plain(table.name), self._layer_types)
+
+    def _layers(self, table: Table, reading: Reading) -> str:
+        if not self._several or not reading.encoding.layer_type:
+            return ""
+        layers = f"{reading.encoding.layer_type} layers"
+        return layers if self._named(table) else f"{layers}, which it fits best"
+
+    def _shapes(self, table: Table) -> str:
+        return " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(table)))
+
+
+def _ends(tables: Sequence[Table], offset: int) -> tuple[int, ...]:
+    """Where tables of cosines and sines may end, by their shapes."""
+    turning = (table for table in tables if role_of(table.name) in ("cos", "sin", "both"))
+    return tuple(sorted({offset + count for table in turning for count in table.shape[:-1]})[:FEW])
+
+
+def _plain(name: str) -> str:
+    """A tensor's name, with the part that sees under one word."""
+    return name.replace("visual", "vision")
+
+
+def _doubled_otherwise(found: Sequence[tuple[Table, Reading | None]]) -> Iterator[str]:
+    """Cosines and sines of the same layers, each right, that no rotation can use together."""
+    ways: dict[str, dict[str, set[str]]] = {}
+    for _, reading in found:
+        if reading is not None and reading.layout is not None and reading.is_doubled():
+            functions = ways.setdefault(reading.encoding.layer_type, {})
+            functions.setdefault(reading.name, set()).add(DOUBLINGS[reading.layout.form.doubled])
+    for layers, functions in ways.items():
+        cos, sin = (functions.get(name, set()) for name in ("cos", "sin"))
+        if len(cos) == len(sin) == 1 and cos != sin:
+            whose = f"{layers} " if layers else ""
+            yield f"{whose}cos is doubled as {cos.pop()}, sin as {sin.pop()}: no rotation takes both"
+
+
+def _is_float(table: Table) -> bool:
+    return table.dtype.startswith(("float", "bfloat", "complex"))
+
+
+def _must_fit(role: str, kinds: set[str]) -> bool:
+    """Whether a tensor of that name is wrong where its shape is; other names may mean other things."""
+    return role != ANYTHING and (role != "rows" or bool(kinds & {"sinusoidal", "learned"}))
+
+
+def _label(table: Table, reading: Reading | None) -> str:
+    """The tensor's name in the report; an array without a name goes by what it is."""
+    return table.name if table.name != ARRAY_NAME or reading is None else reading.name
+
+
+def _compared(name: str, reading: Reading, tolerance: Tolerance) -> Comparison:
+    if reading.scheme is None:
+        return Comparison(name, reading.found.shape, reading.found.size, **_UNKNOWN)
+    return compare(replace(reading.expected, name=name), reading.found, tolerance)
+
+
+def _unfit(name: str, table: Table, shapes: str) -> Comparison:
+    problem = f"its shape is {bracketed(table.shape)} where {shapes} is expected"
+    return Comparison(name, table.shape, table.size, mismatched=None, problem=problem, **_UNKNOWN)
+
+
+def _shapes_of(encoding: Encoding) -> str:
+    """The shapes that tables of an encoding have, in words."""
+    given = encoding.parameters
+    if encoding.scheme == "rope":
+        dim = encoding.rotary_dim or 0
+        return f"({dim // 2}), (positions, {dim // 2}) or (positions, {dim})"
+    if encoding.scheme == "alibi":
+        return f"({given['heads']}) or ({given['heads']}, …, positions)"
+    return f"({given.get('max_len', 'positions')}, {given['dim']})"

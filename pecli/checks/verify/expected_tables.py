@@ -1,0 +1,209 @@
+"""What a tensor of a file can be, for a model: every table of its encodings that has such a shape.
+
+A configuration fixes the numbers, not their layout: each reading is one layout that the tensor may have, with the
+table that it then has to equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pecli.checks.forms import Form
+from pecli.checks.verify.rope_layouts import Layout, laid_out, layouts, positions_in, taken_apart
+from pecli.checks.verify.tensor_roles import ANYTHING
+from pecli.engine.arrays import Array
+from pecli.engine.cast import cast
+from pecli.engine.numerics.dtypes import COMPLEX, KINDS
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.reshape import as_pairs, reshaped, views
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.table import Table
+from pecli.models.encoding import Encoding
+
+if TYPE_CHECKING:
+    from pecli.engine.schemes.rope import Rope
+
+
+PROBED = 4
+"""Positions at the beginning that tell readings apart, beside one in the middle and the last."""
+WORST = 2.0
+"""What an element counts for that is further off than this, or is no number."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a table is read, and how it was computed: the position of its first row, the length that dynamic scalings
+    go by, the recipe.
+    """
+
+    offset: int | None = None
+    length: int | None = None
+    recipe: str = "exact"
+    ends: tuple[int, ...] = ()
+    """Where tables in the same file end, which frequencies may have been read at, too."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A tensor as the file has it, the table that it should be, and how that is laid out, in words."""
+
+    found: Table
+    expected: Table
+    encoding: Encoding
+    words: str
+    scheme: Scheme | None
+    """None where the values are learned, so that only the shape can be right or wrong."""
+    name: str
+    """The scheme's name for such a tensor."""
+    layout: Layout | None = None
+
+    def parts(self) -> dict[str, Table]:
+        """What was found, by the names of the scheme's tensors."""
+        return {self.name: self.found} if self.layout is None else taken_apart(self.found, self.layout)
+
+    def distance(self) -> float:
+        """How far off it is on the whole, going by a few positions."""
+        if self.scheme is None:
+            return 0.0
+        errors = []
+        for start, stop in _probes(self.expected):
+            with np.errstate(invalid="ignore", over="ignore"):
+                error = np.abs(widened(self.expected.read(start, stop)) - widened(self.found.read(start, stop)))
+            errors.append(np.minimum(np.where(np.isnan(error), WORST, error), WORST).reshape(-1))
+        return float(np.concatenate(errors).mean()) if errors else 0.0
+
+    def is_doubled(self) -> bool:
+        """Whether columns come twice in the very way of this reading, whatever the values are."""
+        doubled = "" if self.layout is None else self.layout.form.doubled
+        form = Form("alone", doubled)
+        return bool(doubled) and all(
+            form.split(self.found.read(start, stop)) is not None for start, stop in _probes(self.found)
+        )
+
+
+def _probes(table: Table) -> Iterator[tuple[int, int]]:
+    """Some rows of each function: where there are three axes, the first may count functions, or positions."""
+    shape = table.shape
+    if len(shape) < 2:
+        yield 0, min(table.rows, 1 << 16)
+        return
+    each = shape[1] if len(shape) == 3 and shape[-1] == 2 else 1  # rows a position
+    starts = range(0, table.rows, shape[1]) if len(shape) == 3 and each == 1 else (0,)
+    length = shape[1] if len(shape) == 3 and each == 1 else table.rows // each
+    for start in list(starts)[:64]:
+        yield start, start + min(PROBED, length) * each
+        for position in sorted({length // 2, length - 1} - set(range(PROBED))):
+            yield start + position * each, start + (position + 1) * each
+
+
+def readings(encoding: Encoding, table: Table, role: str | None, place: Place) -> list[Reading]:
+    """Everything that the tensor can be of this encoding, the likelier things first."""
+    role = None if role == ANYTHING else role
+    kinds = {"rope": _rope, "alibi": _alibi, "sinusoidal": _sinusoidal, "learned": _learned}
+    if encoding.scheme not in kinds or not table.size or (table.dtype in COMPLEX and encoding.scheme != "rope"):
+        return []
+    return [found for view in views(table) for found in kinds[encoding.scheme](encoding, view, role, place)]
+
+
+def _dtype(table: Table) -> str:
+    """That of the expected table: the file's own, where a table can have it."""
+    return table.dtype if table.dtype in KINDS else "float32"
+
+
+def _rope(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:
+    role = None if role == "rows" else role  # which says that it is a table, not of what
+    half, complex_numbers = (encoding.rotary_dim or 0) // 2, view.dtype in COMPLEX
+    if role in ("inv_freq", None) and view.size == half == max(view.shape, default=1) and not complex_numbers:
+        yield from _inverse_frequencies(encoding, view, place)
+    if "axes" in encoding.extra:  # positions in a plane: no row is one position
+        return
+    found = as_pairs(view) if complex_numbers else view
+    ropes: dict[int, Any] = {}
+    for layout in layouts(found.shape, half, role, pairs_are_complex=complex_numbers):
+        count = positions_in(found.shape, layout)
+        if count not in ropes:
+            common = {"offset": place.offset or 0, "recipe": place.recipe, "dtype": _dtype(found)}
+            ropes[count] = encoding.rope(count, length=place.length, **common)
+        rope = ropes[count]
+        expected = laid_out(rope, layout, found.shape)
+        name = layout.functions[0] if len(layout.functions) == 1 else "cos_sin"
+        scheme = replace(rope, layout=layout.form.doubled or "compact")
+        yield Reading(found, expected, encoding, layout.words(), scheme, name, layout)
+
+
+def _inverse_frequencies(encoding: Encoding, view: Table, place: Place) -> Iterator[Reading]:
+    """As before any call, or as at the length of tables beside; in the model's order, or as tables have them."""
+    order = encoding.extra.get("order")
+    orders = {"": None} if order is None else {"axis by axis": order, "in turn": None}
+    lengths = {"": place.length or 1}
+    if place.length is None and encoding.follows_length:
+        lengths |= {f"at length {end}": end for end in place.ends}
+    for at, length in lengths.items():
+        rope = encoding.rope(1, length=length, recipe=place.recipe)
+        for how, kept in orders.items():
+            yield _frequencies(encoding, view, rope, kept, ", ".join(filter(None, (how, at))))
+
+
+def _frequencies(encoding: Encoding, view: Table, rope: Rope, order: list[int] | None, words: str) -> Reading:
+    from pecli.engine.numerics.rounding import round_fixed
+
+    dtype = _dtype(view)
+
+    def numbers() -> list[float]:
+        if rope.recipe != "exact":
+            (table,) = (each for each in rope.tensors() if each.name == "inv_freq")
+            return [float(value) for value in cast(table, dtype).array()]
+        values, bits, _ = rope.frequencies()
+        return [round_fixed(value, bits, dtype) for value in values]
+
+    def fill(start: int, out: Array) -> None:
+        values = numbers()
+        kept = values if order is None else [values[k] for k in order]
+        out[:, 0] = kept[start : start + len(out)]
+
+    flat = reshaped(view, (view.size,))
+    expected = Table("inv_freq", dtype, flat.shape, fill)
+    return Reading(flat, expected, encoding, words, rope, "inv_freq")
+
+
+def _alibi(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:
+    from pecli.engine.schemes.alibi import Alibi
+
+    heads = encoding.parameters["heads"]
+    common = {"heads": heads, "max_bias": encoding.parameters["max_bias"], "dtype": _dtype(view)}
+    if role in ("slopes", None) and view.shape == (heads,):
+        scheme = Alibi(slopes=True, **common)
+        yield Reading(view, scheme.tensors()[0], encoding, "", scheme, "slopes")
+    if role not in ("bias", None) or view.shape[:1] != (heads,) or len(view.shape) not in (2, 3):
+        return
+    length = view.shape[-1]
+    forms = ["key", "key-last"] if len(view.shape) == 2 or view.shape[1] == 1 else ["symmetric", "causal"]
+    if len(view.shape) == 3 and view.shape[1] not in (1, length):
+        return
+    for form in sorted(forms, key=lambda form: form != encoding.parameters["form"]):
+        scheme = Alibi(seq_len=length, form=form, **common)
+        yield Reading(view, reshaped(scheme.tensors()[0], view.shape), encoding, f"in the {form} form", scheme, "bias")
+
+
+def _sinusoidal(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:
+    from pecli.engine.schemes.sinusoidal import Sinusoidal
+
+    given = {**encoding.parameters, "recipe": place.recipe, "dtype": _dtype(view)}
+    if role not in ("rows", None) or len(view.shape) != 2 or view.shape[1] != given["dim"]:
+        return
+    stated = given.pop("offset", 0)
+    for offset in dict.fromkeys((stated, 0) if place.offset is None else (place.offset,)):
+        scheme = Sinusoidal(**{**given, "seq_len": view.shape[0]}, offset=offset)
+        words = f"as in {given['style']}" + (f", from position {offset}" if offset or stated else "")
+        yield Reading(view, scheme.tensors()[0], encoding, words, scheme, "pe")
+
+
+def _learned(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:
+    shape = (encoding.parameters["max_len"], encoding.parameters["dim"])
+    if role in ("rows", None) and view.shape == shape:
+        words = "values are learned; the shape is right"
+        yield Reading(view, replace(view, name="weight"), encoding, words, None, "weight")

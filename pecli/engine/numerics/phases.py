@@ -1,0 +1,201 @@
+"""Exact angles: where on the circle is position p of each wave, and its cosine and sine.
+
+p·θ in float64 loses a digit for every digit of p. Here the frequencies are kept in turns, as integers of 160 bits or
+more; the product with p is exact, whole turns fall off, and what is left is rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, cached_property
+
+import numpy as np
+
+from pecli.engine.arrays import Floats, Indices, Ints
+from pecli.engine.numerics import double_double, fixed_point
+from pecli.engine.numerics.double_double import Doubled
+
+POSITION_BITS = 41
+"""Of a position, which is at most 2**40."""
+
+_LOW = np.uint64(0xFFFFFFFF)
+_32 = np.uint64(32)
+SECTORS = 256
+"""The circle is cut into this many sectors; a table holds their directions, a short series does the rest."""
+
+_SPARE_DIGITS = 1
+"""Digits at the low end that the 53 bits of a plain cosine can do without; 88 of 120 guard bits are left."""
+
+PRODUCT_ERROR = 2.0**-91
+"""The relative error of `cos_sin_doubled`; 2**-98 by analysis, with a margin."""
+
+
+class Waves:
+    """Frequencies in turns per position, each an integer over 2**bits, and the amplitude they share.
+
+    This is all that rotating tables needs to know of a scheme: scalings act on `turns` and `amplitude` before they
+    come here.
+    """
+
+    def __init__(
+        self,
+        turns: tuple[int, ...],
+        bits: int,
+        amplitude: int,
+        amplitude_bits: int,
+        amplitude_error: int,
+        more: Callable[[int], Waves],
+    ) -> None:
+        self.turns, self.bits = turns, bits
+        self.amplitude, self.amplitude_bits, self.amplitude_error = amplitude, amplitude_bits, amplitude_error
+        self.more = more  #: the same waves with that many bits more
+
+    @cached_property
+    def limbs(self) -> Ints:
+        """The fractions of the frequencies as 32-bit digits, lowest first: (digits, waves)."""
+        size = self.bits // 8
+        mask = (1 << self.bits) - 1
+        packed = b"".join((turn & mask).to_bytes(size, "little") for turn in self.turns)
+        digits = np.frombuffer(packed, "<u4").reshape(len(self.turns), size // 4)
+        return np.ascontiguousarray(digits.T).astype(np.uint64)
+
+    @cached_property
+    def factor(self) -> Doubled:
+        """The amplitude."""
+        return double_double.constant(self.amplitude, self.amplitude_bits)
+
+
+def bits_for(smallest: float) -> int:
+    """How many bits the frequencies need so that even the smallest has 110 good ones after the product with a
+    position.
+    """
+    zeros = max(0, -int(np.floor(np.log2(smallest)))) if smallest > 0 else 1100
+    return -(-(POSITION_BITS + 120 + min(zeros, 1100)) // 32) * 32
+
+
+@cache
+def sectors() -> tuple[Doubled, Doubled]:
+    """Cosines and sines of the sectors' directions; the first eighth of the circle is computed, the rest mirrored."""
+    bits, eighth = 160, SECTORS // 8
+    pairs = [fixed_point.cos_sin((sector << bits) // SECTORS, bits) for sector in range(eighth + 1)]
+    cosines, sines = (_column(values, bits) for values in zip(*pairs, strict=True))
+    cosines, sines = _mirrored(cosines, sines), _mirrored(sines, cosines)
+    cosines, sines = _mirrored(cosines, _opposite(cosines)), _mirrored(sines, sines)
+    return _mirrored(cosines, cosines), _mirrored(sines, _opposite(sines))
+
+
+def _column(values: tuple[int, ...], bits: int) -> Doubled:
+    numbers = [double_double.constant(value, bits) for value in values]
+    return Doubled(
+        np.array([float(number.hi) for number in numbers]), np.array([float(number.lo) for number in numbers])
+    )
+
+
+def _mirrored(there: Doubled, back: Doubled) -> Doubled:
+    """One column, and the way back along another; where they meet, only the first counts."""
+    hi, lo = (np.concatenate([one, other[-2::-1]]) for one, other in zip(there, back, strict=True))
+    return Doubled(hi, lo)
+
+
+def _opposite(values: Doubled) -> Doubled:
+    """Of the other sign, but for zero."""
+    return Doubled(0.0 - values.hi, 0.0 - values.lo)
+
+
+@cache
+def _inverse(n: int) -> Doubled:
+    """1/n."""
+    return double_double.constant((1 << 200) // n, 200)
+
+
+@cache
+def _turn() -> Doubled:
+    """2π."""
+    return double_double.constant(2 * fixed_point.pi(200), 200)
+
+
+def _reduce(limbs: Ints, positions: Ints) -> tuple[Indices, Doubled]:
+    """position · frequency modulo one turn: the nearest sector, and the turns from its direction."""
+    digits = _multiply(limbs, positions)
+    sector, beyond = _sector(digits[-1])
+    hi: Floats = beyond * 2.0**-32
+    lo = np.zeros_like(hi)
+    scale = 2.0**-32
+    for digit in reversed(digits[:-1]):
+        scale *= 2.0**-32
+        hi, error = double_double.exact_sum(hi, digit.astype(np.float64) * scale)
+        lo += error
+    return sector, double_double.exact_sum(hi, lo)
+
+
+def _sector(digit: Ints) -> tuple[Indices, Floats]:
+    """The sector nearest to a fraction, given its highest digit, and how far the digit is beyond it."""
+    sector = ((digit >> np.uint64(23)) + np.uint64(1)) >> np.uint64(1)
+    beyond = digit.astype(np.int64) - (sector << np.uint64(24)).astype(np.int64)
+    return sector.astype(np.intp), beyond.astype(np.float64)
+
+
+def _multiply(limbs: Ints, positions: Ints) -> list[Ints]:
+    """The digits of limbs · positions, without those above the point."""
+    product: list[Ints] = []
+    low, high = positions & _LOW, positions >> _32
+    carry: Ints | np.uint64 = np.uint64(0)
+    for limb in limbs:
+        step = limb * low + carry
+        product.append(step & _LOW)
+        carry = step >> _32
+    if high.any():
+        carry = np.uint64(0)
+        for place, limb in enumerate(limbs[:-1], 1):
+            step = limb * high + product[place] + carry
+            product[place] = step & _LOW
+            carry = step >> _32
+    return product
+
+
+def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
+    """Cosines and sines of position · frequency, within 0.6·2**-53, and within 2**-51.5 of the value itself.
+
+    `limbs` (digits, …) and `positions` broadcast against each other.
+    """
+    digits = _multiply(limbs[_SPARE_DIGITS:], positions)
+    sector, beyond = _sector(digits[-1])
+    scale = 1.0
+    for digit in reversed(digits[:-1]):  # from the top: where beyond is −1 and the rest almost 1, nothing may be lost
+        scale *= 2.0**-32
+        beyond = beyond + digit * scale
+    cosines, sines = sectors()
+    x = beyond * (2.0**-32 * float(_turn().hi))
+    z = x * x
+    sine = x + x * z * (-1 / 6 + z * (1 / 120 - z * (1 / 5040)))
+    versine = z * (-1 / 2 + z * (1 / 24 - z * (1 / 720 - z * (1 / 40320))))  # cos x − 1
+    c, c_low, s, s_low = cosines.hi[sector], cosines.lo[sector], sines.hi[sector], sines.lo[sector]
+    return c + (c_low + (c * versine - s * sine)), s + (s_low + (s * versine + c * sine))
+
+
+def cos_sin_doubled(limbs: Ints, positions: Ints) -> tuple[Doubled, Doubled]:
+    """The same to about 98 bits, relative to the value itself even where it is close to zero."""
+    sector, turns = _reduce(limbs, positions)
+    x = double_double.multiply(turns, _turn())
+    sine, versine = _series(x)
+    cosines, sines = sectors()
+    c, s = cosines.take(sector), sines.take(sector)
+    cosine = double_double.add(
+        c, double_double.add(double_double.multiply(c, versine), -double_double.multiply(s, sine))
+    )
+    return cosine, double_double.add(
+        s, double_double.add(double_double.multiply(s, versine), double_double.multiply(c, sine))
+    )
+
+
+def _series(x: Doubled) -> tuple[Doubled, Doubled]:
+    """sin x and cos x − 1 for |x| ≤ π/256: the first terms in 106 bits, the small ones in 53."""
+    z = double_double.multiply(x, x)
+    tail = z.hi * (-1 / 5040 + z.hi * (1 / 362880 + z.hi * (-1 / 39916800)))
+    term = double_double.add(_inverse(120), Doubled(tail, np.zeros_like(tail)))
+    term = double_double.add(-_inverse(6), double_double.multiply(z, term))
+    sine = double_double.add(x, double_double.multiply(x, double_double.multiply(z, term)))
+    tail = z.hi * (-1 / 720 + z.hi * (1 / 40320 + z.hi * (-1 / 3628800 + z.hi * (1 / 479001600))))
+    term = double_double.add(_inverse(24), Doubled(tail, np.zeros_like(tail)))
+    term = double_double.add(-_inverse(2), double_double.multiply(z, term))
+    return sine, double_double.multiply(z, term)

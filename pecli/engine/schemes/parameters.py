@@ -1,0 +1,200 @@
+"""What a parameter is: its rule, its help, and the one wording of the error when the rule is broken.
+
+A scheme annotates its fields with these; the library checks values with them, the command line parses text with them.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from abc import ABC, abstractmethod
+from typing import Any
+
+from pecli.engine.text import nearest, quoted
+from pecli.errors import KindError, ParameterError
+
+_TRUTHS = ("bool", "bool_")
+"""The names of Python's and NumPy's types of yes and no, which would pass for numbers."""
+
+
+class Parameter(ABC):
+    """The rule and help of one parameter.
+
+    `default` stands for a value that was not given; where a scheme's own field has a default, that one counts.
+    `panel` is the heading under which a command's help lists it. A spec leaves the parameter out where it has the
+    value `unsaid`: so it is with parameters that are younger than the files that lack them.
+    """
+
+    metavar = ""
+    rule = ""
+
+    def __init__(
+        self, *, help: str, default: Any = None, aliases: tuple[str, ...] = (), panel: str = "", unsaid: Any = None
+    ) -> None:
+        self.help, self.default, self.aliases, self.panel, self.unsaid = help, default, aliases, panel, unsaid
+
+    def parse(self, name: str, text: str) -> Any:
+        """The value that a text stands for."""
+        return self.check(name, text)
+
+    @abstractmethod
+    def check(self, name: str, value: Any) -> Any:
+        """The value itself, in its proper type; ParameterError where it breaks the rule."""
+
+
+class Whole(Parameter):
+    """A whole number from low to high."""
+
+    metavar = "INTEGER"
+
+    def __init__(self, *, low: int = 1, high: int = 2**40, even: bool = False, **common: Any) -> None:
+        super().__init__(**common)
+        self.low, self.high, self.even = low, high, even
+        kind = "an even whole number" if even else "a whole number"
+        self.rule = f"it must be {kind} from {low} to {_power(high)}"
+
+    def parse(self, name: str, text: str) -> int:
+        if len(text) > 40:  # longer than any number that could pass, and int() is slow on very long ones
+            raise ParameterError(name, f"{text[:37]}…", self.rule)
+        try:
+            return self.check(name, int(text))
+        except ValueError as problem:
+            if isinstance(problem, ParameterError):
+                raise
+            raise ParameterError(name, repr(text), self.rule) from None
+
+    def check(self, name: str, value: Any) -> int:
+        if type(value).__name__ in _TRUTHS:
+            raise KindError(name, quoted(value), self.rule)
+        try:
+            number = operator.index(value)
+        except TypeError:
+            raise KindError(name, quoted(value), self.rule) from None
+        if not self.low <= number <= self.high or (self.even and number % 2):
+            given = number if abs(number) < 10**40 else f"a number of {number.bit_length():,} bits"
+            raise ParameterError(name, given, self.rule)
+        return number
+
+
+def _power(number: int) -> str:
+    """Large limits read better as powers of two."""
+    for value, less in ((number, ""), (number + 1, " − 1")):
+        if value > 10**6 and value & (value - 1) == 0:
+            return f"2^{value.bit_length() - 1}{less}"
+    return f"{number:,}" if number >= 10**4 else str(number)
+
+
+class Real(Parameter):
+    """A finite number, within limits if there are any."""
+
+    metavar = "NUMBER"
+
+    def __init__(
+        self, *, above: float | None = None, at_least: float = -math.inf, up_to: float = math.inf, **common: Any
+    ) -> None:
+        super().__init__(**common)
+        self.above, self.at_least, self.up_to = above, at_least, up_to
+        limits = [] if above is None else [f"above {above:g}"]
+        if at_least > -math.inf:
+            limits.append(f"of at least {at_least:g}")
+        if up_to < math.inf:
+            limits.append(f"up to {up_to:g}")
+        self.rule = " ".join(["it must be a finite number", ", ".join(limits)]).rstrip()
+
+    def parse(self, name: str, text: str) -> float:
+        try:
+            return self.check(name, float(text))
+        except ValueError as problem:
+            if isinstance(problem, ParameterError):
+                raise
+            raise ParameterError(name, repr(text[:40]), self.rule) from None
+
+    def check(self, name: str, value: Any) -> float:
+        if isinstance(value, (str, bytes)) or type(value).__name__ in _TRUTHS:
+            raise KindError(name, quoted(value), self.rule)
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        except (TypeError, ValueError):
+            raise KindError(name, quoted(value), self.rule) from None
+        above = self.above is None or number > self.above
+        if not math.isfinite(number) or not above or not self.at_least <= number <= self.up_to:
+            raise ParameterError(name, shown(number), self.rule)
+        return number
+
+
+def shown(number: float) -> str:
+    """A number in few digits, unless that would make another of it."""
+    short = f"{number:g}"
+    return short if float(short) == number or math.isnan(number) else repr(number)
+
+
+def spelled(value: Any) -> str:
+    """A value as text that parses to the very same.
+
+    >>> spelled(500000.0), spelled(0.1), spelled((1.0, 2.5)), spelled(True)
+    ('500000', '0.1', '1,2.5', 'true')
+    """
+    if isinstance(value, (tuple, list)):
+        return ",".join(map(spelled, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return str(value)
+
+
+class Choice(Parameter):
+    """One of a few words."""
+
+    def __init__(self, *, options: tuple[str, ...], **common: Any) -> None:
+        super().__init__(**common)
+        self.options = options
+        self.rule = f"it must be one of {', '.join(options)}"
+
+    def check(self, name: str, value: Any) -> str:
+        if not isinstance(value, str) or value not in self.options:
+            advice = nearest(value, self.options) if isinstance(value, str) else ""
+            raise ParameterError(name, quoted(value), self.rule, advice)
+        return str(value)
+
+
+class Flag(Parameter):
+    """Yes or no."""
+
+    rule = "it must be true or false"
+
+    def check(self, name: str, value: Any) -> bool:
+        if value is not True and value is not False:
+            raise KindError(name, quoted(value), self.rule)
+        return value
+
+
+class Truth(Flag):
+    """true or false, where saying neither is a third thing."""
+
+    metavar = "[true|false]"
+
+    def parse(self, name: str, text: str) -> bool:
+        if text.lower() not in ("true", "false"):
+            raise ParameterError(name, repr(text), self.rule)
+        return text.lower() == "true"
+
+
+class Several(Parameter):
+    """Several values that follow one rule."""
+
+    def __init__(self, *, each: Parameter, **common: Any) -> None:
+        super().__init__(**common)
+        self.each = each
+        self.metavar = f"{each.metavar},…"
+        self.rule = f"each of them, separated by commas, {each.rule.removeprefix('it ')}"
+
+    def parse(self, name: str, text: str) -> tuple[Any, ...]:
+        return tuple(self.each.parse(f"{name}[{k}]", part) for k, part in enumerate(text.split(",")))
+
+    def check(self, name: str, value: Any) -> tuple[Any, ...]:
+        if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+            raise KindError(name, quoted(value), self.rule)
+        return tuple(self.each.check(f"{name}[{k}]", each) for k, each in enumerate(value))

@@ -1,0 +1,145 @@
+"""The parts of a configuration: a language model at the top or in `text_config`, towers for images and sound beside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pecli.models import non_rotary
+from pecli.models.encoding import Encoding
+from pecli.models.families import Family, family_of
+from pecli.models.heads import HEADS, SIZES, WIDTHS
+from pecli.models.layer_types import EVIDENCE, THETAS
+from pecli.models.rope import rope_encodings
+from pecli.models.values import Keys
+
+TEXTS = ("text_config", "llm_config", "language_config", "language_model_config", "text_model_config", "lm_config")
+SIDES = ("encoder", "decoder", "text_encoder", "audio_encoder", "vision_tower", "language_model")
+NOT_PARTS = frozenset(("attn_config", "ffn_config", "quantization_config", "per_layer_config", "compression_config"))
+DEEPEST = 4
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a configuration that may have encodings of its own."""
+
+    keys: Keys
+    label: str
+    model_type: str | None
+    is_text: bool = False
+    vision: bool = False
+
+
+def read_parts(keys: Keys, warnings: list[str]) -> list[Encoding]:
+    """The encodings of a whole configuration, the language model first."""
+    name = keys.word("model_type")
+    top = Part(keys, "", name.value if name else None, True, _is_vision("", name.value if name else None))
+    found = _read(top, warnings, DEEPEST)
+    if not found:
+        warnings.append(non_rotary.reason(keys, top.model_type))
+    return found
+
+
+def _read(part: Part, warnings: list[str], depth: int) -> list[Encoding]:
+    inner = _parts_of(part) if depth else []
+    texts = [each for each in inner if each.is_text]
+    read = [*texts[:1], *(each for each in inner if not each.is_text)]
+    found: list[Encoding] = []
+    beside = _beside_text(part) if texts else ""
+    if beside:
+        found += [replace(encoding, part=beside) for encoding in _own(part, warnings)]
+    elif not texts and not _only_holds(part, inner):
+        found += _own(part, warnings)
+    for each in read:
+        notes: list[str] = []
+        label = "" if each.is_text and not beside else each.label
+        inside = _read(each, notes, depth - 1)
+        for encoding in inside:
+            name = ".".join(word for word in (label, encoding.layer_type) if word)
+            inner_part = encoding.part if each.is_text else ".".join(word for word in (label, encoding.part) if word)
+            found.append(replace(encoding, layer_type=name, part=inner_part))
+        if not inside and each.keys.any(*HEADS):
+            notes.append(non_rotary.reason(each.keys, each.model_type))
+        warnings.extend(f"{each.label}: {note}" for note in notes)
+    return found
+
+
+def _beside_text(part: Part) -> str:
+    """What of a model turns by the keys at the top while a language model stands in a part; empty for most."""
+    family = family_of(part.model_type)
+    return family.beside_text if family else ""
+
+
+def _only_holds(part: Part, inner: list[Part]) -> bool:
+    """Whether it is a mere shell around its parts."""
+    return bool(inner) and not (part.keys.any(*WIDTHS) and part.keys.any(*HEADS, *SIZES))
+
+
+def _parts_of(part: Part) -> list[Part]:
+    found = []
+    for name, value in part.keys.data.items():
+        if not isinstance(value, Mapping) or name in NOT_PARTS or name.startswith("rope_"):
+            continue
+        is_text = name in TEXTS
+        if not (is_text or name.endswith("_config") or name in SIDES):
+            continue
+        keys = part.keys.section(name)
+        if keys is None or not (keys.any("model_type", *WIDTHS, "embed_dim", *EVIDENCE) or is_text):
+            continue
+        label = name.removesuffix("_config")
+        vision = _is_vision(label, None)
+        said = keys.word("model_type")
+        model_type = said.value if said and said.value else _inherited(part.model_type, label, is_text, vision)
+        found.append(Part(keys, label, model_type, is_text, vision or _is_vision("", model_type)))
+    return found
+
+
+def _inherited(parent: str | None, label: str, is_text: bool, vision: bool) -> str | None:
+    """What a part without a model_type is: the parent's name with the part's, where that is a name at all."""
+    if parent is None:
+        return None
+    words = ("_text_model", "_text", "") if is_text else ("_vision_model", "_vision") if vision else (f"_{label}",)
+    names = [parent + word for word in words]
+    return next((name for name in names if family_of(name) or name in non_rotary.FAMILIES), names[-1])
+
+
+def _is_vision(label: str, model_type: str | None) -> bool:
+    """Whether names say that it reads images; `granite4_vision_text` is the language model of one that does."""
+    name = "" if (model_type or "").endswith(("_text", "_text_model")) else model_type or ""
+    return any(word in label or word in name for word in ("vision", "visual"))
+
+
+def _own(part: Part, warnings: list[str]) -> list[Encoding]:
+    """The encodings that a part's own keys ask for."""
+    keys = part.keys
+    kind = non_rotary.kind_of(keys, part.model_type)
+    family = family_of(part.model_type, vision=part.vision)
+    turns = (keys.any(*EVIDENCE) or _says_rotary(keys)) and not non_rotary.says_relative(keys)
+    if keys.data.get("qk_rope_head_dim") == 0 and not keys.any("rope_parameters", "rope_scaling", *THETAS):
+        warnings.append(f"{keys.prefix}qk_rope_head_dim is 0: nothing turns")
+        return []
+    if isinstance(kind, non_rotary.Biased) or (kind is not None and not turns) or kind is non_rotary.NOTHING:
+        _warn_of_unknown(part, family is not None or non_rotary.is_known(part.model_type), warnings)
+        return kind.encodings(keys)
+    if not turns and family is None:
+        return []
+    _warn_of_unknown(part, family is not None, warnings)
+    if not turns and part.vision and family is not None and not family.axes:
+        return []
+    return rope_encodings(keys, family or Family(), warnings, vision=part.vision)
+
+
+def _says_rotary(keys: Keys) -> bool:
+    said = keys.word("position_embedding_type", "position_embeddings_type", "pos_emb_type")
+    within = keys.part("attn_config")
+    return bool(
+        (said and said.value.lower() in ("rope", "rotary"))
+        or (within and (within.any("rope_theta") or within.data.get("rope") is True))
+    )
+
+
+def _warn_of_unknown(part: Part, known: bool, warnings: list[str]) -> None:
+    if known:
+        return
+    name = f"model_type {part.model_type[:60]!r} is unknown" if part.model_type else "there is no model_type"
+    warnings.append(f"{name}: read by the general rules; check layout and defaults")

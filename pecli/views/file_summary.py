@@ -1,0 +1,144 @@
+"""What is in a file, for people and for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pecli.engine.schemes.parameters import spelled
+from pecli.errors import FileError
+from pecli.files import LoadedFile
+from pecli.files.provenance import KEY, carried_spec
+from pecli.views import screen
+
+if TYPE_CHECKING:
+    from pecli.engine.table import Table
+
+STATISTICS = ("min", "max", "mean", "std")
+
+
+def describe(file: LoadedFile, name: str, chosen: Sequence[Table]) -> dict[str, Any]:
+    """Tensors of the file and its metadata as JSON data; a spec in it is unpacked."""
+    tensors = [
+        {"name": table.name, "dtype": table.dtype, "shape": list(table.shape), "bytes": table.nbytes}
+        for table in chosen
+    ]
+    metadata: dict[str, Any] = dict(file.metadata)
+    try:
+        spec = carried_spec(file.path, file.metadata)
+    except FileError:
+        spec = None  # shown as the text it is
+    if spec is not None:
+        metadata[KEY] = spec
+    count = len(file.tables)
+    return {"file": name, "format": file.format, "tensor_count": count, "tensors": tensors, "metadata": metadata}
+
+
+def numbers(table: Table, rows: str, columns: str) -> dict[str, Any]:
+    """Some elements of a table, with the places they stand at."""
+    from pecli.files.slices import indices, rectangle
+
+    down, across = indices("rows", rows, table.rows), indices("cols", columns, table.width)
+    values = rectangle(table, down, across)
+    if values.dtype.kind == "c":
+        listed: list[Any] = [[str(value) for value in line] for line in values.tolist()]
+    else:
+        listed = [[_plain(value) for value in line] for line in values.tolist()]
+    return {"rows": list(down), "columns": list(across), "values": listed}
+
+
+def _plain(value: Any) -> Any:
+    """A number of any dtype as one of Python's."""
+    return value if isinstance(value, (bool, int)) else float(value)
+
+
+def show(found: dict[str, Any]) -> None:
+    """A line for the file, a table of its tensors, what was read of them, a line for its spec."""
+    tensors = found["tensors"]
+    total = sum(tensor["bytes"] for tensor in tensors)
+    of_all = f" of {found['tensor_count']:,}" if len(tensors) < found["tensor_count"] else ""
+    count = f"{len(tensors):,}{of_all} tensor{'' if found['tensor_count'] == 1 else 's'}"
+    screen.say_styled((found["file"], "bold"), (f"  {found['format']}  {count}  {screen.size(total)}", ""))
+    columns = [
+        "name",
+        "dtype",
+        "shape",
+        "bytes",
+        *(name for name in STATISTICS if any(name in each for each in tensors)),
+    ]
+    if tensors:
+        screen.say_columns(columns, [[_cell(tensor.get(column)) for column in columns] for tensor in tensors])
+    for tensor in tensors:
+        for lines in (_profile(tensor), _numbers(tensor)):
+            _say_below(tensor["name"], lines)
+    for match in found.get("matches", ()):
+        screen.say(f"{', '.join(match['tensors'])}: made by {match['command'].partition(' -o ')[0]}")
+    for key, value in found["metadata"].items():
+        screen.say(f"{key}  {_line(value)}")
+    if "sha256_holds" in found:
+        holds, lost = ("is that of the data", "green"), ("is NOT that of the data: the file was changed", "bold red")
+        screen.say_styled(("the stored sha256 ", ""), holds if found["sha256_holds"] else lost)
+
+
+def _say_below(name: str, lines: Sequence[str]) -> None:
+    """Lines about a tensor under its name; nothing where there are none."""
+    if lines:
+        screen.say()
+        screen.say_styled((name, "bold"))
+    for line in lines:
+        screen.say(line)
+
+
+def _profile(tensor: dict[str, Any]) -> list[str]:
+    """What the data of a tensor are like, a line a subject."""
+    if "sha256" not in tensor:
+        return []
+    lines = []
+    if tensor["quantiles"]:
+        parts = (f"{float(share):.0%} {_cell(value)}" for share, value in tensor["quantiles"].items())
+        lines.append(f"  quantiles   {'   '.join(parts)}")
+    lines.append(f"  zeros {tensor['zeros']:,}   NaN {tensor['nan']:,}   inf {tensor['inf']:,}")
+    if "rows" in tensor:
+        lines += _rows(tensor["rows"])
+    return [*lines, f"  sha256      {tensor['sha256']}"]
+
+
+def _rows(rows: dict[str, Any]) -> list[str]:
+    lines = []
+    if norm := rows["norm"]:
+        lines.append(f"  norm of a row   {_cell(norm['min'])} … {_cell(norm['max'])}, mean {_cell(norm['mean'])}")
+    twice = "too many rows to tell" if rows["duplicate"] is None else f"{rows['duplicate']:,}"
+    lines.append(f"  constant rows {rows['constant']:,}   rows that were there before {twice}")
+    if near := rows["nearest_neighbours"]:
+        first, second = near["rows"]
+        lines.append(
+            f"  most alike neighbours   {first:,} and {second:,}, cosine distance {near['cosine_distance']:.3g}"
+        )
+    return lines
+
+
+def _numbers(tensor: dict[str, Any]) -> list[str]:
+    """The elements that were asked for, in aligned columns."""
+    if "numbers" not in tensor:
+        return []
+    shown = tensor["numbers"]
+    heads = ["", *(str(column) for column in shown["columns"])]
+    lines = [[str(row), *map(_cell, values)] for row, values in zip(shown["rows"], shown["values"], strict=True)]
+    return screen.aligned([heads, *lines], right=True)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return screen.shape(tuple(value))
+    if isinstance(value, float):
+        return f"{value:.7g}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _line(value: Any) -> str:
+    if not isinstance(value, dict):
+        return str(value)
+    flat = {**{k: v for k, v in value.items() if not isinstance(v, dict)}, **(value.get("parameters") or {})}
+    return "  ".join(f"{k}={spelled(v)}" for k, v in flat.items() if v is not None)

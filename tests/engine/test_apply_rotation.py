@@ -1,0 +1,91 @@
+"""Turning pairs: every layout against the formula written out, whole arrays in threads against single blocks."""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pecli.engine import apply_rotation
+from pecli.engine.apply_rotation import LAYOUTS, turn, turn_in_place
+
+SIDES = [("interleaved", "interleaved"), ("halves", "halves"), ("interleaved", "halves"), ("halves", "interleaved")]
+
+
+def place(pair: int, part: int, half: int, layout: str) -> int:
+    """The channel of one part of a pair."""
+    return pair + part * half if layout == "halves" else 2 * pair + part
+
+
+def written_out(x: np.ndarray, angles: np.ndarray, takes: str, gives: str) -> np.ndarray:
+    """(u, v) → (u·cos − v·sin, v·cos + u·sin), pair by pair."""
+    out = np.empty(x.shape)
+    half = x.shape[1] // 2
+    for row in range(len(x)):
+        for pair in range(half):
+            u, v = (float(x[row, place(pair, part, half, takes)]) for part in (0, 1))
+            c, s = math.cos(angles[row, pair]), math.sin(angles[row, pair])
+            out[row, place(pair, 0, half, gives)] = u * c - v * s
+            out[row, place(pair, 1, half, gives)] = v * c + u * s
+    return out
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize(("takes", "gives"), SIDES)
+def test_layouts(takes, gives, dtype):
+    rng = np.random.default_rng(1)
+    rows, angles = rng.uniform(-2, 2, (7, 10)).astype(dtype), rng.uniform(-9, 9, (7, 5))
+    expected = written_out(rows, angles, takes, gives)
+    turn_in_place(rows, np.exp(1j * angles), takes, gives)
+    step = float(ml_dtypes.finfo(dtype).eps)
+    np.testing.assert_allclose(rows.astype(np.float64), expected, rtol=step / 2, atol=1e-15)
+
+
+def test_only_some_channels_of_wider_rows():
+    rows = np.arange(24.0).reshape(2, 12)
+    angles = np.full((2, 2), 0.5)
+    expected = rows.copy()
+    expected[:, 3:7] = written_out(rows[:, 3:7], angles, "halves", "halves")
+    turn_in_place(rows[:, 3:7], np.exp(1j * angles), "halves", "halves")
+    np.testing.assert_allclose(rows, expected, rtol=1e-15)
+
+
+def test_deepseek_reads_pairs_and_writes_halves():
+    assert LAYOUTS["deepseek"] == ("interleaved", "halves")
+
+
+@pytest.mark.parametrize("interleaved", [True, False])
+@pytest.mark.parametrize("shape", [(3, 5, 700, 32), (1, 9, 32), (40, 1, 64), (2, 3, 2)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_threads_change_nothing(interleaved, shape, dtype, monkeypatch):
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-2, 2, shape).astype(dtype)
+    factors = np.exp(1j * rng.uniform(0, 6, (shape[-2], shape[-1] // 2))).astype(np.complex64)
+    whole = turn(x, lambda start, stop: factors[start:stop], interleaved=interleaved)
+    monkeypatch.setenv("PECLI_THREADS", "3")
+    monkeypatch.setattr(apply_rotation, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(apply_rotation, "_BLOCK", 1000)
+    room = np.empty_like(x)
+    found = turn(x, lambda start, stop: factors[start:stop], interleaved=interleaved, out=room)
+    assert found is room
+    assert found.tobytes() == whole.tobytes()
+
+
+def test_what_goes_wrong_in_a_thread_is_raised(monkeypatch):
+    monkeypatch.setattr(apply_rotation, "_WORTH_THREADS", 0)
+    monkeypatch.setenv("PECLI_THREADS", "2")
+
+    def refuse(start: int, stop: int) -> np.ndarray:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        turn(np.ones((4, 4000, 64), np.float32), refuse, interleaved=True)
+
+
+def test_infinities_and_large_values_pass_without_a_word():
+    rows = np.array([[np.inf, 1.0, np.nan, 3e38], [1.0, 3e38, 2.0, 3e38]], np.float32)
+    turn_in_place(rows, np.full((2, 2), np.exp(0.25j * np.pi)), "halves", "halves")
+    assert np.isnan(rows[0, 0])
+    assert np.isinf(rows[1, 3])

@@ -1,0 +1,163 @@
+"""The hardest elements, and the three ways by which they are settled."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pecli.engine.numerics import cos_sin_tables, phases, tiles, ziv_rounding
+from pecli.engine.numerics.geometric import geometric, waves
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+from tests import oracle
+
+CASES = json.loads(Path(__file__).with_name("hard_cases.json").read_text())
+NARROW = ("float32", "float16", "bfloat16")
+
+
+def name_of(case: dict) -> str:
+    return f"{case['dtype']}-{case['base']:g}-{case['dim']}-{case['position']}-{case['wave']}{case['part']}"
+
+
+def truth(case: dict) -> int:
+    """The bits that the element must have."""
+    sine = np.array([case["part"] == "sin"])
+    place = (case["base"], oracle.Fraction(case["dim"], 2), [case["position"]], [case["wave"]])
+    return int(oracle.wave_bits(case["dtype"], sine, *place, amplitude=case["amplitude"])[0])
+
+
+def naive(case: dict) -> int:
+    """float64 throughout, then a cast: what anyone would write."""
+    angle = np.float64(case["position"]) * np.float64(case["base"]) ** (-2 * case["wave"] / case["dim"])
+    value = np.float64(case["amplitude"]) * (np.sin if case["part"] == "sin" else np.cos)(angle)
+    return int(oracle.bits(np.array([value]).astype(oracle.DTYPES[case["dtype"]]))[0])
+
+
+@pytest.mark.parametrize("before", [0, 1, 70])
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_hardest_elements(case, before):
+    """Alone, and as part of a table that begins before it."""
+    before = min(before, case["position"])
+    scheme = Sinusoidal(
+        before + 1,
+        case["dim"],
+        base=case["base"],
+        offset=case["position"] - before,
+        amplitude=case["amplitude"],
+        dtype=case["dtype"],
+    )
+    column = 2 * case["wave"] + (case["part"] == "cos")
+    assert oracle.bits(scheme.tables()["pe"][before])[column] == truth(case)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c["amplitude"] == 1 and c["dim"] % 2 == 0], ids=name_of)
+def test_hardest_elements_of_rope(case):
+    tables = Rope(1, case["dim"], base=case["base"], offset=case["position"], dtype=case["dtype"]).tables()
+    assert oracle.bits(tables[case["part"]][0])[case["wave"]] == truth(case)
+
+
+def test_the_cases_have_teeth():
+    """Each lies close to a tie, all dtypes are there, and rounding from float64 gets many of them wrong."""
+    assert len(CASES) >= 30
+    assert all(case["ulps"] < 1e-8 for case in CASES)
+    for dtype in NARROW:
+        cases = [case for case in CASES if case["dtype"] == dtype]
+        assert sum(naive(case) != truth(case) for case in cases) >= len(cases) // 4
+        ordinary = [case for case in cases if case["amplitude"] == 1]
+        assert any(naive(case) != truth(case) for case in ordinary)
+
+
+def every_element(dtype: str, amplitude: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Elements settled one by one, and the oracle's."""
+    rng = np.random.default_rng(8)
+    count = 400
+    position, column = rng.integers(0, 2**40, count), rng.integers(0, 24, count)
+    position[:40] = rng.integers(0, 3, 40)
+    sine = rng.random(count) < 0.5
+    some = waves(geometric(10000.0, oracle.Fraction(24), 24), amplitude=amplitude)
+    found = ziv_rounding.settle(some, position.astype(np.uint64), column, sine, dtype)
+    true = oracle.wave_bits(dtype, sine, 10000.0, 24, position.tolist(), column.tolist(), amplitude=amplitude)
+    return oracle.bits(found), true
+
+
+@pytest.fixture
+def tiers(monkeypatch):
+    """Counts how many elements reach the second and the third way."""
+    reached = {"second": 0, "third": 0}
+    second, third = phases.cos_sin_doubled, ziv_rounding._by_integers
+
+    def count_second(limbs, positions):
+        reached["second"] += positions.size
+        return second(limbs, positions)
+
+    def count_third(*args):
+        reached["third"] += 1
+        return third(*args)
+
+    monkeypatch.setattr(phases, "cos_sin_doubled", count_second)
+    monkeypatch.setattr(ziv_rounding, "_by_integers", count_third)
+    return reached
+
+
+@pytest.mark.parametrize("dtype", [*NARROW, "float64"])
+@pytest.mark.parametrize("amplitude", [1.0, 0.3])
+def test_first_tier(tiers, dtype, amplitude):
+    found, true = every_element(dtype, amplitude)
+    np.testing.assert_array_equal(found, true)
+    if dtype != "float64":
+        assert tiers["second"] < 20
+
+
+@pytest.mark.parametrize("dtype", [*NARROW, "float64"])
+@pytest.mark.parametrize("amplitude", [1.0, 0.3])
+def test_second_tier(monkeypatch, tiers, dtype, amplitude):
+    monkeypatch.setattr(ziv_rounding, "FLOAT64_ERROR", 0.5)
+    found, true = every_element(dtype, amplitude)
+    np.testing.assert_array_equal(found, true)
+    assert tiers["second"] > 350
+    assert tiers["third"] < 20
+
+
+@pytest.mark.parametrize("dtype", [*NARROW, "float64"])
+@pytest.mark.parametrize("amplitude", [1.0, 0.3])
+def test_third_tier(monkeypatch, tiers, dtype, amplitude):
+    monkeypatch.setattr(ziv_rounding, "FLOAT64_ERROR", 0.5)
+    monkeypatch.setattr(phases, "PRODUCT_ERROR", 0.5)
+    found, true = every_element(dtype, amplitude)
+    np.testing.assert_array_equal(found, true)
+    assert tiers["third"] > 350
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+@pytest.mark.parametrize("amplitude", [1.0, 0.3])
+def test_a_table_settled_throughout_is_the_same(monkeypatch, dtype, amplitude):
+    """With a coarser unit every element is in doubt; the bytes do not change."""
+    scheme = Sinusoidal(90, 14, offset=999_000, amplitude=amplitude, dtype=dtype)
+    usual = scheme.tables()["pe"].tobytes()
+    seen = []
+    monkeypatch.setattr(tiles, "_UNIT", 2.0**6)
+    monkeypatch.setattr(cos_sin_tables, "settle", lambda *args: seen.append(len(args[1])) or ziv_rounding.settle(*args))
+    assert scheme.tables()["pe"].tobytes() == usual
+    assert sum(seen) > 90 * 14 * 0.9
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c["amplitude"] == 1 and c["dtype"] == "float32"], ids=name_of)
+def test_ordinary_hard_elements_get_a_second_look(monkeypatch, case):
+    """Those within 1e-9 ulp of a float32 tie are closer than float64 products can tell."""
+    seen = []
+    monkeypatch.setattr(cos_sin_tables, "settle", lambda *args: seen.append(args) or ziv_rounding.settle(*args))
+    Sinusoidal(1, case["dim"], base=case["base"], offset=case["position"]).tables()
+    assert seen
+
+
+@pytest.mark.parametrize(("dtype", "significand"), [("float32", 24), ("float16", 11), ("bfloat16", 8)])
+def test_ties_at_position_zero_go_to_even(tiers, dtype, significand):
+    """amplitude · cos 0 is exact, so it may be a tie; all ways see that, and the last one says so."""
+    for odd in (0, 1):
+        amplitude = 1 + odd * 2.0 ** (1 - significand) + 2.0**-significand
+        cosine = Sinusoidal(1, 2, amplitude=amplitude, dtype=dtype).tables()["pe"][0, 1]
+        assert float(cosine) == 1 + odd * 2.0 ** (2 - significand)
+    assert tiers["third"] == 2

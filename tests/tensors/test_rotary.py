@@ -1,0 +1,178 @@
+"""Rotated tensors: correctly rounded, there and back, and the same however they are cut."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+from flint import arb
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pecli.engine import rotation_factors
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.table import table_of
+from pecli.tensors.inputs import Input
+from pecli.tensors.position_ids import RowPlaces
+from pecli.tensors.rotary import Way, turn_all
+from tests.oracle import bits, rational, rounded
+
+DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float64": np.float64}
+LAYOUTS = ("halves", "interleaved", "deepseek")
+
+
+def turned(x: np.ndarray, rope: Rope, offset: int = 0, ids=None, **options) -> np.ndarray:
+    places = RowPlaces(offset, None if ids is None else np.asarray(ids, np.int64)).arranged(
+        len(rope.mrope_section or "1")
+    )
+    (table,) = turn_all((Input(table_of("x", x), "x of a test"),), Way(rope, places, **options))
+    return table.array()
+
+
+def random(*shape: int, dtype=np.float32, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def channels(pair: int, dim: int, layout: str) -> tuple[int, int]:
+    return (pair, pair + dim // 2) if layout == "halves" else (2 * pair, 2 * pair + 1)
+
+
+def exact_bits(x: np.ndarray, positions, layout: str, dtype: str, base: float = 10000.0) -> np.ndarray:
+    """Every element as a ball of exact arithmetic, rounded once."""
+    dim = x.shape[1]
+    exact = [[rational(Fraction(float(value))) for value in row] for row in x]
+
+    def make() -> list[arb]:
+        out = [[arb(0)] * dim for _ in x]
+        for row, position in enumerate(positions):
+            for pair in range(dim // 2):
+                a, b = channels(pair, dim, "interleaved" if layout == "deepseek" else layout)
+                angle = arb(base) ** rational(Fraction(-2 * pair, dim)) * int(position)
+                c, s = (angle.cos(), angle.sin()) if position else (arb(1), arb(0))
+                first, second = channels(pair, dim, "halves" if layout == "deepseek" else layout)
+                out[row][first] = exact[row][a] * c - exact[row][b] * s
+                out[row][second] = exact[row][b] * c + exact[row][a] * s
+        return [value for row in out for value in row]
+
+    return rounded(make, dtype).reshape(x.shape)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_every_element_is_the_true_value_rounded_once(dtype, layout):
+    for offset in (0, 5000, 2**40 - 30):
+        x = random(24, 32, dtype=DTYPES[dtype], seed=offset % 1000)
+        found = turned(x, Rope(24, 32), offset, layout=layout)
+        true = exact_bits(x, range(offset, offset + 24), layout, dtype)
+        np.testing.assert_array_equal(bits(found), true)
+
+
+def test_float64_is_within_three_roundings():
+    x = random(40, 32, dtype=np.float64)
+    found = turned(x, Rope(40, 32), 10**6, layout="interleaved")
+    true = exact_bits(x, range(10**6, 10**6 + 40), "interleaved", "float64").view(np.float64)
+    scale = np.repeat(np.hypot(x[:, 0::2], x[:, 1::2]), 2, axis=1)
+    assert (np.abs(found - true) / scale).max() < 3 * 2**-53
+
+
+def ulps_of_pairs(found: np.ndarray, x: np.ndarray, layout: str) -> float:
+    """The largest error in units of the last place of a pair's length."""
+    half = x.shape[-1] // 2
+    a, b = (x[..., 0::2], x[..., 1::2]) if layout == "interleaved" else (x[..., :half], x[..., half:])
+    length = np.hypot(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
+    unit = np.spacing(length).astype(np.float64)
+    unit = np.repeat(unit, 2, axis=-1) if layout == "interleaved" else np.concatenate([unit, unit], axis=-1)
+    return float((np.abs(found.astype(np.float64) - x) / unit).max())
+
+
+@pytest.mark.parametrize("layout", ["halves", "interleaved"])
+def test_there_and_back_is_within_two_units(layout):
+    x, rope = random(8, 2000, 64), Rope(2000, 64)
+    back = turned(turned(x, rope, 777, layout=layout), rope, 777, layout=layout, inverse=True)
+    assert ulps_of_pairs(back, x, layout) <= 1.25
+    moved = turned(turned(x, rope, layout=layout, shift=12345), rope, layout=layout, shift=-12345)
+    assert ulps_of_pairs(moved, x, layout) <= 1.25
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_shift_is_a_later_offset(layout):
+    x, rope = random(3, 50, 32), Rope(50, 32)
+    moved = turned(turned(x, rope, 100, layout=layout), rope, layout=layout, shift=-60)
+    later = turned(x, rope, 40, layout=layout)
+    assert ulps_of_pairs(moved, later, "interleaved" if layout == "interleaved" else "halves") <= 1.75
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("trailing", [False, True])
+def test_inverse_with_an_attention_factor_and_some_channels(layout, trailing):
+    rope = Rope(50, 24, scaling="yarn", factor=4, original_max_position_embeddings=1024)
+    x = random(3, 50, 40, dtype=np.float64)
+    there = turned(x, rope, 9, layout=layout, trailing=trailing)
+    still = slice(0, 16) if trailing else slice(24, 40)
+    np.testing.assert_array_equal(there[..., still], x[..., still])
+    lengths = [np.linalg.norm(each, axis=-1) for each in (there, x)]
+    assert (lengths[0] > lengths[1]).all()
+    back = turned(there, rope, 9, layout=layout, trailing=trailing, inverse=True)
+    np.testing.assert_allclose(back, x, rtol=0, atol=4e-15)
+
+
+@given(st.integers(0, 2**39), st.integers(-(2**20), 2**30), st.integers(0, 1000), st.sampled_from(LAYOUTS))
+@settings(max_examples=40, deadline=None)
+def test_lengths_stay_and_scores_depend_on_distances_alone(start, shift, seed, layout):
+    rope = Rope(6, 16)
+    q, k = random(6, 16, dtype=np.float64, seed=seed), random(6, 16, dtype=np.float64, seed=seed + 1)
+    here = [turned(each, rope, start, layout=layout) for each in (q, k)]
+    there = [turned(each, rope, max(0, start + shift), layout=layout) for each in (q, k)]
+    np.testing.assert_allclose(here[0] @ here[1].T, there[0] @ there[1].T, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(np.linalg.norm(here[0], axis=1), np.linalg.norm(q, axis=1), rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(2, 3, 50, 16), (150, 16), (40, 1, 16), (2, 2, 2, 2, 3, 16)])
+def test_blocks_change_nothing(shape, dtype, monkeypatch):
+    x = random(*shape, dtype=DTYPES[dtype])
+    whole = turned(x, Rope(shape[-2], 16), 30)
+    (table,) = turn_all((Input(table_of("x", x), "x"),), Way(Rope(shape[-2], 16), RowPlaces(30)))
+    for rows in (1, 7, 64):
+        cut = np.concatenate(list(table.blocks(rows)))
+        assert cut.tobytes() == whole.tobytes()
+    monkeypatch.setattr(rotation_factors, "KEPT", 0)
+    assert turned(x, Rope(shape[-2], 16), 30).tobytes() == whole.tobytes()
+
+
+def test_positions_per_row_and_per_batch():
+    x, rope = random(2, 3, 4, 8), Rope(100, 8)
+    ids = np.array([[3, 1, 4, 1], [99, 2, 6, 5]])
+    found = turned(x, rope, ids=ids)
+    for batch in range(2):
+        for row in range(4):
+            alone = turned(x[batch, :, row : row + 1], rope, int(ids[batch, row]))
+            np.testing.assert_array_equal(found[batch, :, row], alone[:, 0])
+    np.testing.assert_array_equal(turned(x, rope, ids=ids[0])[0], found[0])
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_sections_take_a_position_an_axis(batch):
+    """Qwen2-VL: the first frequencies follow time, then height, then width."""
+    rope, x = Rope(100, 16, mrope_section=(2, 3, 3)), random(2, 1, 5, 16, dtype=np.float64)
+    ids = np.random.default_rng(0).integers(0, 100, (3, batch, 5))
+    found = turned(x, rope, ids=ids if batch > 1 else ids[:, 0])
+    axes = [0, 0, 1, 1, 1, 2, 2, 2]
+    angles = np.array([ids[axis] * 10000.0 ** (-2 * i / 16) for i, axis in enumerate(axes)])  # (8, batch, 5)
+    c, s = (np.moveaxis(f(angles), 0, -1)[:, None] for f in (np.cos, np.sin))
+    a, b = x[..., :8], x[..., 8:]
+    np.testing.assert_allclose(found, np.concatenate([a * c - b * s, b * c + a * s], -1), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 8), (2, 0, 8), (0, 0, 8)])
+def test_nothing_to_turn(shape):
+    assert turned(np.empty(shape, np.float32), Rope(5, 8)).shape == shape
+
+
+def test_not_a_number_stays_with_its_pair():
+    x = np.ones((3, 8), np.float32)
+    x[1, 2] = np.nan
+    found = turned(x, Rope(3, 8))
+    assert np.argwhere(np.isnan(found)).tolist() == [[1, 2], [1, 6]]
