@@ -31,7 +31,7 @@ _CHUNK = 1 << 12
 """Factors computed directly at once, so that intermediate arrays stay in the first-level cache."""
 
 
-class Turns:
+class RotationFactors:
     """The factors of a rotary scheme for positions from `low` to below `high`; used by any number of threads.
 
     Computed directly they are within 0.6·2**-53 of the true value, for amplitude 1. Where `exact` is not asked for,
@@ -42,7 +42,7 @@ class Turns:
     def __init__(self, rope: Rope, low: int, high: int, *, exact: bool = False, inverse: bool = False) -> None:
         self.rope, self.low, self.high = rope, low, high
         self._exact, self._inverse = exact, inverse
-        self._half, self._moving = rope.rotary_dim // 2, rope.turning
+        self._half, self._moving = rope.rotary_dim // 2, rope.rotating_pairs
         self.axes = np.array(rope.axes, np.intp)
         self._lock = Lock()
 
@@ -119,5 +119,5 @@ class Turns:
 
 def shift_of(rope: Rope, places: int) -> Complex:
     """The factors (1, d/2) that move what was turned already by so many positions, its amplitude left as it is."""
-    turns = Turns(rope, abs(places), abs(places) + 1, exact=True)._direct(np.array([abs(places)]))
+    turns = RotationFactors(rope, abs(places), abs(places) + 1, exact=True)._direct(np.array([abs(places)]))
     return turns if places >= 0 else turns.conj()

@@ -51,7 +51,7 @@ def by_position(scheme: Scheme) -> ByPosition:
 
 def _of_rope(rope: Rope) -> ByPosition:
     """Columns of cos and sin in turns; the layouts only repeat them."""
-    filler, moving = rope.filler(), rope.turning
+    filler, moving = rope.filler(), rope.rotating_pairs
 
     def read(start: int, stop: int) -> Array:
         out = np.empty((stop - start, 2 * moving), numpy_dtype(rope.dtype))

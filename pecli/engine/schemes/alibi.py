@@ -72,11 +72,11 @@ class Alibi(Scheme):
         return self.slopes or self.seq_len is None
 
     @property
-    def idle(self) -> frozenset[str]:
+    def inert_parameters(self) -> frozenset[str]:
         return frozenset({"form"}) if self._alone else frozenset()
 
     @property
-    def byproducts(self) -> frozenset[str]:
+    def derived_tensors(self) -> frozenset[str]:
         return frozenset() if self._alone else frozenset({"slopes"})
 
     @property

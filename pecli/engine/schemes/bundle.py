@@ -47,15 +47,15 @@ class Bundle(Scheme):
         return {"scheme": self.name, "parameters": {"parts": specs, "dtype": self.dtype}}
 
     @property
-    def byproducts(self) -> frozenset[str]:
-        return frozenset(f"{name}.{each}" for name, scheme in self.parts for each in scheme.byproducts)
+    def derived_tensors(self) -> frozenset[str]:
+        return frozenset(f"{name}.{each}" for name, scheme in self.parts for each in scheme.derived_tensors)
 
     def tensors(self) -> tuple[Table, ...]:
         return tuple(
             replace(table, name=f"{name}.{table.name}") for name, scheme in self.parts for table in scheme.tensors()
         )
 
-    def plain(self) -> Table:
+    def single_array(self) -> Table:
         names = ", ".join(name for name, _ in self.parts)
         rule = f"one array holds the tables of one kind of layer, and the model has {names}"
         raise ParameterError("layer_type", "missing", rule, "name one, or write .npz or .safetensors")

@@ -67,7 +67,7 @@ class LearnedInit(Scheme):
             raise ParameterError("init", repr(self.init), f"`rng` {self.rng} does not offer it", "take `rng` pecli")
 
     @property
-    def idle(self) -> frozenset[str]:
+    def inert_parameters(self) -> frozenset[str]:
         return _IDLE.get(self.init, frozenset())
 
     def tensors(self) -> tuple[Table, ...]:

@@ -22,16 +22,28 @@ class Parameter(ABC):
 
     `default` stands for a value that was not given; where a scheme's own field has a default, that one counts.
     `panel` is the heading under which a command's help lists it. A spec leaves the parameter out where it has the
-    value `unsaid`: so it is with parameters that are younger than the files that lack them.
+    value `omitted_default`: so it is with parameters that are younger than the files that lack them.
     """
 
     metavar = ""
     rule = ""
 
     def __init__(
-        self, *, help: str, default: Any = None, aliases: tuple[str, ...] = (), panel: str = "", unsaid: Any = None
+        self,
+        *,
+        help: str,
+        default: Any = None,
+        aliases: tuple[str, ...] = (),
+        panel: str = "",
+        omitted_default: Any = None,
     ) -> None:
-        self.help, self.default, self.aliases, self.panel, self.unsaid = help, default, aliases, panel, unsaid
+        self.help, self.default, self.aliases, self.panel, self.omitted_default = (
+            help,
+            default,
+            aliases,
+            panel,
+            omitted_default,
+        )
 
     def parse(self, name: str, text: str) -> Any:
         """The value that a text stands for."""
@@ -171,7 +183,7 @@ class Flag(Parameter):
         return value
 
 
-class Truth(Flag):
+class OptionalFlag(Flag):
     """true or false, where saying neither is a third thing."""
 
     metavar = "[true|false]"
@@ -182,7 +194,7 @@ class Truth(Flag):
         return text.lower() == "true"
 
 
-class Several(Parameter):
+class ListOf(Parameter):
     """Several values that follow one rule."""
 
     def __init__(self, *, each: Parameter, **common: Any) -> None:

@@ -31,7 +31,7 @@ _CHUNK = 1 << 13
 
 
 @dataclass(frozen=True)
-class Course:
+class FrequencyRecipe:
     """What a recipe needs to know of a scheme: the frequencies base^(−i/denominator), and what else acts on them."""
 
     base: float
@@ -48,7 +48,7 @@ class Course:
 class Computed:
     """Makes rows of cos and sin tables by a recipe. Rows do not depend on each other, so blocks may be cut anyhow."""
 
-    def __init__(self, recipe: Recipe, course: Course) -> None:
+    def __init__(self, recipe: Recipe, course: FrequencyRecipe) -> None:
         self._recipe, self._course = recipe, course
         self._amplitude = np.float32(course.amplitude)
 
@@ -148,7 +148,7 @@ def _bfloat16_waves(part: str) -> Singles:
     return waves
 
 
-class Narrowed:
+class CastFiller:
     """The exact values, rounded to a dtype on the way."""
 
     def __init__(self, exact: Rotation, through: str) -> None:

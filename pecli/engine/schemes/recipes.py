@@ -17,7 +17,7 @@ from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.engine.numerics.cos_sin_tables import Rotation
-    from pecli.engine.schemes.recipe_tables import Computed, Course, Narrowed
+    from pecli.engine.schemes.recipe_tables import CastFiller, Computed, FrequencyRecipe
     from pecli.engine.schemes.scheme import Scheme
 
 _SMALLEST, _LARGEST = 2.0**-126, (2 - 2.0**-23) * 2.0**127
@@ -51,7 +51,7 @@ _BIASES = ("float32", "float16-table", "bfloat16-table")
 def _choice(names: tuple[str, ...]) -> Choice:
     """The parameter. Files that were made before there were recipes do not name one: exact goes without saying."""
     help = "how a runtime would compute the table, rounding on the way"
-    return Choice(help=help, options=("exact", *names), default="exact", unsaid="exact")
+    return Choice(help=help, options=("exact", *names), default="exact", omitted_default="exact")
 
 
 RECIPE = _choice(tuple(RECIPES))
@@ -65,14 +65,14 @@ def check_base(recipe: str, base: float) -> None:
         raise ParameterError("base", f"{base:g}", f"the recipe {recipe} computes in float32, which does not reach it")
 
 
-def filler(recipe: str, exact: Rotation, course: Callable[[], Course]) -> Rotation | Computed | Narrowed:
+def filler(recipe: str, exact: Rotation, course: Callable[[], FrequencyRecipe]) -> Rotation | Computed | CastFiller:
     """What fills the tables of cos and sin."""
     if recipe == "exact":
         return exact
-    from pecli.engine.schemes.recipe_tables import Computed, Narrowed
+    from pecli.engine.schemes.recipe_tables import CastFiller, Computed
 
     chosen = RECIPES[recipe]
-    return Narrowed(exact, chosen.table) if chosen.table else Computed(chosen, course())
+    return CastFiller(exact, chosen.table) if chosen.table else Computed(chosen, course())
 
 
 def recipe_names(scheme: Scheme | type[Scheme]) -> tuple[str, ...]:

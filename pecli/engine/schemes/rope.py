@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from pecli.engine.arrays import Array
 from pecli.engine.numerics import geometric
 from pecli.engine.schemes import recipes, rope_scaling, yarn
-from pecli.engine.schemes.parameters import Choice, Real, Several, Truth, Whole, spelled
+from pecli.engine.schemes.parameters import Choice, ListOf, OptionalFlag, Real, Whole, spelled
 from pecli.engine.schemes.positions import LAST_POSITION, check_last
 from pecli.engine.schemes.recipes import RECIPE
 from pecli.engine.schemes.rope_scaling import SCALINGS
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pecli.engine.numerics.cos_sin_tables import Rotation
     from pecli.engine.numerics.phases import Waves
-    from pecli.engine.schemes.recipe_tables import Computed, Course, Narrowed
+    from pecli.engine.schemes.recipe_tables import CastFiller, Computed, FrequencyRecipe
     from pecli.engine.table import Table
 
 
@@ -80,9 +80,9 @@ class Rope(Scheme):
     beta_slow: Annotated[
         float | None, Real(help="yarn: rotations below which all is scaled (1)", above=0, panel=_PANEL)
     ] = None
-    truncate: Annotated[bool | None, Truth(help="yarn: round the limits to whole frequencies (true)", panel=_PANEL)] = (
-        None
-    )
+    truncate: Annotated[
+        bool | None, OptionalFlag(help="yarn: round the limits to whole frequencies (true)", panel=_PANEL)
+    ] = None
     mscale: Annotated[float | None, Real(help="yarn: scales the attention factor", panel=_PANEL)] = None
     mscale_all_dim: Annotated[float | None, Real(help="yarn: divides the attention factor", panel=_PANEL)] = None
     low_freq_factor: Annotated[
@@ -93,10 +93,10 @@ class Rope(Scheme):
     ] = None
     short_factor: Annotated[
         tuple[float, ...] | None,
-        Several(help="longrope: divisors up to the original length", each=_DIVISOR, panel=_PANEL),
+        ListOf(help="longrope: divisors up to the original length", each=_DIVISOR, panel=_PANEL),
     ] = None
     long_factor: Annotated[
-        tuple[float, ...] | None, Several(help="longrope: divisors beyond it", each=_DIVISOR, panel=_PANEL)
+        tuple[float, ...] | None, ListOf(help="longrope: divisors beyond it", each=_DIVISOR, panel=_PANEL)
     ] = None
     length: Annotated[
         int | None, Whole(help="dynamic, longrope: read at this length; else that of the table", panel=_PANEL)
@@ -106,10 +106,10 @@ class Rope(Scheme):
     ] = None
     mrope_section: Annotated[
         tuple[int, ...] | None,
-        Several(help="how many frequencies follow each axis of positions (M-RoPE)", each=_SECTION, panel=_PANEL),
+        ListOf(help="how many frequencies follow each axis of positions (M-RoPE)", each=_SECTION, panel=_PANEL),
     ] = None
     mrope_interleaved: Annotated[
-        bool | None, Truth(help="axes take turns (Qwen3-VL), not one after the other", panel=_PANEL)
+        bool | None, OptionalFlag(help="axes take turns (Qwen3-VL), not one after the other", panel=_PANEL)
     ] = None
     recipe: Annotated[str, RECIPE] = field(default="exact", kw_only=True)
 
@@ -153,16 +153,18 @@ class Rope(Scheme):
             raise ParameterError("position_ids", f"of shape {ids.shape} and dtype {ids.dtype}", rule)
         if ids.size and not 0 <= ids.min() <= ids.max() <= LAST_POSITION:
             raise ParameterError("position_ids", f"{ids.min()} … {ids.max()}", "positions are from 0 to 2^40")
-        axes = np.array(self.axes)[: self.turning] if len(ids) > 1 else np.zeros(self.turning, np.intp)
+        axes = np.array(self.axes)[: self.rotating_pairs] if len(ids) > 1 else np.zeros(self.rotating_pairs, np.intp)
         filler, found = self.filler(), {}
         for name in ("cos", "sin"):
             table = filler.at(name, ids.astype(np.int64), axes, self.dtype)
-            still = np.full((len(table), self.rotary_dim // 2 - self.turning), 1 - (name == "sin")).astype(table.dtype)
+            still = np.full((len(table), self.rotary_dim // 2 - self.rotating_pairs), 1 - (name == "sin")).astype(
+                table.dtype
+            )
             found[name] = np.concatenate([table, still], axis=1)
         return found
 
     @property
-    def byproducts(self) -> frozenset[str]:
+    def derived_tensors(self) -> frozenset[str]:
         return frozenset({"inv_freq", "axis"})
 
     @property
@@ -178,7 +180,7 @@ class Rope(Scheme):
         return self.exponent_dim + self.exponent_dim % 2
 
     @property
-    def read_at(self) -> int:
+    def effective_length(self) -> int:
         """The length that dynamic and longrope scaling go by."""
         return self.offset + self.seq_len if self.length is None else self.length
 
@@ -191,7 +193,7 @@ class Rope(Scheme):
         return rope_scaling.attention(self)(200) / (1 << 200)
 
     @property
-    def turning(self) -> int:
+    def rotating_pairs(self) -> int:
         """How many pairs turn at all; the others, which proportional scaling leaves still, come last."""
         if self.scaling != "proportional":
             return self.rotary_dim // 2
@@ -199,7 +201,7 @@ class Rope(Scheme):
 
     def waves(self) -> Waves:
         """The frequencies and the amplitude, in integers: what tables and rotations are made from."""
-        moving = self.frequencies().first(self.turning)
+        moving = self.frequencies().first(self.rotating_pairs)
         return geometric.waves(moving, amplitude=rope_scaling.attention(self))
 
     def rotation(self) -> Rotation:
@@ -207,12 +209,12 @@ class Rope(Scheme):
 
         return Rotation(self.waves, self.seq_len)
 
-    def _course(self) -> Course:
+    def _course(self) -> FrequencyRecipe:
         from pecli.engine.schemes import rope_steps
 
         return rope_steps.course(self, Fraction(self.exponent_dim, 2))
 
-    def filler(self) -> Rotation | Computed | Narrowed:
+    def filler(self) -> Rotation | Computed | CastFiller:
         """What makes cos and sin, by the recipe."""
         return recipes.filler(self.recipe, self.rotation(), self._course)
 
@@ -222,7 +224,7 @@ class Rope(Scheme):
             return self.frequencies().floats()
         from pecli.engine.schemes.recipe_tables import Computed
 
-        still = [0.0] * (self.rotary_dim // 2 - self.turning)
+        still = [0.0] * (self.rotary_dim // 2 - self.rotating_pairs)
         return [float(value) for value in Computed(recipes.RECIPES[self.recipe], self._course()).inv_freq] + still
 
     def tensors(self) -> tuple[Table, ...]:
@@ -245,7 +247,7 @@ class Rope(Scheme):
             tables.append(Table("axis", "int32", (self.rotary_dim // 2,), axis))
         return tuple(tables)
 
-    def plain(self) -> Table:
+    def single_array(self) -> Table:
         """cos and sin, one after the other: (2, seq_len, width)."""
         from pecli.engine.reshape import stacked
 
@@ -255,13 +257,13 @@ class Rope(Scheme):
     def _width(self) -> int:
         return self.rotary_dim // 2 if self.layout == "compact" else self.rotary_dim
 
-    def _fill(self, rotation: Rotation | Computed | Narrowed, part: str, start: int, out: Array) -> None:
+    def _fill(self, rotation: Rotation | Computed | CastFiller, part: str, start: int, out: Array) -> None:
         half = self.rotary_dim // 2
         if self.layout == "interleaved":
             single, double = out[:, 0::2], out[:, 1::2]
         else:
             single, double = out[:, :half], out[:, half:]
-        moving = self.turning
+        moving = self.rotating_pairs
         rotation.fill(part, self.offset + start, single[:, :moving], self.dtype)
         single[:, moving:] = 1 if part == "cos" else 0
         if self.layout != "compact":

@@ -44,7 +44,7 @@ def stretch(rope: Rope) -> tuple[Fraction, Fraction]:
     if rope.scaling == "ntk":
         return factor, power
     longest = given(rope.max_position_embeddings)
-    return factor * max(Fraction(rope.read_at), longest) / longest - (factor - 1), power
+    return factor * max(Fraction(rope.effective_length), longest) / longest - (factor - 1), power
 
 
 def _stretched(rope: Rope) -> Frequencies:
@@ -68,7 +68,7 @@ def _check_pairs(rope: Rope) -> None:
 
 def divisors(rope: Rope) -> tuple[float, ...]:
     """Of longrope scaling: one of two kinds; at exactly O still the short one."""
-    long = rope.read_at > given(rope.original_max_position_embeddings)
+    long = rope.effective_length > given(rope.original_max_position_embeddings)
     return (rope.long_factor if long else rope.short_factor) or ()
 
 

@@ -16,7 +16,7 @@ from pecli.engine.arrays import Singles
 from pecli.engine.numerics import fixed_point
 from pecli.engine.numerics.rounding import round_fixed
 from pecli.engine.schemes import rope_scaling, yarn
-from pecli.engine.schemes.recipe_tables import Course
+from pecli.engine.schemes.recipe_tables import FrequencyRecipe
 from pecli.engine.schemes.rope_frequencies import given
 
 if TYPE_CHECKING:
@@ -28,19 +28,21 @@ if TYPE_CHECKING:
 _ONE = np.float32(1)
 
 
-def course(rope: Rope, denominator: Fraction) -> Course:
+def course(rope: Rope, denominator: Fraction) -> FrequencyRecipe:
     """What a recipe needs to know of a rotary scheme."""
     attention = rope.attention_factor_value()
     if rope.scaling in ("ntk", "dynamic"):
-        return Course(_stretched_base(rope), denominator, rope.turning, amplitude=attention)
+        return FrequencyRecipe(_stretched_base(rope), denominator, rope.rotating_pairs, amplitude=attention)
     steps = _STEPS.get(rope.scaling)
     if steps is None:
-        return Course(rope.base, denominator, rope.turning, amplitude=attention)
+        return FrequencyRecipe(rope.base, denominator, rope.rotating_pairs, amplitude=attention)
 
     def scale(powers: Singles) -> Singles:
         return steps(rope, powers)
 
-    return Course(rope.base, denominator, rope.turning, amplitude=attention, steps=scale, scaled=rope.frequencies)
+    return FrequencyRecipe(
+        rope.base, denominator, rope.rotating_pairs, amplitude=attention, steps=scale, scaled=rope.frequencies
+    )
 
 
 def _stretched_base(rope: Rope) -> float:

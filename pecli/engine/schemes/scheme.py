@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_type_hints
 
 from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.parameters import Choice, Parameter, Whole
 from pecli.engine.text import nearest
 from pecli.errors import ParameterError
@@ -40,7 +40,7 @@ class Scheme(ABC):
     presets: ClassVar[Mapping[str, Parameter]] = {}
     """Words that stand for several parameters at once; they leave no trace in the spec."""
 
-    dtype: Annotated[str, Choice(help="type of the numbers", options=tuple(KINDS))] = field(
+    dtype: Annotated[str, Choice(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))] = field(
         default="float32", kw_only=True
     )
 
@@ -96,13 +96,13 @@ class Scheme(ABC):
     def spec(self) -> dict[str, Any]:
         """The scheme as plain data; `from_spec` makes it again."""
         values = {name: getattr(self, name) for name in self.parameters()}
-        said = {name: value for name, value in values.items() if value is None or value != self._unsaid(name)}
+        said = {name: value for name, value in values.items() if value is None or value != self._omitted_default(name)}
         return {"scheme": self.name, "parameters": said}
 
     @classmethod
-    def _unsaid(cls, name: str) -> Any:
+    def _omitted_default(cls, name: str) -> Any:
         """The value of a parameter that goes without saying; None where there is no such."""
-        return cls.parameters()[name].unsaid
+        return cls.parameters()[name].omitted_default
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> Self:
@@ -123,17 +123,17 @@ class Scheme(ABC):
                     str(key), "unknown", f"{name} has no such parameter", nearest(key, kind.parameters())
                 )
         for key in kind.parameters():
-            if key not in parameters and kind._unsaid(key) is None:
+            if key not in parameters and kind._omitted_default(key) is None:
                 raise ParameterError(key, "missing", f"a spec of {name} names every parameter")
         return kind(**parameters)
 
     @property
-    def idle(self) -> frozenset[str]:
+    def inert_parameters(self) -> frozenset[str]:
         """Parameters that change nothing beside the others: commands leave them out, a spec has them all the same."""
         return frozenset()
 
     @property
-    def byproducts(self) -> frozenset[str]:
+    def derived_tensors(self) -> frozenset[str]:
         """Tensors that follow from the others; a file from elsewhere may lack them."""
         return frozenset()
 
@@ -141,7 +141,7 @@ class Scheme(ABC):
     def tensors(self) -> tuple[Table, ...]:
         """The tensors of the scheme, made on demand."""
 
-    def plain(self) -> Table:
+    def single_array(self) -> Table:
         """The one tensor that stands for the scheme in files that hold a single array."""
         return self.tensors()[0]
 

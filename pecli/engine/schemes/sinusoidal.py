@@ -21,7 +21,7 @@ from pecli.engine.schemes.scheme import Scheme, unset
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
-    from pecli.engine.schemes.recipe_tables import Course
+    from pecli.engine.schemes.recipe_tables import FrequencyRecipe
     from pecli.engine.table import Table
 
 
@@ -131,11 +131,11 @@ class Sinusoidal(Scheme):
     def _waves(self) -> int:
         return self.dim // 2 if self.layout == "halves" else (self.dim + 1) // 2
 
-    def _course(self) -> Course:
-        from pecli.engine.schemes.recipe_tables import Course
+    def _course(self) -> FrequencyRecipe:
+        from pecli.engine.schemes.recipe_tables import FrequencyRecipe
 
         denominator = self._denominator if self._waves > 1 else Fraction(1)  # one frequency is 1, even over zero
-        return Course(self.base, denominator, self._waves, self.scale, self.amplitude)
+        return FrequencyRecipe(self.base, denominator, self._waves, self.scale, self.amplitude)
 
     def inverse_frequencies(self) -> list[float]:
         """base^(−i / (D/2 − freq_shift)), as float64; a dim of one, in halves, has none."""

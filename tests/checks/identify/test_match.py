@@ -56,7 +56,9 @@ def test_the_command_makes_the_very_scheme(tmp_path) -> None:
         path = tmp_path / f"{k}.safetensors"
         assert run([*words[1:], str(path), "-q"]) == 0
         with load_file(str(path)) as file:
-            usual = {name: type(scheme).default_of(name) for name in scheme.idle}  # which the command leaves out
+            usual = {
+                name: type(scheme).default_of(name) for name in scheme.inert_parameters
+            }  # which the command leaves out
             assert Scheme.from_spec({**carried_spec("", file.metadata)}) == replace(scheme, **usual)
 
 
