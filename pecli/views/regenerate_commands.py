@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from contextlib import suppress
 
-from pecli.engine.schemes.parameters import spelled
 from pecli.engine.schemes.registry import scheme_named
+from pecli.engine.text import spelled
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
 

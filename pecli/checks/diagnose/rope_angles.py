@@ -12,8 +12,8 @@ from pecli.checks.diagnose.angles import TYPED, Option, bases
 from pecli.checks.diagnose.causes import Cause, cost_of
 from pecli.checks.diagnose.exchanged import exchanged_betas, exchanged_factors
 from pecli.engine.arrays import Floats, Indices
+from pecli.engine.scalings import PARAMETERS
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.rope_scaling import PARAMETERS
 
 Frequencies = Callable[[Rope], "Floats"]
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pecli.engine.schemes.parameters import Flag, spelled
+from pecli.engine.schemes.parameters import Flag
+from pecli.engine.text import spelled
 
 if TYPE_CHECKING:
     from pecli.engine.schemes.scheme import Scheme

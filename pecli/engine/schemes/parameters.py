@@ -10,7 +10,7 @@ import operator
 from abc import ABC, abstractmethod
 from typing import Any
 
-from pecli.engine.text import nearest, quoted
+from pecli.engine.text import nearest, quoted, shown
 from pecli.errors import KindError, ParameterError
 
 _TRUTHS = ("bool", "bool_")
@@ -134,27 +134,6 @@ class Real(Parameter):
         if not math.isfinite(number) or not above or not self.at_least <= number <= self.up_to:
             raise ParameterError(name, shown(number), self.rule)
         return number
-
-
-def shown(number: float) -> str:
-    """A number in few digits, unless that would make another of it."""
-    short = f"{number:g}"
-    return short if float(short) == number or math.isnan(number) else repr(number)
-
-
-def spelled(value: Any) -> str:
-    """A value as text that parses to the very same.
-
-    >>> spelled(500000.0), spelled(0.1), spelled((1.0, 2.5)), spelled(True)
-    ('500000', '0.1', '1,2.5', 'true')
-    """
-    if isinstance(value, (tuple, list)):
-        return ",".join(map(spelled, value))
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return str(int(value))
-    return str(value)
 
 
 class Choice(Parameter):

@@ -12,10 +12,10 @@ from pecli.checks.identify.match import Match, options
 from pecli.cli.app import run
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
-from pecli.engine.schemes.parameters import spelled
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.engine.text import spelled
 from pecli.files import load_file
 from pecli.files.provenance import carried_spec
 from tests.checks.identify.specs import random_scheme
