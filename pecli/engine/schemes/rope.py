@@ -17,7 +17,7 @@ from pecli.engine.scalings.yarn import MAX_ATTENTION, MIN_ATTENTION
 from pecli.engine.schemes.parameters import Choice, ListOf, OptionalFlag, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, check_last
 from pecli.engine.schemes.recipes import RECIPE, FrequencyRecipe, check_base, recipe_named
-from pecli.engine.schemes.scheme import Axes, Neighbour, Scheme
+from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, Scheme
 from pecli.engine.text import spelled
 from pecli.errors import ParameterError
 
@@ -126,6 +126,7 @@ class Rope(Scheme):
         "inv_freq": ("inv_freq", "inv_freqs", "inverse_frequencies"),
         "cos": ("cos", "cosine", "cosines", "cos_cached", "cos_cache", "cos_table", "cos_emb", "cos_freqs"),
         "sin": ("sin", "sine", "sines", "sin_cached", "sin_cache", "sin_table", "sin_emb", "sin_freqs"),
+        "rows": ROW_NAMES,
     }  # fmt: skip
     applied_as = "rotation"
 

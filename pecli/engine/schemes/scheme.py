@@ -238,13 +238,17 @@ class Scheme(ABC):
         return tuple(filter(None, found))
 
     def neighbour(self, **changes: Any) -> Neighbour | None:
-        """The scheme with other parameters; None where there is none such, or it is the same."""
+        """The scheme with other parameters; None where there is none such, or it is the same.
+
+        Parameters that are None then have lost their meaning with the others: they are no edits.
+        """
         other: Any = self
         try:
             scheme = replace(other, **changes)
         except ParameterError:
             return None
-        edits = tuple(self.edit(name, getattr(self, name), value) for name, value in changes.items())
+        given = {name: value for name, value in changes.items() if value is not None}
+        edits = tuple(self.edit(name, getattr(self, name), value) for name, value in given.items())
         return Neighbour(edits, scheme) if scheme != self else None
 
     @staticmethod
