@@ -15,14 +15,15 @@ from pecli.cli.app import COMMANDS
 ROOT = Path(pecli.__file__).parent
 MAY_IMPORT = {
     "errors": set(),
+    "version": set(),
     "engine": {"errors"},
     "layers": {"engine", "errors"},
-    "files": {"engine", "errors"},
+    "files": {"engine", "errors", "version"},
     "models": {"files", "engine", "errors"},
     "checks": {"models", "files", "engine", "errors"},
     "tensors": {"files", "engine", "errors"},
     "views": {"tensors", "checks", "models", "files", "engine", "errors"},
-    "cli": {"views", "tensors", "checks", "models", "files", "layers", "engine", "errors"},
+    "cli": {"views", "tensors", "checks", "models", "files", "layers", "engine", "errors", "version"},
     "__main__": {"cli"},
 }
 
