@@ -129,6 +129,7 @@ class Rope(Scheme):
         "rows": ROW_NAMES,
     }  # fmt: skip
     applied_as = "rotation"
+    is_configured = True
 
     def _check(self) -> None:
         check_last(self.offset, self.seq_len)
@@ -299,7 +300,8 @@ class Rope(Scheme):
             return Axes(("pair",), value="frequency" if tensor == "inv_freq" else "axis")
         column = "pair" if self.layout == "compact" else "channel"
         stack = ("part",) if tensor == "cos_sin" else ()
-        return Axes((*stack, "position", column), self.offset, {"cos": "cosine", "sin": "sine"}.get(tensor, "value"))
+        value = {"cos": "cosine", "sin": "sine"}.get(tensor, "value")
+        return Axes((*stack, "position", column), self.offset, value, 2 if self.layout == "interleaved" else 1)
 
     def by_position(self) -> ByPosition:
         return self._tables().by_position(self.angular_frequencies())

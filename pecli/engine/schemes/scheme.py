@@ -33,6 +33,10 @@ ROW_NAMES = (
 """What checkpoints call a table of which rows are added to the input."""
 
 
+TABLE_PICTURES = ("heatmap", "curves", "similarity", "histogram", "spectrum")
+"""The kinds of pictures that show any table with rows and columns."""
+
+
 class Axes(NamedTuple):
     """What the axes of a tensor mean."""
 
@@ -42,6 +46,8 @@ class Axes(NamedTuple):
     """The position of the first row."""
     value: str = "value"
     """What the elements are: value, cosine, sine, bias, slope, frequency."""
+    step: int = 1
+    """Columns from one pair of channels to the next."""
 
 
 class Neighbour(NamedTuple):
@@ -86,6 +92,8 @@ class Scheme(ABC):
     """What checkpoints call its tensors, by role; a longer name may end in one of these, as in `rope_cos`."""
     applied_as: ClassVar[str] = "rows"
     """How it is applied: rows added to the input, a rotation of it, or a bias on attention scores."""
+    is_configured: ClassVar[bool] = False
+    """Whether models' configurations have its parameters, so that a command may take them from there."""
 
     dtype: Annotated[str, Choice(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))] = field(
         default="float32", kw_only=True
@@ -275,8 +283,8 @@ class Scheme(ABC):
     @property
     def picture_kinds(self) -> tuple[str, ...]:
         """The kinds of pictures that show it."""
-        kinds = ("heatmap", "curves", "similarity", "histogram", "spectrum")
-        return kinds if self.inverse_frequencies() is None else (*kinds, "wavelengths", "decay", "circle")
+        waves = () if self.inverse_frequencies() is None else ("wavelengths", "decay", "circle")
+        return (*TABLE_PICTURES, *waves)
 
     def contexts(self, context: int | None = None) -> dict[float, str]:
         """Lengths that its wavelengths are compared with, and what they are; `context` is that of its model."""

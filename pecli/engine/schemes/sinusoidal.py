@@ -15,7 +15,7 @@ from pecli.engine.numerics import geometric
 from pecli.engine.schemes.parameters import Choice, Flag, Parameter, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, check_last
 from pecli.engine.schemes.recipes import RECIPE, FrequencyRecipe, check_base, recipe_named
-from pecli.engine.schemes.scheme import Neighbour, Scheme, unset
+from pecli.engine.schemes.scheme import Axes, Neighbour, Scheme, unset
 from pecli.engine.text import shown
 from pecli.errors import ParameterError
 
@@ -168,6 +168,9 @@ class Sinusoidal(Scheme):
 
     def tensors(self) -> tuple[Table, ...]:
         return (self._table().table(),)
+
+    def axes_of(self, tensor: str) -> Axes:
+        return Axes(("position", "channel"), self.offset, step=2 if self.layout == "interleaved" else 1)
 
     def by_position(self) -> ByPosition:
         return self._table().by_position(self.inverse_frequencies())
