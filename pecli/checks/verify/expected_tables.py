@@ -104,7 +104,7 @@ def readings(encoding: Encoding, table: Table, role: str | None, place: Place) -
     """Everything that the tensor can be of this encoding, the likelier things first."""
     role = None if role == ANYTHING else role
     kinds = {"rope": _rope, "alibi": _alibi, "sinusoidal": _sinusoidal, "learned": _learned}
-    if encoding.scheme not in kinds or not table.size or (table.dtype in COMPLEX and encoding.scheme != "rope"):
+    if encoding.scheme not in kinds or not table.size or (table.dtype in COMPLEX and not encoding.is_rotary):
         return []
     return [found for view in views(table) for found in kinds[encoding.scheme](encoding, view, role, place)]
 

@@ -78,7 +78,7 @@ class Scheme(ABC):
     - how it is computed elsewhere: `recipe_names`, `by_position`;
     - what is easily mistaken for it: `inert_parameters`, `neighbours`;
     - how it is used and drawn: `applied_to`, `applied_as`, `picture_kinds`, `contexts`;
-    - `named_parts`, for schemes that hold several.
+    - `named_parts` and `holds_several`, for schemes that hold others.
 
     What needs NumPy is in a module of its own, imported when it is asked for.
     """
@@ -209,6 +209,15 @@ class Scheme(ABC):
         """The position of the first row."""
         return int(getattr(self, "offset", 0))
 
+    def in_dtype(self, dtype: str) -> Self:
+        """The same scheme with tables of another dtype."""
+        return self if self.dtype == dtype else replace(self, dtype=dtype)
+
+    @property
+    def holds_several(self) -> bool:
+        """Whether it holds schemes of which no single array can stand for all."""
+        return False
+
     def named_parts(self) -> tuple[tuple[str, Scheme], ...]:
         """The schemes that it holds, by name; itself, without one, where it is a single scheme."""
         return (("", self),)
@@ -277,8 +286,7 @@ class Scheme(ABC):
         """x (…, L, D) with the encoding applied, from its first position on: in float64, rounded once to x's dtype."""
         from pecli.engine.schemes.application import add_rows
 
-        other: Any = self
-        return add_rows(x, replace(other, dtype="float64").single_array())
+        return add_rows(x, self.in_dtype("float64").single_array())
 
     @property
     def picture_kinds(self) -> tuple[str, ...]:
