@@ -78,7 +78,8 @@ class Heads:
 
     def order(self, table: Table) -> str:
         """The order of a fused table's rows."""
-        order = self.fused or self.named(table).order
+        told = self.named(table).order
+        order = told or self.fused if self.model else self.fused or told
         if order is None:
             who = f"neither its name nor {self.model} tells" if self.model else "its name does not tell"
             rule = f"{quoted(table.name)} {bracketed(table.shape)} holds q, k and v in an order that {who}"

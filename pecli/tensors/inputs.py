@@ -131,13 +131,20 @@ def check_floating(each: Input) -> None:
         raise KindError(each.label, given, f"it must be {', '.join(FLOATS[:-1])} or {FLOATS[-1]}")
 
 
-def check_sequence(each: Input) -> tuple[int, int]:
-    """L and D of a floating tensor (…, L, D)."""
+SEQ_AXIS = -2
+"""The axis of positions in (…, L, D)."""
+
+
+def check_sequence(each: Input, seq_axis: int = SEQ_AXIS) -> tuple[int, int]:
+    """L and D of a floating tensor (…, L, D), or with L on another axis."""
     check_floating(each)
     shape = each.table.shape
     if len(shape) < 2:
         raise each.wrong("it must be (…, L, D)", "positions are the axis before the last")
-    return shape[-2], shape[-1]
+    if not -len(shape) <= seq_axis < len(shape) - 1 or seq_axis == -1:
+        rule = f"{each.label} is of shape {shape}, whose positions are on one of the axes 0 … {len(shape) - 2}"
+        raise ParameterError("seq_axis", seq_axis, rule)
+    return shape[seq_axis], shape[-1]
 
 
 def check_dim(each: Input, rule: Parameter, advice: str = "") -> None:
