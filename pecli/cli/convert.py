@@ -143,6 +143,9 @@ def _heads(named: dict[str, str | None], given: dict[str, Any]) -> Heads | None:
     of_model = {"heads": found.heads, "kv_heads": found.kv_heads, "head_dim": found.head_dim, "fused": found.fused}
     if found.rotary_dim is not None:
         of_model |= {"rotary_dim": found.rotary_dim, "trailing": found.trailing}
+    for name in ("heads", "kv_heads", "head_dim"):
+        if of_model[name] is not None:
+            _COUNT.check(name, of_model[name])
     for name, value in given.items():
         if of_model.get(name) not in (None, value):
             said = "given" if value is True else value
@@ -153,7 +156,8 @@ def _heads(named: dict[str, str | None], given: dict[str, Any]) -> Heads | None:
         raise ParameterError("heads", "missing", f"{found.file} does not say how many there are", "give it")
     if found.rotates and "rotary_dim" not in known:
         raise ParameterError("rotary_dim", "missing", f"{found.file} has no rotary encoding that is known", "give it")
-    return Heads(**known, gated=found.gated, rotates=found.rotates, model=found.file)
+    added = tuple(name for name in given if of_model.get(name) is None)
+    return Heads(**known, gated=found.gated, rotates=found.rotates, model=found.file, given=added)
 
 
 def _run(path: str, output: str | None, conversion: Conversion, check: bool, values: dict[str, bool]) -> int:
@@ -215,9 +219,12 @@ def _report(made: Converted, output: str | None, checked: ScoreCheck | None, val
 def _assumed(made: Converted) -> dict[str, Any] | None:
     """What was assumed about the heads; None where columns were moved, or nothing."""
     layout = made.conversion.heads
-    if layout is None or not made.conversion.moves:
+    if layout is None or not made.moved:
         return None
     tables, whose = made.moved_tables(), f"as {layout.model} has it" if layout.model else "as the command line has it"
+    if layout.given:
+        added = ", ".join(f"--{name.replace('_', '-')}" for name in layout.given)
+        whose += f", {added} as the command line has it"
     return {
         "heads": layout.heads,
         "kv_heads": layout.kv_heads,
@@ -234,7 +241,8 @@ def _proof(made: Converted, checked: ScoreCheck) -> dict[str, Any]:
     """What a check proves, and for which heads."""
     layout = made.conversion.heads
     assert layout is not None
-    whose = f"of {layout.model}" if layout.model else "given on the command line, which no model confirms"
+    confirmed = layout.model and "heads" not in layout.given
+    whose = f"of {layout.model}" if confirmed else "given on the command line, which no model confirms"
     layers = "1 layer" if checked.layers == 1 else f"{checked.layers} layers"
     text = f"{layers} with the {layout.heads} heads {whose}"
     if checked.unpaired:

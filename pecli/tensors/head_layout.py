@@ -55,6 +55,8 @@ class Heads:
     """False for a model that has no rotary encoding: its channels may have any order."""
     model: str = ""
     """The model that says so; empty where the command line does."""
+    given: tuple[str, ...] = ()
+    """What the command line adds to a model that does not say it: names of these fields."""
 
     def __post_init__(self) -> None:
         if self.kv_heads is not None and self.heads % self.kv_heads:
@@ -237,7 +239,7 @@ def _rows_moved(table: Table, order: Indices) -> Table:
     def fill(start: int, out: Array) -> None:
         rows = order[start : start + len(out)]
         first = int(rows.min())
-        np.take(table.read(first, int(rows.max()) + 1), rows - first, axis=0, out=out)
+        np.take(table.read(first, int(rows.max()) + 1), rows - first, axis=0, out=out, mode="clip")  # no copy of `out`
 
     return replace(table, fill=fill)
 

@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from pecli.engine.table import table_of
 from pecli.errors import ParameterError
 from pecli.models.attention import QKV_LAYOUTS, Attention, attention_of
-from pecli.tensors.head_layout import ORDERS
+from pecli.tensors.head_layout import ORDERS, Heads
+from tests.models.test_params_and_gguf import gguf
 
 FALCON_40B = {"model_type": "falcon", "hidden_size": 8192, "num_attention_heads": 128, "num_kv_heads": 8}
 GEMMA_4 = {"model_type": "gemma4_text", "hidden_size": 2560, "num_attention_heads": 8, "head_dim": 256}
@@ -55,6 +58,16 @@ def test_presets() -> None:
     assert attention_of(None, "pythia-160m") == Attention("pythia-160m", 12, 12, 64, 16, False, "groups")
     assert attention_of(None, "gpt-j-6b") == Attention("gpt-j-6b", 16, 16, 256, 64)
     assert attention_of(None, "deepseek-v3").trailing
+
+
+def test_gguf_has_orders_of_its_own(tmp_path: Path) -> None:
+    """llama.cpp brings the rows of every family into blocks, and calls them attn_qkv, which tells their order."""
+    sizes = {"embedding_length": 8192, "attention.head_count": 128, "attention.head_count_kv": 8}
+    values = {"general.architecture": "falcon", **{f"falcon.{name}": count for name, count in sizes.items()}}
+    path = str(gguf(tmp_path / "a.gguf", values))
+    assert attention_of(path, None) == Attention(path, 128, 8, 64, 64)
+    fused = table_of("blk.0.attn_qkv.weight", np.zeros((144 * 64, 1)))
+    assert Heads(128, 8, 64, fused="groups", model=path).order(fused) == "blocks"
 
 
 def test_layers_whose_heads_differ_are_asked_for(tmp_path: Path) -> None:

@@ -422,6 +422,38 @@ def test_what_is_assumed_is_always_told(pecli_cli, model) -> None:
     }  # fmt: skip
 
 
+def test_what_the_model_leaves_open_is_told_apart(pecli_cli, model) -> None:
+    model(FAMILIES["mistral, silent about keys"])
+    words = ("convert", "model.safetensors", "--from", "halves", "--to", "interleaved", "--config", "config.json")
+    done = pecli_cli(*words, "--kv-heads", 1, "-o", "out.safetensors")
+    assert (
+        "1 kv head, rows q or k of each head (as config.json has it, --kv-heads as the command line has it)" in done.out
+    )
+    Path("config.json").write_text(json.dumps({"model_type": "llama", "head_dim": DIM, "num_attention_heads": None}))
+    done = pecli_cli(*words, "--heads", HEADS, "--check")
+    assert (done.code, done.err) == (
+        2,
+        "pecli: error: --heads is 4; config.json has 32; leave it out, or name another model\n",
+    )
+    Path("config.json").write_text(json.dumps({"model_type": "qwen2", "head_dim": DIM}))
+    done = pecli_cli(*words, "--heads", HEADS, "--check")
+    assert "the 4 heads given on the command line, which no model confirms" in done.out
+
+
+def test_a_configuration_of_a_million_heads(pecli_cli, model) -> None:
+    model(FAMILIES["llama"])
+    Path("config.json").write_text(json.dumps(sizes(model_type="llama", num_attention_heads=2**40, head_dim=8)))
+    words = ("convert", "model.safetensors", "--from", "halves", "--to", "interleaved", "--config", "config.json")
+    done = pecli_cli(*words, "-o", "out.safetensors")
+    assert (done.code, "--heads is 1099511627776" in done.err) == (2, True)
+
+
+def test_nothing_to_move(pecli_cli, model) -> None:
+    model(FAMILIES["llama"])
+    words = ("convert", "model.safetensors", "--from", "halves", "--to", "halves", "--config", "config.json")
+    assert pecli_cli(*words, "-o", "out.safetensors", "--json").json["assumed"] is None
+
+
 def test_latent_attention(pecli_cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """DeepSeek: the last rows of every query head, and of the compressed keys, which all heads share."""
     monkeypatch.chdir(tmp_path)
