@@ -13,8 +13,7 @@ from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import options, schemes
 from pecli.cli.command import command_of, examples, keyword, new_app, with_options
 from pecli.cli.exits import Exit
-from pecli.engine.schemes.parameters import Several
-from pecli.engine.schemes.recipes import recipe_names
+from pecli.engine.schemes.parameters import ListOf
 from pecli.engine.schemes.registry import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.text import nearest
@@ -92,7 +91,7 @@ def _command(kind: type[Scheme]) -> Any:
         with_options(run, [*own, *_SHARED]),
         kind.name,
         EXAMPLES[kind.name],
-        help=f"{SUMMARY} Recipes: {', '.join(recipe_names(kind))}.",
+        help=f"{SUMMARY} Recipes: {', '.join(kind.recipe_names())}.",
         short_help=f"Audit {'ALiBi' if kind.name == 'alibi' else kind.name} tables.",
     )
 
@@ -131,4 +130,4 @@ def _recipes(scheme: Scheme, text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
     each = scheme.parameters()["recipe"]
-    return tuple(Several(help="recipes", each=each).parse("recipes", text))
+    return tuple(ListOf(help="recipes", each=each).parse("recipes", text))

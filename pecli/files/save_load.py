@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def tables_written(path: str, scheme: Scheme) -> list[Table]:
     """The tensors of a scheme that a file of that name would hold."""
-    return [scheme.plain()] if format_of(path) in SINGLE else list(scheme.tensors())
+    return [scheme.single_array()] if format_of(path) in SINGLE else list(scheme.tensors())
 
 
 def save_scheme(path: str, scheme: Scheme, on_block: OnBlock | None = None) -> None:

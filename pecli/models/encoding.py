@@ -81,9 +81,9 @@ class Encoding:
     @property
     def follows_length(self) -> bool:
         """Whether the frequencies are others at another length, as with dynamic and longrope scaling."""
-        from pecli.engine.schemes.rope_scaling import SCALINGS
+        from pecli.engine.scalings import SCALINGS
 
-        return self.scheme == "rope" and "length" in SCALINGS[self.parameters["scaling"]].takes
+        return self.scheme == "rope" and "length" in SCALINGS[self.parameters["scaling"]].optional()
 
     def _at(self, seq_len: int | None) -> Rope:
         """The scheme as read at a length; without one, as a model has it before any call."""

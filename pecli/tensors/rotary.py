@@ -9,7 +9,7 @@ import numpy as np
 
 from pecli.engine.apply_rotation import LAYOUTS, turn_in_place
 from pecli.engine.arrays import Array, Complex
-from pecli.engine.rotation_factors import Turns, shift_of
+from pecli.engine.rotation_factors import RotationFactors, shift_of
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.table import Table
 from pecli.tensors.inputs import SEQ_AXIS, Input, check_sequence
@@ -54,8 +54,8 @@ def rotate_all(inputs: tuple[Input, ...], plan: RotationPlan) -> list[Table]:
         return [_rotated(each.table, plan, lambda first, count: constant) for each in inputs]
     low, high = plan.positions.span(max(each.table.shape[plan.seq_axis] for each in inputs))
     exact = any(each.table.dtype == "float64" for each in inputs)
-    turns = Turns(plan.rope, low, high, exact=exact, inverse=plan.inverse)
-    return [_rotated(each.table, plan, _factors(each.table, plan, turns)) for each in inputs]
+    factors = RotationFactors(plan.rope, low, high, exact=exact, inverse=plan.inverse)
+    return [_rotated(each.table, plan, _factors(each.table, plan, factors)) for each in inputs]
 
 
 def _check(each: Input, plan: RotationPlan) -> None:
@@ -66,9 +66,9 @@ def _check(each: Input, plan: RotationPlan) -> None:
         plan.positions.check(each, plan.seq_axis)
 
 
-def _factors(table: Table, plan: RotationPlan, turns: Turns) -> Factors:
+def _factors(table: Table, plan: RotationPlan, factors: RotationFactors) -> Factors:
     positions = plan.positions.rows_of(table.shape, plan.seq_axis)
-    return lambda first, count: turns.at(positions(first, count))
+    return lambda first, count: factors.at(positions(first, count))
 
 
 def _rotated(table: Table, plan: RotationPlan, factors: Factors) -> Table:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pecli.engine.schemes.bundle import Bundle
-from pecli.engine.schemes.parameters import spelled
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
+from pecli.engine.text import spelled
 from pecli.views import screen
 
 if TYPE_CHECKING:

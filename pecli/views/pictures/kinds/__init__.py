@@ -7,8 +7,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from pecli.engine.schemes.parameters import spelled
-from pecli.engine.text import nearest
+from pecli.engine.text import nearest, spelled
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:

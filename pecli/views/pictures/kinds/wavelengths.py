@@ -71,7 +71,7 @@ def contexts(subject: Subject) -> dict[float, str]:
         return {float(getattr(scheme, "seq_len", 0) + getattr(scheme, "offset", 0)): "length"}
     trained = scheme.original_max_position_embeddings or scheme.max_position_embeddings
     if trained is None:
-        return {float(scheme.read_at): "length"}
+        return {float(scheme.effective_length): "length"}
     longest = subject.context or scheme.max_position_embeddings or 0
     found = {float(trained): "trained on"}
     if longest > trained:
