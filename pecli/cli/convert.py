@@ -122,7 +122,7 @@ def _run(path: str, output: str | None, conversion: Conversion, check: bool, val
             with counting("convert", total, values) as advance:
                 made.save(output, on_block=lambda table, block: advance(block.nbytes))
     _report(made, output if held else None, change, values)
-    return Exit.DONE if held else Exit.NO
+    return Exit.DONE if held else Exit.CHECK_FAILED
 
 
 def _report(made: Converted, output: str | None, change: float | None, values: dict[str, bool]) -> None:

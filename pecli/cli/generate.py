@@ -102,7 +102,7 @@ def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str,
         screen.say_json(result.as_json())
     elif not values["quiet"]:
         write_summary.show(result)
-    return Exit.DONE if result.passed else Exit.NO
+    return Exit.DONE if result.passed else Exit.CHECK_FAILED
 
 
 def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:

@@ -50,8 +50,8 @@ def read_header(source: Source) -> Header:
     if len(start) < 12 or not start.startswith(MAGIC):
         raise source.error("is not a whole .npy file")
     version, width = start[6], 2 if start[6] == 1 else 4
-    if version not in (1, 2, 3):
-        raise source.error(f"has .npy version {version}.{start[7]}, only 1 to 3 are known")
+    if version not in (1, 2, 3) or start[7]:
+        raise source.error(f"has .npy version {version}.{start[7]}, only 1.0, 2.0 and 3.0 exist")
     length = int.from_bytes(start[8 : 8 + width], "little")
     if length > LONGEST_HEADER:
         raise source.error(f"claims a header of {length} bytes, more than {LONGEST_HEADER}")

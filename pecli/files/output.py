@@ -176,36 +176,53 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
     target = os.path.realpath(path) if os.path.islink(path) else path  # the link stays, its target is replaced
     if existing and not os.access(target, os.W_OK):
         raise FileError(path, "is write-protected", "make it writable or choose another name")
-    temporary = _temporary_name(target)
+    where, name = os.path.split(target)
+    temporary = _temporary_name(name)
+    folder = _open_folder(path, where or ".")
     try:
         # A new file gets 0666 less the umask; one that is to replace another is nobody else's to read yet.
-        output = Output(path, _create(path, target, temporary, 0o600 if existing else 0o666), seekable=True)
+        output = Output(path, _create(path, temporary, folder, 0o600 if existing else 0o666), seekable=True)
         try:
             yield output
             output.finish(existing)
         finally:
             output.close()
-        _rename(path, temporary, target)
+        _rename(path, temporary, name, folder)
     except BaseException:  # an interrupt too must leave no litter
         with suppress(OSError):
-            os.unlink(temporary)
+            os.unlink(temporary, dir_fd=folder)
         raise
+    finally:
+        with suppress(OSError):
+            os.close(folder)
 
 
-def _temporary_name(target: str) -> str:
-    folder, name = os.path.split(target)
+def _temporary_name(name: str) -> str:
     ending = f".{os.urandom(4).hex()}.tmp"
     kept = os.fsencode(name)[: LONGEST_NAME - 1 - len(ending)]
-    return os.path.join(folder, "." + os.fsdecode(kept) + ending)
+    return "." + os.fsdecode(kept) + ending
 
 
-def _create(path: str, target: str, temporary: str, mode: int) -> int:
+def _open_folder(path: str, folder: str) -> int:
+    """A handle of the output's folder, so that the file is finished or cleaned up there should the folder be renamed.
+
+    A folder may let files be made in it and not let itself be read: the second way of opening is for those.
+    """
     try:
-        return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except PermissionError:
+            return os.open(folder, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise FileError(path, f"the folder {folder} does not exist", "make it first") from None
     except OSError as error:
-        folder = os.path.dirname(target) or "."
-        if not os.path.exists(folder):
-            raise FileError(path, f"the folder {folder} does not exist", "make it first") from None
+        raise failure(path, error) from None
+
+
+def _create(path: str, temporary: str, folder: int, mode: int) -> int:
+    try:
+        return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=folder)
+    except OSError as error:
         raise failure(path, error) from None
 
 
@@ -221,17 +238,13 @@ def _take_over(descriptor: int, replaced: os.stat_result) -> int:
     return mode
 
 
-def _rename(path: str, temporary: str, target: str) -> None:
+def _rename(path: str, temporary: str, name: str, folder: int) -> None:
     try:
-        os.replace(temporary, target)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError as error:
         raise failure(path, error) from None
     with suppress(OSError):  # some file systems cannot sync a folder; the file is whole either way
-        folder = os.open(os.path.dirname(target) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        os.fsync(folder)
 
 
 def _write_some(descriptor: int, data: memoryview) -> int:

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +98,35 @@ def test_the_old_file_is_there_until_the_new_one_is_complete(folder: Path) -> No
         (temporary,) = [name for name in names(folder) if name != "a.bin"]
         assert temporary.startswith(".a.bin.")
         assert temporary.endswith(".tmp")
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt])
+def test_a_folder_renamed_meanwhile_holds_the_file(
+    folder: Path, error: type[BaseException] | None
+) -> None:
+    (folder / "before").mkdir()
+    with suppress(KeyboardInterrupt), open_output("before/a.bin") as output:
+        output.write(b"new")
+        os.rename("before", "after")
+        if error is not None:
+            raise error
+    assert names(folder) == ["after"]
+    assert names(folder / "after") == ([] if error else ["a.bin"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user to be refused")
+@pytest.mark.skipif(not hasattr(os, "O_PATH"), reason="a folder that cannot be read cannot be opened here")
+def test_a_folder_that_cannot_be_read_can_be_written_in(folder: Path) -> None:
+    (folder / "drop").mkdir()
+    os.chmod(folder, 0o777)
+    os.chmod("drop", 0o333)
+    script = (
+        "import os; from pecli.files.output import open_output\n"
+        "os.setuid(65534)\n"
+        "with open_output('drop/a.bin') as output: output.write(b'new')\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment())
+    assert names(folder / "drop") == ["a.bin"]
 
 
 def test_written_bytes_can_be_patched(folder: Path) -> None:
