@@ -12,12 +12,12 @@ import typer
 import typer.core
 import typer.main
 
-from pecli import __version__
 from pecli.cli.command import examples
 from pecli.cli.commands import COMMANDS, meant, panel_of
 from pecli.cli.exits import Exit, code_of, complain
 from pecli.engine.text import nearest
 from pecli.errors import ParameterError, ResourceError
+from pecli.version import __version__
 
 EXAMPLES = (
     "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",

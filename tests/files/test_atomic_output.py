@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pecli.errors import FileError
-from pecli.files import background_fsync
+from pecli.files import output as output_module
 from pecli.files.output import open_output
 
 
@@ -101,9 +101,7 @@ def test_the_old_file_is_there_until_the_new_one_is_complete(folder: Path) -> No
 
 
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt])
-def test_a_folder_renamed_meanwhile_holds_the_file(
-    folder: Path, error: type[BaseException] | None
-) -> None:
+def test_a_folder_renamed_meanwhile_holds_the_file(folder: Path, error: type[BaseException] | None) -> None:
     (folder / "before").mkdir()
     with suppress(KeyboardInterrupt), open_output("before/a.bin") as output:
         output.write(b"new")
@@ -140,7 +138,7 @@ def test_written_bytes_can_be_patched(folder: Path) -> None:
 def test_a_large_file_is_synced_on_the_way(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     monkeypatch.setattr(os, "fdatasync", synced.append)
-    monkeypatch.setattr(background_fsync, "SYNC_BYTES", 1000)
+    monkeypatch.setattr(output_module, "SYNC_BYTES", 1000)
     with open_output("a.bin") as output:
         for _ in range(50):
             output.write(bytes(600))
@@ -153,7 +151,7 @@ def test_an_error_met_by_an_early_sync_is_not_lost(folder: Path, monkeypatch: py
         raise OSError(5, "I/O error")
 
     monkeypatch.setattr(os, "fdatasync", broken)
-    monkeypatch.setattr(background_fsync, "SYNC_BYTES", 10)
+    monkeypatch.setattr(output_module, "SYNC_BYTES", 10)
     with pytest.raises(FileError, match="the disk reports an error"):
         put("a.bin", bytes(100))
     assert names(folder) == []
