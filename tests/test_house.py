@@ -48,6 +48,32 @@ def test_layers_point_down(part: str) -> None:
     assert not wrong
 
 
+def file_of(module: str) -> Path | None:
+    path = ROOT.parent / module.replace(".", "/")
+    return next((found for found in (path.with_suffix(".py"), path / "__init__.py") if found.exists()), None)
+
+
+def imported_files(path: Path) -> set[Path]:
+    """The files that a file imports, anywhere in it, for type checkers included."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            members = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name for name in members if file_of(name)} or {node.module}
+    return {found for name in names if name.startswith("pecli.") and (found := file_of(name))}
+
+
+@pytest.mark.parametrize("part", ["files", "cli"])
+def test_no_file_imports_itself_by_way_of_others(part: str) -> None:
+    left = {path: imported_files(path) for path in (ROOT / part).rglob("*.py")}
+    left = {path: {each for each in found if each in left} for path, found in left.items()}
+    while free := {path for path, found in left.items() if not found}:  # what imports nothing that is left
+        left = {path: found - free for path, found in left.items() if path not in free}
+    assert not left
+
+
 def test_every_part_is_a_layer() -> None:
     parts = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in ROOT.rglob("*.py")}
     assert parts - {"__init__"} == set(MAY_IMPORT)

@@ -16,7 +16,7 @@ import pecli
 from pecli.checks.manifest import checklist
 from pecli.engine.table import table_of
 from pecli.files.safetensors import prepare
-from pecli.files.save import write_file
+from pecli.files.save import save_tables, write_file
 
 SMALL = ["sinusoidal", "--seq-len", "8", "--dim", "4"]
 START = "from pecli.__main__ import main; import sys; sys.argv = ['pecli', '--version']; main()"
@@ -163,3 +163,21 @@ def test_names_are_no_commands_to_a_ci_system(pecli_cli, tmp_path, monkeypatch) 
             assert "##vso[" not in line, words
     found = pecli_cli("inspect", "a.safetensors", "--json").json
     assert {tensor["name"] for tensor in found["tensors"]} == set(NAMES)
+
+
+@pytest.mark.parametrize("kind", ["decay", "curves", "slopes", "heatmap"])
+def test_infinite_slopes_are_drawn_without_a_warning(pecli_cli, tmp_path, kind: str) -> None:
+    alibi = pecli.Alibi(4, 16)
+    tables = {name: array.copy() for name, array in alibi.tables().items()}
+    tables["slopes"][1:3] = np.inf, np.nan
+    tables["bias"][1:3] = -np.inf
+    path = str(tmp_path / "t.safetensors")
+    save_tables(path, [table_of(name, array) for name, array in tables.items()], alibi.spec())
+    outcome = pecli_cli("plot", path, "--kind", kind)
+    assert (outcome.code, outcome.err) == (0, "")
+
+
+def test_huge_values_are_drawn_without_a_warning(pecli_cli, tmp_path) -> None:
+    np.save(tmp_path / "t.npy", np.full((300, 200), 1.7e308))
+    outcome = pecli_cli("plot", tmp_path / "t.npy")
+    assert (outcome.code, outcome.err) == (0, "")
