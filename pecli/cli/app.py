@@ -12,8 +12,7 @@ import typer
 import typer.core
 import typer.main
 
-from pecli.cli.command import examples
-from pecli.cli.commands import COMMANDS, meant, panel_of
+from pecli.cli.command import COMMANDS, examples, meant, panel_of
 from pecli.cli.exits import Exit, code_of, complain
 from pecli.engine.text import nearest
 from pecli.errors import ParameterError, ResourceError
