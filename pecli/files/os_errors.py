@@ -48,7 +48,8 @@ def translated(problem: Exception) -> PecliError:
         raise cause  # Python before 3.12 wraps an interrupt that is raised while a class is being made
     text = str(problem)
     if isinstance(problem, OSError) and problem.filename is not None:
-        return failure(os.fsdecode(problem.filename), problem)
+        path = os.fsdecode(problem.filename)
+        return DefectError(problem) if path.endswith((".py", ".pyc")) else failure(path, problem)
     if isinstance(problem, MemoryError) or (isinstance(problem, RuntimeError) and "allocate lock" in text):
         advice = "make the table smaller, or write it to a file with -o, block by block"
         return ResourceError(f"there is not enough memory; {advice}")

@@ -72,20 +72,23 @@ def test_a_check_that_breaks_is_an_error_and_the_others_go_on(pecli_cli, tmp_pat
 
 
 class Unreadable:
-    """A disk that fails when a module is loaded from it."""
+    """A disk that fails when a module is opened, or read, on it."""
 
-    @staticmethod
-    def find_spec(name: str, path: object, target: object = None) -> None:
+    def __init__(self, *path: str) -> None:
+        self.path = path
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
         if name == "pecli.views.preview":
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
+            raise OSError(errno.EIO, os.strerror(errno.EIO), *self.path)
 
 
-def test_a_disk_that_fails_under_a_late_import_is_not_standard_output(pecli_cli, monkeypatch) -> None:
+@pytest.mark.parametrize("path", [(), ("pecli/views/preview.py",)])
+def test_a_disk_that_fails_under_a_late_import_is_not_standard_output(pecli_cli, monkeypatch, path) -> None:
     import pecli.views
 
     monkeypatch.delattr(pecli.views, "preview", raising=False)
     monkeypatch.delitem(sys.modules, "pecli.views.preview", raising=False)
-    monkeypatch.setattr(sys, "meta_path", [Unreadable, *sys.meta_path])
+    monkeypatch.setattr(sys, "meta_path", [Unreadable(*path), *sys.meta_path])
     outcome = pecli_cli(*SMALL)
     assert (outcome.code, outcome.out) == (70, "")
     assert outcome.err.startswith("pecli: error: unexpected OSError: [Errno 5]")
