@@ -13,7 +13,7 @@ from pecli.engine.table import Table
 from pecli.engine.text import listed, nearest
 from pecli.errors import KindError, ParameterError
 from pecli.files.load import LoadedFile, load_file, split_name
-from pecli.files.npy_reader import ARRAY_NAME
+from pecli.files.npy import ARRAY_NAME
 from pecli.files.provenance import KEY
 
 FLOATS = (*SIGNIFICAND_BITS, "float8_e4m3fn", "float8_e5m2")

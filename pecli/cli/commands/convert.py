@@ -183,7 +183,7 @@ def _run(path: str, output: str | None, conversion: Conversion, check: bool, val
             with counting("convert", total, values) as advance:
                 made.save(output, on_block=lambda table, block: advance(block.nbytes))
         _report(made, output if passed else None, checked, values)
-    return Exit.DONE if passed else Exit.NO
+    return Exit.DONE if passed else Exit.CHECK_FAILED
 
 
 def _report(made: Converted, output: str | None, checked: ScoreCheck | None, values: dict[str, bool]) -> None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.main
 
-from pecli.cli import apply_rope, options
-from pecli.cli.apply_output import Applied, along, positions, write
+from pecli.cli import options
 from pecli.cli.command import examples, keyword, new_app, with_options
-from pecli.cli.scheme_options import option, parsed
+from pecli.cli.commands import apply_rope
+from pecli.cli.commands.apply_output import Applied, along, positions, write
+from pecli.cli.options import option, parsed
 from pecli.engine.schemes.parameters import Parameter, Whole
 from pecli.engine.schemes.registry import scheme_named
 from pecli.errors import ParameterError

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from pecli.cli import from_model, options
-from pecli.cli.apply_output import Applied, along, positions
 from pecli.cli.command import keyword
-from pecli.cli.scheme_options import completer, option, parsed
+from pecli.cli.commands.apply_output import Applied, along, positions
+from pecli.cli.options import completer, option, parsed
 from pecli.engine.schemes.parameters import Parameter, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
