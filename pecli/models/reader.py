@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pecli.errors import FileError
-from pecli.models import gguf, jsonfile, params
+from pecli.models import gguf, jsonfile, presets
 from pecli.models.encoding import ModelEncodings
-from pecli.models.submodels import read_parts
-from pecli.models.values import Keys
+from pecli.models.submodels import read_object
 
 NAMES = ("config.json", "params.json")
 
@@ -44,17 +43,6 @@ def file_in(path: str) -> str:
     return found[0]
 
 
-def read_object(config: dict[str, Any], label: str) -> ModelEncodings:
-    """The encodings of a configuration that is read already."""
-    keys = Keys(config, label)
-    warnings: list[str] = []
-    if params.looks_like(keys):
-        return params.read(keys)
-    encodings = read_parts(keys, warnings)
-    name = keys.word("model_type")
-    return ModelEncodings(label, name.value if name else None, tuple(encodings), tuple(dict.fromkeys(warnings)))
-
-
 def read_bytes(path: str) -> bytes:
     """The start of a file, enough for any configuration that is not too large."""
     try:
@@ -63,7 +51,6 @@ def read_bytes(path: str) -> bytes:
             return start if start == gguf.MAGIC else start + file.read(jsonfile.LARGEST)
     except (OSError, ValueError) as problem:
         from pecli.files.os_errors import failure
-        from pecli.models import presets
 
         trouble = failure(path, problem)
         if isinstance(problem, FileNotFoundError) and (preset := presets.find(path)) is not None:
@@ -75,8 +62,6 @@ def read_bytes(path: str) -> bytes:
 
 def find_model(config: str | os.PathLike[str] | None, model: str | None) -> ModelEncodings:
     """The encodings of a configuration, or of a preset; one of them has to be named."""
-    from pecli.models import presets
-
     if model is not None:
         return presets.load_model(model)
     assert config is not None

@@ -85,7 +85,7 @@ def diff(
         view.save_picture(output, maps, (a, b))
         if not (json or quiet):
             screen.say_written(output)
-    return Exit.DONE if result.passed else Exit.NO
+    return Exit.DONE if result.passed else Exit.CHECK_FAILED
 
 
 def _open(stack: ExitStack, a: str, b: str) -> tuple[LoadedFile, LoadedFile] | None:
