@@ -1,4 +1,4 @@
-"""Whole files in one call: a scheme, or arrays at hand, to a file; a file to arrays."""
+"""Whole files in one call: a scheme, or arrays in memory, to a file; a file to arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pecli import __version__
 from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table, table_of_numbers
+from pecli.engine.table import Table
+from pecli.files.in_memory import table_in_memory
 from pecli.files.save import SINGLE, format_of, save_tables
 from pecli.files.tee_blocks import OnBlock
 
@@ -37,7 +38,7 @@ def save(path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] 
         save_scheme(os.fspath(path), tables)
     else:
         named: Mapping[str, Any] = tables if isinstance(tables, Mapping) else {"table": tables}
-        save_tables(os.fspath(path), [table_of_numbers(name, array) for name, array in named.items()], None)
+        save_tables(os.fspath(path), [table_in_memory(name, array) for name, array in named.items()], None)
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Array]:
