@@ -13,12 +13,12 @@ from itertools import combinations
 
 import numpy as np
 
+from pecli.checks.compare.ulp import widest
 from pecli.checks.forms import Form
 from pecli.checks.layout_words import columns
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.engine import reshape
 from pecli.engine.arrays import Array
-from pecli.engine.numerics.rounding import widened
 from pecli.engine.reshape import reshaped
 from pecli.engine.table import Table
 
@@ -203,7 +203,7 @@ def distance(expected: Table, found: Table) -> float:
     errors = []
     for start, stop in probes(expected):
         with np.errstate(invalid="ignore", over="ignore"):
-            error = np.abs(widened(expected.read(start, stop)) - widened(found.read(start, stop)))
+            error = np.abs(widest(expected.read(start, stop)) - widest(found.read(start, stop)))
         errors.append(np.minimum(np.where(np.isnan(error), WORST, error), WORST).reshape(-1))
     return float(np.concatenate(errors).mean()) if errors else 0.0
 
