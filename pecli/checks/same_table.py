@@ -141,8 +141,9 @@ class Fit:
 
 def fitted(found: Table, expected: Table) -> Fit | None:
     """The found table as the expected one; None where its shape does not allow it."""
+    targets = [view.whole for view in views(expected)]
     for candidates in (views(found), repeats(found)):
-        fits = [fit for view in candidates for fit in _fits(view, expected)]
+        fits = [fit for view in candidates for each in targets for fit in _fits(view, each)]
         fits = [fit for fit in fits if fit.distance() < LIKENESS or not fit.copies_differ()]
         fits = [fit for fit in fits if is_doubled(fit.found, fit.doubled)] or [
             fit for fit in fits if not fit.doubled or fit.distance() < LIKENESS
