@@ -126,13 +126,13 @@ class Fit:
     expected: Table
     one: Table
     """One copy, each column once: the table that a mistake is sought in."""
+    view: View
     note: str = ""
-    view: View | None = None
     doubled: str = ""
 
     def copies_differ(self) -> bool:
         """Whether it is seen as copies of one table that are not all alike."""
-        return self.view is not None and self.view.copies_differ()
+        return self.view.copies_differ()
 
     def distance(self) -> float:
         """How far off it is on the whole, going by a few positions."""
@@ -144,7 +144,7 @@ def fitted(found: Table, expected: Table) -> Fit | None:
     targets = [view.whole for view in views(expected)]
     for candidates in (views(found), repeats(found)):
         fits = [fit for view in candidates for each in targets for fit in _fits(view, each)]
-        fits = [fit for fit in fits if fit.distance() < LIKENESS or not fit.copies_differ()]
+        fits = [fit for fit in fits if not fit.view.repeated or fit.distance() < LIKENESS or not fit.copies_differ()]
         fits = [fit for fit in fits if is_doubled(fit.found, fit.doubled)] or [
             fit for fit in fits if not fit.doubled or fit.distance() < LIKENESS
         ]
@@ -156,7 +156,7 @@ def fitted(found: Table, expected: Table) -> Fit | None:
 def _fits(view: View, expected: Table) -> Iterator[Fit]:
     shape, wanted = view.one.shape, expected.shape
     if shape == wanted:
-        yield Fit(view.whole, view.expand(expected), view.one, view.note, view)
+        yield Fit(view.whole, view.expand(expected), view.one, view, view.note)
         return
     roles = role_of(view.whole.name), role_of(expected.name)
     wide = len(shape) > 1 and shape[:-1] == wanted[:-1] and all(role in _DOUBLED_ROLES for role in roles)
@@ -164,12 +164,12 @@ def _fits(view: View, expected: Table) -> Iterator[Fit]:
         for way in _DOUBLINGS:
             note = ", ".join(filter(None, (view.note, columns(way))))
             right = view.expand(_doubled(expected, way))
-            yield Fit(view.whole, right, _single(view.one, way), note, view, way)
+            yield Fit(view.whole, right, _single(view.one, way), view, note, way)
     elif wide and 2 * shape[-1] == wanted[-1]:
         for way in _DOUBLINGS:
             if is_doubled(expected, way):
                 note = ", ".join(filter(None, (view.note, f"each column once, where {columns(way)} is expected")))
-                yield Fit(view.whole, view.expand(_single(expected, way)), view.one, note, view)
+                yield Fit(view.whole, view.expand(_single(expected, way)), view.one, view, note)
                 return
 
 
