@@ -14,7 +14,7 @@ from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.table import Table, table_of_numbers
 from pecli.errors import KindError
 from pecli.files.load import LoadedFile, open_tensors
-from pecli.files.npy_reader import ARRAY_NAME
+from pecli.files.npy import ARRAY_NAME
 from pecli.files.source import Source
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pecli.checks.tolerance import EXACT, Tolerance, is_relative
 from pecli.engine.arrays import Array
 from pecli.engine.cast import cast
 from pecli.engine.numerics.aligned_buffer import room_for
-from pecli.engine.numerics.dtypes import KINDS, numpy_dtype
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, numpy_dtype
 from pecli.engine.numerics.threads import thread_count, work_through
 from pecli.engine.table import Table
 from pecli.engine.text import bracketed
@@ -72,7 +72,7 @@ def compare(expected: Table, found: Table, tolerance: Tolerance = EXACT, *, any_
     """
     names = expected.name, found.name
     tolerance, both = tolerance.for_tensor(*names), {expected.dtype, found.dtype}
-    any_dtype = (any_dtype or "inv_freq" in map(role_of, names)) and both <= {*KINDS}
+    any_dtype = (any_dtype or "inv_freq" in map(role_of, names)) and both <= {*SIGNIFICAND_BITS}
     if any_dtype and is_relative(*names) and len(both) > 1:
         expected, found = cast(expected, "float32"), cast(found, "float32")
     result = Comparison(expected.name, found.shape, expected.size, expected.dtype, found.dtype)

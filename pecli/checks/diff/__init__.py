@@ -14,7 +14,7 @@ from pecli.checks.diff.samples import length_of, positions_of
 from pecli.checks.diff.search import routes
 from pecli.checks.same_table import fitted
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.reshape import rows_of
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
@@ -102,7 +102,7 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
     fits = [_fit(*each) for each in pairs]
     tensors = tuple(_compared(*each, tolerance) for each in zip(pairs, fits, strict=True))
     schemes = scheme_of(first), scheme_of(second)
-    may_miss = frozenset[str]().union(*(scheme.byproducts for scheme in schemes if scheme))
+    may_miss = frozenset[str]().union(*(scheme.derived_tensors for scheme in schemes if scheme))
     may_miss |= {table.name for file in (first, second) for table in file.tables if is_relative(table.name)}
     problems = [*alone(first.tables, second.tables, pairs, may_miss), *problems_of(tensors)]
     failed = [
@@ -170,7 +170,9 @@ def _by_spec(schemes: tuple[Scheme | None, Scheme | None], pairs: Sequence[Pair]
 
 def alike(a: LoadedFile, b: LoadedFile) -> tuple[LoadedFile, LoadedFile]:
     """Two files, one that has neither dtypes nor axes (.csv) read with those of the other."""
-    dtypes = [next((table.dtype for table in file.tables if table.dtype in KINDS), "float64") for file in (a, b)]
+    dtypes = [
+        next((table.dtype for table in file.tables if table.dtype in SIGNIFICAND_BITS), "float64") for file in (a, b)
+    ]
     a, b = a.read_as(dtypes[1]), b.read_as(dtypes[0])
     return _in_lines(a, b), _in_lines(b, a)
 
@@ -197,7 +199,11 @@ def _sentence(found: Transform, pairs: Sequence[Pair]) -> str:
     (one, other), *_ = [each for each in pairs if each[0].name == found.tensor]
     looked, length = len(positions_of(one.shape)), length_of(one)
     where = f" in {looked:,} of {length:,} rows" if looked < length else ""
-    if one.dtype != other.dtype and {one.dtype, other.dtype} <= {*KINDS} and not found.transform.startswith(ROUNDED):
-        where += f", in {min(one.dtype, other.dtype, key=lambda name: KINDS[name])}"
+    if (
+        one.dtype != other.dtype
+        and {one.dtype, other.dtype} <= {*SIGNIFICAND_BITS}
+        and not found.transform.startswith(ROUNDED)
+    ):
+        where += f", in {min(one.dtype, other.dtype, key=lambda name: SIGNIFICAND_BITS[name])}"
     left = f"{found.max_abs_error:.3g} is left at most" if found.max_abs_error else "nothing is left"
     return f"{found.tensor}: {found.transform}; {left}{where}"

@@ -15,7 +15,7 @@ from pecli.checks.verify.against_spec import verify_spec
 from pecli.checks.verify.cancellation import open_for_checks
 from pecli.checks.verify.explain_failures import reasons
 from pecli.checks.verify.verification import Verification
-from pecli.engine.numerics.dtypes import COMPLEX, KINDS
+from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 from pecli.engine.reshape import rows_of
 from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.scheme import Scheme
@@ -96,7 +96,9 @@ def _readable(file: LoadedFile, scheme: Scheme) -> LoadedFile:
     """The file; what .csv says of neither dtype nor axes is that of the scheme."""
     if file.format != "csv" or isinstance(scheme, Bundle):
         return file.read_as(scheme.dtype)
-    return replace(file, tables=tuple(rows_of(table, scheme.plain()) for table in file.read_as(scheme.dtype).tables))
+    return replace(
+        file, tables=tuple(rows_of(table, scheme.single_array()) for table in file.read_as(scheme.dtype).tables)
+    )
 
 
 class _SchemeCheck:
@@ -146,7 +148,7 @@ class _SchemeCheck:
     def _like(self, table: Table) -> Scheme:
         """The scheme; in the dtype of a table if it may be."""
         dtype = COMPLEX.get(table.dtype, table.dtype)
-        return in_dtype(self.scheme, dtype) if self.any_dtype and dtype in KINDS else self.scheme
+        return in_dtype(self.scheme, dtype) if self.any_dtype and dtype in SIGNIFICAND_BITS else self.scheme
 
     def _wide(self, like: Table) -> Scheme:
         """The scheme in a dtype that frequencies and slopes can be compared in: half precision only if it says so."""
@@ -159,7 +161,7 @@ class _SchemeCheck:
         tables = {table.name: table for table in scheme.tensors()}
         tables |= {table.name: table for table in self._wide(like).tensors() if is_relative(table.name)}
         if not isinstance(scheme, Bundle):
-            plain = scheme.plain()
+            plain = scheme.single_array()
             tables = {plain.name: plain, **tables}
         return tables
 
@@ -176,7 +178,7 @@ class _SchemeCheck:
         tables = self._tables(table)
         likely = [name for name in tables if name == table.name] or [name for name in tables if _means(table, name)]
         if not likely:
-            plain = next(iter(tables)) if not isinstance(self.scheme, Bundle) else self.scheme.plain().name
+            plain = next(iter(tables)) if not isinstance(self.scheme, Bundle) else self.scheme.single_array().name
             fits = {name: fitted(table, expected) for name, expected in tables.items()}
             likely = [name for name, fit in fits.items() if fit] or [plain]
         if len(likely) == 1:
@@ -186,7 +188,7 @@ class _SchemeCheck:
 
     def _missing(self, found: Sequence[str], tables: Sequence[Table]) -> list[str]:
         """Tensors that the file should hold; what follows from the others may be absent, unless it is all there is."""
-        there = {*found, *(("cos", "sin") if "cos_sin" in found else ())} | self.scheme.byproducts
+        there = {*found, *(("cos", "sin") if "cos_sin" in found else ())} | self.scheme.derived_tensors
         missing = [table.name for table in self.scheme.tensors() if table.name not in there]
         names = begun([table.name for table in tables], 8)
         advice = f"the file has {names}, and FILE:NAME checks one alone"

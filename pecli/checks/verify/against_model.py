@@ -22,7 +22,7 @@ from pecli.engine.text import begun, bracketed
 from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile
 from pecli.files.in_memory import opened
-from pecli.files.npy_reader import ARRAY_NAME
+from pecli.files.npy import ARRAY_NAME
 from pecli.models.encoding import Encoding, ModelEncodings
 
 if TYPE_CHECKING:

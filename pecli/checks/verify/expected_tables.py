@@ -15,7 +15,7 @@ from pecli.checks.tensor_roles import ANYTHING
 from pecli.checks.verify.rope_layouts import Layout, laid_out, layouts, positions_in, taken_apart
 from pecli.engine.arrays import Array
 from pecli.engine.cast import cast
-from pecli.engine.numerics.dtypes import COMPLEX, KINDS
+from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 from pecli.engine.reshape import as_pairs, reshaped
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
@@ -101,7 +101,7 @@ def _dtype(table: Table, *, relative: bool = False) -> str:
     """That of the expected table: the file's own, where a table can have it; frequencies and slopes are not expected
     in half precision.
     """
-    return table.dtype if table.dtype in (("float64",) if relative else KINDS) else "float32"
+    return table.dtype if table.dtype in (("float64",) if relative else SIGNIFICAND_BITS) else "float32"
 
 
 def _rope(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:
