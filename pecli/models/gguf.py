@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from pecli.errors import FileError
-from pecli.models.default_parameters import filled
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.gguf_header import MAGIC, Header, read_header, read_tensor
+from pecli.models.rope import filled
 from pecli.models.values import Keys, Value
 
 __all__ = ["MAGIC", "read"]

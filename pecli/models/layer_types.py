@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pecli.engine.schemes.rope_scaling import SCALINGS
+from pecli.engine.text import begun
 from pecli.errors import FileError
 from pecli.models.families import WITHOUT_SETTINGS, Family
 from pecli.models.values import Keys, Value, default
@@ -38,13 +39,14 @@ EVIDENCE = (
 """Keys that only models with rotary encodings have."""
 
 MROPE = ("mrope_section", "xdrope_section")
-SETTINGS = {"rope_type", "type", "rope_theta", "factor", "alpha", *PARTIALS, *MROPE, "mrope_interleaved"} | {
+_OWN = ("rope_type", "type", "rope_theta", "factor", "alpha", "mrope_interleaved", "llama_4_scaling_beta")
+SETTINGS = {*_OWN, *PARTIALS, *MROPE} | {
     name for scaling in SCALINGS.values() for name in (*scaling.needs, *scaling.takes)
 }
 """What settings may hold beside layer types."""
 
 
-MOST_TYPES = 64
+MOST_TYPES, MOST_LAYERS, MOST_LISTED = 64, 4096, 32
 
 
 @dataclass(frozen=True)
@@ -129,3 +131,39 @@ def _compressed(settings: Keys) -> Keys:
     if "yarn" in (own.get("rope_type"), own.get("type")):
         own.setdefault("attention_factor", 1.0)
     return Keys(own, settings.path, settings.prefix)
+
+
+def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
+    """Layers that have no rope, by number, and what their queries are multiplied by instead.
+
+    They are 0 in a list of all layers; without a list, every so many layers one where the class has an interval.
+    """
+    _warn_of_thetas(keys, warnings)
+    rotates = keys.numbers("no_rope_layers") or keys.numbers("no_rope_layer_flags") or keys.numbers("layer_rope_theta")
+    interval, layers = keys.whole("no_rope_layer_interval"), keys.whole("num_hidden_layers")
+    if rotates is not None and rotates.value:
+        numbers, source = [k for k, value in enumerate(rotates.value) if not value], f"{rotates.source} is 0 there"
+    elif interval is not None and layers is not None:
+        step, source = interval.value, f"one of {interval.value} layers ({interval.source})"
+        numbers = [*range(step - 1, min(layers.value, MOST_LAYERS), step)]
+    else:
+        return {}
+    if not numbers:
+        return {}
+    warnings.append(f"layers {begun([str(number) for number in numbers], MOST_LISTED)} have no rope: {source}")
+    found = {"nope_layers": Value(numbers, source)}
+    tuned, scale, floor = keys.value("attn_temperature_tuning"), keys.number("attn_scale"), keys.whole("floor_scale")
+    if tuned and tuned.value and scale and floor:
+        warnings.append(
+            f"queries of layers without rope are multiplied by 1 + {scale.value:g}·ln(1 + ⌊(p + 1)/{floor.value}⌋) "
+            "at position p, outside the table"
+        )
+        found |= {"attn_scale": scale, "floor_scale": floor}
+    return found
+
+
+def _warn_of_thetas(keys: Keys, warnings: list[str]) -> None:
+    thetas = keys.numbers("layer_rope_theta")
+    others = sorted({value for value in thetas.value if value}) if thetas else []
+    if thetas and len(others) > 1:
+        warnings.append(f"layers have bases of their own: {thetas.source} holds {', '.join(map(str, others))}")

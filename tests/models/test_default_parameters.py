@@ -50,7 +50,7 @@ def test_a_quotient_that_is_no_whole_number_is_left_to_the_scheme() -> None:
 
 
 def test_a_style_is_spelled_out() -> None:
-    (encoder,) = load_config({"model_type": "whisper", "d_model": 384, "max_source_positions": 1500}).encodings
+    encoder, _ = load_config({"model_type": "whisper", "d_model": 384, "max_source_positions": 1500}).encodings
     said = {"style": "whisper", "base": 10000.0, "layout": "halves", "freq_shift": 1.0}
     assert {name: encoder.parameters[name] for name in said} == said
     assert encoder.sources["freq_shift"] == "style whisper"
