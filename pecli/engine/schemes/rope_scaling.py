@@ -119,7 +119,10 @@ def _llama3(rope: Rope) -> Frequencies:
         one, turn, blended = 1 << bits, 2 * fixed_point.pi(bits), []
         for value in values:
             rotations = Fraction(value * length.numerator, turn * length.denominator)  # O/λ
-            keep = min(max((rotations - low) / (high - low), Fraction(0)), Fraction(1))
+            if low == high:
+                keep = Fraction(rotations >= low)
+            else:
+                keep = min(max((rotations - low) / (high - low), Fraction(0)), Fraction(1))
             weight = fixed_point.fixed(keep, bits)
             scaled = value * factor.denominator // factor.numerator
             blended.append((scaled * (one - weight) + value * weight) >> bits)
@@ -129,9 +132,25 @@ def _llama3(rope: Rope) -> Frequencies:
 
 
 def _check_llama3(rope: Rope) -> None:
-    if given(rope.high_freq_factor) <= given(rope.low_freq_factor):
-        rule = f"it must be above low_freq_factor, {rope.low_freq_factor:g}"
+    if given(rope.high_freq_factor) < given(rope.low_freq_factor):
+        rule = f"it must not be below low_freq_factor, {rope.low_freq_factor:g}"
         raise ParameterError("high_freq_factor", spelled(rope.high_freq_factor), rule)
+
+
+def _ntk_fixed(rope: Rope) -> Frequencies:
+    """vLLM's and GTE's ntk: (b·f)^(−2i/d) / f^(2/d)."""
+    factor, d = given(rope.factor), rope.exponent_dim
+
+    def log_base(bits: int) -> int:
+        whole = fixed_point.log(Fraction(rope.base), bits + 8) + fixed_point.log(factor, bits + 8)
+        return fixed_point.round_shift(whole, 8)
+
+    def slowed(values: Sequence[int], bits: int) -> list[int]:
+        by = fixed_point.power(factor, Fraction(-2, d), bits)
+        return [value * by >> bits for value in values]
+
+    frequencies = geometric.geometric(rope.base, Fraction(d, 2), rope.rotary_dim // 2, log_base=log_base)
+    return changed(frequencies, slowed)
 
 
 def _proportional(rope: Rope) -> Frequencies:
@@ -187,6 +206,7 @@ SCALINGS: dict[str, Scaling] = {
         frequencies=_llama3,
         check=_check_llama3,
     ),
+    "ntk-fixed": Scaling(needs=("factor",), frequencies=_ntk_fixed),
     "proportional": Scaling(takes=("factor",), frequencies=_proportional, check=_check_proportional),
 }
 
