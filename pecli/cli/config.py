@@ -83,7 +83,7 @@ def _show(wanted: Sequence[tuple[str, str]], length: int | None, *, strict: bool
             screen.say_json(data)
         else:
             view.show(result, length, first=len(found) == 1)
-            for line in commands(result, f"{option} {shlex.quote(name)}"):
+            for line in commands(result, f"{option} {shlex.quote(name)}", length):
                 screen.say(line)
     if not json and len(found) > 1:
         view.show_differences(found, length)

@@ -143,7 +143,7 @@ def _inverse_frequencies(encoding: Encoding, view: Table, place: Place) -> Itera
     if place.length is None and encoding.follows_length:
         lengths |= {f"at length {end}": end for end in place.ends}
     for at, length in lengths.items():
-        rope = encoding.rope(1, length=length, recipe=place.recipe)
+        rope = encoding.frequency_rope(length, recipe=place.recipe)
         for how, kept in orders.items():
             yield _frequencies(encoding, view, rope, kept, ", ".join(filter(None, (how, at))))
 
