@@ -161,7 +161,7 @@ class Biased(Kind):
         extra = {"slope_dtype": Value(self.slope_dtype, "as transformers computes them")} if self.slope_dtype else {}
         if self.scaled:
             size = head_size(keys)
-            extra["bias_scale"] = Value(1 / math.sqrt(size.value), f"1 / √({size.source})")
+            extra["bias_divisor"] = Value(math.sqrt(size.value), f"√({size.source})")
         return [Encoding.of("alibi", found, extra)]
 
 
