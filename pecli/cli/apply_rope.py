@@ -168,7 +168,7 @@ def _scheme(first: Input, length: int, places: RowPlaces, values: Mapping[str, A
     seq_len = max(1, length if places.ids is None else places.span(length)[1])
     layout = None if values["layout"] is None else options.PAIRS.check("layout", values["layout"])
     if from_model.is_named(values):
-        from pecli.models.reader import find_model
+        from pecli.models.find import find_model
 
         given = from_model.beside(values, _parameters())
         model = find_model(values["config"], values["model"])

@@ -80,7 +80,7 @@ def beside(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> di
 
 def _of_layers(config: str | None, model: str | None, layer_type: str | None, given: dict[str, Any]) -> Scheme:
     from pecli.engine.schemes.bundle import Bundle
-    from pecli.models.reader import find_model
+    from pecli.models.find import find_model
 
     found = find_model(config, model)
     encodings: tuple[Encoding, ...] = (found.one(layer_type),) if layer_type is not None else found.ropes()

@@ -63,21 +63,5 @@ def read_bytes(path: str) -> bytes:
             return start if start == gguf.MAGIC else start + file.read(jsonfile.LARGEST)
     except (OSError, ValueError) as problem:
         from pecli.files.os_errors import failure
-        from pecli.models import presets
 
-        trouble = failure(path, problem)
-        if isinstance(problem, FileNotFoundError) and (preset := presets.find(path)) is not None:
-            trouble = FileError(
-                path, trouble.problem, f"that is a preset, which --model and load_model take: {preset.name}"
-            )
-        raise trouble from None
-
-
-def find_model(config: str | os.PathLike[str] | None, model: str | None) -> ModelEncodings:
-    """The encodings of a configuration, or of a preset; one of them has to be named."""
-    from pecli.models import presets
-
-    if model is not None:
-        return presets.load_model(model)
-    assert config is not None
-    return load_config(config)
+        raise failure(path, problem) from None
