@@ -84,9 +84,13 @@ def _of_layers(config: str | None, model: str | None, layer_type: str | None, gi
 
     found = find_model(config, model)
     encodings: tuple[Encoding, ...] = (found.one(layer_type),) if layer_type is not None else found.ropes()
+    what = "config" if config else "model"
     if not encodings:
         kinds = ", ".join(sorted({encoding.scheme for encoding in found.encodings})) or "none"
-        raise ParameterError("config" if config else "model", found.file, f"it has no rotary encoding (found: {kinds})")
+        raise ParameterError(what, found.file, f"it has no rotary encoding (found: {kinds})")
+    reason = next(filter(None, (encoding.no_table for encoding in encodings)), "")
+    if reason:
+        raise ParameterError(what, found.file, f"it has no table over positions 0, 1, 2, …: {reason}")
     schemes = {encoding.layer_type: encoding.rope(**given) for encoding in encodings}
     if len(schemes) == 1:
         (scheme,) = schemes.values()

@@ -76,7 +76,9 @@ class Encoding:
             raise ParameterError("layer_type", repr(name), f"its encoding is {self.scheme}, not rope")
         if self.no_table:
             name = self.layer_type or "the model"
-            raise ParameterError("layer_type", repr(name), f"no table is what it uses: {self.no_table}")
+            raise ParameterError(
+                "layer_type", repr(name), f"it has no table over positions 0, 1, 2, …: {self.no_table}"
+            )
         return self._rope(seq_len, length=length, **others)
 
     def frequency_rope(self, length: int | None = None, **others: Any) -> Rope:

@@ -79,7 +79,7 @@ _NTK_IS_FIXED = {"ntk": "ntk-fixed"}
 _CENTRES = _f(
     theta=100.0,
     axes=2,
-    no_table="its positions are centres of patches, 2(i + ½)/n − 1 along each axis of n, times 2π: no integers",
+    no_table="its positions are centres of patches, 2(i + ½)/n − 1 along each axis of n, times 2π",
 )
 _TILED = "it pairs channels 2i and 2i + 1, but repeats the angles as halves, so that no pair turns by one angle"
 _NOPE_FULL = "full attention layers of this family turn nothing; only the sliding ones do"
@@ -295,7 +295,7 @@ def _classes() -> dict[str, ClassDefaults]:
     import json
 
     data = json.loads((Path(__file__).parent / "class_defaults.json").read_text(encoding="utf-8"))
-    return {name: ClassDefaults(*values) for name, values in data.items()}
+    return {name: ClassDefaults(*values, model_type=name) for name, values in data.items()}
 
 
 def class_defaults(model_type: str | None, *, vision: bool = False) -> ClassDefaults:

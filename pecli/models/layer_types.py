@@ -144,7 +144,7 @@ def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
     if rotates is not None and rotates.value:
         numbers, source = [k for k, value in enumerate(rotates.value) if not value], f"{rotates.source} is 0 there"
     elif interval is not None and layers is not None:
-        step, source = interval.value, f"one of {interval.value} layers ({interval.source})"
+        step, source = interval.value, f"one layer in {interval.value} ({interval.source})"
         numbers = [*range(step - 1, min(layers.value, MOST_LAYERS), step)]
     else:
         return {}

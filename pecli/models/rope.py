@@ -52,7 +52,11 @@ def rope_encodings(keys: Keys, family: Family, warnings: list[str], *, vision: b
     layers = layers_of(keys, family, warnings)
     unrotated = unrotated_layers(keys, warnings)
     warn_of_keys(keys, warnings)
-    warnings.extend(filter(None, (family.note, family.no_table and f"no table here is the model's: {family.no_table}")))
+    warnings.extend(
+        filter(
+            None, (family.note, family.no_table and f"there is no table over positions 0, 1, 2, …: {family.no_table}")
+        )
+    )
     several = len(layers) > 1
     found = [_encoding(keys, layer, family, warnings, vision=vision, several=several) for layer in layers]
     return [encoding.with_extra(unrotated) for encoding in found]

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from pecli.models import non_rotary
 from pecli.models.encoding import Encoding
-from pecli.models.families import Family, class_defaults, family_of
+from pecli.models.families import Family, class_defaults, family_of, plain_name
 from pecli.models.heads import HEADS, SIZES, WIDTHS
 from pecli.models.layer_types import EVIDENCE, THETAS
 from pecli.models.rope import rope_encodings
-from pecli.models.values import Keys
+from pecli.models.values import NO_CLASS, Keys
 
 TEXTS = ("text_config", "llm_config", "language_config", "language_model_config", "text_model_config", "lm_config")
 SIDES = ("encoder", "decoder", "text_encoder", "audio_encoder", "vision_tower", "language_model")
@@ -83,7 +83,9 @@ def _beside_text(part: Part) -> str:
 
 def _only_holds(part: Part, inner: list[Part]) -> bool:
     """Whether it is a mere shell around its parts."""
-    return bool(inner) and not (part.keys.resolves(*WIDTHS) and part.keys.resolves(*HEADS, *SIZES))
+    own = part.keys.defaults.model_type == plain_name(part.model_type)  # not those of a text model within
+    keys = part.keys if own else part.keys.with_defaults(NO_CLASS)
+    return bool(inner) and not (keys.resolves(*WIDTHS) and keys.resolves(*HEADS, *SIZES))
 
 
 def _parts_of(part: Part) -> list[Part]:

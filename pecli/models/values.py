@@ -32,6 +32,7 @@ class ClassDefaults:
 
     name: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
+    model_type: str = ""
 
 
 NO_CLASS = ClassDefaults()
@@ -75,7 +76,7 @@ class Keys:
                 return name, self.data[name], self.prefix + name
         for name in names:
             if name in self.defaults.values:
-                return name, self.defaults.values[name], f"class default of {self.defaults.name}"
+                return name, self.defaults.values[name], f"class default of {self.defaults.name}.{name}"
         return None
 
     def value(self, *names: str) -> Value | None:
