@@ -1,8 +1,8 @@
 """What a family of models means where its configuration is silent: one literal table.
 
 A model_type is looked up by its exact name, then with suffixes that name a variant of the same text model taken off
-(`qwen3_5_moe_text` → `qwen3_5_moe` → `qwen3_5`). Sizes that a configuration leaves out are those of its class in
-transformers, which class_defaults.json beside this file holds.
+(`qwen3_5_moe_text` → `qwen3_5_moe` → `qwen3_5`). Sizes and rotary settings that a configuration leaves out are those
+of its class in transformers, which class_defaults.json beside this file holds.
 Families whose keys say everything, in halves, need no entry of their own: they stand in ORDINARY, and all that this
 does is to silence the warning about an unknown model_type.
 """
@@ -255,12 +255,6 @@ _ORDINARY = """
     yi youtu zaya
 """
 ORDINARY = frozenset(_ORDINARY.split())
-_WITHOUT = """
-    apertus beam cwm diffusion_gemma embedding_gemma2 gemma4 gemma4_unified gpt_oss higgs_audio_v2 laguna mellum
-    mimo_v2_flash ministral3 mistral4 mistral_large4 neomme openai_privacy_filter ultrabert zaya
-"""
-WITHOUT_SETTINGS = frozenset(_WITHOUT.split())
-"""Families whose classes scale, or tell layer types apart, where a configuration has no settings at all."""
 
 
 def plain_name(model_type: str | None) -> str:
@@ -295,11 +289,11 @@ def _classes() -> dict[str, ClassDefaults]:
     import json
 
     data = json.loads((Path(__file__).parent / "class_defaults.json").read_text(encoding="utf-8"))
-    return {name: ClassDefaults(*values, model_type=name) for name, values in data.items()}
+    return {name: ClassDefaults(config, values, name) for name, (config, values) in data.items()}
 
 
 def class_defaults(model_type: str | None, *, vision: bool = False) -> ClassDefaults:
-    """What the configuration class of a model_type means by sizes that are left out; nothing for unknown ones.
+    """What the configuration class of a model_type means by what is left out; nothing for unknown ones.
 
     >>> class_defaults("clip_text_model").values["max_position_embeddings"]
     77

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pecli.engine.schemes.rope_scaling import SCALINGS
 from pecli.engine.text import begun
 from pecli.errors import FileError
-from pecli.models.families import WITHOUT_SETTINGS, Family
+from pecli.models.families import Family
 from pecli.models.values import Keys, Value, default
 
 THETAS = (
@@ -61,18 +61,19 @@ class Layer:
 def layers_of(keys: Keys, family: Family, warnings: list[str]) -> list[Layer]:
     """The layer types that turn; one without a name where all layers share their settings."""
     settings = _settings(keys, warnings)
-    if not settings.data and family.name in WITHOUT_SETTINGS and not keys.any(*LOCAL_THETAS):
-        warnings.append(f"rope_parameters is missing: {family.name} has defaults of its own, not read here")
     nested = _nested(keys, settings, warnings)
     return _flat(keys, settings, family) if nested is None else nested
 
 
 def _settings(keys: Keys, warnings: list[str]) -> Keys:
-    """The settings: `rope_scaling` where it stands, else `rope_parameters`."""
+    """The settings: `rope_scaling` where it stands, else `rope_parameters`, else what the class has for it."""
     old, new = keys.section("rope_scaling"), keys.section("rope_parameters")
     if old is not None and new is not None and dict(old.data) != dict(new.data):
         warnings.append("rope_scaling and rope_parameters both stand and differ; rope_scaling wins")
-    return old or new or Keys({}, keys.path, keys.prefix)
+    implied = keys.value("rope_parameters") if not keys.any(*LOCAL_THETAS) else None
+    if old or new or implied is None:
+        return old or new or Keys({}, keys.path, keys.prefix)
+    return Keys(implied.value, keys.path, f"{implied.source}.")
 
 
 def _nested(keys: Keys, settings: Keys, warnings: list[str]) -> list[Layer] | None:

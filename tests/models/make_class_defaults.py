@@ -2,7 +2,8 @@
 
     python tests/models/make_class_defaults.py
 
-A class is kept if its model_type is a family that pecli has a row for; of its fields, those that pecli reads as sizes.
+A class is kept if its model_type is a family that pecli has a row for; of its fields, those that pecli reads as sizes,
+and its rotary settings where they scale, or tell layer types apart that the family's row does not.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ KEYS = {
 }
 
 
+_GEMMAS = ("gemma4_text", "gemma4_unified_text", "diffusion_gemma_text", "embedding_gemma2_text")
+NOT_FIELDS = {name: {"global_head_dim": 512} for name in _GEMMAS}
+"""Defaults that a class has in its code."""
+
+
 def classes() -> Iterator[Any]:
     """Every configuration class with a model_type."""
     import transformers.models
@@ -55,7 +61,22 @@ def sizes(config: Any) -> dict[str, Any]:
     given = {each.name: each.default for each in dataclasses.fields(config)}
     keys = KEYS | ({"num_hidden_layers"} if "no_rope_layer_interval" in given else set())
     found = {name: value for name, value in given.items() if name in keys and isinstance(value, (int, float, tuple))}
+    found |= settings(config) | NOT_FIELDS.get(config.model_type, {})
     return {name: list(value) if isinstance(value, tuple) else value for name, value in sorted(found.items())}
+
+
+def settings(config: Any) -> dict[str, Any]:
+    """The rotary settings that a class fills in."""
+    try:
+        found = getattr(config(), "rope_parameters", None)
+    except (AttributeError, TypeError, ValueError):  # of classes that need arguments
+        return {}
+    family = families.family_of(config.model_type) or families.Family()
+    is_nested = any(isinstance(value, dict) for value in (found or {}).values())
+    has_row = family.local_theta is not None or family.scales_full_layers
+    if not found or (has_row if is_nested else found.get("rope_type") in ("default", "axial")):
+        return {}
+    return {"rope_parameters": found}
 
 
 def main() -> None:

@@ -149,3 +149,17 @@ def test_what_no_scheme_makes_is_described(config: dict[str, Any], warning: str)
 @pytest.mark.parametrize(("name", "rows"), [("dinov2_with_registers", 1025), ("aimv2_vision_model", 1024)])
 def test_registers_have_no_rows(name: str, rows: int) -> None:
     assert one({"model_type": name, "num_register_tokens": 4, **VISION}).parameters["max_len"] == rows
+
+
+def test_a_style_is_spelled_out() -> None:
+    encoder, _ = load_config({"model_type": "whisper", "d_model": 384, "max_source_positions": 1500}).encodings
+    said = {"style": "whisper", "base": 10000.0, "layout": "halves", "freq_shift": 1.0}
+    assert {name: encoder.parameters[name] for name in said} == said
+    assert encoder.sources["freq_shift"] == "style whisper"
+    (marian,) = load_config({"model_type": "marian", "d_model": 64, "max_position_embeddings": 512}).encodings
+    assert (marian.parameters["layout"], marian.parameters["freq_shift"]) == ("halves", 0.0)
+
+
+def test_slopes_follow_the_paper() -> None:
+    (bloom,) = load_config({"model_type": "bloom", "n_head": 16, "hidden_size": 1024}).encodings
+    assert bloom.parameters == {"heads": 16, "rule": "paper", "max_bias": 8.0, "form": "key"}

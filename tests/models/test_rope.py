@@ -1,4 +1,4 @@
-"""Rotary settings: layers without rope, temperatures, names with two meanings, positions that are no integers."""
+"""Rotary settings: what is left out, layers without rope, names with two meanings, positions that are no integers."""
 
 from __future__ import annotations
 
@@ -126,3 +126,43 @@ def test_mixed_ntk_is_told() -> None:
     scaling = {"type": "ntk", "factor": 8.0, "mixed_b": 0.5}
     warnings = load_config({"model_type": "gte", "head_dim": 64, "rope_scaling": scaling}).warnings
     assert any("mixed_b" in warning for warning in warnings)
+
+
+SHORT = {"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8, "max_position_embeddings": 4096}
+ORIGINAL = "original_max_position_embeddings"
+
+
+def of(scaling: dict[str, Any]) -> Any:
+    return load_config({**SHORT, "rope_scaling": scaling}).one()
+
+
+def test_the_betas_of_yarn_are_32_and_1_and_limits_are_rounded() -> None:
+    found, said = (
+        of({"type": "yarn", "factor": 4.0, ORIGINAL: 1024}),
+        {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True},
+    )
+    assert {name: found.parameters[name] for name in said} == said
+    assert {found.sources[name] for name in said} == {"default"}
+    assert of({"type": "yarn", "factor": 4.0, ORIGINAL: 1024, **said}).parameters == found.parameters
+    given = of({"type": "yarn", "factor": 4.0, ORIGINAL: 1024, "beta_fast": 16, "truncate": False})
+    assert (given.parameters["beta_fast"], given.sources["beta_fast"]) == (16.0, "rope_scaling.beta_fast")
+    assert given.parameters["truncate"] is False
+
+
+@pytest.mark.parametrize("kind", ["yarn", "longrope"])
+def test_a_factor_left_out_is_the_lengths_quotient(kind: str) -> None:
+    lists = {"short_factor": [1.0] * 32, "long_factor": [2.0] * 32} if kind == "longrope" else {}
+    found = of({"type": kind, ORIGINAL: 1024, **lists})
+    assert found.parameters["factor"] == 4.0
+    assert found.sources["factor"] == f"max_position_embeddings / rope_scaling.{ORIGINAL}"
+    by_hand = 0.1 * math.log(4) + 1 if kind == "yarn" else math.sqrt(1 + math.log(4) / math.log(1024))
+    assert found.attention_factor() == pytest.approx(by_hand, rel=1e-15)
+    assert (
+        found.inverse_frequencies() == of({"type": kind, ORIGINAL: 1024, "factor": 4.0, **lists}).inverse_frequencies()
+    )
+
+
+def test_a_quotient_that_is_no_whole_number_is_left_to_the_scheme() -> None:
+    found = of({"type": "yarn", ORIGINAL: 3000})
+    assert "factor" not in found.parameters
+    assert found.attention_factor() == pytest.approx(0.1 * math.log(4096 / 3000) + 1, rel=1e-15)
