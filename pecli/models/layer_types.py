@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pecli.engine.schemes.rope_scaling import SCALINGS
+from pecli.engine.scalings import PARAMETERS
 from pecli.engine.text import begun
 from pecli.errors import FileError
 from pecli.models.families import Family
@@ -40,9 +40,7 @@ EVIDENCE = (
 
 MROPE = ("mrope_section", "xdrope_section")
 _OWN = ("rope_type", "type", "rope_theta", "factor", "alpha", "mrope_interleaved", "llama_4_scaling_beta")
-SETTINGS = {*_OWN, *PARTIALS, *MROPE} | {
-    name for scaling in SCALINGS.values() for name in (*scaling.needs, *scaling.takes)
-}
+SETTINGS = {*_OWN, *PARTIALS, *MROPE, *PARAMETERS}
 """What settings may hold beside layer types."""
 
 
