@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from pecli.engine.text import quoted
 from pecli.errors import FileError, KindError
-from pecli.models import gguf, jsonfile, presets
+from pecli.models import gguf, jsonfile
 from pecli.models.encoding import ModelEncodings
 from pecli.models.submodels import read_object
 
@@ -65,17 +65,4 @@ def read_bytes(path: str) -> bytes:
     except (OSError, ValueError) as problem:
         from pecli.files.os_errors import failure
 
-        trouble = failure(path, problem)
-        if isinstance(problem, FileNotFoundError) and (preset := presets.find(path)) is not None:
-            trouble = FileError(
-                path, trouble.problem, f"that is a preset, which --model and load_model take: {preset.name}"
-            )
-        raise trouble from None
-
-
-def find_model(config: str | os.PathLike[str] | None, model: str | None) -> ModelEncodings:
-    """The encodings of a configuration, or of a preset; one of them has to be named."""
-    if model is not None:
-        return presets.load_model(model)
-    assert config is not None
-    return load_config(config)
+        raise failure(path, problem) from None
