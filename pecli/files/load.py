@@ -118,9 +118,7 @@ def _recognise(source: Source) -> LoadedFile:
         tables, metadata, checksums = npz.read(source)
         return LoadedFile(source.path, "npz", tables, metadata, source, checksums)
     if kind := _text_kind(source.path, start):
-        from pecli.files.text_reader import READERS
-
-        tables, metadata = READERS[kind](source)
+        tables, metadata = _text_reader(kind)(source)
         return LoadedFile(source.path, kind, tables, metadata, source)
     if start[8:] == b"{":
         from pecli.files import safetensors
@@ -132,6 +130,16 @@ def _recognise(source: Source) -> LoadedFile:
     if start.startswith(b"GGUF"):
         raise source.error("is a .gguf file, whose tensors are not read", "pecli config reads its settings")
     raise source.error("is not a .npy, .npz, .safetensors, .csv, .json or .h file of tables", _advice(source.path))
+
+
+def _text_reader(kind: str) -> Callable[[Source], tuple[tuple[Table, ...], dict[str, str]]]:
+    if kind == "csv":
+        from pecli.files.text_tables import read_csv as read
+    elif kind == "json":
+        from pecli.files.json_tables import read_json as read
+    else:
+        from pecli.files.c_header import read_header as read
+    return read
 
 
 def _refuse_torch(source: Source) -> None:

@@ -99,11 +99,11 @@ def _prepare(kind: str, tables: Sequence[Table], spec: Spec | None, metadata: Ma
     elif kind == "npz":
         from pecli.files.npz import prepare
     elif kind == "csv":
-        from pecli.files.csvfile import prepare
+        from pecli.files.text_tables import prepare
     elif kind == "json":
-        from pecli.files.jsonfile import prepare
+        from pecli.files.json_tables import prepare
     else:
-        from pecli.files.cheader import prepare
+        from pecli.files.c_header import prepare
     return prepare(tables, spec)
 
 
