@@ -136,6 +136,9 @@ class Case:
 
 def _differs(name: str, right: Array, given: Array, tolerance: dict[str, Any]) -> bool:
     """Whether a change surely exceeds the tolerance: by a tenth more, and by more than another dtype rounds off."""
+    half = right.shape[-1] // 2
+    if name in ("cos", "sin") and given.shape[-1] == half and np.array_equal(right[..., :half], right[..., half:]):
+        right = right[..., :half]  # the same table, whose columns are not doubled
     if np.squeeze(right).shape != np.squeeze(given).shape:
         return True
     a, b = (np.squeeze(each).astype(np.float64) for each in (right, given))
