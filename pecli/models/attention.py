@@ -128,7 +128,7 @@ def attention_of(config: str | os.PathLike[str] | None, model: str | None, layer
         trailing,
         row.order if row else None,
         plain_name(model_type).removesuffix("_text") in GATED,
-        encoding is not None or not any(each.scheme != "rope" and not each.part for each in found),
+        encoding is not None or not any(not each.is_rotary and not each.part for each in found),
     )
 
 
@@ -136,7 +136,7 @@ def _encoding(found: ModelEncodings, layer_type: str | None) -> Encoding | None:
     """The rotary encoding whose heads all layers share; None where the model has none."""
     if layer_type is not None:
         chosen = found.one(layer_type)
-        return chosen if chosen.scheme == "rope" else None
+        return chosen if chosen.is_rotary else None
     ropes = [each for each in found.ropes() if not each.part and "axes" not in each.extra]
     shapes = {(each.head_dim, each.rotary_dim, each.layout, each.trailing) for each in ropes}
     if len(shapes) > 1:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
-from pecli.models import non_rotary
-from pecli.models.encoding import Encoding
+from pecli.models import non_rotary, params
+from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import Family, class_defaults, family_of, plain_name
 from pecli.models.heads import HEADS, SIZES, WIDTHS
 from pecli.models.layer_types import EVIDENCE, THETAS
@@ -28,6 +29,17 @@ class Part:
     model_type: str | None
     is_text: bool = False
     vision: bool = False
+
+
+def read_object(config: dict[str, Any], label: str) -> ModelEncodings:
+    """The encodings of a configuration that is read already."""
+    keys = Keys(config, label)
+    warnings: list[str] = []
+    if params.looks_like(keys):
+        return params.read(keys)
+    encodings = read_parts(keys, warnings)
+    name = keys.word("model_type")
+    return ModelEncodings(label, name.value if name else None, tuple(encodings), tuple(dict.fromkeys(warnings)))
 
 
 def read_parts(keys: Keys, warnings: list[str]) -> list[Encoding]:

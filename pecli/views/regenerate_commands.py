@@ -22,7 +22,7 @@ def commands(model: ModelEncodings, given: str, length: int | None = None) -> li
     lines = []
     schemes = [encoding.scheme for encoding in model.encodings]
     for encoding in model.encodings:
-        if encoding.scheme != "rope":
+        if not encoding.is_rotary:
             lines.append(_command(encoding, alone=schemes.count(encoding.scheme) == 1))
         elif not encoding.extra.get("axes"):  # whose positions are those of an image
             lines.append(f"pecli rope {given} --seq-len {length or _ROWS} -o rope.safetensors")
