@@ -82,7 +82,7 @@ _CENTRES = _f(
     no_table="its positions are centres of patches, 2(i + ½)/n − 1 along each axis of n, times 2π",
 )
 _TILED = "it pairs channels 2i and 2i + 1, but repeats the angles as halves, so that no pair turns by one angle"
-_NOPE_FULL = "full attention layers of this family turn nothing; only the sliding ones do"
+_NOPE_FULL = "full attention layers of this family have no rope; only the sliding ones do"
 _ROTARY_DIM = "rotary_dim is not used by this family, only partial_rotary_factor is"
 _TIME = "the keys at the top turn features of sound by window and by second, not by position"
 
@@ -114,7 +114,7 @@ FAMILIES: dict[str, Family] = {
         partial=0.125,
         layout=INTERLEAVED,
         trailing=True,
-        note="this family turns the last channels of a head, not the first",
+        note="this family rotates the last channels of a head, not the first",
     ),
     "dinov3": _CENTRES,
     "dinov3_vit": _CENTRES,
@@ -145,7 +145,7 @@ FAMILIES: dict[str, Family] = {
     "gpt_oss": _f(theta=150000.0),
     "gptj": _f(layout=INTERLEAVED),
     "glmasr_encoder": _f(partial=0.5),
-    "granitemoehybrid": _f(note="this family turns nothing unless position_embedding_type is rope"),
+    "granitemoehybrid": _f(note="this family has no rope unless position_embedding_type is rope"),
     "gte": _f(theta=160000.0, renamed=_NTK_IS_FIXED),
     "helium": _f(theta=1e5, layout=INTERLEAVED),
     "higgs_audio_v2": _f(theta=5e5),
@@ -203,7 +203,7 @@ FAMILIES: dict[str, Family] = {
     "t5gemma2": _f(theta=1e6, local_theta=1e4),
     "t5gemma2_decoder": _f(theta=1e6, local_theta=1e4),
     "vjepa2": _f(axes=3, layout=INTERLEAVED, no_table=_TILED),
-    "zamba2": _f(note="this family turns nothing unless use_mem_rope is true"),
+    "zamba2": _f(note="this family has no rope unless use_mem_rope is true"),
     **dict.fromkeys(
         (
             "cohere_compass_vision",

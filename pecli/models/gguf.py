@@ -25,7 +25,7 @@ MIXED_SECTIONS = frozenset(("qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe", "qwe
 """Architectures that interleave M-RoPE sections (IMROPE)."""
 LEARNED = frozenset(("gpt2", "bert", "starcoder", "mpt"))
 _WITHOUT = "mamba mamba2 rwkv6 rwkv6qwen2 rwkv7 arwkv7 jamba t5 t5encoder jais nemotron_h nemotron_h_moe kimi-linear"
-STILL = frozenset(_WITHOUT.split())
+POSITION_FREE = frozenset(_WITHOUT.split())
 ALIBI = {"bloom": None, "jina-bert-v2": None, "refact": None, "baichuan": 40}
 """Architectures that llama.cpp gives ALiBi without a key for it; Baichuan with that many blocks only."""
 MAX_BIAS = 8.0
@@ -54,7 +54,7 @@ def read(path: str, label: str) -> ModelEncodings:
         rule, form = Value("paper", "ggml"), Value("symmetric", "ggml")
         found = {"heads": heads, "rule": rule, "max_bias": bias, "form": form}
         encodings = [Encoding.of("alibi", found)]
-    elif arch in STILL:
+    elif arch in POSITION_FREE:
         encodings = []
         warnings.append("no positional encoding was found: no key names one")
     elif arch in LEARNED and "rope.dimension_count" not in keys:

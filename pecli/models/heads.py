@@ -108,13 +108,13 @@ def head_of(
 
 def _latent_size(keys: Keys, latent: Value) -> Value:
     whole = keys.whole("qk_head_dim")
-    still = keys.whole("qk_nope_head_dim", low=0)
+    nope = keys.whole("qk_nope_head_dim", low=0)
     if whole is not None:
         return whole
-    if still is None:
+    if nope is None:
         size = keys.whole("head_dim")
         return size if size is not None and size.value > latent.value else latent
-    return Value(latent.value + still.value, f"{still.source} + {latent.source}")
+    return Value(latent.value + nope.value, f"{nope.source} + {latent.source}")
 
 
 def _axis(size: Value, axes: int, family: Family) -> Value:

@@ -90,9 +90,9 @@ def _nested(keys: Keys, settings: Keys, warnings: list[str]) -> list[Layer] | No
     if len(nested) > MOST_TYPES:
         raise FileError(keys.path, f"has settings for {len(nested)} layer types, more than any model has")
     nested = _of_layers(nested, types, warnings)
-    still = [name for name in nested if not settings.data[name]]
-    if still:
-        warnings.append(f"layers of type {', '.join(still)} have no positional encoding: their settings are null")
+    without = [name for name in nested if not settings.data[name]]
+    if without:
+        warnings.append(f"layers of type {', '.join(without)} have no positional encoding: their settings are null")
     shared = {name: value for name, value in settings.data.items() if name in SETTINGS}
     found = []
     for name in nested:

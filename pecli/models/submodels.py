@@ -141,7 +141,7 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
     family = family_of(part.model_type, vision=part.vision)
     turns = (keys.any(*EVIDENCE) or _says_rotary(keys)) and not non_rotary.says_relative(keys)
     if keys.data.get("qk_rope_head_dim") == 0 and not keys.any("rope_parameters", "rope_scaling", *THETAS):
-        warnings.append(f"{keys.prefix}qk_rope_head_dim is 0: nothing turns")
+        warnings.append(f"{keys.prefix}qk_rope_head_dim is 0: there is no rope")
         return []
     if kind is not None and (not turns or isinstance(kind, (non_rotary.Biased, non_rotary.Unsupported))):
         _warn_of_unknown(part, family is not None or non_rotary.is_known(part.model_type), warnings)
