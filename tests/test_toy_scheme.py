@@ -125,7 +125,6 @@ def test_it_is_applied_to_an_input() -> None:
     assert np.array_equal(Triangle(64, 8, 12.0).applied_to(x), (x + TABLE[:5]).astype(np.float32))
 
 
-@pytest.mark.xfail(reason="apply has a command for each scheme it knows", strict=False)
 def test_the_command_apply_adds_it(tmp_path: Path) -> None:
     x = np.ones((2, 5, 8), np.float32)
     np.save(tmp_path / "x.npy", x)
