@@ -17,6 +17,10 @@ _TRUTHS = ("bool", "bool_")
 """The names of Python's and NumPy's types of yes and no, which would pass for numbers."""
 
 
+ALWAYS_NAMED: Any = type("AlwaysNamed", (), {"__repr__": lambda self: "ALWAYS_NAMED"})()
+"""The `omitted_default` of a parameter that every spec names."""
+
+
 class Parameter(ABC):
     """The rule and help of one parameter.
 
@@ -35,7 +39,7 @@ class Parameter(ABC):
         default: Any = None,
         aliases: tuple[str, ...] = (),
         panel: str = "",
-        omitted_default: Any = None,
+        omitted_default: Any = ALWAYS_NAMED,
     ) -> None:
         self.help, self.default, self.aliases, self.panel, self.omitted_default = (
             help,

@@ -1,14 +1,267 @@
-"""How far positions go."""
+"""Where the rows of a table are: a range, positions given one by one, or the points of a grid.
+
+A scheme whose rows have positions derives from `Positioned`. Positions are exact: a float is the number it is, and a
+decimal that was typed is that decimal, not the float nearest to it.
+"""
 
 from __future__ import annotations
 
-from pecli.errors import ParameterError
+import math
+import operator
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pecli.engine.schemes.grid_styles import GridStyle
+from pecli.engine.schemes.parameters import ListOf, Parameter, Real, Whole
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.text import bracketed, quoted, spelled
+from pecli.errors import KindError, ParameterError
+
+if TYPE_CHECKING:
+    from pecli.engine.numerics.rational_positions import Coordinates
 
 LAST_POSITION = 2**40
-"""Positions go up to this."""
+"""Positions go up to this, and down to minus this."""
+
+_PANEL = "Positions"
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?|[+-]?\d+/\d+")
+_MAX_DIGITS = 48
 
 
 def check_last(offset: int, count: int) -> None:
     """Refuse a table that goes on beyond the last position."""
     if offset + count - 1 > LAST_POSITION:
         raise ParameterError("offset", offset, "the last position must be at most 2^40")
+
+
+class PositionList(tuple[Any, ...]):
+    """Positions that were checked: numbers, or a tuple of them for each axis. What no float is, is kept as text."""
+
+    @property
+    def axes(self) -> tuple[tuple[Any, ...], ...]:
+        """The positions of each axis."""
+        return tuple(self) if isinstance(self[0], tuple) else (tuple(self),)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self), len(self[0])) if isinstance(self[0], tuple) else (len(self),)
+
+    def exact(self) -> list[list[int | Fraction]]:
+        """The numbers themselves, axis by axis."""
+        return [[value if isinstance(value, int) else Fraction(value) for value in axis] for axis in self.axes]
+
+    def spelled(self) -> str:
+        return ";".join(map(spelled, self.axes))
+
+
+class GridSize(tuple[int, ...]):
+    """Points along each axis of a grid: (H, W) or (T, H, W)."""
+
+    def spelled(self) -> str:
+        return "x".join(map(str, self))
+
+
+class GivenPositions(Parameter):
+    """Numbers one by one: (L,), or (axes, L)."""
+
+    metavar = "LIST|FILE"
+    rule = "they must be numbers from −2^40 to 2^40, of shape (L,) or (axes, L)"
+
+    @staticmethod
+    def is_list(text: str) -> bool:
+        """Whether a text holds the positions themselves; else it names a file."""
+        return all(_DECIMAL.fullmatch(part.strip()) for part in re.split("[,;]", text))
+
+    def parse(self, name: str, text: str) -> PositionList:
+        """`0,0.5,1`, or `0,1;2,3` for two axes."""
+        axes = [[part.strip() for part in axis.split(",")] for axis in text.split(";")]
+        return self.check(name, axes if len(axes) > 1 else axes[0])
+
+    def check(self, name: str, value: Any) -> PositionList:
+        if isinstance(value, PositionList):
+            return value
+        if hasattr(value, "tolist"):
+            if value.dtype.kind in "cbOSU":
+                raise KindError(name, f"of shape {bracketed(value.shape)} and dtype {value.dtype}", self.rule)
+            if value.ndim not in (1, 2) or not value.size:
+                raise ParameterError(name, f"of shape {bracketed(value.shape)}", self.rule)
+            value = value.tolist()
+        if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+            raise KindError(name, quoted(value), self.rule)
+        items = list(value)
+        if not items:
+            raise ParameterError(name, "empty", self.rule)
+        if not any(isinstance(item, (list, tuple)) for item in items):
+            return PositionList(self._number(f"{name}[{k}]", item) for k, item in enumerate(items))
+        if not all(isinstance(item, (list, tuple)) and len(item) == len(items[0]) > 0 for item in items):
+            lengths = ", ".join(str(len(item)) if isinstance(item, (list, tuple)) else "a number" for item in items)
+            raise ParameterError(name, f"axes of {lengths}", self.rule)
+        return PositionList(
+            tuple(self._number(f"{name}[{a}][{k}]", item) for k, item in enumerate(axis))
+            for a, axis in enumerate(items)
+        )
+
+    def _number(self, name: str, value: Any) -> int | float | str:
+        rule = "a position is a finite number from −2^40 to 2^40"
+        if isinstance(value, bool) or type(value).__name__ == "bool":
+            raise KindError(name, quoted(value), rule)
+        try:
+            exact = _exact(value)
+        except (TypeError, ValueError, OverflowError, ZeroDivisionError):
+            raise ParameterError(name, quoted(value), rule) from None
+        if abs(exact) > LAST_POSITION:
+            raise ParameterError(name, quoted(value), rule)
+        if exact.denominator == 1:
+            return int(exact)
+        return float(exact) if Fraction(float(exact)) == exact else str(value)
+
+
+def _exact(value: Any) -> Fraction | int:
+    if isinstance(value, str):
+        if not _DECIMAL.fullmatch(value) or len(value) > _MAX_DIGITS:
+            raise ValueError(value)
+        return Fraction(value)
+    if isinstance(value, Fraction):
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:
+        number = float(value)
+        if not math.isfinite(number):
+            raise ValueError(value) from None
+        return Fraction(number)
+
+
+class GridParameter(Parameter):
+    """HxW or TxHxW."""
+
+    metavar = "[Tx]HxW"
+    rule = "it must be HxW or TxHxW, whole numbers from 1 to 2^20 whose product is at most 2^40"
+
+    def parse(self, name: str, text: str) -> GridSize:
+        parts = re.split("[x×,]", text.strip().lower())
+        if not all(re.fullmatch(r"\s*\d{1,13}\s*", part) for part in parts):
+            raise ParameterError(name, quoted(text), self.rule)
+        return self.check(name, [int(part) for part in parts])
+
+    def check(self, name: str, value: Any) -> GridSize:
+        if isinstance(value, GridSize):
+            return value
+        try:
+            sizes = [operator.index(each) for each in value]
+        except TypeError:
+            raise KindError(name, quoted(value), self.rule) from None
+        if len(sizes) not in (2, 3) or not 1 <= min(sizes) <= max(sizes) <= 2**20 or math.prod(sizes) > LAST_POSITION:
+            raise ParameterError(name, quoted(value), self.rule)
+        return GridSize(sizes)
+
+
+_EACH = Real(help="a number", above=0)
+
+
+@dataclass(frozen=True)
+class Positioned(Scheme):
+    """A scheme with a row per position: `seq_len` positions from `offset` on, those of a list, or those of a grid."""
+
+    positions: Annotated[
+        PositionList | None,
+        GivenPositions(
+            help="numbers, or a file of them, instead of --seq-len and --offset", panel=_PANEL, omitted_default=None
+        ),
+    ] = field(default=None, kw_only=True)
+    grid: Annotated[
+        GridSize | None,
+        GridParameter(help="a row per point of a grid, the last axis fastest", panel=_PANEL, omitted_default=None),
+    ] = field(default=None, kw_only=True)
+    keep: Annotated[
+        int | None,
+        Whole(
+            help="rows for other tokens beside a grid, at the origin", low=0, high=2**20, panel=_PANEL,
+            omitted_default=None,
+        ),
+    ] = field(default=None, kw_only=True)  # fmt: skip
+    grid_base: Annotated[
+        tuple[float, ...] | None,
+        ListOf(help="points that an axis of the grid is resampled from", each=_EACH, panel=_PANEL, omitted_default=None),
+    ] = field(default=None, kw_only=True)
+    grid_scale: Annotated[
+        tuple[float, ...] | None,
+        ListOf(help="divides the positions of a grid's axes", each=_EACH, panel=_PANEL, omitted_default=None),
+    ] = field(default=None, kw_only=True)
+
+    def _settle(self, preset: Mapping[str, Any]) -> None:
+        """Rows that positions or a grid decide need not be given."""
+        for name in ("positions", "grid"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, type(self).parameters()[name].check(name, value))
+        self._check_place()
+        for name in ("keep",) if self.grid is not None else ():
+            if getattr(self, name) is None and name in preset:
+                object.__setattr__(self, name, preset[name])
+        rows = self._given_rows()
+        given = getattr(self, "seq_len", None)
+        if rows is not None and given is None:
+            object.__setattr__(self, "seq_len", rows)
+        elif rows is not None and given != rows:
+            rule = f"{self._place()} has {rows} rows"
+            raise ParameterError("seq_len", given, rule, "leave it out")
+        super()._settle({name: value for name, value in preset.items() if name != "keep"})
+
+    def _check_place(self) -> None:
+        if self.positions is not None and self.grid is not None:
+            raise ParameterError("grid", self.grid.spelled(), "rows are those of a grid or of positions", "leave one out")
+        if self.grid is None:
+            for name in ("keep", "grid_base", "grid_scale"):
+                if getattr(self, name) is not None:
+                    raise ParameterError(name, spelled(getattr(self, name)), "it belongs to a grid", "add --grid")
+        style = self.grid_style
+        if self.grid is not None and style is None:
+            raise ParameterError("style", "missing", f"the grid {self.grid.spelled()} follows somebody's conventions")
+        if style is not None and self.grid is None and self.positions is None:
+            raise ParameterError("grid", "missing", f"the {style.name} style is of tables on grids")
+
+    def _given_rows(self) -> int | None:
+        if self.positions is not None:
+            return self.positions.shape[-1]
+        return None if self.grid is None else math.prod(self.grid) + (self.keep or 0)
+
+    def _place(self) -> str:
+        if self.grid is not None:
+            kept = f" with {self.keep} rows beside it" if self.keep else ""
+            return f"the grid {self.grid.spelled()}{kept}"
+        assert self.positions is not None
+        return f"positions of shape {bracketed(self.positions.shape)}"
+
+    def _check(self) -> None:
+        if self.grid is not None and self.grid_style is not None:
+            self.grid_style.check(self.grid, self.grid_base, self.grid_scale)
+        if not self.is_range and getattr(self, "offset", 0):
+            raise ParameterError("offset", self.first_position, f"{self._place()} says where rows are", "leave it out")
+
+    @property
+    def grid_style(self) -> GridStyle | None:
+        """Whose conventions a grid follows."""
+        return None
+
+    @property
+    def is_range(self) -> bool:
+        """Whether rows are those of consecutive positions."""
+        return self.positions is None and self.grid is None
+
+    @property
+    def inert_parameters(self) -> frozenset[str]:
+        return frozenset() if self.is_range else frozenset({"seq_len", "offset"})
+
+    def coordinates(self) -> Coordinates:
+        """The positions of all rows, axis by axis, where these are no range."""
+        from pecli.engine.numerics.rational_positions import listed_coordinates
+
+        if self.positions is not None:
+            return listed_coordinates(self.positions.exact())
+        assert self.grid is not None
+        assert self.grid_style is not None
+        return self.grid_style.coordinates(self.grid, self.keep or 0, self.grid_base, self.grid_scale)
