@@ -39,7 +39,7 @@ class Rotary(Protocol):
     @property
     def rotating_pairs(self) -> int: ...
     @property
-    def axes(self) -> Sequence[int]: ...
+    def pair_axes(self) -> Sequence[int]: ...
     def waves(self) -> phases.Waves: ...
     def attention_factor_value(self) -> float: ...
 
@@ -56,7 +56,7 @@ class RotationFactors:
         self.rope, self.low, self.high = rope, low, high
         self._exact, self._inverse = exact, inverse
         self._half, self._moving = rope.rotary_dim // 2, rope.rotating_pairs
-        self.axes = np.array(rope.axes, np.intp)
+        self.axes = np.array(rope.pair_axes, np.intp)
         self._lock = Lock()
 
     def at(self, positions: Positions) -> Complex:

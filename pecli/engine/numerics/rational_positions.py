@@ -68,9 +68,7 @@ class AxisRotation:
     `make_waves(unit)` gives the waves for positions in multiples of `unit`, with EXTRA_BITS bits more than usual.
     """
 
-    def __init__(
-        self, make_waves: Callable[[Fraction], Waves], axes: Sequence[int], coordinates: Coordinates
-    ) -> None:
+    def __init__(self, make_waves: Callable[[Fraction], Waves], axes: Sequence[int], coordinates: Coordinates) -> None:
         self._make_waves, self._coordinates = make_waves, coordinates
         self._columns = [np.flatnonzero(np.array(axes) == axis) for axis in range(len(coordinates.values))]
         self._lock, self._waves_lock = Lock(), Lock()
@@ -147,11 +145,11 @@ def _grouped(positions: Sequence[int | Fraction]) -> dict[Fraction, Indices]:
     """Rows by the unit of which their positions are multiples; where numerators would be too large, by themselves."""
     found: dict[Fraction, list[int]] = {}
     for row, position in enumerate(positions):
-        denominator = position.denominator
+        size, denominator = abs(Fraction(position)), position.denominator
         if denominator & (denominator - 1) == 0 and denominator > 1:
             denominator = 1 << -(-(denominator.bit_length() - 1) // _EXPONENT_STEP) * _EXPONENT_STEP
         unit = Fraction(1, denominator)
-        if abs(position) >= _MAX_NUMERATOR * unit:
-            unit = Fraction(abs(position))
+        if size >= _MAX_NUMERATOR * unit:
+            unit = size
         found.setdefault(unit, []).append(row)
     return {unit: np.array(rows, np.intp) for unit, rows in found.items()}

@@ -62,13 +62,13 @@ class AxisBlock(NamedTuple):
     step: int = 1
 
     @property
-    def count(self) -> int:
+    def pairs(self) -> int:
         return self.channels // 2
 
     @property
     def indices(self) -> range:
         """Which of the frequencies base^(−i/denominator) it has."""
-        return range(self.start, self.start + self.step * self.count, self.step)
+        return range(self.start, self.start + self.step * self.pairs, self.step)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,9 @@ class GridStyle:
             raise ParameterError("grid", given, f"the {self.name} style has no axis of time", "give HxW")
         if grid[-1] % self.merge or grid[-2] % self.merge:
             m = self.merge
-            raise ParameterError("grid", given, f"the {self.name} style merges {m} x {m} points; H and W are no multiples")
+            raise ParameterError(
+                "grid", given, f"the {self.name} style merges {m} x {m} points; H and W are no multiples"
+            )
         for name, values in (("grid_base", base), ("grid_scale", scale)):
             if values is not None and self.coordinate is not _index:
                 rule = f"the {self.name} style has positions of its own along a grid"
@@ -205,6 +207,3 @@ ROTARY = _named(
     GridStyle("eva", "hw", _HALVES),
 )
 """Of rotations."""
-
-AXIAL = GridStyle("axes", AXES, lambda dim: ())
-"""Axes that are given by their channels alone, in the order of the positions."""

@@ -96,9 +96,9 @@ class GivenPositions(Parameter):
             raise ParameterError(name, "empty", self.rule)
         if not any(isinstance(item, (list, tuple)) for item in items):
             return PositionList(self._number(f"{name}[{k}]", item) for k, item in enumerate(items))
-        if not all(isinstance(item, (list, tuple)) and len(item) == len(items[0]) > 0 for item in items):
-            lengths = ", ".join(str(len(item)) if isinstance(item, (list, tuple)) else "a number" for item in items)
-            raise ParameterError(name, f"axes of {lengths}", self.rule)
+        sizes = [len(item) if isinstance(item, (list, tuple)) else 0 for item in items]
+        if len({*sizes}) > 1 or not sizes[0]:
+            raise ParameterError(name, f"axes of {', '.join(map(str, sizes[:8]))} positions", self.rule)
         return PositionList(
             tuple(self._number(f"{name}[{a}][{k}]", item) for k, item in enumerate(axis))
             for a, axis in enumerate(items)
@@ -109,7 +109,7 @@ class GivenPositions(Parameter):
         if isinstance(value, bool) or type(value).__name__ == "bool":
             raise KindError(name, quoted(value), rule)
         try:
-            exact = _exact(value)
+            exact = Fraction(_exact(value))
         except (TypeError, ValueError, OverflowError, ZeroDivisionError):
             raise ParameterError(name, quoted(value), rule) from None
         if abs(exact) > LAST_POSITION:
@@ -185,7 +185,9 @@ class Positioned(Scheme):
     ] = field(default=None, kw_only=True)  # fmt: skip
     grid_base: Annotated[
         tuple[float, ...] | None,
-        ListOf(help="points that an axis of the grid is resampled from", each=_EACH, panel=_PANEL, omitted_default=None),
+        ListOf(
+            help="points that an axis of the grid is resampled from", each=_EACH, panel=_PANEL, omitted_default=None
+        ),
     ] = field(default=None, kw_only=True)
     grid_scale: Annotated[
         tuple[float, ...] | None,
@@ -213,7 +215,9 @@ class Positioned(Scheme):
 
     def _check_place(self) -> None:
         if self.positions is not None and self.grid is not None:
-            raise ParameterError("grid", self.grid.spelled(), "rows are those of a grid or of positions", "leave one out")
+            raise ParameterError(
+                "grid", self.grid.spelled(), "rows are those of a grid or of positions", "leave one out"
+            )
         if self.grid is None:
             for name in ("keep", "grid_base", "grid_scale"):
                 if getattr(self, name) is not None:
@@ -239,7 +243,7 @@ class Positioned(Scheme):
     def _check(self) -> None:
         if self.grid is not None and self.grid_style is not None:
             self.grid_style.check(self.grid, self.grid_base, self.grid_scale)
-        if not self.is_range and getattr(self, "offset", 0):
+        if not self.is_range and getattr(self, "offset", None):
             raise ParameterError("offset", self.first_position, f"{self._place()} says where rows are", "leave it out")
 
     @property

@@ -48,7 +48,7 @@ class RecipeFiller:
         distinct = np.unique(self._places(positions))
         if 2 * len(distinct) < len(out):  # rows that far out are the same: make each of them once
             few = np.empty((len(distinct), out.shape[1]), out.dtype)
-            self.fill_at(part, distinct.astype(positions.dtype), few, dtype)
+            self.fill_at(part, distinct.astype(np.float64), few, dtype)
             out[...] = few[np.searchsorted(distinct, self._places(positions))]
             return
         for start in range(0, len(out), step):
@@ -218,7 +218,7 @@ def block_waves(
         denominator = block.denominator - Fraction(shift) if block.indices[-1] else Fraction(1)
         return FrequencyRecipe(base, denominator, block.indices[-1] + 1, scale, amplitude)
 
-    ends = list(accumulate((block.count for block in blocks), initial=0))
+    ends = list(accumulate((block.pairs for block in blocks), initial=0))
     frequencies = [
         AxisFrequencies(recipe(block), block.indices, block.axis, range(first, last))
         for block, (first, last) in zip(blocks, pairwise(ends), strict=True)

@@ -15,7 +15,7 @@ from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes.by_position import ByPosition
 from pecli.engine.schemes.positions import LAST_POSITION
-from pecli.engine.schemes.recipe_tables import Filler, RecipeFiller, filler
+from pecli.engine.schemes.recipe_tables import AxisFiller, AxisWaves, Filler, RecipeFiller, filler
 from pecli.engine.schemes.recipes import FrequencyRecipe, Recipe
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
@@ -37,6 +37,8 @@ class RopeTables:
     rotating: int
     layout: str
     dtype: str
+    axis_waves: Callable[[], AxisWaves] | None = None
+    """For positions that are no range."""
 
     def rotation(self) -> Rotation:
         """What makes the exact cos and sin."""
@@ -44,8 +46,13 @@ class RopeTables:
 
     @cached_property
     def filler(self) -> Filler:
-        """What makes cos and sin by the recipe."""
+        """What makes cos and sin of consecutive positions by the recipe."""
         return filler(self.recipe, self.rotation(), self.frequency_recipe)
+
+    @cached_property
+    def _rows(self) -> Filler | AxisFiller:
+        """What makes the rows of the tables."""
+        return self.filler if self.axis_waves is None else self.axis_waves().filler(self.recipe)
 
     def inverse_frequencies(self) -> list[float]:
         """As the recipe rounds them."""
@@ -66,7 +73,7 @@ class RopeTables:
             single, double = out[:, 0::2], out[:, 1::2]
         else:
             single, double = out[:, : self.pairs], out[:, self.pairs :]
-        self.filler.fill(part, self.offset + start, single[:, : self.rotating], self.dtype)
+        self._rows.fill(part, self.offset + start, single[:, : self.rotating], self.dtype)
         single[:, self.rotating :] = 1 if part == "cos" else 0
         if self.layout != "compact":
             double[...] = single
@@ -93,7 +100,7 @@ class RopeTables:
 
         def read(start: int, stop: int) -> Array:
             out = np.empty((stop - start, 2 * count), numpy_dtype(self.dtype))
-            self.filler.fill("cos,sin", self.offset + start, out, self.dtype)
+            self._rows.fill("cos,sin", self.offset + start, out, self.dtype)
             return out
 
         groups, names = np.arange(2 * count) // 2, ("cos", "sin") * count

@@ -129,15 +129,15 @@ class Sinusoidal(Positioned):
     def _check(self) -> None:
         super()._check()
         check_last(self.offset, self.seq_len)
-        if self.relative and not (self.positions is self.grid is None and self.offset == 0):
+        if self.relative and (self.offset or self.positions is not None or self.grid is not None):
             raise ParameterError("relative", "true", "it has positions of its own", "give --seq-len alone")
         if self.padding_idx is not None and (self.relative or self.grid is not None):
             raise ParameterError("padding_idx", self.padding_idx, "such a table has no row of padding", "leave it out")
-        for block in self.blocks:
-            if block.count > 1 and block.denominator - Fraction(self.freq_shift) < Fraction(1, 2):
+        for block in self.axis_blocks:
+            if block.pairs > 1 and block.denominator - Fraction(self.freq_shift) < Fraction(1, 2):
                 rule = f"it must leave at least 0.5 of D/2 = {float(block.denominator):g}"
                 raise ParameterError("freq_shift", shown(self.freq_shift), rule)
-            steps = block.count - 1
+            steps = block.pairs - 1
             largest = float(steps / (block.denominator - Fraction(self.freq_shift))) if steps > 0 else 0.0
             geometric.check_base(self.base, largest, self.scale)
         check_base(self.recipe, self.base)
@@ -160,7 +160,7 @@ class Sinusoidal(Positioned):
         return 2 * self.seq_len - 1 if self.relative else self.seq_len
 
     @cached_property
-    def blocks(self) -> tuple[AxisBlock, ...]:
+    def axis_blocks(self) -> tuple[AxisBlock, ...]:
         """The frequencies of each axis; there is one, unless on a grid."""
         style = self.grid_style
         if style is None:
@@ -196,7 +196,7 @@ class Sinusoidal(Positioned):
             return geometric.geometric(self.base, self._denominator, self._waves).floats()[: self._waves]
         from pecli.engine.schemes.recipe_tables import block_frequencies
 
-        found = block_frequencies(self.blocks, self.base, self.freq_shift)
+        found = block_frequencies(self.axis_blocks, self.base, self.freq_shift)
         return (geometric.in_radians(found) if self.grid_style.in_turns else found).floats()
 
     def angular_frequencies(self) -> list[float]:
@@ -224,7 +224,9 @@ class Sinusoidal(Positioned):
             self.frequency_recipe,
             self.rows,
             self.dim,
-            (sum(block.count for block in self.blocks),) if whole else tuple(block.count for block in self.blocks),
+            (sum(block.pairs for block in self.axis_blocks),)
+            if whole
+            else tuple(block.pairs for block in self.axis_blocks),
             self.layout,
             self.cos_first,
             self.offset,
@@ -240,7 +242,7 @@ class Sinusoidal(Positioned):
 
         return block_waves(
             self.coordinates(),
-            self.blocks,
+            self.axis_blocks,
             self.base,
             shift=self.freq_shift,
             scale=self.scale,
