@@ -91,7 +91,7 @@ class RopeTables:
         return found
 
     def by_position(self, frequencies: list[float]) -> ByPosition:
-        """Columns of cos and sin in turns; the layouts only repeat them."""
+        """cos and sin of each pair side by side; the layouts only repeat them."""
         count = self.rotating
 
         def read(start: int, stop: int) -> Array:
