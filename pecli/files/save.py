@@ -11,7 +11,7 @@ from pecli.errors import KindError, ParameterError
 from pecli.files.output import check_room, is_stream, open_output
 from pecli.files.tee_blocks import OnBlock, Spec, Write
 
-FORMATS = ("npy", "npz", "safetensors", "csv", "json", "h")
+FORMATS = ("npy", "npz", "safetensors", "csv", "json", "h", "zarr")
 SINGLE = ("npy", "csv")
 """Formats that hold one array."""
 
@@ -38,16 +38,24 @@ def save_tables(
     *,
     metadata: Mapping[str, str] | None = None,
     on_block: OnBlock | None = None,
+    rows: str | None = None,
 ) -> None:
     """Write the tables, and the spec that made them where the format has a place for it.
 
     A format that holds one array takes the only table there is. Texts in `metadata` have a place in .safetensors
-    alone. The file appears when it is complete.
+    alone. The file appears when it is complete; only a .zarr store is written chunk by chunk, or some `rows` of it.
     """
     kind = format_of(path)
     if kind in SINGLE:
         tables = [_only(path, kind, tables)]
     _check_names(tables)
+    if rows is not None and kind != "zarr":
+        raise ParameterError("rows", rows, "only a .zarr store is written in parts", "leave out --rows")
+    if kind == "zarr":
+        from pecli.files.zarr_store import save_store
+
+        save_store(path, tables, spec, on_block=on_block, rows=rows)
+        return
     write_file(path, _prepare(kind, tables, spec, metadata), sum(table.nbytes for table in tables), on_block)
 
 

@@ -22,10 +22,12 @@ def tables_written(path: str, scheme: Scheme) -> list[Table]:
     return [scheme.plain()] if format_of(path) in SINGLE else list(scheme.tensors())
 
 
-def save_scheme(path: str, scheme: Scheme, on_block: OnBlock | None = None) -> None:
-    """Write a scheme's tables, block by block, with the spec where the format has a place for it."""
+def save_scheme(path: str, scheme: Scheme, on_block: OnBlock | None = None, rows: str | None = None) -> None:
+    """Write a scheme's tables, block by block, with the spec where the format has a place for it; of a .zarr store,
+    maybe only some rows, such as 0:65536.
+    """
     spec = {**scheme.spec(), "version": __version__}
-    save_tables(path, tables_written(path, scheme), spec, on_block=on_block)
+    save_tables(path, tables_written(path, scheme), spec, on_block=on_block, rows=rows)
 
 
 def save(path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] | ArrayLike) -> None:
