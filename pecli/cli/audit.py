@@ -9,9 +9,10 @@ import typer
 import typer.core
 import typer.main
 
+from pecli import __version__
 from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import options, schemes
-from pecli.cli.command import command_of, examples, keyword, new_app, with_options
+from pecli.cli.command import command_line, command_of, examples, keyword, new_app, with_options
 from pecli.cli.exits import Exit
 from pecli.engine.schemes.parameters import Several
 from pecli.engine.schemes.recipes import recipe_names
@@ -113,7 +114,12 @@ def _audit(scheme: Scheme, values: Mapping[str, Any]) -> int:
     with counting("audit", sum(work(part, recipes) for part in parts.values()), values) as advance:
         audits = {name: audit(part, recipes, tolerance, advance) for name, part in parts.items()}
     if path is not None:
-        figure.save(view.picture(audits), path)
+        given = {
+            name: value for name, value in values.items() if name not in ("output", "json", "quiet", "no_progress")
+        }
+        command = command_line(["audit", scheme.parts[0][1].name if isinstance(scheme, Bundle) else scheme.name], given)
+        about = {"command": command, "specs": [part.spec() for part in parts.values()], "version": __version__}
+        figure.save(view.picture(audits), path, about=about)
     if values["json"]:
         found = {name: each.as_json() for name, each in audits.items()}
         described = found[""] if "" in found else {**scheme.spec(), "layers": found}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+import shlex
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import typer
@@ -40,3 +41,17 @@ def keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) 
 def examples(lines: tuple[str, ...]) -> str:
     """Examples for the end of a command's help."""
     return "\n".join(["Examples:", *(f"  {line}" for line in lines)])
+
+
+def command_line(words: Iterable[str], options: Mapping[str, Any]) -> str:
+    """A command line that can be run again: words, and the options that were given.
+
+    >>> command_line(["plot", "a b.npy"], {"kind": "curves", "dark": True, "max_ulp": None, "label": ["x", "y"]})
+    "pecli plot 'a b.npy' --kind curves --dark --label x --label y"
+    """
+    parts = ["pecli", *words]
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        for each in value if isinstance(value, list) else [value]:
+            parts += [option] if each is True else [] if each in (None, False) else [option, str(each)]
+    return shlex.join(parts)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import math
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -150,3 +151,57 @@ def counted(count: int, noun: str) -> str:
     ('1 tensor', '1,200 tensors')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+MIN_SIZE = (24, 10)
+"""Columns and lines below which a picture is no picture; a smaller terminal wraps it."""
+
+
+class Terminal(NamedTuple):
+    """Where a picture is drawn."""
+
+    columns: int = 80
+    lines: int = 24
+    colours: int = 0
+    """2**24, 256, or 0 where nothing but characters is wanted."""
+    unicode: bool = True
+
+    @property
+    def dots(self) -> str:
+        """What stands for a part of a text that was left out."""
+        return "…" if self.unicode else "..."
+
+
+def terminal() -> Terminal:
+    """Standard output as it is now. A pipe is a terminal of 80 × 24 without colours, so that files come out alike."""
+    try:
+        unicode = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
+    except LookupError:
+        unicode = False
+    if not sys.stdout.isatty():
+        return Terminal(unicode=unicode)
+    columns, lines = _size()
+    return Terminal(max(columns, MIN_SIZE[0]), max(lines, MIN_SIZE[1]), _colours(), unicode)
+
+
+def _size() -> tuple[int, int]:
+    """COLUMNS and LINES where they are set, else what the terminal says, else 80 × 24."""
+    try:
+        said = os.get_terminal_size(sys.stdout.fileno())
+    except (OSError, ValueError):
+        said = os.terminal_size((0, 0))
+    return _from_environment("COLUMNS") or said.columns or 80, _from_environment("LINES") or said.lines or 24
+
+
+def _from_environment(name: str) -> int:
+    text = os.environ.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
+
+
+def _colours() -> int:
+    kind = os.environ.get("TERM", "")
+    if os.environ.get("NO_COLOR") or kind in ("", "dumb"):
+        return 0
+    if os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") or kind.endswith("-direct"):
+        return 1 << 24
+    return 256 if "256color" in kind else 0
