@@ -21,6 +21,7 @@ _LINES = ("-", "--", "-.", ":")
 _OVER = (0, (5.0, 5.0))
 """The dashes of a curve that lies on another, so that both are seen."""
 _REFERENCE = (0, (1.5, 1.5))
+MAX_LEGEND_LINES = 8
 _LONG = 32
 """Letters of a legend that are worth making all of a figure smaller."""
 _DENSE = 400
@@ -36,7 +37,7 @@ def drawable(values: Floats) -> Floats:
 
 def draw(axes: Any, chart: Chart, size: tuple[float, float], look: Look) -> None:
     """Draw all of a chart into axes of about so many inches, at a scale of one."""
-    over = coinciding(chart)
+    over = coinciding(chart) if chart.share == 1 else [False] * len(chart.curves)
     thin = any(len(curve.x) > _DENSE and _is_restless(curve) for curve in chart.curves)
     for number, curve in enumerate(chart.curves):
         x, y = envelope(drawable(curve.x), drawable(curve.y), 2000)
@@ -71,7 +72,7 @@ def draw(axes: Any, chart: Chart, size: tuple[float, float], look: Look) -> None
     axes.grid(True)
     axes.set_axisbelow(True)
     if len(chart.curves) > 1 and any(curve.label for curve in chart.curves):
-        rows = _legend(axes, [curve.label for curve in chart.curves], size[0] - 0.8, look.scale)
+        rows = _legend(axes, chart, size[0] - 0.8, look)
         if chart.title:
             axes.set_title(axes.get_title("left"), fontsize=10 * look.scale, pad=(6 + 14.5 * rows) * look.scale)
 
@@ -162,7 +163,7 @@ def name_levels(axes: Any, chart: Chart, look: Look) -> None:
 def _name_bands(axes: Any, chart: Chart, look: Look, lines: Sequence[Floats]) -> list[Any]:
     """A word at the top or the bottom of each band that is wide enough for it; where these words are."""
     renderer, taken = axes.figure.canvas.get_renderer(), []
-    for band in chart.bands:
+    for band in filter(lambda band: band.label, chart.bands):
         middle = (band.start + band.stop) / 2
         text = axes.annotate(
             band.label,
@@ -197,21 +198,27 @@ def _meets(box: Any, line: Floats) -> bool:
     return bool(heights.max() > box.y0 - 1 and heights.min() < box.y1 + 1)
 
 
-def _legend(axes: Any, names: Sequence[str], width: float, scale: float) -> int:
+def _legend(axes: Any, chart: Chart, width: float, look: Look) -> int:
     """Above the curves, where it hides none of them, in as many columns as there is room for; how many lines it has.
 
     Names are whole: one that is too long takes several lines.
     """
     from matplotlib.font_manager import FontProperties
+    from matplotlib.lines import Line2D
 
-    renderer, font = axes.figure.canvas.get_renderer(), FontProperties(size=9 * scale)
-    shown = [fitted(name, int((width - 0.36) / 0.075), 8) or [""] for name in names]
+    names, handles = [curve.label for curve in chart.curves], axes.lines[: len(chart.curves)]
+    for is_open, meaning in enumerate(chart.mark_names if chart.marks else ()):
+        face = axes.get_facecolor() if is_open else _grey(look)
+        handles = [*handles, Line2D([], [], color=_grey(look), marker="o", linestyle="", markerfacecolor=face, ms=6)]
+        names.append(meaning)
+    renderer, font = axes.figure.canvas.get_renderer(), FontProperties(size=9 * look.scale)
+    shown = [fitted(name, int((width - 0.36) / 0.075), MAX_LEGEND_LINES) or [""] for name in names]
     widest = max(renderer.get_text_width_height_descent(line, font, False)[0] for name in shown for line in name)
-    column = 0.37 + widest / axes.figure.dpi / scale
+    column = 0.37 + widest / axes.figure.dpi / look.scale
     rows = -(-len(names) // max(1, int((width + 0.12) / column)))
     columns = -(-len(names) // rows)
     axes.legend(
-        axes.lines[: len(names)],
+        handles,
         ["\n".join(name) for name in shown],
         loc="lower left",
         bbox_to_anchor=(0.0, 1.0),
@@ -232,7 +239,7 @@ def _number(axes: Any, chart: Chart, size: tuple[float, float]) -> None:
     """
     for axis, log, room in ((axes.xaxis, chart.log_x, (size[0] - 1) * 1.2), (axes.yaxis, chart.log_y, size[1] * 1.6)):
         low, high = sorted(axis.get_view_interval())
-        most = max(4 if chart.share == 1 else 2, int(room))
+        most = max(4, int(room))
         values = labels.round_powers(low, high, most) if log else labels.round_values(low, high, most)
         if axis is axes.xaxis and not log and max(abs(low), abs(high)) > 2 and chart.x != "value":
             values = [value for value in values if value == round(value)]

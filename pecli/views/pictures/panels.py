@@ -148,6 +148,8 @@ class Chart:
     """Horizontal lines, with a word on each."""
     bands: Sequence[Band] = ()
     marks: Sequence[Mark] = ()
+    mark_names: tuple[str, str] = ("trained context", "extended context or window")
+    """What filled and open marks mean."""
     inverse_axis: tuple[str, float] | None = None
     """A second vertical axis, whose numbers are this constant divided by those of the first; and its name."""
     points: bool = False
@@ -193,8 +195,8 @@ def coinciding(panel: Chart) -> list[bool]:
         finite = np.concatenate([each[np.isfinite(each)] for each in heights] or [np.empty(0)])
         near = 1e-3 * (np.ptp(finite) if finite.size else 0.0)
         for number, (curve, own) in enumerate(zip(panel.curves, heights, strict=True)):
-            earlier = zip(panel.curves[:number], heights, strict=False)
-            alike = [other for each, other in earlier if np.array_equal(each.x, curve.x)]
+            earlier = [each for each in zip(panel.curves[:number], heights, strict=False) if len(each[0].x)]
+            alike = [np.interp(curve.x, each.x, other, left=np.nan, right=np.nan) for each, other in earlier]
             found.append(any(np.mean(np.abs(own - other) <= near) > MIN_OVERLAP for other in alike))
     return found
 

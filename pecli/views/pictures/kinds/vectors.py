@@ -104,9 +104,9 @@ def _autocorrelation(rows: Floats, size: int) -> Floats:
 
 
 def _matrix(subject: Subject, table: Table, matrix: Floats, every: int, many: bool) -> HeatmapPanel:
-    name = subject.label if many else "all pairs of positions"
+    pairs = "pairs of sampled positions" if every > 1 else "all pairs of positions"
     return HeatmapPanel(
-        f"{name}: {len(matrix):,} of {table.rows:,} positions" if every > 1 else name,
+        f"{subject.label}, {pairs}" if many and every > 1 else subject.label if many else pairs,
         matrix,
         columns="position",
         centred=True,

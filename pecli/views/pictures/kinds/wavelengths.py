@@ -54,7 +54,7 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         x = pairs / len(pairs) if several else pairs
         name = _with_contexts(each) if len(subjects) > MAX_LINES else each.label
         curves.append(Curve(name, x, each.lengths))
-        stretches.append(Curve("", x, each.stretch))
+        stretches.append(Curve("", x, each.stretch if each.is_scaled else np.full(len(x), np.nan)))
         marks += _marks(number, each, x) if len(subjects) > MAX_LINES else []
     axis = "pair / pairs" if several else "pair"
     chart = Chart(
@@ -65,11 +65,11 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         log_y=True,
         levels=_levels(subjects) if len(subjects) <= MAX_LINES else [],
         marks=marks,
-        points=True,
+        points=not several,
     )
     panels = [chart]
     if any(each.is_scaled for each in waves):
-        panels.append(Chart("", stretches, x=axis, y="stretch", points=True, share=0.3))
+        panels.append(Chart("", stretches, x=axis, y="stretch", points=not several, share=0.3))
     subtitle = "; ".join(dict.fromkeys(filter(None, (_scaling(each, several) for each in waves))))
     if not several:
         panels, more = _explained(panels, waves)
@@ -122,6 +122,11 @@ def attention_factor(scheme: Scheme | None) -> float:
     return scheme.attention_factor_value() if isinstance(scheme, Rope) else 1.0
 
 
+def _read_as(waves: Waves) -> str:
+    """What tells the curves of one subject apart: at which length it was read."""
+    return waves.label.removeprefix(f"{waves.subject.label}, ") if waves.label != waves.subject.label else "scaled"
+
+
 def _scaling(waves: Waves, several: bool) -> str:
     """What a scaling is called, its factor, and the attention factor."""
     scheme = waves.subject.scheme
@@ -147,9 +152,12 @@ def _explained(panels: list[Chart], waves: Sequence[Waves]) -> tuple[list[Chart]
     assert isinstance(subject.scheme, Rope)
     pairs = chart.curves[0].x
     law = Curve("unscaled", pairs, unscaled_wavelengths(subject.scheme), reference=True)
-    named = [curve._replace(label=curve.label or subject.scheme.scaling) for curve in chart.curves]
+    named = [curve._replace(label=_read_as(each)) for curve, each in zip(chart.curves, waves, strict=True)]
     found = bands(waves[0].stretch) if len(waves) == 1 else []
-    charts = [replace(chart, curves=[*named, law], bands=found), replace(stretch[0], bands=found)]
+    charts = [
+        replace(chart, curves=[*named, law], bands=found),
+        replace(stretch[0], bands=[band._replace(label="") for band in found]),
+    ]
     return charts, "; ".join(_in_words(subject.scheme, band) for band in found)
 
 
