@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 PICTURE_LINES = 16
 """How much of a terminal the errors of a tensor take."""
+MIN_ERROR = 1e-300
+"""The smallest that colours tell: powers of ten end where numbers do."""
 MIN_SHARE = 1e-16
 """Of the largest error, what the colours reach down to."""
 
@@ -71,7 +73,7 @@ def _panel(errors: ErrorMap, atol: float = 0.0) -> HeatmapPanel:
 
     cells = np.where(np.isfinite(errors.cells), errors.cells, np.nan)
     found = [*cells[cells > 0].tolist(), *([atol] if atol > 0 else [])]
-    low, high = (min(found), max(found)) if found else (0.1, 1.0)
+    low, high = (min(found), max(*found, MIN_ERROR)) if found else (0.1, 1.0)
     return HeatmapPanel(
         errors.name,
         cells,
@@ -79,7 +81,7 @@ def _panel(errors: ErrorMap, atol: float = 0.0) -> HeatmapPanel:
         columns="channel" if errors.positions > 1 else "element",
         row_count=errors.positions,
         column_count=errors.channels,
-        limits=(max(low, high * MIN_SHARE) * 0.8, high),
+        limits=(min(max(low, high * MIN_SHARE), high / 10), high),
         meaning="|A − B|, none: blank",
         log=True,
         reduce="max",

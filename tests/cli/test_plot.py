@@ -160,7 +160,7 @@ ERRORS = [
     (["missing.npy"], 3, "does not exist"),
     (["broken.npy"], 3, "broken.npy: "),
     (["vector.npy"], 2, "no table with rows and columns"),
-    (["table.npy", "--kind", "wavelengths"], 2, "without a pecli spec has no such picture"),
+    (["table.npy", "--kind", "wavelengths"], 2, "a file without a pecli spec, which pecli identify does not know, has no such"),
     (["table.npy", "--dim", "4"], 2, "--dim is unknown"),
     (["rope", "--dimm", "4"], 2, "did you mean --dim"),
     (["rope", "--dim", "7"], 2, "--dim is 7"),

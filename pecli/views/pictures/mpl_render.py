@@ -91,10 +91,10 @@ def _drawn(picture: Picture, width: float, height: float, dpi: float, look: Look
         return made, True
     bars = _colour_bars(made, drawn, look)
     figure.make_legible(made)
-    room = arrange(made, [place for _, place in drawn], titles, bars, look.scale, shares)
+    room = arrange(made, Grid([place for _, place in drawn], shares, bars, titles), look.scale, dpi)
     for panel, place in drawn:
         if isinstance(panel, HeatmapPanel):
-            _fill_image(place.axes, panel, dpi)
+            _fill_image(place.axes, panel, dpi, look)
         mpl_charts.thin_out(place.axes, 3 * look.scale)
         if isinstance(panel, Chart):
             mpl_charts.name_levels(place.axes, panel, look)
@@ -186,16 +186,14 @@ def _draw_heatmap(axes: Any, panel: HeatmapPanel, look: Look, size: tuple[float,
     axes.spines[:].set_visible(False)
 
 
-def _fill_image(axes: Any, panel: HeatmapPanel, dpi: float) -> None:
-    """Put the axes on whole pixels, and into each row of them the rows of the table that it stands for.
+def _fill_image(axes: Any, panel: HeatmapPanel, dpi: float, look: Look) -> None:
+    """Put into each row of pixels the rows of the table that it stands for.
 
     Rows are averaged here and nowhere else: matplotlib's own filter would mix columns, too.
     """
     box, (wide, high) = axes.get_position(), axes.figure.get_size_inches() * dpi
-    x0, y0, x1, y1 = round(box.x0 * wide), round(box.y0 * high), round(box.x1 * wide), round(box.y1 * high)
-    x1, y1 = max(x1, x0 + 1), max(y1, y0 + 1)
-    axes.set_position((x0 / wide, y0 / high, (x1 - x0) / wide, (y1 - y0) / high))
-    values, every = fitted_to(mpl_charts.drawable(panel.values), y1 - y0, x1 - x0, panel.reduce)
+    room = max(1, round(box.height * high)), max(1, round(box.width * wide))
+    values, every = fitted_to(mpl_charts.drawable(panel.values), *room, panel.reduce)
     shown = panel.scaled(values)
     if panel.log:
         shown = np.where(np.isneginf(shown), -mpl_charts.MAX_VALUE, shown)  # no error at all: below every colour
@@ -205,10 +203,12 @@ def _fill_image(axes: Any, panel: HeatmapPanel, dpi: float) -> None:
         image.set_extent((-0.5, values.shape[1] * every * panel.column_step - 0.5, *image.get_extent()[2:]))
     sampled = every * panel.column_step
     means = panel.shape[0] / len(values) if panel.reduce == "mean" else 1.0
-    if axes.get_xlabel():
-        axes.set_xlabel(labels.axis_name(panel.columns, every=sampled))
-    if axes.get_ylabel():
-        axes.set_ylabel(labels.axis_name(panel.rows, means=means, every=sampled if panel.reduce == "sample" else 1))
+    letters = LETTERS_PER_INCH / look.scale / dpi
+    rows = labels.axis_name(panel.rows, means=means, every=sampled if panel.reduce == "sample" else 1)
+    if axes.get_xlabel() and len(columns := labels.axis_name(panel.columns, every=sampled)) < room[1] * letters:
+        axes.set_xlabel(columns)
+    if axes.get_ylabel() and len(rows) < room[0] * letters:
+        axes.set_ylabel(rows)
 
 
 def _scaled_limits(panel: HeatmapPanel | CirclePanel) -> tuple[float, float]:
@@ -317,34 +317,31 @@ class Bar(NamedTuple):
     beside: Sequence[Place]
 
 
-def arrange(
-    made: Figure,
-    places: Sequence[Place],
-    titles: Sequence[Any],
-    bars: Sequence[Bar],
-    scale: float,
-    shares: Sequence[float],
-) -> tuple[float, float]:
-    """Put axes where the grid has them, each row with its share of the height, bars beside them, titles above all.
+class Grid(NamedTuple):
+    """Axes in rows, each with its share of the height, colour bars beside them, titles above all."""
 
-    Measured once, where matplotlib does it thrice. Inches of axes with a share of one.
+    places: Sequence[Place]
+    shares: Sequence[float]
+    bars: Sequence[Bar]
+    titles: Sequence[Any]
+
+
+def arrange(made: Figure, grid: Grid, scale: float, dpi: float) -> tuple[float, float]:
+    """Put everything in its place, on whole pixels of so many dots per inch; inches of axes with a share of one.
+
+    Measured once, where matplotlib does it thrice.
     """
+    places = grid.places
     before = min(place.axes.bbox.width / place.span for place in places), min(p.axes.bbox.height for p in places)
-    room = _put(made, places, titles, bars, scale, shares)
+    room = _put(made, grid, scale, dpi)
     if room[0] < before[0] or room[1] < before[1]:  # what hangs over smaller axes hangs over by more
-        room = _put(made, places, titles, bars, scale, shares)
+        room = _put(made, grid, scale, dpi)
     return room[0] / made.dpi, room[1] / made.dpi
 
 
-def _put(
-    made: Figure,
-    places: Sequence[Place],
-    titles: Sequence[Any],
-    bars: Sequence[Bar],
-    scale: float,
-    shares: Sequence[float],
-) -> tuple[float, float]:
+def _put(made: Figure, grid: Grid, scale: float, dpi: float) -> tuple[float, float]:
     """The pixels of each of the axes, given what hangs over where they are now."""
+    places, shares, bars, titles = grid
     renderer = made.canvas.get_renderer()  # type: ignore[attr-defined]
     gap, thick = _GAP * scale * made.dpi, _BAR * scale * made.dpi
     rows, columns = 1 + max(p.row for p in places), max(p.column + p.span for p in places)
@@ -370,7 +367,8 @@ def _put(
         for r in range(rows)
     ]
 
-    def put(axes: Any, x0: float, y0: float, x1: float, y1: float) -> None:
+    def put(axes: Any, *corners: float) -> None:
+        x0, y0, x1, y1 = (round(corner * dpi / made.dpi) * made.dpi / dpi for corner in corners)
         size = made.bbox
         axes.set_position((x0 / size.width, y0 / size.height, (x1 - x0) / size.width, (y1 - y0) / size.height))
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pecli.engine.schemes.scheme import Scheme
 
 TRAINED, EXTENDED, CONTEXT, WINDOW = "trained on", "extended to", "context", "sliding window"
-MAX_LINES = 2
-"""Subjects whose contexts are lines across the chart; of more, they are dots on the curves."""
+MAX_LINES, MAX_LETTERS = 2, 24
+"""Subjects whose contexts are lines across the chart, and letters of their names; else they are dots on the curves."""
 REL_TOL = 1e-9
 LIMITS = {
     "yarn": (("beta_fast", 32.0), ("beta_slow", 1.0)),
@@ -47,15 +47,15 @@ class Waves(NamedTuple):
 def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """A curve per subject, and what its scaling does: the bands it treats alike, and the stretch of every pair."""
     waves = [each for subject in subjects for each in waves_of(subject)]
-    several = len(subjects) > 1
+    several, crowded = len(subjects) > 1, _is_crowded(subjects)
     curves, marks, stretches = [], [], []
     for number, each in enumerate(waves):
         pairs = np.arange(len(each.lengths), dtype=np.float64)
         x = pairs / len(pairs) if several else pairs
-        name = _with_contexts(each) if len(subjects) > MAX_LINES else each.label
+        name = _with_contexts(each) if crowded else each.label
         curves.append(Curve(name, x, each.lengths))
         stretches.append(Curve("", x, each.stretch if each.is_scaled else np.full(len(x), np.nan)))
-        marks += _marks(number, each, x) if len(subjects) > MAX_LINES else []
+        marks += _marks(number, each, x) if crowded else []
     axis = "pair / pairs" if several else "pair"
     chart = Chart(
         "",
@@ -63,7 +63,7 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         x=axis,
         y="wavelength, in positions",
         log_y=True,
-        levels=_levels(subjects) if len(subjects) <= MAX_LINES else [],
+        levels=[] if crowded else _levels(subjects),
         marks=marks,
         points=not several,
     )
@@ -76,6 +76,11 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         subtitle = ". ".join(filter(None, [subtitle, more]))
     rotary = all(subject.kind == "rope" for subject in subjects)
     return Picture(f"wavelength of each {'rotary' if rotary else 'sine and cosine'} pair", panels, 1, subtitle)
+
+
+def _is_crowded(subjects: Sequence[Subject]) -> bool:
+    names = [len(subject.label) for subject in subjects]
+    return len(names) > MAX_LINES or (len(names) > 1 and max(names) > MAX_LETTERS)
 
 
 def waves_of(subject: Subject) -> list[Waves]:
