@@ -194,14 +194,14 @@ def _fill_image(axes: Any, panel: HeatmapPanel, dpi: float, look: Look) -> None:
     box, (wide, high) = axes.get_position(), axes.figure.get_size_inches() * dpi
     room = max(1, round(box.height * high)), max(1, round(box.width * wide))
     values, every = fitted_to(mpl_charts.drawable(panel.values), *room, panel.reduce)
-    shown = panel.scaled(values)
+    sampled = every * panel.column_step
+    step = sampled if panel.reduce != "max" else panel.shape[1] / values.shape[1]
+    down = (np.arange(room[0]) + 0.5) * len(values) / room[0]
+    across = (np.arange(room[1]) + 0.5) * panel.shape[1] / room[1] / step
+    shown = panel.scaled(values[np.ix_(down.astype(np.intp), across.astype(np.intp))])
     if panel.log:
         shown = np.where(np.isneginf(shown), -mpl_charts.MAX_VALUE, shown)  # no error at all: below every colour
-    image = axes.images[0]
-    image.set_data(np.ma.masked_invalid(shown))
-    if every * panel.column_step > 1:  # the last of the columns stands for as many as the others do
-        image.set_extent((-0.5, values.shape[1] * every * panel.column_step - 0.5, *image.get_extent()[2:]))
-    sampled = every * panel.column_step
+    axes.images[0].set_data(np.ma.masked_invalid(shown))
     means = panel.shape[0] / len(values) if panel.reduce == "mean" else 1.0
     letters = LETTERS_PER_INCH / look.scale / dpi
     rows = labels.axis_name(panel.rows, means=means, every=sampled if panel.reduce == "sample" else 1)
