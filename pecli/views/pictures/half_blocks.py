@@ -77,7 +77,7 @@ def key_line(terminal: Terminal, panel: HeatmapPanel, *, unknown: bool = False) 
     down, right = (" ↓", " →") if terminal.unicode else (" down,", " right")
     names = "  ".join([*([panel.rows + down] if panel.rows else []), panel.columns + right])
     names = names if terminal.unicode else names.replace(",  ", ", ")
-    limits = labels.apart(*panel.ends())
+    limits = panel.ends() if panel.log else labels.apart(*panel.ends())
     ends = sum(len(labels.short(end)) for end in limits)
     names = f"{names}   " if terminal.columns >= len(names) + 3 + ends + 2 + MIN_BAR else ""
     return names + _colour_bar(*limits, terminal, panel.centred, unknown, terminal.columns - len(names))

@@ -217,7 +217,7 @@ def _scaled_limits(panel: HeatmapPanel | CirclePanel) -> tuple[float, float]:
         low, high = float(panel.positions[0]), float(panel.positions[-1])
         return low, high if high > low else low + 1.0
     low, high = (min(max(end, -mpl_charts.MAX_VALUE), mpl_charts.MAX_VALUE) for end in panel.ends())
-    low, high = panel.scaled(np.array(labels.apart(low, high))).tolist()
+    low, high = panel.scaled(np.array((low, high) if panel.log else labels.apart(low, high))).tolist()
     return labels.apart(low, high)
 
 
