@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.engine.arrays import Array
-from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError
@@ -28,13 +27,10 @@ MAX_LETTERS = 40
 
 def of_scheme(scheme: Scheme, label: str = "", context: int | None = None, window: int | None = None) -> list[Subject]:
     """A scheme; one of several kinds of layers is as many subjects. Context and window are those of its model."""
-    if isinstance(scheme, Bundle):
-        windows = {name: window if "sliding" in name or "local" in name else None for name, _ in scheme.parts}
-        return [
-            Subject(f"{label} {name}".strip(), part.tensors(), part, context, windows[name])
-            for name, part in scheme.parts
-        ]
-    return [Subject(label, scheme.tensors(), scheme, context, window)]
+    parts = scheme.named_parts()
+    sliding = [name for name, _ in parts if "sliding" in name or "local" in name]
+    windows = {name: window if not sliding or name in sliding else None for name, _ in parts}
+    return [Subject(f"{label} {name}".strip(), part.tensors(), part, context, windows[name]) for name, part in parts]
 
 
 def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
@@ -50,12 +46,11 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
         scheme: Scheme = Scheme.from_spec({name: spec.get(name) for name in ("scheme", "parameters")})
     except ParameterError as problem:
         raise FileError(text, f"carries a spec that makes no table ({problem})") from None
-    if not isinstance(scheme, Bundle):
-        return [Subject(label, tables, scheme if _has(tables, scheme) else None)]
     found = []
-    for name, part in scheme.parts:
-        own = tuple(replace(t, name=t.name.removeprefix(f"{name}.")) for t in tables if t.name.startswith(f"{name}."))
-        found.append(Subject(f"{label} {name}", own, part if _has(own, part) else None))
+    for name, part in scheme.named_parts():
+        start = f"{name}." if name else ""
+        own = tuple(replace(t, name=t.name.removeprefix(start)) for t in tables if t.name.startswith(start))
+        found.append(Subject(f"{label} {name}".strip(), own, part if _has(own, part) else None))
     return found
 
 

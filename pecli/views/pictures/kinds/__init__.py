@@ -7,23 +7,18 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pecli import __version__
-from pecli.engine.schemes.parameters import spelled
-from pecli.engine.text import nearest
+from pecli.engine.text import nearest, spelled
 from pecli.errors import ParameterError
+from pecli.version import __version__
 
 if TYPE_CHECKING:
     from pecli.views.pictures.panels import Picture, PlotRequest, Subject
 
-_TABLES = ("sinusoidal", "learned-init", "file")
-_WAVES = ("sinusoidal", "rope")
-
 
 class Kind(NamedTuple):
-    """One kind of picture: the module that has a function of its name, what it fits, and what it shows."""
+    """One kind of picture: the module that has a function of its name, and what it shows; schemes say which fit."""
 
     module: str
-    fits: tuple[str, ...]
     summary: str
     terminal: bool = True
     picks: bool = False
@@ -31,26 +26,22 @@ class Kind(NamedTuple):
 
 
 KINDS: dict[str, Kind] = {
-    "heatmap": Kind("values", (*_TABLES, "rope", "alibi"), "the values, by position and channel", picks=True),
-    "curves": Kind(
-        "values", (*_TABLES, "rope", "alibi"), "channels over positions; of ALiBi, biases over distances", picks=True
-    ),
-    "wavelengths": Kind("wavelengths", _WAVES, "the wavelength of each pair, and what a scaling does to it"),
-    "similarity": Kind("vectors", (*_TABLES, "rope"), "cosine similarity of all positions with each other"),
-    "decay": Kind(
-        "attention", (*_WAVES, "alibi"), "the score of q = k by distance, with its bound; of ALiBi, weights", picks=True
-    ),
-    "circle": Kind("attention", _WAVES, "where pairs of channels point, as they rotate", terminal=False, picks=True),
-    "histogram": Kind("values", _TABLES, "how the values are distributed"),
-    "spectrum": Kind("vectors", (*_TABLES, "rope"), "singular values: how many directions a table uses"),
-    "slopes": Kind("attention", ("alibi",), "ALiBi's slopes, head by head"),
+    "heatmap": Kind("values", "the values, by position and channel", picks=True),
+    "curves": Kind("values", "channels over positions; of ALiBi, biases over distances", picks=True),
+    "wavelengths": Kind("wavelengths", "the wavelength of each pair, and what a scaling does to it"),
+    "similarity": Kind("vectors", "cosine similarity of all positions with each other"),
+    "decay": Kind("attention", "the score of q = k by distance, with its bound; of ALiBi, weights", picks=True),
+    "circle": Kind("attention", "where pairs of channels point, as they rotate", terminal=False, picks=True),
+    "histogram": Kind("values", "how the values are distributed"),
+    "spectrum": Kind("vectors", "singular values: how many directions a table uses"),
+    "slopes": Kind("attention", "ALiBi's slopes, head by head"),
 }
 
 
 def default_kind(subjects: Sequence[Subject]) -> str:
     """What is drawn when nobody says what: the tables, or the slopes where there is nothing else."""
     alone = all([table.name for table in subject.tables] == ["slopes"] for subject in subjects)
-    return "slopes" if alone and {subject.kind for subject in subjects} == {"alibi"} else "heatmap"
+    return "slopes" if alone and all("slopes" in subject.picture_kinds for subject in subjects) else "heatmap"
 
 
 def picture(kind: str, subjects: Sequence[Subject], request: PlotRequest) -> Picture:
@@ -61,7 +52,10 @@ def picture(kind: str, subjects: Sequence[Subject], request: PlotRequest) -> Pic
         raise ParameterError(
             "channels", spelled(request.channels), f"{kind} shows all of them", f"it belongs to {picking}"
         )
-    made: Picture = getattr(import_module(f"{__name__}.{KINDS[kind].module}"), kind)(subjects, request)
+    import numpy as np
+
+    with np.errstate(all="ignore"):  # of infinite values in a file, say, which are drawn as such
+        made: Picture = getattr(import_module(f"{__name__}.{KINDS[kind].module}"), kind)(subjects, request)
     return made
 
 
@@ -85,8 +79,7 @@ def fitting(kind: str, subjects: Sequence[Subject], *, terminal: bool = False) -
     """The subjects, if the kind fits them; tables without a spec are identified where it takes a scheme."""
     from pecli.views.pictures.subjects import identified
 
-    if "file" not in KINDS[kind].fits:
-        subjects = [identified(subject) for subject in subjects]
+    subjects = [subject if kind in subject.picture_kinds else identified(subject) for subject in subjects]
     check(kind, subjects, terminal=terminal)
     return list(subjects)
 
@@ -96,10 +89,10 @@ def check(kind: str, subjects: Sequence[Subject] = (), *, terminal: bool = False
     if kind not in KINDS:
         raise ParameterError("kind", repr(kind), f"it must be one of {', '.join(KINDS)}", nearest(kind, KINDS))
     for subject in subjects:
-        if subject.kind not in KINDS[kind].fits:
+        if kind not in subject.picture_kinds:
             unknown = "a file without a pecli spec, which pecli identify does not know,"
             name = unknown if subject.kind == "file" else subject.kind
-            fitting = ", ".join(other for other, each in KINDS.items() if subject.kind in each.fits)
+            fitting = ", ".join(other for other in KINDS if other in subject.picture_kinds)
             raise ParameterError("kind", kind, f"{name} has no such picture", f"take one of {fitting}")
     if terminal and not KINDS[kind].terminal:
         raise ParameterError("kind", kind, "it is not drawn in a terminal", "write it to a file with -o x.png")

@@ -10,7 +10,7 @@ import numpy as np
 from pecli.engine.arrays import Floats
 from pecli.engine.numerics.rounding import widened
 from pecli.errors import ParameterError
-from pecli.views.pictures.kinds.wavelengths import attention_factor, informative_pairs, inverse_frequencies
+from pecli.views.pictures.kinds.wavelengths import angular_frequencies, attention_factor, informative_pairs
 from pecli.views.pictures.labels import short
 from pecli.views.pictures.panels import (
     Chart,
@@ -36,7 +36,7 @@ DEFAULT_KEYS = 1024
 
 def decay(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """RoPE's score of q = k and its bound; ALiBi's weights after softmax."""
-    biased = [subject.kind == "alibi" for subject in subjects]
+    biased = [subject.applied_as == "bias" for subject in subjects]
     if all(biased):
         return Picture("attention weight by distance, content aside", [_weights(subjects, request)])
     if any(biased):
@@ -46,8 +46,8 @@ def decay(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     expected, limits, factors = [], [], {}
     for subject in subjects:
         steps = _distances(int(getattr(subject.scheme, "seq_len", 1)))
-        factor = attention_factor(subject.scheme)
-        score, limit = scores(inverse_frequencies(subject.scheme), steps, factor)
+        factor = attention_factor(subject)
+        score, limit = scores(angular_frequencies(subject), steps, factor)
         label = subject.label if len(subjects) > 1 else ""
         expected.append(Curve(label, steps, score))
         limits.append(Curve(label, steps, limit))
@@ -133,7 +133,7 @@ def circle(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     if len(subjects) > 1:
         raise ParameterError("kind", "circle", "it shows one scheme", "draw them apart")
     (subject,) = subjects
-    frequencies = inverse_frequencies(subject.scheme)
+    frequencies = angular_frequencies(subject)
     length = int(getattr(subject.scheme, "seq_len", 1))
     positions = subject.first + np.linspace(0, length - 1, min(length, MAX_POSITIONS))
     if request.channels:

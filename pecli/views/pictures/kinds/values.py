@@ -16,7 +16,7 @@ from pecli.errors import ParameterError
 from pecli.views.pictures import labels
 from pecli.views.pictures.downsample import GOLDEN, check_width, envelope, is_sampled, reduced, slab
 from pecli.views.pictures.kinds.attention import heads_of
-from pecli.views.pictures.kinds.wavelengths import informative_pairs, inverse_frequencies
+from pecli.views.pictures.kinds.wavelengths import angular_frequencies, informative_pairs
 from pecli.views.pictures.panels import (
     Chart,
     Curve,
@@ -28,6 +28,8 @@ from pecli.views.pictures.panels import (
     chosen,
 )
 
+ELEMENTS = {"bias": "bias", "rotation": "cosine and sine"}
+"""What the elements of tables are, by how these are applied."""
 BIAS_POWER = 0.4
 """Slopes fall as powers of two, so that on an even scale all heads but the first few would look alike."""
 MAX_POSITIONS = 1 << 20
@@ -61,15 +63,15 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
             check_panels(len(panels))
     if not panels:
         names = ", ".join(subject.label for subject in subjects)
-        advice = "give it a --seq-len" if subjects[0].kind == "alibi" else ""
+        advice = "give it a --seq-len" if subjects[0].applied_as == "bias" else ""
         raise ParameterError("kind", "heatmap", f"{names} has no table with rows and columns", advice)
     shows = _shows(subjects, panels[0]) + ", from a part of the rows" * sampled
     return Picture(shows, _with_common_limits(panels), across=_across(len(panels)))
 
 
 def _shows(subjects: Sequence[Subject], panel: HeatmapPanel) -> str:
-    kinds = {subject.kind for subject in subjects}
-    what = "bias" if kinds == {"alibi"} else "cosine and sine" if kinds == {"rope"} else "value"
+    every = {ELEMENTS.get(subject.applied_as, "value") for subject in subjects}
+    what = every.pop() if len(every) == 1 else "value"
     return f"{what} by {panel.rows} and {panel.columns}"
 
 
@@ -77,7 +79,7 @@ def _matrices(subject: Subject, request: PlotRequest) -> Iterator[tuple[Table, s
     """Every matrix worth drawing, with what it is called and what its rows are."""
     tables = [table for table in subject.tables if len(table.shape) > 1 and table.size]
     for table in tables:
-        name = table.name if len(tables) > 1 or subject.kind == "rope" else ""
+        name = table.name if len(tables) > 1 or subject.applied_as == "rotation" else ""
         if len(table.shape) == 2:
             yield table, name, "position"
             continue
@@ -86,20 +88,20 @@ def _matrices(subject: Subject, request: PlotRequest) -> Iterator[tuple[Table, s
             yield Table(table.name, table.dtype, (outer, table.shape[-1]), table.fill, table.in_order), name, "head"
             continue
         for index in chosen(request, outer, 8, "heads"):
-            word = f"head {index}" if subject.kind == "alibi" else f"{table.name}[{index}]"
-            yield slab(table, index), word, "query" if subject.kind == "alibi" else "position"
+            outermost, *_, row, _ = subject.axes_of(table).names
+            yield slab(table, index), f"{outermost} {index}" if outermost else f"{table.name}[{index}]", row
 
 
 def _panel(table: Table, found: tuple[Floats, int], title: str, rows: str, subject: Subject) -> HeatmapPanel:
     values, step = found
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-    biased = subject.kind == "alibi"
+    biased = subject.applied_as == "bias"
     return HeatmapPanel(
         title,
         values,
         rows=rows,
-        columns="key" if biased else "pair" if subject.is_compact else "channel",
+        columns=subject.axes_of(table).names[-1],
         centred=low < 0 < high and not biased,
         first_row=subject.first if rows == "position" else 0,
         row_count=table.rows,
@@ -130,7 +132,7 @@ def _across(count: int) -> int:
 
 def curves(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """One chart; with several subjects each curve says whose it is."""
-    if all(subject.kind == "alibi" for subject in subjects):
+    if all(subject.applied_as == "bias" for subject in subjects):
         return Picture("bias by distance", [_biases(subjects, request)])
     most = max(1, CHOSEN_CURVES // len(subjects))
     found: list[Curve] = []
@@ -167,7 +169,7 @@ def _is_one_of_many(subject: Subject) -> bool:
 
 def _waves(subject: Subject) -> list[Table]:
     """What has rows and columns; of a rotation the cosines, as the sines look alike."""
-    rotary = subject.kind == "rope"
+    rotary = subject.applied_as == "rotation"
     found = [table for table in subject.tables if len(table.shape) == 2 and table.size]
     for table in found:
         check_width(table, "curves")
@@ -176,12 +178,12 @@ def _waves(subject: Subject) -> list[Table]:
 
 def _picked(subject: Subject, table: Table, most: int) -> list[int]:
     """A few channels that are neither bands nor lines: by their frequencies where those are known."""
-    if subject.kind not in ("sinusoidal", "rope"):
+    if "wavelengths" not in subject.picture_kinds:
         return (
             [(k + 1) * table.width // (most + 1) for k in range(most)] if table.width > most else [*range(table.width)]
         )
-    pairs = informative_pairs(inverse_frequencies(subject.scheme), table.rows, most, MAX_TURNS)
-    return [2 * pair if getattr(subject.scheme, "layout", "") == "interleaved" else pair for pair in pairs]
+    pairs = informative_pairs(angular_frequencies(subject), table.rows, most, MAX_TURNS)
+    return [subject.axes_of(table).step * pair for pair in pairs]
 
 
 def _is_restless(rows: Floats) -> bool:
@@ -228,7 +230,7 @@ def histogram(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
             curves.append(Curve(", ".join(names) or table.name, middles, density))
     if not curves:
         raise ParameterError("kind", "histogram", "there are no values")
-    if len(curves) == 1 and spread > 0 and subjects[0].kind != "sinusoidal":
+    if len(curves) == 1 and spread > 0 and "wavelengths" not in subjects[0].picture_kinds:
         bell = np.exp(-(((middles - mean) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi))
         curves.append(Curve(f"normal, mean {mean:.3g}, std {spread:.3g}", middles, bell))
     several = f"a part of the values of {len(parts)} tables"

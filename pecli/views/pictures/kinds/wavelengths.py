@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from pecli.engine.arrays import Floats
 from pecli.engine.schemes.rope import Rope
 from pecli.views.pictures.labels import short
 from pecli.views.pictures.panels import Band, Chart, Curve, Mark, Picture, PlotRequest, Subject
-
-if TYPE_CHECKING:
-    from pecli.engine.schemes.scheme import Scheme
 
 TRAINED, EXTENDED, CONTEXT, WINDOW = "trained on", "extended to", "context", "sliding window"
 MAX_LINES, MAX_LETTERS = 2, 24
@@ -74,7 +71,7 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     if not several:
         panels, more = _explained(panels, waves)
         subtitle = ". ".join(filter(None, [subtitle, more]))
-    rotary = all(subject.kind == "rope" for subject in subjects)
+    rotary = all(subject.applied_as == "rotation" for subject in subjects)
     return Picture(f"wavelength of each {'rotary' if rotary else 'sine and cosine'} pair", panels, 1, subtitle)
 
 
@@ -85,27 +82,27 @@ def _is_crowded(subjects: Sequence[Subject]) -> bool:
 
 def waves_of(subject: Subject) -> list[Waves]:
     """The wavelengths of a subject; of a scaling that follows the length, at the lengths that matter."""
-    scheme = subject.scheme
-    if not isinstance(scheme, Rope) or scheme.scaling not in ("dynamic", "longrope") or scheme.length is not None:
-        return [_waves(subject.label, scheme, subject)]
-    trained = scheme.original_max_position_embeddings or scheme.max_position_embeddings or scheme.read_at
-    longest = max(subject.context or scheme.max_position_embeddings or 0, scheme.read_at)
-    if scheme.scaling == "longrope":
+    rope = scaled_rope(subject)
+    if rope is None or rope.length is not None or "length" not in rope.scaling_value.optional():
+        return [_waves(subject, subject.label)]
+    trained = rope.original_max_position_embeddings or rope.max_position_embeddings or rope.effective_length
+    longest = max(subject.context or rope.max_position_embeddings or 0, rope.effective_length)
+    if rope.long_factor is not None:
         words = {trained: f"short factors, up to {trained:,}", longest: f"long factors, beyond {trained:,}"}
     else:
         words = {trained: f"up to {trained:,}", longest: f"at length {longest:,}"}
     return [
-        _waves(f"{subject.label}, {word}", replace(scheme, length=length), subject) for length, word in words.items()
+        _waves(subject._replace(scheme=replace(rope, length=length)), f"{subject.label}, {word}")
+        for length, word in words.items()
     ]
 
 
-def _waves(label: str, scheme: Scheme | None, subject: Subject) -> Waves:
-    frequencies = inverse_frequencies(scheme)
+def _waves(subject: Subject, label: str) -> Waves:
     with np.errstate(divide="ignore"):
-        lengths = 2 * math.pi / frequencies
-    unscaled = unscaled_wavelengths(scheme) if isinstance(scheme, Rope) else lengths
+        lengths = 2 * math.pi / angular_frequencies(subject)
+    rope = scaled_rope(subject)
     with np.errstate(invalid="ignore"):
-        return Waves(label, lengths, lengths / unscaled, subject)
+        return Waves(label, lengths, lengths / (lengths if rope is None else unscaled_wavelengths(rope)), subject)
 
 
 def unscaled_wavelengths(rope: Rope) -> Floats:
@@ -114,17 +111,22 @@ def unscaled_wavelengths(rope: Rope) -> Floats:
     return np.asarray(2 * math.pi * rope.base ** (2 * pairs / rope.exponent_dim))
 
 
-def inverse_frequencies(scheme: Scheme | None) -> Floats:
+def angular_frequencies(subject: Subject) -> Floats:
     """Radians per position, pair by pair."""
-    if isinstance(scheme, Rope):
-        return np.array(scheme.frequencies().floats())
-    values: list[float] = scheme.inverse_frequencies()  # type: ignore[union-attr]
-    return float(getattr(scheme, "scale", 1.0)) * np.array(values, np.float64)
+    assert subject.scheme is not None
+    return np.array(subject.scheme.angular_frequencies(), np.float64)
 
 
-def attention_factor(scheme: Scheme | None) -> float:
+def attention_factor(subject: Subject) -> float:
     """What cos and sin are multiplied by."""
-    return scheme.attention_factor_value() if isinstance(scheme, Rope) else 1.0
+    rope = scaled_rope(subject)
+    return rope.attention_factor_value() if rope is not None else 1.0
+
+
+def scaled_rope(subject: Subject) -> Rope | None:
+    """The scheme of a subject that has a scaling; these are RoPE's alone."""
+    scheme = subject.scheme
+    return scheme if isinstance(scheme, Rope) and scheme.scaling != "none" else None
 
 
 def _read_as(waves: Waves) -> str:
@@ -134,14 +136,12 @@ def _read_as(waves: Waves) -> str:
 
 def _scaling(waves: Waves, several: bool) -> str:
     """What a scaling is called, its factor, and the attention factor."""
-    scheme = waves.subject.scheme
-    if not isinstance(scheme, Rope) or scheme.scaling == "none":
+    rope = scaled_rope(waves.subject)
+    if rope is None:
         return ""
-    words = [f"{scheme.scaling} scaling"]
-    if scheme.factor is not None:
-        words[0] += f", factor {short(scheme.factor)}"
-    words.append(f"attention factor {short(attention_factor(scheme))}")
-    return (f"{waves.subject.label}: " if several else "") + ", ".join(words)
+    factor = f", factor {short(rope.factor)}" if rope.factor is not None else ""
+    whose = f"{waves.subject.label}: " if several else ""
+    return f"{whose}{rope.scaling} scaling{factor}, attention factor {short(attention_factor(waves.subject))}"
 
 
 def _explained(panels: list[Chart], waves: Sequence[Waves]) -> tuple[list[Chart], str]:
@@ -152,18 +152,17 @@ def _explained(panels: list[Chart], waves: Sequence[Waves]) -> tuple[list[Chart]
     if length is not None:
         within = "the training length" if TRAINED in contexts(subject).values() else "the context"
         chart = replace(chart, inverse_axis=(f"turns within {within}, {length:,.0f}", length))
-    if not stretch:
+    rope = scaled_rope(subject)
+    if not stretch or rope is None:
         return [chart], ""
-    assert isinstance(subject.scheme, Rope)
-    pairs = chart.curves[0].x
-    law = Curve("unscaled", pairs, unscaled_wavelengths(subject.scheme), reference=True)
+    law = Curve("unscaled", chart.curves[0].x, unscaled_wavelengths(rope), reference=True)
     named = [curve._replace(label=_read_as(each)) for curve, each in zip(chart.curves, waves, strict=True)]
     found = bands(waves[0].stretch) if len(waves) == 1 else []
     charts = [
         replace(chart, curves=[*named, law], bands=found),
         replace(stretch[0], bands=[band._replace(label="") for band in found]),
     ]
-    return charts, "; ".join(_in_words(subject.scheme, band) for band in found)
+    return charts, "; ".join(_in_words(rope, band) for band in found)
 
 
 def bands(stretch: Floats) -> list[Band]:
@@ -197,21 +196,9 @@ def contexts(subject: Subject) -> dict[float, str]:
 
 
 def _lengths(subject: Subject) -> dict[float, str]:
-    scheme = subject.scheme
-    if isinstance(scheme, Rope) and scheme.scaling == "none" and subject.context:
-        return {float(subject.context): CONTEXT}
-    if not isinstance(scheme, Rope) or scheme.scaling == "none":
-        return {float(getattr(scheme, "seq_len", 0) + getattr(scheme, "offset", 0)): "length"}
-    trained = scheme.original_max_position_embeddings or scheme.max_position_embeddings
-    longest = subject.context or scheme.max_position_embeddings or 0
-    if trained is None:
-        return {float(longest): CONTEXT} if longest else {float(scheme.read_at): "length"}
-    found = {float(trained): TRAINED}
-    if longest > trained:
-        found[float(longest)] = EXTENDED
-    elif scheme.factor is not None and scheme.factor > 1:
-        found[float(trained * scheme.factor)] = f"{short(scheme.factor)} times the original,"
-    return found
+    found = subject.scheme.contexts(subject.context) if subject.scheme is not None else {}
+    only_table = set(found.values()) == {"length"} and subject.context
+    return {float(subject.context or 0): CONTEXT} if only_table else found
 
 
 def _turns_within(subject: Subject) -> float | None:
