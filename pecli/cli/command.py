@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import typer
+import typer.core
 import typer.main
 
 from pecli.engine.schemes.registry import SCHEMES
@@ -51,6 +52,9 @@ SYNONYMS = {
 }
 """Words for which somebody may look who wants the command."""
 
+MAX_NAME = 27
+"""Letters of an option's name that help has room for on a terminal of 80 columns."""
+
 Run = Callable[..., int]
 """What a command does with its options; the exit code."""
 
@@ -79,10 +83,40 @@ def new_app(**settings: Any) -> typer.Typer:
     return typer.Typer(add_completion=False, pretty_exceptions_enable=False, **settings)
 
 
+class Command(typer.core.TyperCommand):
+    """A command whose help has each name of an option on a line: Typer cuts several that have no room beside each
+    other.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from rich.text import Text
+        from typer import rich_utils
+
+        class OneNamePerLine(rich_utils.OptionHighlighter):
+            def __call__(self, text: str | Text) -> Text:
+                names = text.split(",") if isinstance(text, str) else []
+                return super().__call__("\n".join(map(_in_lines, names)) if names else text)
+
+        rich_utils.highlighter = OneNamePerLine()
+        super().format_help(ctx, formatter)
+
+
+def _in_lines(name: str) -> str:
+    """A name that has no line of its own, broken after a hyphen.
+
+    >>> _in_lines("--original-max-position-embeddings")
+    '--original-max-position-\\n  embeddings'
+    """
+    if len(name) <= MAX_NAME:
+        return name
+    place = name.rindex("-", 2, MAX_NAME) + 1
+    return f"{name[:place]}\n  {name[place:]}"
+
+
 def command_of(run: Run, name: str, shown: tuple[str, ...], **settings: Any) -> Any:
     """The command that runs a function, with examples shown at the end of its help."""
     app = new_app()
-    app.command(name, epilog=examples(shown), **settings)(run)
+    app.command(name, cls=Command, epilog=examples(shown), **settings)(run)
     return typer.main.get_command(app)
 
 

@@ -32,7 +32,7 @@ def show(result: Difference) -> None:
     problems = problems_of(result.tensors)
     for line in result.diagnosis:
         if line not in problems:
-            screen.say(f"  {line}")
+            screen.say_wrapped(f"  {line}")
     for tensor in result.tensors:
         write_summary.say_parts(write_summary.parts_of(tensor, ("A", "B"), "equal"))
     if not (result.passed or result.diagnosis):

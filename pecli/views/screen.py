@@ -66,6 +66,26 @@ def say(text: str = "") -> None:
     print(_LEADING.sub(r"\1\\x3a:", shown))
 
 
+def say_wrapped(text: str) -> None:
+    """A line on standard output; on a terminal that is too narrow, several, broken between words."""
+    indent = text[: len(text) - len(text.lstrip())]
+    for line in _wrapped(text, indent) if is_terminal() else [text]:
+        say(line)
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(
+        printable(text.strip()),
+        max(20, console().width),
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def say_styled(*parts: tuple[str, str]) -> None:
     """A line of texts, each with its style, which shows on a terminal."""
     if not is_terminal():
@@ -77,11 +97,21 @@ def say_styled(*parts: tuple[str, str]) -> None:
 
 
 def say_columns(columns: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "") -> None:
-    """Columns of text under their heads, nothing cut."""
-    heads, *lines = aligned([columns, *rows])
+    """Columns of text under their heads, nothing cut; a terminal that is too narrow has the first one on lines of its
+    own.
+    """
+    lines = [columns, *rows]
+    if is_terminal() and len(columns) > 1 and not fits([[indent + line[0], *line[1:]] for line in lines]):
+        rest = aligned([line[1:] for line in lines])
+        for number, (line, cells) in enumerate(zip(lines, rest, strict=True)):
+            say_styled((indent + line[0], "dim" if not number else ""))
+            for part in _wrapped(cells, f"{indent}  "):
+                say_styled((part, "dim" if not number else ""))
+        return
+    heads, *others = aligned(lines)
     say_styled((indent + heads, "dim"))
-    for line in lines:
-        say(indent + line)
+    for text in others:
+        say(indent + text)
 
 
 def aligned(lines: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:

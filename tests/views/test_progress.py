@@ -9,7 +9,7 @@ from pecli.views import progress
 
 @pytest.mark.parametrize("bytes", [True, False])
 def test_a_dumb_terminal_sees_none(bytes, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(progress, "_PATIENCE", -1.0)
+    monkeypatch.setattr(progress, "MIN_SECONDS", -1.0)
     seen = {}
     for term in ("xterm-256color", "dumb"):
         monkeypatch.setenv("TERM", term)
