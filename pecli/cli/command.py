@@ -94,7 +94,7 @@ class Command(typer.core.TyperCommand):
 
         class OneNamePerLine(rich_utils.OptionHighlighter):
             def __call__(self, text: str | Text) -> Text:
-                names = text.split(",") if isinstance(text, str) else []
+                names = text.split(",") if isinstance(text, str) and text.startswith("--") else []
                 return super().__call__("\n".join(map(_in_lines, names)) if names else text)
 
         rich_utils.highlighter = OneNamePerLine()
