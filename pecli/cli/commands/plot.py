@@ -214,7 +214,7 @@ def _reach(given: Mapping[str, str]) -> tuple[int | None, int | None]:
     """The context and the sliding window of the model that is named."""
     if not given:
         return None, None
-    from pecli.models.context import reach
+    from pecli.models.find import reach
 
     return reach(given.get("--config"), given.get("--model"))
 

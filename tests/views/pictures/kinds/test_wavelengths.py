@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.models.context import reach
+from pecli.models.find import reach
 from pecli.models.presets import presets
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures.kinds.wavelengths import bands

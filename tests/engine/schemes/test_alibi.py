@@ -10,7 +10,7 @@ import pytest
 from flint import arb
 
 from pecli.engine.schemes.alibi import Alibi
-from tests.engine.refusals import breaks_a_rule, is_never_right
+from tests.engine.schemes.refusals import breaks_a_rule, is_never_right
 from tests.oracle import DTYPES, bits, rational, rounded
 
 ALL = tuple(DTYPES)

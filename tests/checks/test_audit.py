@@ -28,7 +28,7 @@ def errors(rope: Rope, recipe: str) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("offset", [0, 250, 995])
 @pytest.mark.parametrize("recipe", ["float32", "bfloat16-positions", "bfloat16-phases", "bfloat16-table"])
 def test_numbers_do_not_depend_on_blocks(monkeypatch, recipe, offset, elements):
-    monkeypatch.setattr(module, "_ELEMENTS", elements)
+    monkeypatch.setattr(module, "_BLOCK_ELEMENTS", elements)
     rope = Rope(700, 16, offset=offset, layout="halves")
     found = audit(rope, [recipe], tolerance=1e-4)
     (drift,) = found.drifts
@@ -38,7 +38,7 @@ def test_numbers_do_not_depend_on_blocks(monkeypatch, recipe, offset, elements):
     assert drift.by_frequency == pytest.approx(np.maximum(error[:, :8], error[:, 8:]).max(axis=0), rel=1e-6)
     beyond = np.flatnonzero((error > 1e-4).any(axis=1))
     assert drift.first_beyond == (offset + beyond[0] if beyond.size else None)
-    assert found.kept(drift) == (beyond[0] if beyond.size else 700)
+    assert found.kept_positions(drift) == (beyond[0] if beyond.size else 700)
     equal = np.flatnonzero((rows[1:] == rows[:-1]).all(axis=1))
     assert drift.first_equal == (offset + equal[0] + 1 if equal.size else None)
     worst = drift.worst

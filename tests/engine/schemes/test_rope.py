@@ -11,7 +11,7 @@ from flint import arb
 
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError
-from tests.engine.refusals import breaks_a_rule
+from tests.engine.schemes.refusals import breaks_a_rule
 from tests.oracle import bits, rational, rounded, wave_bits
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
