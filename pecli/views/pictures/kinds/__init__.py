@@ -26,15 +26,15 @@ class Kind(NamedTuple):
 
 
 KINDS: dict[str, Kind] = {
-    "heatmap": Kind("values", "the values, by position and channel", picks=True),
-    "curves": Kind("values", "channels over positions; of ALiBi, biases over distances", picks=True),
+    "heatmap": Kind("tables", "the values, by position and channel", picks=True),
+    "curves": Kind("tables", "channels over positions; of ALiBi, biases over distances", picks=True),
     "wavelengths": Kind("wavelengths", "the wavelength of each pair, and what a scaling does to it"),
     "similarity": Kind("vectors", "cosine similarity of all positions with each other"),
-    "decay": Kind("attention", "the score of q = k by distance, with its bound; of ALiBi, weights", picks=True),
-    "circle": Kind("attention", "where pairs of channels point, as they rotate", terminal=False, picks=True),
-    "histogram": Kind("values", "how the values are distributed"),
+    "decay": Kind("distance", "the score of q = k by distance, with its bound; of ALiBi, weights", picks=True),
+    "circle": Kind("distance", "where pairs of channels point, as they rotate", terminal=False, picks=True),
+    "histogram": Kind("tables", "how the values are distributed"),
     "spectrum": Kind("vectors", "singular values: how many directions a table uses"),
-    "slopes": Kind("attention", "ALiBi's slopes, head by head"),
+    "slopes": Kind("distance", "ALiBi's slopes, head by head"),
 }
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -125,8 +125,7 @@ def attention_factor(subject: Subject) -> float:
 
 def scaled_rope(subject: Subject) -> Rope | None:
     """The scheme of a subject that has a scaling; these are RoPE's alone."""
-    scheme = subject.scheme
-    return scheme if isinstance(scheme, Rope) and scheme.scaling != "none" else None
+    return cast("Rope", subject.scheme) if getattr(subject.scheme, "scaling", "none") != "none" else None
 
 
 def _read_as(waves: Waves) -> str:

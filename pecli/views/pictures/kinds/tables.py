@@ -15,7 +15,7 @@ from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures import labels
 from pecli.views.pictures.downsample import GOLDEN, check_width, envelope, is_sampled, reduced, slab
-from pecli.views.pictures.kinds.attention import heads_of
+from pecli.views.pictures.kinds.distance import heads_of
 from pecli.views.pictures.kinds.wavelengths import angular_frequencies, informative_pairs
 from pecli.views.pictures.panels import (
     Chart,

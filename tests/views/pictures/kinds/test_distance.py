@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.views.pictures.kinds import attention
+from pecli.views.pictures.kinds import distance
 from pecli.views.pictures.panels import PlotRequest
 from tests.views.pictures.kinds.drawing import made
 
 
 def test_the_expected_score_and_its_bound() -> None:
     angles = 10000.0 ** (-np.arange(8) / 8)
-    score, bound = attention.scores(angles, np.array([0.0, 3.0]))
+    score, bound = distance.scores(angles, np.array([0.0, 3.0]))
     assert score[0] == 1.0
     assert bound[0] == pytest.approx(4.5)  # the mean of 1 … 8
     assert score[1] == pytest.approx(sum(math.cos(3 * angle) for angle in angles) / 8)
@@ -39,8 +39,8 @@ def test_scores_grow_with_the_square_of_the_attention_factor() -> None:
 def test_weights_after_softmax_add_up_to_one(slope: float) -> None:
     logits = -slope * np.arange(100)
     expected = np.exp(logits) / np.exp(logits).sum()
-    found = attention.weights(slope, np.arange(100.0), 100)
-    np.testing.assert_allclose(found[np.isfinite(found)], expected[expected >= attention.MIN_WEIGHT], rtol=1e-12)
+    found = distance.weights(slope, np.arange(100.0), 100)
+    np.testing.assert_allclose(found[np.isfinite(found)], expected[expected >= distance.MIN_WEIGHT], rtol=1e-12)
 
 
 def test_circles_turn_once_in_a_wavelength() -> None:
