@@ -23,7 +23,11 @@ PANELS = {
         "identify": "pecli.cli.commands.identify",
         "audit": "pecli.cli.commands.audit",
     },
-    "Look at them": {"inspect": "pecli.cli.commands.inspect", "plot": "pecli.cli.commands.plot"},
+    "Look at them": {
+        "inspect": "pecli.cli.commands.inspect",
+        "plot": "pecli.cli.commands.plot",
+        "report": "pecli.cli.commands.report",
+    },
     "Change tensors": {
         "apply": "pecli.cli.commands.apply",
         "convert": "pecli.cli.commands.convert",

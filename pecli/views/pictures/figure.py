@@ -7,6 +7,7 @@ the same everywhere.
 from __future__ import annotations
 
 import os
+import re
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
@@ -266,6 +267,20 @@ def _vectors(figure: Figure, kind: str, dpi: float, about: Mapping[str, Any] | N
     written = BytesIO()
     figure.savefig(written, format=kind, dpi=dpi, metadata=metadata)
     return written.getvalue()
+
+
+def svg(figure: Figure, prefix: str) -> str:
+    """A light figure as a part of an HTML page: its colours are the page's variables, its ids begin with the prefix."""
+    make_legible(figure)
+    with no_remarks():
+        text = _vectors(figure, "svg", 100, None).decode()
+    text = re.sub(r"<metadata>.*?</metadata>|<style type=.*?</style>", "", text[text.index("<svg") :], flags=re.S)
+    text = re.sub(r'(id="|url\(#|xlink:href="#)', rf"\g<1>{prefix}", text)
+    named = dict(zip(("ink", "paper", "faint"), (_INK[0], _PAPER[0], _FAINT[0]), strict=True))
+    named |= {f"c{k}": "#{:02x}{:02x}{:02x}".format(*colour) for k, colour in enumerate(palettes.CURVES)}
+    for name, colour in {**named, "quiet": "#666666"}.items():
+        text = text.replace(colour, f"var(--{name})")
+    return text.strip()
 
 
 def png(pixels: NDArray[np.uint8], dpi: float = 100, about: Mapping[str, Any] | None = None) -> bytes:
