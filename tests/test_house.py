@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "checks": {"models", "files", "engine", "errors"},
     "tensors": {"files", "engine", "errors"},
     "distributed": {"files", "engine", "errors"},
-    "views": {"tensors", "checks", "models", "files", "engine", "errors"},
+    "views": {"tensors", "checks", "models", "files", "engine", "errors", "version"},
     "cli": {"views", "tensors", "checks", "models", "files", "layers", "engine", "errors", "version"},
     "__main__": {"cli"},
 }

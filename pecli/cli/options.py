@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pecli.checks.tolerance import Tolerance
     from pecli.engine.schemes.scheme import Scheme
 
+MAX_METAVAR = 16
+"""Letters of choices in brackets: on a terminal of 80 columns, help would break more of them inside of a word."""
 OUTPUT = "Output"
 CHECK = "Check"
 PAIRS = Choice(help="a layout of pairs", options=("halves", "interleaved", "deepseek"))
@@ -111,10 +113,11 @@ def option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Param
         info = typer.Option(both, help=_sentence(parameter.help), show_default=False)
         return keyword(name, Annotated[bool | None, info], None)
     choices = parameter.options if isinstance(parameter, Choice) else ()
+    is_long = len("|".join(choices)) > MAX_METAVAR
     info = typer.Option(
         *sorted((f"--{name.replace('_', '-')}", *parameter.aliases), key=len),  # a long name hides one behind it
-        metavar="NAME" if len(choices) > 6 else f"[{'|'.join(choices)}]" if choices else parameter.metavar,
-        help=_sentence(parameter.help + (f": {', '.join(choices)}" if len(choices) > 6 else "")) + _note(default),
+        metavar="NAME" if is_long else f"[{'|'.join(choices)}]" if choices else parameter.metavar,
+        help=_sentence(parameter.help + (f": {', '.join(choices)}" if is_long else "")) + _note(default),
         show_default=False,
         rich_help_panel=parameter.panel or None,
         autocompletion=completer(choices) if choices else None,

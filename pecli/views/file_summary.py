@@ -86,12 +86,15 @@ def show(found: dict[str, Any]) -> None:
         for lines in (_profile(tensor), _numbers(tensor)):
             _say_below(tensor["name"], lines)
     for match in found.get("matches", ()):
-        screen.say(f"{', '.join(match['tensors'])}: made by {match['command'].partition(' -o ')[0]}")
+        screen.say_wrapped(f"{', '.join(match['tensors'])}: made by {match['command'].partition(' -o ')[0]}")
     for key, value in found["metadata"].items():
-        screen.say(f"{key}  {_line(value)}")
+        screen.say_wrapped(f"{key}  {_line(value)}")
     if "sha256_holds" in found:
-        holds, lost = ("is that of the data", "green"), ("is NOT that of the data: the file was changed", "bold red")
-        screen.say_styled(("the stored sha256 ", ""), holds if found["sha256_holds"] else lost)
+        holds, lost = (
+            ("stored SHA-256 matches", "green"),
+            ("stored SHA-256 does NOT match: the data changed", "bold red"),
+        )
+        screen.say_styled(holds if found["sha256_holds"] else lost)
 
 
 def _say_below(name: str, lines: Sequence[str]) -> None:
@@ -100,7 +103,7 @@ def _say_below(name: str, lines: Sequence[str]) -> None:
         screen.say()
         screen.say_styled((name, "bold"))
     for line in lines:
-        screen.say(line)
+        screen.say_wrapped(line)
 
 
 def _profile(tensor: dict[str, Any]) -> list[str]:
@@ -122,11 +125,11 @@ def _rows(rows: dict[str, Any]) -> list[str]:
     if norm := rows["norm"]:
         lines.append(f"  norm of a row   {_cell(norm['min'])} … {_cell(norm['max'])}, mean {_cell(norm['mean'])}")
     twice = "too many rows to tell" if rows["duplicate"] is None else f"{rows['duplicate']:,}"
-    lines.append(f"  constant rows {rows['constant']:,}   rows that were there before {twice}")
+    lines.append(f"  constant rows {rows['constant']:,}   duplicate rows {twice}")
     if near := rows["nearest_neighbours"]:
         first, second = near["rows"]
         lines.append(
-            f"  most alike neighbours   {first:,} and {second:,}, cosine distance {near['cosine_distance']:.3g}"
+            f"  closest adjacent rows   {first:,} and {second:,}, cosine distance {near['cosine_distance']:.3g}"
         )
     return lines
 

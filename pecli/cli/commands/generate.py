@@ -100,9 +100,9 @@ def _check_plot(output: str | None, file: str | None, json: bool) -> None:
 def _draw(scheme: Scheme) -> None:
     """The scheme's own picture, in the terminal."""
     from pecli.views.pictures import kinds, subjects, terminal_render
-    from pecli.views.pictures.panels import Wish
+    from pecli.views.pictures.panels import PlotRequest
 
-    terminal_render.show(kinds.titled(subjects.labelled(subjects.of_scheme(scheme)), Wish()))
+    terminal_render.show(kinds.titled(subjects.labelled(subjects.of_scheme(scheme)), PlotRequest()))
 
 
 def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str, Any]) -> int:
