@@ -13,16 +13,19 @@ import typer
 
 from pecli.cli.command import keyword
 from pecli.engine.schemes.parameters import Choice, Flag, Parameter
+from pecli.engine.schemes.positions import GivenPositions
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.checks.tolerance import Tolerance
     from pecli.engine.schemes.scheme import Scheme
 
+MAX_METAVAR = 16
+"""Letters of choices in brackets: on a terminal of 80 columns, help would break more of them inside of a word."""
 OUTPUT = "Output"
 CHECK = "Check"
 PAIRS = Choice(help="a layout of pairs", options=("halves", "interleaved", "deepseek"))
-FORMATS = "Write to .npy, .npz, .safetensors, .csv, .json or .h; - is standard output"
+FORMATS = "Write to .npy, .npz, .safetensors, .csv, .json, .h or .zarr; - is standard output"
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=OUTPUT)]
@@ -111,10 +114,11 @@ def option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Param
         info = typer.Option(both, help=_sentence(parameter.help), show_default=False)
         return keyword(name, Annotated[bool | None, info], None)
     choices = parameter.options if isinstance(parameter, Choice) else ()
+    is_long = len("|".join(choices)) > MAX_METAVAR
     info = typer.Option(
         *sorted((f"--{name.replace('_', '-')}", *parameter.aliases), key=len),  # a long name hides one behind it
-        metavar="NAME" if len(choices) > 6 else f"[{'|'.join(choices)}]" if choices else parameter.metavar,
-        help=_sentence(parameter.help + (f": {', '.join(choices)}" if len(choices) > 6 else "")) + _note(default),
+        metavar="NAME" if is_long else f"[{'|'.join(choices)}]" if choices else parameter.metavar,
+        help=_sentence(parameter.help + (f": {', '.join(choices)}" if is_long else "")) + _note(default),
         show_default=False,
         rich_help_panel=parameter.panel or None,
         autocompletion=completer(choices) if choices else None,
@@ -141,10 +145,19 @@ def completer(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
     return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
 
 
+def parse(name: str, parameter: Parameter, text: str) -> Any:
+    """The value that an option's text stands for; positions may be those in a file."""
+    if not isinstance(parameter, GivenPositions) or parameter.is_list(text):
+        return parameter.parse(name, text)
+    from pecli.tensors.position_ids import read_numbers
+
+    return parameter.check(name, read_numbers(name, text))
+
+
 def parsed(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of the options that were given."""
     return {
-        name: values[name] if type(parameter) is Flag else parameter.parse(name, values[name])
+        name: values[name] if type(parameter) is Flag else parse(name, parameter, values[name])
         for name, parameter in parameters.items()
         if values[name] is not None
     }

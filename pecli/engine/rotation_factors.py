@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from pecli.engine.arrays import Complex
+from pecli.engine.arrays import Complex, Floats
 from pecli.engine.numerics import phases
 
 if TYPE_CHECKING:
@@ -128,6 +128,20 @@ class RotationFactors:
     def _amplitude(self) -> float:
         factor = self.rope.attention_factor_value()
         return 1 / factor if self._inverse else factor
+
+
+class RowFactors:
+    """The factors of a scheme's own rows, where their positions are no range; `at` takes the numbers of rows."""
+
+    def __init__(self, cos: Floats, sin: Floats, *, inverse: bool = False) -> None:
+        """`cos` and `sin` are (rows, d/2); the amplitude that they share is undone, too, by `inverse`."""
+        self._table: Complex = cos + 1j * sin
+        if inverse:
+            self._table = 1 / self._table
+
+    def at(self, rows: Positions) -> Complex:
+        """The factors (n, d/2) of n rows."""
+        return self._table[rows.start : rows.stop] if isinstance(rows, range) else self._table[rows]
 
 
 def shift_of(rope: Rotary, places: int) -> Complex:

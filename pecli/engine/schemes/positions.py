@@ -28,6 +28,9 @@ LAST_POSITION = 2**40
 
 _PANEL = "Positions"
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?|[+-]?\d+/\d+")
+_NO_NUMBER = re.compile(r"[+-]?(nan|inf|infinity|)", re.IGNORECASE)
+"""What nobody calls a file in a list of numbers: it is refused as a number."""
+_SEPARATOR = re.compile(r"\s*[,;]\s*")
 _MAX_DIGITS = 48
 
 
@@ -73,7 +76,8 @@ class GivenPositions(Parameter):
     @staticmethod
     def is_list(text: str) -> bool:
         """Whether a text holds the positions themselves; else it names a file."""
-        return all(_DECIMAL.fullmatch(part.strip()) for part in re.split("[,;]", text))
+        parts = _SEPARATOR.split(text)
+        return all(_DECIMAL.fullmatch(part) or _NO_NUMBER.fullmatch(part) for part in parts)
 
     def parse(self, name: str, text: str) -> PositionList:
         """`0,0.5,1`, or `0,1;2,3` for two axes."""
@@ -209,7 +213,7 @@ class Positioned(Scheme):
         if rows is not None and given is None:
             object.__setattr__(self, "seq_len", rows)
         elif rows is not None and given != rows:
-            rule = f"{self._place()} has {rows} rows"
+            rule = f"{self.place()} has {rows} rows"
             raise ParameterError("seq_len", given, rule, "leave it out")
         super()._settle({name: value for name, value in preset.items() if name != "keep"})
 
@@ -233,7 +237,8 @@ class Positioned(Scheme):
             return self.positions.shape[-1]
         return None if self.grid is None else math.prod(self.grid) + (self.keep or 0)
 
-    def _place(self) -> str:
+    def place(self) -> str:
+        """Where rows are, in words."""
         if self.grid is not None:
             kept = f" with {self.keep} rows beside it" if self.keep else ""
             return f"the grid {self.grid.spelled()}{kept}"
@@ -244,7 +249,7 @@ class Positioned(Scheme):
         if self.grid is not None and self.grid_style is not None:
             self.grid_style.check(self.grid, self.grid_base, self.grid_scale)
         if not self.is_range and getattr(self, "offset", None):
-            raise ParameterError("offset", self.first_position, f"{self._place()} says where rows are", "leave it out")
+            raise ParameterError("offset", self.first_position, f"{self.place()} says where rows are", "leave it out")
 
     @property
     def grid_style(self) -> GridStyle | None:

@@ -272,10 +272,3 @@ Filler = Rotation | RecipeFiller | CastFiller
 """What fills tables of cos and sin at consecutive positions."""
 AxisFiller = AxisRotation | AxisRecipeFiller | CastFiller
 """What fills them at any positions."""
-
-
-def filler(recipe: Recipe, exact: Rotation, frequencies: Callable[[], FrequencyRecipe]) -> Filler:
-    """The tables as a recipe makes them."""
-    if not recipe.is_exact:
-        return RecipeFiller(recipe, frequencies())
-    return CastFiller(exact, recipe.table) if recipe.table else exact

@@ -6,15 +6,14 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pecli.engine.arrays import Array, Singles
 from pecli.engine.numerics import geometric
 from pecli.engine.numerics.geometric import Frequencies
-from pecli.engine.scalings import PARAMETERS, SCALINGS
+from pecli.engine.scalings import SCALINGS
 from pecli.engine.scalings.scaling import Scaling, transformed
-from pecli.engine.scalings.yarn import MAX_ATTENTION, MIN_ATTENTION
 from pecli.engine.schemes.grid_styles import ROTARY, AxisBlock, GridStyle
 from pecli.engine.schemes.parameters import Choice, ListOf, OptionalFlag, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, Positioned, check_last
@@ -28,12 +27,14 @@ if TYPE_CHECKING:
 
     from pecli.engine.numerics.cos_sin_tables import Rotation
     from pecli.engine.numerics.phases import Waves
+    from pecli.engine.rotation_factors import RowFactors
     from pecli.engine.schemes.by_position import ByPosition
     from pecli.engine.schemes.recipe_tables import AxisWaves
     from pecli.engine.schemes.rope_tables import RopeTables
     from pecli.engine.table import Table
 
-_PANEL = "Scaling"
+_PANEL, _ROTARY = "Scaling", "Rotary dimension"
+"""All parameters of the first panel belong to scalings."""
 _ONE_AXIS = ("scaling", "partial_rotary_factor", "mrope_section")
 """What concerns frequencies that are those of the whole dim."""
 _DIVISOR = Real(help="a divisor", above=1e-19)  # frequencies stay below 2^64 radians a position
@@ -89,7 +90,7 @@ class Rope(Positioned):
     ] = None
     attention_factor: Annotated[
         float | None,
-        Real(help="yarn, longrope: multiplies cos and sin", above=MIN_ATTENTION, up_to=MAX_ATTENTION, panel=_PANEL),
+        Real(help="yarn, longrope: multiplies cos and sin", above=1e-30, up_to=10**6, panel=_PANEL),
     ] = None
     beta_fast: Annotated[
         float | None, Real(help="yarn: rotations above which nothing changes (32)", above=0, panel=_PANEL)
@@ -119,15 +120,15 @@ class Rope(Positioned):
         int | None, Whole(help="dynamic, longrope: length they are evaluated at (that of the table)", panel=_PANEL)
     ] = None
     partial_rotary_factor: Annotated[
-        float | None, Real(help="share of the dim that is rotary", above=0, up_to=1, panel=_PANEL)
+        float | None, Real(help="share of the dim that is rotary", above=0, up_to=1, panel=_ROTARY)
     ] = None
     mrope_section: Annotated[
         tuple[int, ...] | None,
-        ListOf(help="how many frequencies follow each axis of positions (M-RoPE)", each=_SECTION, panel=_PANEL),
+        ListOf(help="how many frequencies follow each axis of positions (M-RoPE)", each=_SECTION, panel=_ROTARY),
     ] = None
-    mrope_interleaved: Annotated[bool | None, OptionalFlag(help="interleave the sections (Qwen3-VL)", panel=_PANEL)] = (
-        None
-    )
+    mrope_interleaved: Annotated[
+        bool | None, OptionalFlag(help="interleave M-RoPE sections (Qwen3-VL)", panel=_ROTARY)
+    ] = None
     style: Annotated[
         str | None,
         Choice(help="whose conventions a grid follows", options=tuple(ROTARY), panel="Positions", omitted_default=None),
@@ -180,7 +181,7 @@ class Rope(Positioned):
     def _check_scaling(self) -> None:
         """Everything that the scaling needs is there, nothing else is, and the values fit together."""
         kind = SCALINGS[self.scaling]
-        for name in PARAMETERS:
+        for name in self.scaling_parameters():
             value = getattr(self, name)
             if value is not None and name not in (*kind.required(), *kind.optional()):
                 users = [word for word, each in SCALINGS.items() if name in (*each.required(), *each.optional())]
@@ -238,6 +239,13 @@ class Rope(Positioned):
     def position_axes(self) -> int:
         """How many axes of positions the frequencies follow."""
         return len(self.axis_blocks) or len(self.mrope_section or (1,))
+
+    @classmethod
+    @cache
+    def scaling_parameters(cls) -> tuple[str, ...]:
+        """The parameters that belong to some scaling."""
+        named = cls.parameters().items()
+        return tuple(name for name, each in named if each.panel == _PANEL and name != "scaling")
 
     @cached_property
     def scaling_value(self) -> Scaling:
@@ -407,9 +415,16 @@ class Rope(Positioned):
     def by_position(self) -> ByPosition:
         return self._tables().by_position(self.angular_frequencies())
 
+    def row_factors(self, *, inverse: bool = False) -> RowFactors:
+        """What the rows of the tables rotate by, in float64."""
+        from pecli.engine.numerics.rounding import widened
+        from pecli.engine.rotation_factors import RowFactors
+
+        tables = replace(self, layout="compact", dtype="float64").tables()
+        return RowFactors(widened(tables["cos"]), widened(tables["sin"]), inverse=inverse)
+
     def applied_to(self, x: ArrayLike) -> Array:
         """x (…, seq_len, D), its first channels rotated; compact tables are of pairs (i, i + d/2)."""
-        from pecli.engine.numerics.rounding import widened
         from pecli.engine.rotation_factors import RotationFactors
         from pecli.engine.schemes.application import rotate
 
@@ -417,8 +432,7 @@ class Rope(Positioned):
         if self.is_range:
             factors = RotationFactors(self, self.offset, last, exact=True).at(range(self.offset, last))
         else:
-            tables = replace(self, layout="compact", dtype="float64").tables()
-            factors = widened(tables["cos"]) + 1j * widened(tables["sin"])
+            factors = self.row_factors().at(range(self.seq_len))
         return rotate(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
 
     @property
@@ -455,7 +469,7 @@ class Rope(Positioned):
     def _other_scalings(self) -> Iterator[dict[str, Any]]:
         if self.scaling == "none":
             return
-        given = {name: None for name in PARAMETERS if getattr(self, name) is not None}
+        given = {name: None for name in self.scaling_parameters() if getattr(self, name) is not None}
         yield {"scaling": "none", **given}
         if self.scaling in ("linear", "ntk", "ntk-fixed", "proportional") and self.factor is not None:
             yield {"factor": self.factor**2}

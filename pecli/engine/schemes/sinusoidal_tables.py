@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,13 +14,16 @@ from pecli.engine.arrays import Array, Indices
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes.by_position import ByPosition
-from pecli.engine.schemes.recipe_tables import AxisFiller, AxisWaves, Filler, filler
 from pecli.engine.schemes.recipes import FrequencyRecipe, Recipe
+from pecli.engine.schemes.rope_tables import cos_sin_filler
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 
+if TYPE_CHECKING:
+    from pecli.engine.schemes.recipe_tables import AxisFiller, AxisWaves, Filler
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class SinusoidalTable:
     """What the table is made from."""
 
@@ -44,7 +48,7 @@ class SinusoidalTable:
     def _filler(self) -> Filler | AxisFiller:
         if self.axis_waves is not None:
             return self.axis_waves().filler(self.recipe)
-        return filler(self.recipe, Rotation(self.waves, self.seq_len), self.frequency_recipe)
+        return cos_sin_filler(self.recipe, Rotation(self.waves, self.seq_len), self.frequency_recipe)
 
     @property
     def _parts(self) -> tuple[str, str]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from pecli.engine.schemes.parameters import ALWAYS_NAMED
 from pecli.engine.schemes.registry import SCHEMES, scheme_named
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
@@ -64,7 +65,8 @@ def test_equal_schemes_make_equal_bytes(scheme):
 def test_a_spec_names_every_parameter(name):
     scheme = scheme_named(name)(**SMALL[name])
     parameters = scheme.spec()["parameters"]
-    assert set(parameters) == {field.name for field in dataclasses.fields(scheme)} - {"recipe"}
+    omitted = {name for name, each in scheme.parameters().items() if each.omitted_default is not ALWAYS_NAMED}
+    assert set(parameters) == {field.name for field in dataclasses.fields(scheme)} - omitted
     assert list(parameters)[-1] == "dtype"
     for missing in parameters:
         fewer = {key: value for key, value in parameters.items() if key != missing}
