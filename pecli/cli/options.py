@@ -13,7 +13,6 @@ import typer
 
 from pecli.cli.command import keyword
 from pecli.engine.schemes.parameters import Choice, Flag, Parameter
-from pecli.engine.schemes.positions import GivenPositions
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -146,8 +145,8 @@ def completer(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 
 def parse(name: str, parameter: Parameter, text: str) -> Any:
-    """The value that an option's text stands for; positions may be those in a file."""
-    if not isinstance(parameter, GivenPositions) or parameter.is_list(text):
+    """The value that an option's text stands for, which may be the array in a file."""
+    if parameter.is_value(text):
         return parameter.parse(name, text)
     from pecli.tensors.position_ids import read_numbers
 

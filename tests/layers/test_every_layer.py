@@ -17,6 +17,8 @@ from pecli.layers import (
     LearnedPosEmbedding,
     RotaryPosEmbedding,
     SinusoidalPosEmbedding,
+    SwinRelativeBias,
+    T5RelativeBias,
 )
 from tests.layers.formulas import BF16, NOT_FLOATS, every_float, near, numerical_gradient, random, same_bits
 
@@ -26,6 +28,8 @@ LAYERS = {
     "rotary": (lambda: RotaryPosEmbedding(), (2, 5, 4)),
     "rotary halves": (lambda: RotaryPosEmbedding(interleaved=False), (2, 5, 4)),
     "alibi": (lambda: AlibiBias(2), (3, 2, 4, 4)),
+    "t5": (lambda: T5RelativeBias(random(8, 2), 16), (3, 2, 4, 4)),
+    "swin": (lambda: SwinRelativeBias(random(9, 2), (2, 2)), (3, 2, 4, 4)),
 }
 every_layer = pytest.mark.parametrize(("make", "shape"), LAYERS.values(), ids=LAYERS)
 

@@ -200,7 +200,7 @@ def _own_rows(values: Mapping[str, Any]) -> PositionList | None:
     if text is None:
         return None
     rule = GivenPositions(help="")
-    if rule.is_list(text):
+    if rule.is_value(text):
         return rule.parse("positions", text)
     from pecli.tensors.position_ids import read_numbers
 

@@ -31,6 +31,8 @@ class Parameter(ABC):
 
     metavar = ""
     rule = ""
+    reads_file = False
+    """Whether a command takes the name of a file for it, whose one array is then checked."""
 
     def __init__(
         self,
@@ -52,6 +54,10 @@ class Parameter(ABC):
     def parse(self, name: str, text: str) -> Any:
         """The value that a text stands for."""
         return self.check(name, text)
+
+    def is_value(self, text: str) -> bool:
+        """Whether a text is the value itself; else it names a file."""
+        return not self.reads_file
 
     @abstractmethod
     def check(self, name: str, value: Any) -> Any:

@@ -72,10 +72,9 @@ class GivenPositions(Parameter):
 
     metavar = "LIST|FILE"
     rule = "they must be numbers from −2^40 to 2^40, of shape (L,) or (axes, L)"
+    reads_file = True
 
-    @staticmethod
-    def is_list(text: str) -> bool:
-        """Whether a text holds the positions themselves; else it names a file."""
+    def is_value(self, text: str) -> bool:
         parts = _SEPARATOR.split(text)
         return all(_DECIMAL.fullmatch(part) or _NO_NUMBER.fullmatch(part) for part in parts)
 

@@ -163,13 +163,13 @@ class Sinusoidal(Positioned):
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
         """The frequencies of each axis; there is one, unless on a grid."""
         style = self.grid_style
-        if style is None:
-            return (AxisBlock(0, 2 * self._waves, self._half),)
-        found = style.blocks(self.dim)
+        found = style.blocks(self.dim) if style else (AxisBlock(0, 2 * self._waves, self._half),)
         if self.positions is not None and len(self.positions.axes) != len(found):
-            given, axes = bracketed(self.positions.shape), ", ".join(style.sorted_axes)
-            rule = f"the {style.name} style has the axes {axes}: they must be of shape ({len(found)}, L)"
-            raise ParameterError("positions", f"of shape {given}", rule)
+            rule = "without a style of grids they must be of shape (L,)"
+            if style is not None:
+                axes = ", ".join(style.sorted_axes)
+                rule = f"the {style.name} style has the axes {axes}: they must be of shape ({len(found)}, L)"
+            raise ParameterError("positions", f"of shape {bracketed(self.positions.shape)}", rule)
         return found
 
     @property
