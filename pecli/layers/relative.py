@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,11 @@ from pecli.engine.schemes.relative import Relative
 from pecli.errors import ParameterError
 from pecli.layers.input_checks import floating, gradient, plus, shape_error
 
+_CHUNK = 1 << 14
+"""Scores of a head that are dealt with at once."""
 
-class _LookedUpBias:
+
+class _LookedUpBias(ABC):
     """Adds weight[index[i, j], head] to the score of query i and key j of a head.
 
     `weight` is the table itself: update it in place to train it.
@@ -27,12 +32,14 @@ class _LookedUpBias:
         self.weight: NDArray[Any] = np.array(given, given.dtype.newbyteorder("="), order="C")
         self._shape: tuple[int, ...] | None = None
 
-    def _index(self, length: int) -> NDArray[np.int32]:
-        raise NotImplementedError
+    @abstractmethod
+    def _at(self, length: int) -> Relative:
+        """The relative positions of so many queries and keys."""
 
     def get_bias(self, seq_len: int) -> NDArray[Any]:
         """The bias of that many queries and keys, (heads, seq_len, seq_len), as a new array in the weights' dtype."""
-        return np.ascontiguousarray(np.moveaxis(self.weight[self._index(seq_len)], -1, 0))
+        index = self._at(seq_len).rows(0, seq_len)
+        return np.stack([self.weight[index, head] for head in range(self.weight.shape[1])])
 
     def __call__(self, scores: ArrayLike) -> NDArray[Any]:
         """scores + bias, for scores of shape (…, H, L, L)."""
@@ -41,8 +48,14 @@ class _LookedUpBias:
         if scores.ndim < 3 or scores.shape[-1] != scores.shape[-2] or scores.shape[-3] != heads:
             raise shape_error("scores", scores, f"they must be (…, H, L, L) with H = {heads}")
         out = np.empty(scores.shape, scores.dtype)
-        if scores.size:
-            plus(scores, self.get_bias(scores.shape[-1]), out)
+        length = scores.shape[-1]
+        step = max(1, _CHUNK // max(1, length))
+        for start in range(0, length, step):
+            stop = min(start + step, length)
+            index = self._at(length).rows(start, stop)
+            for head in range(heads):
+                rows = (..., head, slice(start, stop), slice(None))
+                plus(scores[rows], self.weight[index, head], out[rows])
         self._shape = scores.shape
         return out
 
@@ -53,10 +66,12 @@ class _LookedUpBias:
         """
         grad = gradient(grad, self._shape)
         heads, length = self.weight.shape[1], grad.shape[-1]
-        summed = grad.reshape(-1, heads, length * length).sum(axis=0, dtype=np.float64)
-        index = self._index(length).reshape(-1) if length else np.zeros(0, np.int32)
-        rows = [np.bincount(index, each, len(self.weight)).astype(np.float64) for each in summed]
-        table: NDArray[np.float64] = np.stack(rows, axis=1)
+        table: NDArray[np.float64] = np.zeros(self.weight.shape)
+        if grad.size:
+            summed = grad.reshape(-1, heads, length * length).sum(axis=0, dtype=np.float64)
+            index = self._at(length).rows(0, length).reshape(-1)
+            for head in range(heads):
+                table[:, head] = np.bincount(index, summed[head], len(table))
         return grad.copy(), round_to(table, dtype_name(self.weight.dtype))
 
 
@@ -77,10 +92,10 @@ class T5RelativeBias(_LookedUpBias):
         self._scheme = Relative("t5", 1, len(np.atleast_1d(np.asarray(weight))), max_distance, causal)
         super().__init__(weight, self._scheme.buckets or 0)
 
-    def _index(self, length: int) -> NDArray[np.int32]:
-        given = self._scheme
-        found = Relative("t5", length, given.buckets, given.max_distance, given.causal)
-        return found.tables()["index"].astype(np.int32, copy=False)
+    def _at(self, length: int) -> Relative:
+        if length != self._scheme.seq_len:
+            self._scheme = replace(self._scheme, seq_len=length)
+        return self._scheme
 
 
 class SwinRelativeBias(_LookedUpBias):
@@ -100,11 +115,11 @@ class SwinRelativeBias(_LookedUpBias):
         height, width = self._scheme.grid or (1, 1)
         super().__init__(weight, (2 * height - 1) * (2 * width - 1))
 
-    def _index(self, length: int) -> NDArray[np.int32]:
+    def _at(self, length: int) -> Relative:
         if length != self._scheme.length:
             height, width = self._scheme.grid or (1, 1)
             raise ParameterError("seq_len", length, f"a window of {height} x {width} has {self._scheme.length} points")
-        return self._scheme.tables()["index"].astype(np.int32, copy=False)
+        return self._scheme
 
 
 class DebertaRelativeBias:

@@ -15,7 +15,7 @@ from pecli.errors import KindError, ParameterError
 from pecli.layers.input_checks import arithmetic, floating, gradient, shape_error
 from pecli.layers.table_cache import Positions, RotationCache
 
-_DIM, _SEQ_LEN = (Rope.parameters()[name] for name in ("dim", "seq_len"))
+_DIM, _SEQ_LEN, _BASE = (Rope.parameters()[name] for name in ("dim", "seq_len", "base"))
 _OFFSET = Whole(help="position of the first row", low=0, high=LAST_POSITION)
 _FLAG = Flag(help="which channels make a pair")
 
@@ -61,7 +61,7 @@ class RotaryPosEmbedding:
         self.embed_dim: int | None = None if embed_dim is None else _DIM.check("embed_dim", embed_dim)
         self.max_seq_len: int | None = None if max_seq_len is None else _SEQ_LEN.check("max_seq_len", max_seq_len)
         self.interleaved: bool = _FLAG.check("interleaved", interleaved)
-        self.base: float = Rope(1, self.embed_dim or 2, base).base
+        self.base: float = Rope(1, self.embed_dim or 2, _BASE.check("base", base)).base
         self._cache = RotationCache()
         self._called: _Turned | None = None
         self._applied: tuple[_Turned, _Turned] | None = None
