@@ -24,7 +24,7 @@ MAX_METAVAR = 16
 OUTPUT = "Output"
 CHECK = "Check"
 PAIRS = Choice(help="a layout of pairs", options=("halves", "interleaved", "deepseek"))
-FORMATS = "Write to .npy, .npz, .safetensors, .csv, .json or .h; - is standard output"
+FORMATS = "Write to .npy, .npz, .safetensors, .csv, .json, .h or .zarr; - is standard output"
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=OUTPUT)]

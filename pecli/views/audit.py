@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from pecli.views.pictures.panels import Chart
 
+_COLUMNS = {"frequencies": "frequency", "slopes": "slope of the head", "columns": "column"}
+"""What the errors of columns go by, in words."""
 MAX_FREQUENCIES = 7
 """Frequencies that are shown; they and the names of recipes fit into 80 characters."""
 MIN_TOLERANCE = 1e-150
@@ -82,8 +84,7 @@ def _show_frequencies(audit: Audit) -> None:
     last = len(values) - 1
     chosen = sorted({round(k * last / (MAX_FREQUENCIES - 1)) for k in range(MAX_FREQUENCIES)})
     rows = [[drift.recipe, *(_error(float(drift.by_frequency[k])) for k in chosen)] for drift in audit.drifts]
-    kind = "slope of the head" if audit.numbers.kind == "slopes" else "frequency"
-    _grid(f"largest error, by {kind}", ["", *(_error(values[k]) for k in chosen)], rows)
+    _grid(f"largest error, by {_COLUMNS[audit.numbers.kind]}", ["", *(_error(values[k]) for k in chosen)], rows)
 
 
 def _error(value: float) -> str:

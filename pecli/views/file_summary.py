@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.text import spelled
+from pecli.engine.text import indices, spelled
 from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile
 from pecli.files.provenance import KEY, carried_spec
@@ -50,24 +49,6 @@ def numbers(table: Table, rows: str, columns: str) -> dict[str, Any]:
     else:
         listed = [[_plain(value) for value in line] for line in values.tolist()]
     return {"rows": list(down), "columns": list(across), "values": listed}
-
-
-def indices(name: str, text: str, count: int) -> range:
-    """The rows or columns that `3`, `0:8`, `-4:` or `:` stand for, of `count`.
-
-    >>> indices("rows", "-2:", 10)
-    range(8, 10)
-    """
-    match = re.fullmatch(r"(-?[0-9]{1,18})|(-?[0-9]{1,18})?:(-?[0-9]{1,18})?", text.strip())
-    if not match:
-        raise ParameterError(name, repr(text), "it must be a number or a range, such as 0:8, -4: or :")
-    if match[1] is not None:
-        place = int(match[1]) + (count if int(match[1]) < 0 else 0)
-        if not 0 <= place < count:
-            raise ParameterError(name, text, f"there are {count}")
-        return range(place, place + 1)
-    start, stop = (None if each is None else int(each) for each in match.groups()[1:])
-    return range(count)[slice(start, stop)]
 
 
 def rectangle(table: Table, rows: range, columns: range) -> Array:

@@ -157,7 +157,8 @@ def say_written(path: str, about: str = "", after: str = "") -> None:
     from pecli.files.output import is_stream
 
     if not is_stream(path):
-        say(f"{path}: {about}{size(os.path.getsize(path))}{after}")
+        inside = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]  # of a store
+        say(f"{path}: {about}{size(sum(map(os.path.getsize, inside or [path])))}{after}")
 
 
 def size(count: int) -> str:
