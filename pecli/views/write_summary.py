@@ -58,7 +58,7 @@ def _reasons(result: Verification) -> list[str]:
 def _read(tensor: Comparison, reading: str) -> list[str]:
     """A tensor's errors, and how it was read."""
     head, *rest = parts_of(tensor)
-    if tensor.passed and tensor.max_abs_error is None:  # values that nothing can be held against
+    if tensor.passed and tensor.max_abs_error is None:  # values that nothing can be compared with
         return [head, reading]
     return [f"{head}, {reading}" if reading else head, *rest]
 
