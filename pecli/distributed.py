@@ -11,7 +11,7 @@ from pecli.engine.numerics.threads import share_of_threads
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
-from pecli.files.save_load import save_scheme, tables_written
+from pecli.files.save import save_scheme, tables_written
 from pecli.files.zarr_store import chunk_shape, chunks_of
 
 EXTRA = "pip install 'pecli[dask]'"

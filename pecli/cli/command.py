@@ -1,16 +1,85 @@
-"""How functions become commands: their options, the examples below their help."""
+"""The commands: where each lives, by which other words people look for it, and how a function becomes one."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+import shlex
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import typer
+import typer.core
 import typer.main
+
+from pecli.engine.schemes.registry import SCHEMES
+
+_GENERATE = "pecli.cli.commands.generate"
+PANELS = {
+    "Make tables": dict.fromkeys(SCHEMES, _GENERATE),
+    "Read models": {"config": "pecli.cli.commands.config", "models": "pecli.cli.commands.models"},
+    "Check files": {
+        "verify": "pecli.cli.commands.verify",
+        "diff": "pecli.cli.commands.diff",
+        "identify": "pecli.cli.commands.identify",
+        "audit": "pecli.cli.commands.audit",
+    },
+    "Look at them": {
+        "inspect": "pecli.cli.commands.inspect",
+        "plot": "pecli.cli.commands.plot",
+        "report": "pecli.cli.commands.report",
+    },
+    "Change tensors": {
+        "apply": "pecli.cli.commands.apply",
+        "convert": "pecli.cli.commands.convert",
+        "resize": "pecli.cli.commands.resize",
+    },
+}
+"""The list of commands in its parts; a module is imported when its command is called, or listed."""
+
+COMMANDS = {name: module for panel in PANELS.values() for name, module in panel.items()}
+
+SYNONYMS = {
+    "verify": ("check", "validate", "test", "assert"),
+    "diff": ("compare", "cmp", "difference"),
+    "identify": ("detect", "guess", "what", "recognise", "recognize"),
+    "plot": ("draw", "heatmap", "show", "view", "curves", "wavelengths"),
+    "inspect": ("info", "ls", "list", "cat", "head", "stats"),
+    "config": ("model", "read"),
+    "models": ("presets",),
+    "audit": ("drift", "precision", "error", "errors"),
+    "convert": ("cast", "permute"),
+    "resize": ("interpolate", "resample"),
+    "learned-init": ("learned", "init", "embedding"),
+    "rope": ("rotary", "yarn", "ntk", "llama"),
+    "sinusoidal": ("sin", "sine", "generate", "make", "create"),
+    "apply": ("rotate", "add"),
+}
+"""Words for which somebody may look who wants the command."""
+
+MAX_NAME = 27
+"""Letters of an option's name that help has room for on a terminal of 80 columns."""
 
 Run = Callable[..., int]
 """What a command does with its options; the exit code."""
+
+
+def module_of(command: str) -> str:
+    """Where a command lives; empty where there is none of that name."""
+    return COMMANDS.get(command) or (_GENERATE if command in SCHEMES else "")
+
+
+def panel_of(command: str) -> str:
+    """The part of the list that a command stands in; schemes that were registered are at the end of the first."""
+    return next((panel for panel, commands in PANELS.items() if command in commands), next(iter(PANELS)))
+
+
+def meant(word: str) -> str:
+    """The command that another word is likely to mean; empty where none is.
+
+    >>> meant("compare")
+    'diff'
+    """
+    return next((command for command, words in SYNONYMS.items() if word.lower() in words), "")
 
 
 def new_app(**settings: Any) -> typer.Typer:
@@ -18,10 +87,40 @@ def new_app(**settings: Any) -> typer.Typer:
     return typer.Typer(add_completion=False, pretty_exceptions_enable=False, **settings)
 
 
+class Command(typer.core.TyperCommand):
+    """A command whose help has each name of an option on a line: Typer cuts several that have no room beside each
+    other.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from rich.text import Text
+        from typer import rich_utils
+
+        class OneNamePerLine(rich_utils.OptionHighlighter):
+            def __call__(self, text: str | Text) -> Text:
+                names = text.split(",") if isinstance(text, str) and text.startswith("--") else []
+                return super().__call__("\n".join(map(_in_lines, names)) if names else text)
+
+        rich_utils.highlighter = OneNamePerLine()
+        super().format_help(ctx, formatter)
+
+
+def _in_lines(name: str) -> str:
+    """A name that has no line of its own, broken after a hyphen.
+
+    >>> _in_lines("--original-max-position-embeddings")
+    '--original-max-position-\\n  embeddings'
+    """
+    if len(name) <= MAX_NAME:
+        return name
+    place = name.rindex("-", 2, MAX_NAME) + 1
+    return f"{name[:place]}\n  {name[place:]}"
+
+
 def command_of(run: Run, name: str, shown: tuple[str, ...], **settings: Any) -> Any:
     """The command that runs a function, with examples shown at the end of its help."""
     app = new_app()
-    app.command(name, epilog=examples(shown), **settings)(run)
+    app.command(name, cls=Command, epilog=examples(shown), **settings)(run)
     return typer.main.get_command(app)
 
 
@@ -40,3 +139,17 @@ def keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) 
 def examples(lines: tuple[str, ...]) -> str:
     """Examples for the end of a command's help."""
     return "\n".join(["Examples:", *(f"  {line}" for line in lines)])
+
+
+def command_line(words: Iterable[str], options: Mapping[str, Any]) -> str:
+    """A command line that can be run again: words, and the options that were given.
+
+    >>> command_line(["plot", "a b.npy"], {"kind": "curves", "dark": True, "max_ulp": None, "label": ["x", "y"]})
+    "pecli plot 'a b.npy' --kind curves --dark --label x --label y"
+    """
+    parts = ["pecli", *words]
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        for each in value if isinstance(value, list) else [value]:
+            parts += [option] if each is True else [] if each in (None, False) else [option, str(each)]
+    return shlex.join(parts)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pecli.errors import ParameterError
 
 LONGEST = 60
 """Letters of a value that an error repeats."""
@@ -21,6 +26,27 @@ def quoted(value: object) -> str:
     except ValueError:  # Python spells no integer of thousands of digits
         return "a number of thousands of digits"
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def shown(number: float) -> str:
+    """A number in few digits, unless that would make another of it."""
+    short = f"{number:g}"
+    return short if float(short) == number or math.isnan(number) else repr(number)
+
+
+def spelled(value: Any) -> str:
+    """A value as text that parses to the very same.
+
+    >>> spelled(500000.0), spelled(0.1), spelled((1.0, 2.5)), spelled(True)
+    ('500000', '0.1', '1,2.5', 'true')
+    """
+    if isinstance(value, (tuple, list)):
+        return ",".join(map(spelled, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return str(value)
 
 
 def nearest(word: str, options: Iterable[str], show: Callable[[str], str] = repr) -> str:
@@ -62,3 +88,21 @@ def begun(words: Sequence[str], most: int) -> str:
     'a, b …'
     """
     return ", ".join(words[:most]) + (" …" if len(words) > most else "")
+
+
+def indices(name: str, text: str, count: int) -> range:
+    """The rows or columns that `3`, `0:8`, `-4:` or `:` stand for, of `count`.
+
+    >>> indices("rows", "-2:", 10)
+    range(8, 10)
+    """
+    match = re.fullmatch(r"(-?[0-9]{1,18})|(-?[0-9]{1,18})?:(-?[0-9]{1,18})?", text.strip())
+    if not match:
+        raise ParameterError(name, repr(text), "it must be a number or a range, such as 0:8, -4: or :")
+    if match[1] is not None:
+        place = int(match[1]) + (count if int(match[1]) < 0 else 0)
+        if not 0 <= place < count:
+            raise ParameterError(name, text, f"there are {count}")
+        return range(place, place + 1)
+    start, stop = (None if each is None else int(each) for each in match.groups()[1:])
+    return range(count)[slice(start, stop)]

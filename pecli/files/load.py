@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
+from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.engine.text import listed, quoted
 from pecli.errors import FileError
@@ -14,9 +15,9 @@ from pecli.files.os_errors import JSON_FORM
 from pecli.files.source import Source, open_source
 
 _INSTEAD = "write the tensors with safetensors.torch.save_file or numpy.save"
-MOST_NAMES = 8
+MAX_NAMES = 8
 """How many names an error lists."""
-MOST_COMPARED = 2000
+MAX_COMPARED = 2000
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class LoadedFile:
     checksums: Mapping[str, Callable[[], None]] = field(default_factory=dict, repr=False)
 
     def check(self, tables: Iterable[Table] | None = None) -> None:
-        """Read these tables, or all, and hold them against their checksums; only those of a .npz have any."""
+        """Read these tables, or all, and compare them with their checksums; only those of a .npz have any."""
         for table in self.tables if tables is None else tables:
             if table.name in self.checksums:
                 self.checksums[table.name]()
@@ -85,6 +86,13 @@ def open_tensors(text: str) -> LoadedFile:
     raise FileError(path, f"has no tensor {quoted(name)}", _offer(name, [table.name for table in loaded.tables]))
 
 
+def load(path: str | os.PathLike[str]) -> dict[str, Array]:
+    """All tensors of a file by name, or one with `FILE:NAME`; that of a .npy or .csv file is called "array"."""
+    with open_tensors(os.fspath(path)) as file:
+        file.check()
+        return {table.name: table.array() for table in file.tables}
+
+
 def split_name(text: str) -> tuple[str, str | None]:
     """The path in `FILE`, or the path and the name in `FILE:NAME`; a file of the very name comes first.
 
@@ -105,14 +113,14 @@ def _recognise(source: Source) -> LoadedFile:
     if not start:
         raise source.error("is empty")
     if start.startswith(b"\x93NUMPY"):
-        from pecli.files.npy_reader import ARRAY_NAME, read_table
+        from pecli.files.npy import ARRAY_NAME, read_table
 
         return LoadedFile(source.path, "npy", (read_table(source, ARRAY_NAME),), {}, source)
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        from pecli.files import npz_reader
+        from pecli.files import npz
 
         _refuse_torch(source)
-        tables, metadata, checksums = npz_reader.read(source)
+        tables, metadata, checksums = npz.read(source)
         return LoadedFile(source.path, "npz", tables, metadata, source, checksums)
     if kind := _text_kind(source.path, start):
         tables, metadata = _text_reader(kind)(source)
@@ -172,6 +180,6 @@ def _offer(name: str, names: Sequence[str]) -> str:
     """The names there are, the likeliest first."""
     import difflib
 
-    close = difflib.get_close_matches(name, names[:MOST_COMPARED], n=MOST_NAMES, cutoff=0.4)
+    close = difflib.get_close_matches(name, names[:MAX_COMPARED], n=MAX_NAMES, cutoff=0.4)
     likeliest = [*close, *(other for other in names if other not in close)]
-    return f"it has {listed(likeliest, MOST_NAMES, quoted) or 'none'}"
+    return f"it has {listed(likeliest, MAX_NAMES, quoted) or 'none'}"

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import KINDS, numpy_dtype
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, numpy_dtype
 from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.numerics.threads import results_in_order
 from pecli.engine.table import Table, table_of
 from pecli.engine.text import quoted
 from pecli.errors import ParameterError
 from pecli.files.float_text import check_real, decimal_rows, text_blocks
-from pecli.files.npy_reader import ARRAY_NAME
+from pecli.files.npy import ARRAY_NAME
 from pecli.files.output import Output
 from pecli.files.raw_tensors import data_bytes
 from pecli.files.source import CHUNK, Source
@@ -159,7 +159,8 @@ def nested_table(source: Source, name: str, dtype: str, shape: tuple[int, ...], 
     lines = unnested(source, label, text, shape)
     if dtype == "bool":
         lines = lines.replace(b"true", b"1").replace(b"false", b"0")
-    wanted = np.dtype(np.float64) if dtype in KINDS else np.dtype(np.uint8) if dtype == "bool" else np.dtype(dtype)
+    plain = "float64" if dtype in SIGNIFICAND_BITS else "uint8" if dtype == "bool" else dtype
+    wanted = np.dtype(plain)
     columns = shape[-1] if len(shape) > 1 else 1
     size = math.prod(shape)
     try:
@@ -174,14 +175,14 @@ def nested_table(source: Source, name: str, dtype: str, shape: tuple[int, ...], 
 
 def table_in(name: str, dtype: str, shape: tuple[int, ...], values: Array) -> Table:
     """Values that were read, in the dtype that they were written from."""
-    made: Array = round_to(widened(values), dtype) if dtype in KINDS else values.astype(np.dtype(dtype))
+    made: Array = round_to(widened(values), dtype) if dtype in SIGNIFICAND_BITS else values.astype(np.dtype(dtype))
     return table_of(name, made.reshape(shape))
 
 
 def check_kind(source: Source, name: str, dtype: str, shape: tuple[int, ...]) -> str:
     """Refuse a dtype or a shape that is none; what messages call the tensor."""
     label = f"tensor {quoted(name)}"
-    if dtype not in (*KINDS, "bool") and not re.fullmatch(r"u?int(8|16|32|64)", dtype):
+    if dtype not in (*SIGNIFICAND_BITS, "bool") and not re.fullmatch(r"u?int(8|16|32|64)", dtype):
         raise source.error(f"{label} has dtype {quoted(dtype)}, which is not known")
     data_bytes(shape, numpy_dtype(dtype).itemsize, lambda problem: source.error(f"{label} {problem}"))
     return label

@@ -21,11 +21,11 @@ from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import dtype_name, numpy_dtype
 from pecli.engine.numerics.threads import results_in_order
 from pecli.engine.table import Table
+from pecli.engine.text import indices
 from pecli.errors import FileError, ParameterError
-from pecli.files.npy_reader import ARRAY_NAME
+from pecli.files.npy import ARRAY_NAME
 from pecli.files.output import check_room
 from pecli.files.provenance import KEY
-from pecli.files.slices import indices
 from pecli.files.source import Source
 from pecli.files.tee_blocks import OnBlock, Spec
 

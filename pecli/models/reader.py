@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from pecli.errors import FileError
-from pecli.models import gguf, jsonfile, params
+from pecli.engine.text import quoted
+from pecli.errors import FileError, KindError
+from pecli.models import gguf, jsonfile
 from pecli.models.encoding import ModelEncodings
-from pecli.models.submodels import read_parts
-from pecli.models.values import Keys
+from pecli.models.submodels import read_object
 
 NAMES = ("config.json", "params.json")
 
 
-def load_config(path_or_dict: str | os.PathLike[str] | Mapping[str, Any]) -> ModelEncodings:
+class ConfigObject(Protocol):
+    """What Hugging Face's configurations have."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def load_config(path_or_dict: str | os.PathLike[str] | Mapping[str, Any] | ConfigObject) -> ModelEncodings:
     """The positional encodings that a model's configuration asks for.
 
-    Takes a config.json, a params.json, a .gguf file, a folder with one of the first two, or the object itself.
+    Takes a config.json, a params.json, a .gguf file, a folder with one of the first two, a mapping, or a configuration
+    object of Hugging Face.
 
     >>> config = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 5e5}
     >>> load_config(config).encodings[0].parameters["base"]
     500000.0
     """
+    if not isinstance(path_or_dict, (str, os.PathLike, Mapping)):
+        if not hasattr(path_or_dict, "to_dict"):
+            rule = "it must be a path, a mapping, or a configuration object with to_dict()"
+            raise KindError("config", quoted(path_or_dict), rule)
+        path_or_dict = path_or_dict.to_dict()
     if isinstance(path_or_dict, Mapping):
         return read_object(dict(path_or_dict), "config")
     label = os.fspath(path_or_dict)
@@ -44,17 +56,6 @@ def file_in(path: str) -> str:
     return found[0]
 
 
-def read_object(config: dict[str, Any], label: str) -> ModelEncodings:
-    """The encodings of a configuration that is read already."""
-    keys = Keys(config, label)
-    warnings: list[str] = []
-    if params.looks_like(keys):
-        return params.read(keys)
-    encodings = read_parts(keys, warnings)
-    name = keys.word("model_type")
-    return ModelEncodings(label, name.value if name else None, tuple(encodings), tuple(dict.fromkeys(warnings)))
-
-
 def read_bytes(path: str) -> bytes:
     """The start of a file, enough for any configuration that is not too large."""
     try:
@@ -63,21 +64,5 @@ def read_bytes(path: str) -> bytes:
             return start if start == gguf.MAGIC else start + file.read(jsonfile.LARGEST)
     except (OSError, ValueError) as problem:
         from pecli.files.os_errors import failure
-        from pecli.models import presets
 
-        trouble = failure(path, problem)
-        if isinstance(problem, FileNotFoundError) and (preset := presets.find(path)) is not None:
-            trouble = FileError(
-                path, trouble.problem, f"that is a preset, which --model and load_model take: {preset.name}"
-            )
-        raise trouble from None
-
-
-def find_model(config: str | os.PathLike[str] | None, model: str | None) -> ModelEncodings:
-    """The encodings of a configuration, or of a preset; one of them has to be named."""
-    from pecli.models import presets
-
-    if model is not None:
-        return presets.load_model(model)
-    assert config is not None
-    return load_config(config)
+        raise failure(path, problem) from None

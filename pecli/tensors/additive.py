@@ -13,7 +13,7 @@ from pecli.engine.arrays import Array, Floats
 from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.rotation_factors import KEPT
 from pecli.engine.schemes.alibi import Alibi
-from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.tensors.inputs import Input, check_floating, check_sequence
@@ -40,7 +40,7 @@ def added(table: Table, addends: Addends) -> Table:
 
 
 class Rows:
-    """Rows `first` … `first + count − 1` of a table in float64, over and over again; kept if they are not too many."""
+    """Rows `first` … `first + count − 1` of a table in float64, repeated without end; cached where they are small."""
 
     def __init__(self, table: Table, first: int, count: int) -> None:
         self._table, self._first, self.count = table, first, count
@@ -52,7 +52,7 @@ class Rows:
             with self._lock:
                 kept = self._kept
             start %= self.count
-            return kept[start : start + count] if start + count <= self.count else kept[self._places(start, count)]
+            return kept[start : start + count] if start + count <= self.count else kept[self._indices(start, count)]
         pieces = []
         while count:
             row = start % self.count
@@ -61,7 +61,7 @@ class Rows:
             start, count = start + many, count - many
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
-    def _places(self, start: int, count: int) -> np.ndarray:
+    def _indices(self, start: int, count: int) -> np.ndarray:
         return np.arange(start, start + count) % self.count
 
     @cached_property
@@ -72,13 +72,13 @@ class Rows:
         return widened(self._table.read(self._first + start, self._first + stop))
 
 
-def sinusoidal_rows(scheme: Sinusoidal) -> Rows:
+def scheme_rows(scheme: Scheme) -> Rows:
     """The rows of a scheme's table, for all tensors that they are added to."""
-    (pe,) = replace(scheme, dtype="float64").tensors()
-    return Rows(pe, 0, scheme.seq_len)
+    table = scheme.in_dtype("float64").single_array()
+    return Rows(table, 0, table.rows)
 
 
-def add_sinusoidal(each: Input, rows: Rows) -> Table:
+def add_rows(each: Input, rows: Rows) -> Table:
     """x (…, L, D) plus L rows of as many channels."""
     check_sequence(each)
     return added(each.table, rows.cycle)
@@ -118,20 +118,20 @@ def add_alibi(each: Input, scheme: Alibi) -> Table:
     heads, queries, keys = check_scores(each, scheme.heads)
     scheme = replace(scheme, dtype="float64")
     slopes = np.array(scheme.slope_values())
-    places = np.arange(keys, dtype=np.float64)
+    positions = np.arange(keys, dtype=np.float64)
 
     def addends(first: int, count: int) -> Floats:
         rows = np.arange(first, first + count)
         head, query = rows // queries % heads, (rows % queries + keys - queries).astype(np.float64)
         if scheme.form.startswith("key"):
-            distances = np.broadcast_to(places - (keys - 1 if scheme.form == "key-last" else 0), (count, keys))
+            distances = np.broadcast_to(positions - (keys - 1 if scheme.form == "key-last" else 0), (count, keys))
         else:
-            distances = -np.abs(places - query[:, None])
+            distances = -np.abs(positions - query[:, None])
         bias: Floats = distances * slopes[head, None]
         if scheme.through != "float64":
             bias = widened(round_to(bias, scheme.through))
         if scheme.form == "causal":
-            bias[places > query[:, None]] = -np.inf
+            bias[positions > query[:, None]] = -np.inf
         return bias
 
     return added(each.table, addends)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pecli.engine.schemes.parameters import spelled
-from pecli.errors import FileError
+import numpy as np
+
+from pecli.engine.arrays import Array
+from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.text import indices, spelled
+from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile
 from pecli.files.provenance import KEY, carried_spec
 from pecli.views import screen
@@ -14,6 +18,8 @@ from pecli.views import screen
 if TYPE_CHECKING:
     from pecli.engine.table import Table
 
+MAX_SHOWN = 100_000
+"""Elements shown at once."""
 STATISTICS = ("min", "max", "mean", "std")
 
 
@@ -36,8 +42,6 @@ def describe(file: LoadedFile, name: str, chosen: Sequence[Table]) -> dict[str, 
 
 def numbers(table: Table, rows: str, columns: str) -> dict[str, Any]:
     """Some elements of a table, with the places they stand at."""
-    from pecli.files.slices import indices, rectangle
-
     down, across = indices("rows", rows, table.rows), indices("cols", columns, table.width)
     values = rectangle(table, down, across)
     if values.dtype.kind == "c":
@@ -45,6 +49,16 @@ def numbers(table: Table, rows: str, columns: str) -> dict[str, Any]:
     else:
         listed = [[_plain(value) for value in line] for line in values.tolist()]
     return {"rows": list(down), "columns": list(across), "values": listed}
+
+
+def rectangle(table: Table, rows: range, columns: range) -> Array:
+    """Those elements, as (rows, columns); only their rows are read."""
+    if max(1, len(rows)) * max(1, len(columns)) > MAX_SHOWN:  # of rows without elements, their numbers are shown
+        rule = f"at most {MAX_SHOWN:,} elements are shown at once"
+        raise ParameterError("rows", f"{len(rows)} × {len(columns)}", rule)
+    if not rows or not columns:
+        return np.empty((len(rows), len(columns)), numpy_dtype(table.dtype))
+    return table.read(rows.start, rows.stop)[:, columns.start : columns.stop]
 
 
 def _plain(value: Any) -> Any:
@@ -72,12 +86,15 @@ def show(found: dict[str, Any]) -> None:
         for lines in (_profile(tensor), _numbers(tensor)):
             _say_below(tensor["name"], lines)
     for match in found.get("matches", ()):
-        screen.say(f"{', '.join(match['tensors'])}: made by {match['command'].partition(' -o ')[0]}")
+        screen.say_wrapped(f"{', '.join(match['tensors'])}: made by {match['command'].partition(' -o ')[0]}")
     for key, value in found["metadata"].items():
-        screen.say(f"{key}  {_line(value)}")
+        screen.say_wrapped(f"{key}  {_line(value)}")
     if "sha256_holds" in found:
-        holds, lost = ("is that of the data", "green"), ("is NOT that of the data: the file was changed", "bold red")
-        screen.say_styled(("the stored sha256 ", ""), holds if found["sha256_holds"] else lost)
+        holds, lost = (
+            ("stored SHA-256 matches", "green"),
+            ("stored SHA-256 does NOT match: the data changed", "bold red"),
+        )
+        screen.say_styled(holds if found["sha256_holds"] else lost)
 
 
 def _say_below(name: str, lines: Sequence[str]) -> None:
@@ -86,7 +103,7 @@ def _say_below(name: str, lines: Sequence[str]) -> None:
         screen.say()
         screen.say_styled((name, "bold"))
     for line in lines:
-        screen.say(line)
+        screen.say_wrapped(line)
 
 
 def _profile(tensor: dict[str, Any]) -> list[str]:
@@ -108,11 +125,11 @@ def _rows(rows: dict[str, Any]) -> list[str]:
     if norm := rows["norm"]:
         lines.append(f"  norm of a row   {_cell(norm['min'])} … {_cell(norm['max'])}, mean {_cell(norm['mean'])}")
     twice = "too many rows to tell" if rows["duplicate"] is None else f"{rows['duplicate']:,}"
-    lines.append(f"  constant rows {rows['constant']:,}   rows that were there before {twice}")
+    lines.append(f"  constant rows {rows['constant']:,}   duplicate rows {twice}")
     if near := rows["nearest_neighbours"]:
         first, second = near["rows"]
         lines.append(
-            f"  most alike neighbours   {first:,} and {second:,}, cosine distance {near['cosine_distance']:.3g}"
+            f"  closest adjacent rows   {first:,} and {second:,}, cosine distance {near['cosine_distance']:.3g}"
         )
     return lines
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pecli.engine.schemes.bundle import Bundle
-from pecli.engine.schemes.parameters import spelled
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
+from pecli.engine.text import spelled
 from pecli.views import screen
 
 if TYPE_CHECKING:
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 
 _ROWS, _COLUMNS = (4, 2), (5, 2)
 """How much is shown of a long table: from its beginning, and from its end."""
+POSITIVE, NEGATIVE = "#c25700", "#2f7fd0"
+"""Colours of numbers."""
 _WIDTH = 80
 """Characters that it fits into."""
 
@@ -74,14 +75,16 @@ def _label(table: Table, row: int, first: int) -> str:
 
 def show(scheme: Scheme) -> None:
     """The scheme's parameters and the corners of its tensors."""
-    if isinstance(scheme, Bundle):
-        for number, (name, part) in enumerate(scheme.parts):
-            if number:
-                screen.say()
+    for number, (name, part) in enumerate(scheme.named_parts()):
+        if number:
+            screen.say()
+        if name:
             screen.say(name)
-            show(part)
-        return
-    first = int(getattr(scheme, "offset", 0))
+        _show(part)
+
+
+def _show(scheme: Scheme) -> None:
+    first = scheme.first_position
     corners = [corner(table, first if len(table.shape) == 2 else 0) for table in scheme.tensors()]
     given = {name: value for name, value in scheme.spec()["parameters"].items() if value is not None}
     if screen.is_terminal():
@@ -136,10 +139,13 @@ def _head(column: int | None) -> str:
 
 
 def _coloured(value: float) -> Text:
-    """Warm for positive, cool for negative, so that waves can be seen in the numbers; seven characters at most."""
+    """Warm for positive, cool for negative, so that waves can be seen in the numbers; seven characters at most.
+
+    Both are legible on white and on black, which the sixteen colours of a terminal's theme need not be.
+    """
     from rich.text import Text
 
-    style = "dim" if value == 0 or not math.isfinite(value) else "yellow" if value > 0 else "blue"
+    style = "dim" if value == 0 or not math.isfinite(value) else POSITIVE if value > 0 else NEGATIVE
     if value == 0 or not math.isfinite(value):
         return Text(f"{value:g}", style=style)
     return Text(f"{value:.4f}" if 1e-3 <= abs(value) < 10 else f"{value:.1e}", style=style)

@@ -1,0 +1,71 @@
+"""Which tensor of a file is which: by its name, as checkpoints and dumps spell them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from pecli.engine.schemes import registry
+from pecli.engine.schemes.registry import scheme_named
+from pecli.engine.schemes.scheme import Scheme
+
+_KINDS: list[type[Scheme]] = [scheme_named(name) for name in registry.SCHEMES]
+
+ROLES: Mapping[str, tuple[str, ...]] = {role: words for kind in _KINDS for role, words in kind.checkpoint_names.items()}
+"""What tensors are called, by what they hold; a longer name may end in one of these, as in `rope_cos`."""
+
+ANYTHING = "anything"
+"""The role of a tensor whose name says that it belongs to the encoding, and not what it is."""
+
+SCHEMES: Mapping[str, frozenset[str]] = {
+    role: frozenset(kind.name.removesuffix("-init") for kind in _KINDS if role in kind.checkpoint_names)
+    for role in ROLES
+} | {ANYTHING: frozenset({"rope"})}
+"""The encodings of models that have a tensor of that role."""
+
+_ROLE = {word: role for role, words in ROLES.items() for word in words}
+_WHOLE = {"bias": "bias", "weight": "rows", "weights": "rows"}
+"""Words too common in checkpoints to tell anything, unless they are the whole name."""
+_ALIKE: Mapping[str, tuple[str, ...]] = {
+    "sliding": ("local", "sliding", "swa"),
+    "full": ("global", "full"),
+}
+"""Words for layers, by one that the names of their types have."""
+_LAYERS = re.compile(rf"_({'|'.join(word for words in _ALIKE.values() for word in words)})(_attention|_attn)?$")
+_HOLDERS = re.compile(r"(^|_)(rotary|rope)(_|$)")
+
+
+def role_of(name: str) -> str | None:
+    """What a tensor of that name holds; None where the name does not tell.
+
+    >>> role_of("model.layers.7.self_attn.rotary_emb.cos_cached")
+    'cos'
+    >>> role_of("transformer.wpe.weight")
+    'rows'
+    """
+    if name in _WHOLE:
+        return _WHOLE[name]
+    parts = [part.strip("_").lower() for part in re.split(r"[./]", name)]
+    while len(parts) > 1 and parts[-1] in ("weight", "weights"):
+        parts.pop()
+    words = _LAYERS.sub("", parts[-1]).split("_")
+    for start in range(len(words)):  # the longest ending that is a word: cos_sin before sin
+        role = _ROLE.get("_".join(words[start:]))
+        if role is not None:
+            return role
+    return ANYTHING if any(_HOLDERS.search(part) for part in parts[:-1]) else None
+
+
+def layer_named(name: str, layer_types: Iterable[str]) -> str | None:
+    """The layer type that a tensor's name speaks of, the longest where one contains another.
+
+    >>> layer_named("rotary_emb_local.inv_freq", ["full_attention", "sliding_attention"])
+    'sliding_attention'
+    """
+    types = [each for each in layer_types if each]
+    named = max((each for each in types if each in name), key=len, default=None)
+    if named is not None:
+        return named
+    words = re.split(r"[./_]", name.lower())
+    meant = [each for each in types for part, alike in _ALIKE.items() if part in each and {*alike} & {*words}]
+    return meant[0] if len(meant) == 1 else None

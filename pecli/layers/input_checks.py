@@ -1,0 +1,78 @@
+"""What layers take: arrays of floating numbers, of the shapes they can work on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
+from pecli.errors import KindError, ParameterError
+
+_KINDS = "float64, float32, float16 or bfloat16"
+
+
+def floating(name: str, value: ArrayLike) -> NDArray[Any]:
+    """The value as an array, which has to be of a floating dtype."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of unequal lengths
+        raise ParameterError(name, "ragged", "it must be an array", "give every row the same length") from None
+    if dtype_name(array.dtype) not in SIGNIFICAND_BITS:
+        advice = f"convert it first, as with {name}.astype('float32')"
+        raise KindError(name, f"of dtype {array.dtype}", f"it must be {_KINDS}", advice)
+    return array
+
+
+def sequences(name: str, value: ArrayLike) -> NDArray[Any]:
+    """The value as a floating array, (L, D) or (N, L, D)."""
+    array = floating(name, value)
+    if array.ndim not in (2, 3):
+        raise shape_error(name, array, "it must be (L, D) or (N, L, D)")
+    return array
+
+
+def gradient(
+    grad: ArrayLike, shape: tuple[int, ...] | None, name: str = "grad", advice: str = "call the layer first"
+) -> NDArray[Any]:
+    """The gradient of the last output, which had that shape; None where there was no call yet."""
+    if shape is None:
+        raise ParameterError(name, "without a call", "gradients belong to the last call", advice)
+    array = floating(name, grad)
+    if array.shape != shape:
+        raise shape_error(name, array, f"the last output was of shape {shape}", "they must be the same")
+    return array
+
+
+def shape_error(name: str, array: NDArray[Any], rule: str, advice: str = "") -> ParameterError:
+    """The error for an array whose shape breaks a rule."""
+    return ParameterError(name, f"of shape {array.shape}", rule, advice)
+
+
+def kind_of(dtype: DTypeLike | None) -> str:
+    """The name of a floating dtype, however it is given; None is float32."""
+    if dtype is None:
+        return "float32"
+    if (
+        isinstance(dtype, str) and dtype in SIGNIFICAND_BITS
+    ):  # NumPy knows «bfloat16» only once ml_dtypes has been imported
+        return dtype
+    try:
+        name = dtype_name(dtype)
+    except (TypeError, ValueError):
+        name = ""
+    if name not in SIGNIFICAND_BITS:
+        raise KindError("dtype", name or repr(dtype), f"it must be {_KINDS}")
+    return name
+
+
+def arithmetic(*dtypes: np.dtype[Any]) -> str:
+    """What numbers of these dtypes are computed in."""
+    return "float64" if any(dtype_name(dtype) == "float64" for dtype in dtypes) else "float32"
+
+
+def plus(x: NDArray[Any], table: NDArray[Any], out: NDArray[Any]) -> None:
+    """Write x + table into `out`, each sum computed in the wider dtype and rounded once."""
+    kind = arithmetic(x.dtype, table.dtype)
+    np.add(x, table, out=out, dtype=kind, casting="unsafe")

@@ -1,0 +1,304 @@
+"""RoPE scalings against the same formulas in ball arithmetic, written again from the papers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from flint import arb, ctx
+
+from pecli.engine import scalings
+from pecli.engine.schemes.rope import Rope
+from pecli.errors import ParameterError
+from tests import oracle
+
+DIM, BASE, LENGTH = 128, 10000.0, 2048
+CASES = {
+    "none": {},
+    "linear": {"factor": 4.0},
+    "ntk": {"factor": 8.0},
+    "dynamic": {"factor": 10.0, "max_position_embeddings": 2048, "length": 16384},
+    "dynamic, short": {"factor": 10.0, "max_position_embeddings": 2048, "length": 2048},
+    "yarn": {"factor": 10.0, "original_max_position_embeddings": 2048},
+    "yarn, no truncation": {"factor": 32.0, "original_max_position_embeddings": 4096, "truncate": False},
+    "yarn, betas": {"factor": 4.0, "original_max_position_embeddings": 8192, "beta_fast": 24.0, "beta_slow": 2.0},
+    "yarn, one beta": {
+        "factor": 4.0, "original_max_position_embeddings": 8192, "beta_fast": 8.0, "beta_slow": 8.0, "truncate": False
+    },
+    "yarn, all waves long": {"factor": 4.0, "original_max_position_embeddings": 5},
+    "yarn, from lengths": {"max_position_embeddings": 131072, "original_max_position_embeddings": 4096},
+    "yarn, mscale": {"factor": 40.0, "original_max_position_embeddings": 4096, "mscale": 0.7, "mscale_all_dim": 0.5},
+    "yarn, given": {"factor": 40.0, "original_max_position_embeddings": 4096, "attention_factor": 1.25},
+    "ntk-fixed": {"factor": 8.0},
+    "longrope, short": {"length": 4096},
+    "longrope, long": {"length": 4097},
+    "llama3": {
+        "factor": 8.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0
+    },
+    "llama3, a step": {
+        "factor": 16.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 1.0
+    },
+}  # fmt: skip
+LONGROPE = {
+    "original_max_position_embeddings": 4096,
+    "max_position_embeddings": 131072,
+    "short_factor": tuple(1 + k / 64 for k in range(64)),
+    "long_factor": tuple(1.5 + k * k / 50 for k in range(64)),
+}
+
+
+def rope(case: str, **more) -> Rope:
+    options = CASES[case] | (LONGROPE if case.startswith("longrope") else {}) | more
+    return Rope(16, DIM, BASE, scaling=case.split(",")[0], **options)
+
+
+def expected(case: str) -> tuple[list[arb], arb]:
+    """Inverse frequencies and attention factor, by the formulas."""
+    o = rope(case)
+    inverse = [arb(BASE) ** (arb(-2 * i) / DIM) for i in range(DIM // 2)]
+    kind, f = case.split(",")[0], arb(o.factor) if o.factor else None
+    if kind == "linear":
+        return [v / f for v in inverse], arb(1)
+    if kind in ("ntk", "dynamic"):
+        stretch = f if kind == "ntk" else f * max(o.length, 2048) / 2048 - (f - 1)
+        base = arb(BASE) * stretch ** (arb(DIM) / (DIM - 2))
+        return [base ** (arb(-2 * i) / DIM) for i in range(DIM // 2)], arb(1)
+    if kind == "yarn":
+        return yarn(o, inverse)
+    if kind == "longrope":
+        divisors = o.long_factor if o.length > 4096 else o.short_factor
+        return [v / arb(d) for v, d in zip(inverse, divisors, strict=True)], (
+            1 + arb(32).log() / arb(4096).log()
+        ).sqrt()
+    if kind == "llama3":
+        low, high = int(o.low_freq_factor), int(o.high_freq_factor)
+        return [llama3(v, f, o.original_max_position_embeddings, low, high) for v in inverse], arb(1)
+    if kind == "ntk-fixed":
+        return [(arb(BASE) * f) ** (arb(-2 * i) / DIM) / f ** (arb(2) / DIM) for i in range(DIM // 2)], arb(1)
+    return inverse, arb(1)
+
+
+def yarn(o: Rope, inverse: list[arb]) -> tuple[list[arb], arb]:
+    length, f = o.original_max_position_embeddings, arb(o.factor or 32)
+
+    def index(rotations: float) -> arb:
+        return DIM * (arb(length) / (2 * arb.pi() * rotations)).log() / (2 * arb(BASE).log())
+
+    low, high = index(o.beta_fast or 32), index(o.beta_slow or 1)
+    if o.truncate is not False:
+        low, high = arb(math.floor(float(low))), arb(math.ceil(float(high)))
+    low, high = max(low, arb(0), key=float), min(high, arb(DIM - 1), key=float)
+    if float(low) == float(high):
+        high += arb(1) / 1000
+    ramps = [max(arb(0), min(arb(1), (k - low) / (high - low)), key=float) for k in range(DIM // 2)]
+    blended = [v / f * r + v * (1 - r) for v, r in zip(inverse, ramps, strict=True)]
+
+    def g(m: float) -> arb:
+        return arb(m) * f.log() / 10 + 1
+
+    if o.attention_factor:
+        return blended, arb(o.attention_factor)
+    return blended, g(o.mscale) / g(o.mscale_all_dim) if o.mscale else g(1)
+
+
+def llama3(v: arb, f: arb, length: int, low: int, high: int) -> arb:
+    wavelength = 2 * arb.pi() / v
+    if wavelength > arb(length) / low:
+        return v / f
+    if wavelength < arb(length) / high:
+        return v
+    s = (length / wavelength - low) / (high - low)
+    return (1 - s) * v / f + s * v
+
+
+@pytest.fixture(autouse=True)
+def precision():
+    before, ctx.prec = ctx.prec, 300
+    yield
+    ctx.prec = before
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_frequencies_are_the_nearest_floats(case: str) -> None:
+    inverse, factor = expected(case)
+    found = rope(case).frequencies().floats()
+    assert found == [float(v) for v in inverse]
+    assert rope(case).attention_factor_value() == float(factor)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+def test_tables_are_correctly_rounded(case: str, dtype: str) -> None:
+    offset = 99_990
+    made = rope(case, offset=offset, dtype=dtype)
+    if case.startswith(("dynamic", "longrope")):
+        assert made.effective_length == CASES[case]["length"]
+    tables = made.tables()
+    for row in (0, 7, 15):
+        for name, function in (("cos", arb.cos), ("sin", arb.sin)):
+            wanted = oracle.rounded(lambda: values(case, offset + row, function), dtype)  # noqa: B023 - called at once
+            np.testing.assert_array_equal(oracle.bits(tables[name][row]), wanted)
+
+
+@pytest.mark.parametrize("dim", [4, 8])
+def test_a_base_beyond_all_floats(dim: int) -> None:
+    base = arb(10000) * arb(1e308) ** (arb(dim) / (dim - 2))
+    wanted = [float(base ** (arb(-2 * i) / dim)) for i in range(dim // 2)]
+    made = Rope(4, dim, scaling="ntk", factor=1e308)
+    assert made.frequencies().floats() == wanted
+    assert made.tables()["cos"][3, 1:].tolist() == [1.0] * (dim // 2 - 1)
+
+
+def values(case: str, position: int, function) -> list[arb]:
+    inverse, factor = expected(case)
+    return [function(v * position) * factor for v in inverse]
+
+
+def test_published_values() -> None:
+    """From the notes on conventions: head_dim 128, base 10000, M 2048."""
+    dynamic = rope("dynamic").frequencies().floats()
+    assert (dynamic[1], dynamic[-1]) == pytest.approx((8.0931e-01, 1.6265e-06), rel=1e-4)
+    yarn_ = rope("yarn")
+    inverse = yarn_.frequencies().floats()
+    assert (inverse[17], inverse[41]) == pytest.approx((8.3479e-02, 2.7384e-04), rel=1e-4)
+    assert yarn_.attention_factor_value() == 1.2302585092994045
+    blended = rope("llama3", factor=10.0, original_max_position_embeddings=2048).frequencies().floats()
+    assert (blended[31], blended[40]) == pytest.approx((1.0730e-02, 3.4539e-04), rel=1e-4)
+
+
+def test_proportional_leaves_the_last_pairs_still() -> None:
+    made = Rope(40, 64, 1e6, scaling="proportional", partial_rotary_factor=0.25, layout="halves", offset=7)
+    inverse = made.frequencies().floats()
+    assert inverse[:8] == [float(arb(10) ** (arb(-6 * 2 * i) / 64)) for i in range(8)]
+    assert inverse[8:] == [0.0] * 24
+    tables = made.tables()
+    assert tables["cos"].shape == (40, 64)
+    assert (tables["cos"][:, 8:32] == 1).all()
+    assert (tables["sin"][:, 8:32] == 0).all()
+    assert np.array_equal(tables["cos"][:, :32], tables["cos"][:, 32:])
+
+
+def test_partial_rotation_uses_its_own_dim() -> None:
+    made = Rope(4, 128, partial_rotary_factor=0.25)
+    assert made.rotary_dim == 32
+    assert made.frequencies().floats() == Rope(4, 32).frequencies().floats()
+    assert made.tables()["cos"].shape == (4, 16)
+
+
+YARN = {"scaling": "yarn", "factor": 2.0, "original_max_position_embeddings": 9}
+REFUSED = [
+    ({"factor": 2.0}, "factor", "factor is 2; none scaling does not use it"),
+    ({"truncate": False}, "truncate", "truncate is false; none scaling does not use it"),
+    ({"long_factor": (1.0,) * 64}, "long_factor", "long_factor is 64 numbers; none scaling does not use it"),
+    ({"mrope_interleaved": True}, "mrope_interleaved", "mrope_interleaved is true; it belongs to mrope_section"),
+    ({"scaling": "linear", "factor": 0.99999999}, "factor", "factor is 0.99999999; it must be a finite number of at"),
+    ({"scaling": "linear"}, "factor", "linear scaling needs it"),
+    ({"scaling": "linear", "factor": 0.5}, "factor", "at least 1"),
+    ({"scaling": "linear", "factor": 2.0, "beta_fast": 3.0}, "beta_fast", "it belongs to yarn"),
+    ({"scaling": "dynamic", "factor": 2.0}, "max_position_embeddings", "dynamic scaling needs it"),
+    ({"scaling": "yarn", "factor": 2.0}, "original_max_position_embeddings", "yarn scaling needs it"),
+    ({"scaling": "yarn", "original_max_position_embeddings": 9}, "factor", "missing"),
+    (
+        {"scaling": "yarn", "factor": 2.0, "original_max_position_embeddings": 9, "beta_fast": 1.0, "beta_slow": 2.0},
+        "beta_fast",
+        "at least beta_slow",
+    ),
+    (
+        {"scaling": "longrope", **LONGROPE, "long_factor": (1.0,) * 63},
+        "long_factor",
+        "one for each of 64 frequencies",
+    ),
+    ({"scaling": "longrope", **LONGROPE, "short_factor": (-1.0,) * 64}, "short_factor[0]", "above 1e-19"),
+    (
+        {"scaling": "llama3", "factor": 8.0, "original_max_position_embeddings": 9, "low_freq_factor": 4.0}
+        | {"high_freq_factor": 3.0},
+        "high_freq_factor",
+        "high_freq_factor is 3; it must be at least low_freq_factor",
+    ),
+    (
+        {"scaling": "longrope", **LONGROPE, "original_max_position_embeddings": 1},
+        "original_max_position_embeddings",
+        "ln O",
+    ),
+    ({**YARN, "mscale": -50.0, "mscale_all_dim": 1.0}, "mscale", "must be above 0"),
+    ({**YARN, "mscale": 1.0, "mscale_all_dim": -50.0}, "mscale_all_dim", "must be above 0"),
+    ({**YARN, "mscale": 1e308, "mscale_all_dim": 1.0}, "mscale", "from 1e-30 to 1e+06"),
+    ({**YARN, "mscale": 1.0, "mscale_all_dim": 1e308}, "mscale", "from 1e-30 to 1e+06"),
+    ({**YARN, "attention_factor": 5e-324}, "attention_factor", "above 1e-30"),
+    ({"partial_rotary_factor": 0.01}, "partial_rotary_factor", "channels turn in pairs"),
+    ({"scaling": "su"}, "scaling", "it must be one of"),
+]
+
+
+@pytest.mark.parametrize(("options", "name", "message"), REFUSED, ids=lambda value: str(value)[:40])
+def test_what_does_not_fit_is_refused(options, name, message) -> None:
+    with pytest.raises(ParameterError) as caught:
+        Rope(4, DIM, **options)
+    assert caught.value.name == name
+    assert message in str(caught.value)
+
+
+def test_specs_with_lists_come_back() -> None:
+    made = rope("longrope, long")
+    assert Rope.from_spec(made.spec()) == made
+
+
+def test_sections_give_each_frequency_its_axis() -> None:
+    """Qwen2-VL has its axes one after the other, Qwen3-VL in turns: T H W T H W … T T."""
+    chunked = Rope(4, 128, 1e6, mrope_section=(16, 24, 24))
+    assert chunked.axes == [0] * 16 + [1] * 24 + [2] * 24
+    assert chunked.tables()["axis"].tolist() == chunked.axes
+    turns = Rope(4, 128, 5e6, mrope_section=(24, 20, 20), mrope_interleaved=True)
+    assert turns.axes == [0, 1, 2] * 20 + [0] * 4
+
+
+@pytest.mark.parametrize("interleaved", [None, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_rows_at_positions_of_several_axes(dtype: str, interleaved: bool | None) -> None:
+    options = {"mrope_section": (12, 10, 10), "mrope_interleaved": interleaved, "dtype": dtype}
+    made = Rope(50, 64, **options)
+    ids = np.array([[0, 7, 7, 31], [0, 3, 49, 2], [5, 5, 5, 48]])
+    found, tables = made.at(ids), made.tables()
+    for name in ("cos", "sin"):
+        for row in range(4):
+            wanted = [tables[name][ids[axis, row], column] for column, axis in enumerate(made.axes)]
+            assert found[name][row].tolist() == wanted
+
+
+def test_rows_at_plain_positions() -> None:
+    made = Rope(40, 32, scaling="proportional", partial_rotary_factor=0.5)
+    found, tables = made.at([3, 39, 0]), made.tables()
+    for name in ("cos", "sin"):
+        assert np.array_equal(found[name], tables[name][[3, 39, 0]])
+
+
+@pytest.mark.parametrize(
+    ("options", "ids", "name"),
+    [
+        ({"mrope_section": (1, 2)}, [0], "mrope_section"),
+        ({"mrope_interleaved": True}, [0], "mrope_interleaved"),
+        ({}, [0.5], "position_ids"),
+        ({}, [-1], "position_ids"),
+        ({}, [2**40 + 1], "position_ids"),
+        ({}, [[1], [2]], "position_ids"),
+        ({"mrope_section": (8, 4, 4)}, [[1], [2]], "position_ids"),
+    ],
+)
+def test_axes_that_do_not_fit_are_refused(options, ids, name) -> None:
+    with pytest.raises(ParameterError) as caught:
+        Rope(4, 32, **options).at(ids)
+    assert caught.value.name == name
+
+
+def test_a_partial_factor_may_leave_an_odd_dim() -> None:
+    """GLM-4.5: 21 of 42 channels; transformers takes every other exponent below 21 and turns 22 channels."""
+    made = Rope(4, 42, partial_rotary_factor=0.5)
+    assert made.rotary_dim == 22
+    assert made.frequencies().floats() == [float(arb(10000) ** (arb(-2 * i) / 21)) for i in range(11)]
+    assert made.tables()["cos"].shape == (4, 11)
+
+
+def test_rope_has_the_parameters_of_all_scalings() -> None:
+    assert set(Rope.scaling_parameters()) == set(scalings.PARAMETERS)
+    assert set(Rope.parameters()["scaling"].options) == {*scalings.SCALINGS}

@@ -1,0 +1,338 @@
+"""Recipes, held against the formulas of the projects that compute so, and what those really computed."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.recipes import RECIPES
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.errors import ParameterError
+from tests.oracle import ulps
+
+ULP = 2.0**-23
+FEW = 2 * ULP
+"""float32 functions of whatever library runs the tests are off by a last bit or two."""
+f32, bf16 = np.float32, ml_dtypes.bfloat16
+
+TORCH = json.loads(Path(__file__).with_name("torch_rope.json").read_text())
+SCALINGS = [
+    {"scaling": "none"},
+    {"scaling": "linear", "factor": 4.0},
+    {"scaling": "ntk", "factor": 3.0},
+    {"scaling": "dynamic", "factor": 2.0, "max_position_embeddings": 16},
+    {"scaling": "yarn", "factor": 10.0, "original_max_position_embeddings": 2048},
+    {
+        "scaling": "longrope",
+        "factor": 4.0,
+        "original_max_position_embeddings": 8,
+        "short_factor": [1.0] * 16,
+        "long_factor": [1.0 + k for k in range(16)],
+    },
+    {
+        "scaling": "llama3",
+        "factor": 8.0,
+        "original_max_position_embeddings": 64,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+    },
+    {"scaling": "proportional", "partial_rotary_factor": 0.5, "factor": 2.0},
+]
+
+
+def exact_singles(count: int, denominator: float, base: float) -> np.ndarray:
+    """1 / base**e as HF writes it, the power in float64 and rounded: float32 but for double rounding."""
+    exponents = np.arange(count, dtype=f32) / f32(denominator)
+    return f32(1) / np.array([float(f32(base)) ** float(e) for e in exponents]).astype(f32)
+
+
+def hf_phases(positions: np.ndarray, dim: int, base: float) -> np.ndarray:
+    return positions.astype(f32)[:, None] * exact_singles(dim // 2, dim / 2, base)[None]
+
+
+def ggml_phases(positions: np.ndarray, dim: int, base: float) -> np.ndarray:
+    scale = f32(float(f32(base)) ** float(f32(-2.0) / f32(dim)))
+    theta, columns = positions.astype(f32), []
+    for _ in range(dim // 2):
+        columns.append(theta)
+        theta = theta * scale
+    return np.stack(columns, axis=1)
+
+
+@pytest.mark.parametrize("offset", [0, 4000, 131000, 2**20 - 100, 2**24 - 40])
+@pytest.mark.parametrize(("dim", "base"), [(128, 10000.0), (64, 500000.0), (2, 10000.0), (10, 0.5)])
+@pytest.mark.parametrize(("recipe", "phases"), [("float32", hf_phases), ("float32-recurrence", ggml_phases)])
+def test_formulas_in_float32(recipe, phases, dim, base, offset):
+    found = Rope(80, dim, base, offset=offset, recipe=recipe).tables()
+    angles = phases(np.arange(offset, offset + 80), dim, base)
+    np.testing.assert_allclose(found["cos"], np.cos(angles.astype(np.float64)), rtol=0, atol=ULP)
+    np.testing.assert_allclose(found["sin"], np.sin(angles), rtol=0, atol=FEW)
+
+
+def hf_at(recipe: str, positions: np.ndarray, dim: int, base: float) -> np.ndarray:
+    """The phases with one thing in bfloat16."""
+    inv_freq, places = exact_singles(dim // 2, dim / 2, base), positions.astype(f32)
+    if recipe == "bfloat16-inv-freq":
+        inv_freq = inv_freq.astype(bf16).astype(f32)
+    if recipe == "bfloat16-positions":
+        places = places.astype(bf16).astype(f32)
+    phases = places[:, None] * inv_freq[None]
+    return phases.astype(bf16).astype(f32) if recipe == "bfloat16-phases" else phases
+
+
+@pytest.mark.parametrize("recipe", ["bfloat16-inv-freq", "bfloat16-positions", "bfloat16-phases"])
+@pytest.mark.parametrize("offset", [0, 200, 5000, 10**6])
+def test_one_thing_in_bfloat16(recipe, offset):
+    found = Rope(150, 96, offset=offset, recipe=recipe).tables()
+    angles = hf_at(recipe, np.arange(offset, offset + 150), 96, 10000.0)
+    np.testing.assert_allclose(found["cos"], np.cos(angles), rtol=0, atol=FEW)
+    np.testing.assert_allclose(found["sin"], np.sin(angles), rtol=0, atol=FEW)
+
+
+def singles(row: list[str]) -> np.ndarray:
+    return np.array([int(text, 16) for text in row], np.uint32).view(f32)
+
+
+@pytest.mark.parametrize(
+    "case", TORCH["cases"], ids=lambda case: f"{case['scaling'].get('rope_type', 'none')}-{case['base']:g}"
+)
+def test_what_transformers_computes(case):
+    """The same inverse frequencies, to the bit, scaled or not; cos and sin within the noise of torch's own.
+
+    Twice, torch's power itself is off by a bit: 150000^(12/64) is 9.3436618128…, which is nearer to 9.34366226 than to
+    torch's 9.34366131; and 150000^(20/64) likewise.
+    """
+    scaling = {"rope_type": "none", **case["scaling"]}
+    rope = Rope(1, case["dim"], case["base"], scaling=scaling.pop("rope_type"), recipe="float32", **scaling)
+    if rope.scaling == "longrope":
+        rope = replace(rope, length=max(TORCH["positions"]) + 1)
+    inv_freq, theirs = np.array(rope.inverse_frequencies(), f32), singles(case["inv_freq"])
+    same = inv_freq == theirs
+    assert np.flatnonzero(~same).tolist() == ([6, 10] if case["base"] == 150000.0 else [])
+    assert ulps(inv_freq, theirs).max() <= 1
+    found = rope.at(TORCH["positions"])
+    for name in ("cos", "sin"):
+        values = np.array([singles(row) for row in case[name]])
+        np.testing.assert_allclose(found[name][:, same], values[:, same], rtol=0, atol=ULP)
+
+
+@pytest.mark.parametrize("scaling", SCALINGS[2:4], ids=["ntk", "dynamic"])
+def test_a_stretched_base_is_rounded_to_float32(scaling):
+    rope = Rope(64, 32, recipe="float32", **scaling)
+    by = {"ntk": 3.0, "dynamic": 2.0 * 64 / 16 - 1}[rope.scaling]
+    assert rope.inverse_frequencies() == exact_singles(16, 16, 10000.0 * by ** (32 / 30)).tolist()
+    steps = ggml_phases(np.array([1]), 32, 10000.0 * by ** (32 / 30))[0]
+    assert replace(rope, recipe="float32-recurrence").inverse_frequencies() == steps.tolist()
+
+
+PUBLISHED = {
+    257: [5.7e-6, 2.9e-5, 0.11, 0.86],
+    4095: [1.4e-4, 4.1e-4, 1.7, 0.87],
+    131071: [4.2e-3, 1.2e-2, 1.9, 0.86],
+    1048575: [2.5e-2, 8.5e-2, 1.9, 0.82],
+}
+"""Measured in the wild: max |Δcos| at d 128, b 10000. For float32 at 131071, 1.5e-3 was measured, too: that is
+what inverse frequencies rounded once from float64 give; HF's own, rounded thrice, are off by more at this position.
+"""
+
+
+@pytest.mark.parametrize("position", PUBLISHED)
+def test_precision_in_the_wild(position):
+    exact = Rope(1, 128, offset=position, dtype="float64").tables()["cos"]
+    recipes = ("float32", "float32-recurrence", "bfloat16-inv-freq", "bfloat16-positions")
+    found = [
+        float(np.abs(Rope(1, 128, offset=position, recipe=recipe).tables()["cos"] - exact).max()) for recipe in recipes
+    ]
+    assert [f"{value:.1e}" for value in found] == [f"{value:.1e}" for value in PUBLISHED[position]]
+    cast = Rope(1, 128, offset=position, recipe="bfloat16-table").tables()["cos"]
+    assert 1.85e-3 < np.abs(cast - exact).max() <= 2.0**-9  # 1.9e-3 to 2.0e-3 there: half a unit below one, at most
+
+
+def test_once_rounded_frequencies_explain_the_other_number():
+    inv_freq = np.array([10000.0 ** (-2 * i / 128) for i in range(64)]).astype(f32)
+    exact = Rope(1, 128, offset=131071, dtype="float64").tables()["cos"][0]
+    error = np.abs(np.cos((f32(131071) * inv_freq).astype(np.float64)) - exact).max()
+    assert f"{error:.1e}" == "1.5e-03"
+
+
+def test_bfloat16_positions_collide_from_257_on():
+    table = Rope(300, 64, recipe="bfloat16-positions").tables()["cos"]
+    equal = np.flatnonzero((table[1:] == table[:-1]).all(axis=1)) + 1
+    assert equal[0] == 257
+
+
+def all_schemes() -> list[Scheme]:
+    found: list[Scheme] = []
+    for dtype, layout in (("float32", "compact"), ("bfloat16", "interleaved"), ("float64", "halves")):
+        found += [Rope(50, 32, layout=layout, dtype=dtype, **scaling) for scaling in SCALINGS]
+        found += [
+            Sinusoidal(50, 33, layout="interleaved", amplitude=0.3, offset=2**40 - 60, dtype=dtype),
+            Sinusoidal(50, 33, layout="halves", scale=1000.0, padding_idx=7, dtype=dtype),
+            Sinusoidal(50, 1, cos_first=True, dtype=dtype),
+            Sinusoidal(50, 64, style="whisper", dtype=dtype, base=1e20),
+        ]
+    return found
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_blocks_and_threads_change_nothing(recipe, monkeypatch):
+    for scheme in all_schemes():
+        scheme = replace(scheme, recipe=recipe) if isinstance(scheme, Rope) else _with(scheme, recipe)
+        for table in scheme.tensors():
+            whole = table.array().reshape(table.rows, table.width).tobytes()
+            for threads, rows in (("1", 3), ("3", 7)):
+                monkeypatch.setenv("PECLI_THREADS", threads)
+                assert b"".join(block.tobytes() for block in table.blocks(rows)) == whole
+
+
+def _with(scheme: Scheme, recipe: str) -> Scheme:
+    spec = scheme.spec()
+    return Scheme.from_spec({**spec, "parameters": {**spec["parameters"], "recipe": recipe}})
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_layouts_hold_the_same_numbers(recipe):
+    interleaved = Sinusoidal(40, 16, recipe=recipe, offset=900, padding_idx=905).tables()["pe"]
+    halves = Sinusoidal(40, 16, recipe=recipe, offset=900, layout="halves", padding_idx=905).tables()["pe"]
+    cos_first = Sinusoidal(40, 16, recipe=recipe, offset=900, cos_first=True, padding_idx=905).tables()["pe"]
+    assert halves.tolist() == np.concatenate([interleaved[:, 0::2], interleaved[:, 1::2]], axis=1).tolist()
+    assert cos_first.reshape(40, 8, 2)[:, :, ::-1].tolist() == interleaved.reshape(40, 8, 2).tolist()
+    assert not interleaved[5].any()
+    compact = Rope(40, 16, offset=900, recipe=recipe)
+    assert np.delete(compact.tables()["cos"], 5, 0).tolist() == np.delete(interleaved[:, 1::2], 5, 0).tolist()
+    doubled = replace(compact, layout="halves").tables()["sin"]
+    assert doubled.tolist() == np.tile(compact.tables()["sin"], 2).tolist()
+    assert compact.single_array().array().tolist() == [
+        compact.tables()["cos"].tolist(),
+        compact.tables()["sin"].tolist(),
+    ]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("scaling", SCALINGS, ids=lambda each: str(each["scaling"]))
+def test_scalings_stay_near_the_exact_table(recipe, scaling):
+    """At small positions every recipe is right to the precision of the dtype that it rounds to."""
+    rope = Rope(3, 32, recipe=recipe, **scaling)
+    near = 2.0**-7 if "bfloat16" in recipe else 2.0**-10 if "float16" in recipe else 4e-6
+    exact = replace(rope, recipe="exact").tables()
+    for name, table in rope.tables().items():
+        np.testing.assert_allclose(table, exact[name], rtol=0, atol=near)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_given_positions_are_rows_of_the_table(recipe):
+    rope = Rope(60, 32, recipe=recipe, mrope_section=[6, 6, 4], scaling="linear", factor=4.0)
+    tables, ids = rope.tables(), np.array([[3, 50, 7], [0, 59, 8], [20, 1, 9]])
+    axes = np.array(rope.axes)
+    for name, found in rope.at(ids).items():
+        for column, axis in enumerate(axes):
+            assert found[:, column].tolist() == tables[name][ids[axis], column].tolist()
+    assert rope.at([5, 6])["cos"].tolist() == tables["cos"][5:7].tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("through", ["float16", "bfloat16"])
+def test_tables_that_were_narrow_once(through, dtype):
+    narrow = Rope(90, 32, offset=1000, dtype=through).tables()
+    found = Rope(90, 32, offset=1000, dtype=dtype, recipe=f"{through}-table").tables()
+    for name in ("cos", "sin"):
+        to = bf16 if dtype == "bfloat16" else np.dtype(dtype)
+        assert found[name].tolist() == narrow[name].astype(np.float64).astype(to).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+def test_computed_in_float32_and_given_in_another_dtype(dtype):
+    to = bf16 if dtype == "bfloat16" else np.dtype(dtype)
+    made = Sinusoidal(90, 32, offset=1000, recipe="float32").tables()["pe"]
+    found = Sinusoidal(90, 32, offset=1000, recipe="float32", dtype=dtype).tables()["pe"]
+    assert found.dtype == to
+    assert found.tolist() == made.astype(to).tolist()
+
+
+def test_positions_are_rounded_to_float32():
+    table = Sinusoidal(4, 8, offset=2**24, recipe="float32").tables()["pe"]
+    assert table[0].tolist() == table[1].tolist() != table[2].tolist()
+    far = Sinusoidal(1, 2, offset=2**40 - 1, recipe="float32", dtype="float64").tables()["pe"][0]
+    assert far.tolist() == [float(f32(math.sin(2.0**40))), float(f32(math.cos(2.0**40)))]
+
+
+def test_amplitude_and_scale_in_float32():
+    plain = Sinusoidal(50, 8, recipe="float32").tables()["pe"]
+    louder = Sinusoidal(50, 8, recipe="float32", amplitude=0.3).tables()["pe"]
+    assert louder.tolist() == (plain * f32(0.3)).tolist()
+    quicker = Sinusoidal(50, 8, recipe="float32", scale=0.1).tables()["pe"]
+    angles = (np.arange(50, dtype=f32) * f32(0.1))[:, None] * exact_singles(4, 4, 10000.0)
+    np.testing.assert_allclose(quicker[:, 0::2], np.sin(angles), rtol=0, atol=FEW)
+
+
+@pytest.mark.parametrize("heads", [8, 12, 7])
+@pytest.mark.parametrize("form", ["symmetric", "causal", "key", "key-last"])
+def test_alibi(heads, form):
+    exact = Alibi(heads, 40, form=form, dtype="float64")
+    slopes = exact.tables()["slopes"].astype(f32)
+    distances = {"key": np.arange(40)[None], "key-last": np.arange(-39, 1)[None]}.get(
+        form, -np.abs(np.arange(40)[:, None] - np.arange(40))
+    )
+    bias = slopes[:, None, None] * distances.astype(f32)
+    if form == "causal":
+        bias = np.where(np.triu(np.ones((40, 40), bool), 1), f32(-np.inf), bias)
+    found = replace(exact, recipe="float32").tables()
+    assert found["bias"].tolist() == bias.tolist()
+    assert found["slopes"].tolist() == slopes.tolist()
+    for through in ("float16", "bfloat16"):
+        cast = Alibi(heads, 40, form=form, recipe=f"{through}-table").tables()
+        narrow = Alibi(heads, 40, form=form, dtype=through).tables()
+        assert {name: table.tolist() for name, table in cast.items()} == {n: t.tolist() for n, t in narrow.items()}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Rope(4, 8, 1e300, recipe="float32"), "base is 1e.300; the recipe float32 computes in float32"),
+        (lambda: Sinusoidal(4, 1, base=1e-60, recipe="bfloat16-phases"), "base is 1e-60; the recipe bfloat16-phases"),
+        (lambda: Alibi(4, recipe="bfloat16-phases"), "it must be one of exact, float32, float16-table, bfloat16-table"),
+        (lambda: Rope(4, 8, recipe="float32-recurence"), "did you mean 'float32-recurrence'"),
+    ],
+    ids=range(4),
+)
+def test_refused(make, message):
+    with pytest.raises(ParameterError, match=message):
+        make()
+
+
+def test_tables_through_a_narrow_dtype_take_any_base():
+    assert Rope(4, 8, 1e300, recipe="bfloat16-table").tables()["cos"][0].tolist() == [1.0] * 4
+
+
+def test_learned_tables_have_no_recipe():
+    assert "recipe" not in LearnedInit.parameters()
+
+
+def test_a_frequency_halved_is_a_phase_halved():
+    """ggml divides phases by what a scaling does to the frequencies; a factor of two is exact."""
+    plain = Rope(40, 32, recipe="float32-recurrence")
+    slow = replace(plain, scaling="linear", factor=2.0)
+    twice = np.array(slow.inverse_frequencies()) * 2
+    assert twice.tolist() == plain.inverse_frequencies()
+    assert slow.tables()["cos"][2::2].tolist()[:5] == plain.tables()["cos"][1:6].tolist()
+    assert Fraction(slow.inverse_frequencies()[0]) == Fraction(1, 2)
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+@pytest.mark.parametrize("recipe", ["float32", "float32-recurrence"])
+def test_a_single_frequency_is_one_whatever_is_taken_from_its_exponent(recipe, dim):
+    found = Sinusoidal(9, dim, style="whisper", recipe=recipe).tables()["pe"]
+    places = np.arange(9.0)
+    assert np.array_equal(found[:, 0], np.sin(places).astype(np.float32))
+    assert np.array_equal(found[:, 1], np.cos(places).astype(np.float32))
