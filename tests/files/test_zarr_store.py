@@ -9,13 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pecli.files.save_load import save_scheme
 
 import pecli
 from pecli.engine import table as table_module
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
-from pecli.files.save import save_tables
+from pecli.files.save import save_scheme, save_tables
 from pecli.files.zarr_store import chunk_shape, chunks_of
 
 zarr = pytest.importorskip("zarr", reason="the extra pecli[zarr] is not installed")
