@@ -19,10 +19,11 @@ MAY_IMPORT = {
     "layers": {"engine", "errors"},
     "files": {"engine", "errors"},
     "models": {"files", "engine", "errors"},
-    "checks": {"models", "files", "engine", "errors"},
+    "explain": {"models", "files", "engine", "errors"},
+    "checks": {"explain", "models", "files", "engine", "errors"},
     "tensors": {"files", "engine", "errors"},
-    "views": {"tensors", "checks", "models", "files", "engine", "errors"},
-    "cli": {"views", "tensors", "checks", "models", "files", "layers", "engine", "errors"},
+    "views": {"tensors", "checks", "explain", "models", "files", "engine", "errors"},
+    "cli": {"views", "tensors", "checks", "explain", "models", "files", "layers", "engine", "errors"},
     "__main__": {"cli"},
 }
 

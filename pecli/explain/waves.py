@@ -166,7 +166,8 @@ def _measure_one(x: Floats, rows: Floats, run: int) -> Waves | None:
     slow = np.abs(frequency) * (at[-1] + 1) < 2 * np.pi
     if slow.any() and not slow.all():
         height = float(np.median(amplitude[~slow]))
-        frequency[slow], phase[slow] = _slow(x[:, slow], at - centre, height)
+        start = frequency[slow], phase[slow]
+        frequency[slow], phase[slow] = _slow(x[:, slow], at - centre, height, *start)
         amplitude[slow] = height
     unit = np.cos(np.multiply.outer(at - centre, frequency) + phase)
     slope = np.sin(np.multiply.outer(at - centre, frequency) + phase)
@@ -174,6 +175,8 @@ def _measure_one(x: Floats, rows: Floats, run: int) -> Waves | None:
     found = _with_errors(frequency, phase, amplitude, noise, at, centre, both=False)
     lost = np.sqrt(np.maximum((slope**2).mean(axis=0) * 2, 1e-300))  # a cosine near its top tells little
     wide = np.maximum(found.error / np.minimum(lost, 1), _curvature_error(found, slope, at - centre))
+    few = np.ptp(x, axis=0) < FEW_STEPS * QUANTUM * np.maximum(noise, np.median(noise))
+    wide = np.where(few, 4 * wide, wide)
     return Waves(
         np.abs(frequency),
         wide,
@@ -189,7 +192,7 @@ def _measure_one(x: Floats, rows: Floats, run: int) -> Waves | None:
 
 def _curvature_error(found: Waves, slope: Floats, at: Floats) -> Floats:
     """The error of a frequency whose phase is fitted, too: from the 2 × 2 normal equations of both."""
-    one, two, three = (slope**2).sum(axis=0), (slope**2 * at[:, None]).sum(axis=0), (slope**2 * at[:, None] ** 2).sum(axis=0)
+    one, two, three = _moments(slope, at)
     determinant = np.maximum(one * three - two**2, 1e-300)
     floor = np.maximum(found.noise, np.median(found.noise))
     return np.asarray(floor / np.maximum(np.abs(found.amplitude), 1e-300) * np.sqrt(one / determinant))
@@ -243,26 +246,36 @@ def _step(x: Floats, at: Floats, frequency: Floats, most: float) -> Floats:
     return np.asarray(np.clip(move, -most, most))
 
 
-def _slow(x: Floats, at: Floats, height: float) -> tuple[Floats, Floats]:
-    """Frequency and phase of channels that do not turn once, whose amplitude is that of the others: a line through
-    the angles, whose branch is told by the direction the values take.
+def _slow(x: Floats, at: Floats, height: float, frequency: Floats, phase: Floats) -> tuple[Floats, Floats]:
+    """Frequency and phase of channels that do not turn once, their amplitude being that of the others: least squares
+    from the free fit, and from a line through the arc cosines; the better of the two.
     """
-    angle = np.arccos(np.clip(x / height, -1, 1))
-    rising = np.where((x[-1] - x[0]) > 0, -1.0, 1.0)
-    angle = angle * rising
-    spread = ((at - at.mean()) ** 2).sum()
-    frequency = ((at - at.mean()) @ angle) / spread
-    phase = angle.mean(axis=0) - frequency * at.mean()
+    angle = np.arccos(np.clip(x / height, -1, 1)) * np.where(x[-1] > x[0], -1.0, 1.0)
+    line = ((at - at.mean()) @ angle) / ((at - at.mean()) ** 2).sum()
+    tries = [_refined(x, at, height, frequency, phase)]
+    tries.append(_refined(x, at, height, line, angle.mean(axis=0) - line * at.mean()))
+    left = [((x - height * np.cos(np.multiply.outer(at, f) + p)) ** 2).sum(axis=0) for f, p in tries]
+    first = np.nan_to_num(left[0], nan=np.inf) <= np.nan_to_num(left[1], nan=np.inf)
+    return np.where(first, tries[0][0], tries[1][0]), np.where(first, tries[0][1], tries[1][1])
+
+
+def _refined(x: Floats, at: Floats, height: float, frequency: Floats, phase: Floats) -> tuple[Floats, Floats]:
     for _ in range(12):
         turned = np.multiply.outer(at, frequency) + phase
         left, slope = x - height * np.cos(turned), -height * np.sin(turned)
-        one, two, three = (slope**2).sum(axis=0), (slope**2 * at[:, None]).sum(axis=0), (slope**2 * at[:, None] ** 2).sum(axis=0)
-        lx, lp = (left * slope).sum(axis=0), (left * slope * at[:, None]).sum(axis=0)
+        one, two, three = _moments(slope, at)
+        here, there = (left * slope).sum(axis=0), (left * slope * at[:, None]).sum(axis=0)
         determinant = one * three - two**2
         safe = np.where(determinant > 1e-12 * one * np.maximum(three, 1e-300), determinant, np.inf)
-        phase = phase + np.clip((lx * three - lp * two) / safe, -0.5, 0.5)
-        frequency = frequency + np.clip((lp * one - lx * two) / safe, -0.5 / at[-1], 0.5 / at[-1])
+        phase = phase + np.clip((here * three - there * two) / safe, -0.5, 0.5)
+        frequency = frequency + np.clip((there * one - here * two) / safe, -0.5 / at[-1], 0.5 / at[-1])
     return np.asarray(frequency), np.asarray(phase)
+
+
+def _moments(slope: Floats, at: Floats) -> tuple[Floats, Floats, Floats]:
+    """Sums of slope² · at^k for k = 0, 1, 2."""
+    square = slope**2
+    return square.sum(axis=0), (square * at[:, None]).sum(axis=0), (square * at[:, None] ** 2).sum(axis=0)
 
 
 def pairs_of(first: Floats, second: Floats) -> tuple[float, Flags]:

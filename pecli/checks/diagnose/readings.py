@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from pecli.checks.diagnose.causes import Cause, cost_of
 from pecli.checks.diagnose.sample import SomeRows
-from pecli.checks.forms import Form, forms
-from pecli.checks.layout_words import ARRANGEMENTS, DOUBLINGS
+from pecli.explain.forms import Form, forms
+from pecli.explain.layout_words import ARRANGEMENTS, DOUBLINGS
 from pecli.engine.arrays import Floats, Indices
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.schemes.rope import Rope

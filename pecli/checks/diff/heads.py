@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pecli.checks.layout_words import ARRANGEMENTS
+from pecli.explain.layout_words import ARRANGEMENTS
 from pecli.engine.arrays import Floats, Indices
 from pecli.engine.numerics.dtypes import KINDS
 from pecli.engine.numerics.rounding import widened

@@ -8,8 +8,8 @@ from itertools import takewhile
 
 import numpy as np
 
-from pecli.checks.forms import Form, forms, without_ones
-from pecli.checks.layout_words import ARRANGEMENTS, twice
+from pecli.explain.forms import Form, forms, without_ones
+from pecli.explain.layout_words import ARRANGEMENTS, twice
 from pecli.engine.arrays import Array
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.forms import shape_without_ones, without_ones
+from pecli.explain.forms import shape_without_ones, without_ones
 from pecli.checks.identify.match import Match
 from pecli.checks.identify.vectors import LONGEST
 from pecli.engine.arrays import Array, Floats

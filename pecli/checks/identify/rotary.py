@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.forms import without_ones
+from pecli.explain.forms import without_ones
 from pecli.checks.identify import beside
 from pecli.checks.identify.intervals import spacing
 from pecli.checks.identify.numerals import digits

@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from pecli.checks.forms import Form, forms, shape_without_ones, without_ones
+from pecli.explain.forms import Form, forms, shape_without_ones, without_ones
 from pecli.checks.identify import recipes, sharper, simpler, vectors
 from pecli.checks.identify.looks import Candidate, Look, Proposals, propose, ways_to_look
 from pecli.checks.identify.match import Match

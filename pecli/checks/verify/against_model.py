@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, compare, problems_of
-from pecli.checks.layout_words import DOUBLINGS
+from pecli.explain.layout_words import DOUBLINGS
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.cancellation import open_for_checks
 from pecli.checks.verify.expected_tables import Place, Reading, readings

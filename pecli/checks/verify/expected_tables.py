@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.forms import Form
+from pecli.explain.forms import Form
 from pecli.checks.verify.rope_layouts import Layout, laid_out, layouts, positions_in, taken_apart
 from pecli.checks.verify.tensor_roles import ANYTHING
 from pecli.engine.arrays import Array

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.checks.forms import Form
-from pecli.checks.layout_words import ARRANGEMENTS, columns
+from pecli.explain.forms import Form
+from pecli.explain.layout_words import ARRANGEMENTS, columns
 from pecli.engine.arrays import Array
 from pecli.engine.reshape import reshaped, stacked
 from pecli.engine.table import Table

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pecli.checks.forms import Form, forms, without_ones
-from pecli.checks.layout_words import ARRANGEMENTS, DOUBLINGS
+from pecli.explain.forms import Form, forms, without_ones
+from pecli.explain.layout_words import ARRANGEMENTS, DOUBLINGS
 
 COS = np.cos(np.outer(np.arange(7), [1.0, 0.1, 0.01]))
 SIN = np.sin(np.outer(np.arange(7), [1.0, 0.1, 0.01]))

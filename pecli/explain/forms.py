@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pecli.checks.layout_words import ARRANGEMENTS, DOUBLINGS, columns
+from pecli.explain.layout_words import ARRANGEMENTS, DOUBLINGS, columns
 from pecli.engine.arrays import Array
 
 
