@@ -1,0 +1,419 @@
+"""Tables of waves: measured, then explained by a law of frequencies, positions, signs and a height."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pecli.engine.arrays import Complex, Flags, Floats, Indices
+from pecli.explain.edits import ColumnsWrong, Edit, Explanation, Negated, Parameter, Rows, RowsWrong, Swapped
+from pecli.explain.laws import MAX_MISFIT, PARAMETERS, Curve, Fit, Law, divided, fitted, laws
+from pecli.explain.readings import Reading, other_rows, readings
+from pecli.explain.sample import Sample
+from pecli.explain.wave_schemes import (
+    WaveScheme,
+    expected_height,
+    found_scheme,
+    height_edit,
+    law_edits,
+    layout_edit,
+    neighbours,
+    plain_amplitude,
+    rope_of,
+    written_height,
+    yarn_height,
+)
+from pecli.explain.waves import Waves, measure, wrap
+
+DRIFT = 4e-6
+"""Relative error of frequencies that float32 arithmetic makes, over hundreds of real tables."""
+MAX_OFFSET = 1 << 17
+ENOUGH = 2.0
+"""Times the noise: what an explanation may leave of a channel."""
+VOTERS = 12
+"""Channels that an offset is searched by."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where rows are: angle = frequency · direction · (row + start) + quarter · π/2."""
+
+    direction: int
+    quarter: int
+    start: int
+
+    def angles(self, frequency: Floats, rows: Floats) -> Floats:
+        return np.asarray(np.multiply.outer(self.direction * (rows + self.start), frequency) + self.quarter * math.pi / 2)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A reading with its waves."""
+
+    reading: Reading
+    waves: Waves
+    values: Complex | Floats
+    first: float
+    """The row number that the waves count from."""
+    direction: int
+
+    @property
+    def curve(self) -> Curve:
+        waves = self.waves
+        frequency = waves.frequency * self.direction
+        error = np.maximum(waves.error, 1e-15)
+        return Curve(frequency, error, folded=not waves.both).loosened(DRIFT / 2)
+
+    @property
+    def height_error(self) -> float:
+        waves = self.waves
+        return 5 * waves.level / math.sqrt(waves.rows) + 1e-6 * abs(waves.height)
+
+
+def measured(reading: Reading, cos_first: bool, most: int = 0) -> Measured | None:
+    """The waves of a reading; None where it has none."""
+    picked = reading.picked(most)
+    values = picked.values(cos_first)
+    waves = measure(values, picked.rows.astype(np.float64))
+    if waves is None or not waves.clean:
+        return None
+    slow = np.abs(waves.frequency) < 1.0
+    votes = np.sign(waves.frequency) * (np.abs(waves.frequency) > 4 * waves.error)
+    direction = int(np.sign(votes[slow].sum() if slow.any() else votes.sum())) or 1
+    return Measured(picked, waves, values, float(picked.rows[0]), direction if waves.both else 1)
+
+
+def explain_waves(
+    found: Mapping[str, Sample], prior: WaveScheme | None, atol: float = 0.0
+) -> list[Explanation]:
+    """Explanations of the waves in some tensors, by a prior or by none."""
+    out: list[Explanation] = []
+    for reading in _all_readings(found, prior):
+        if any(not edit_free(reading, other) for other in out):
+            break
+        for most in (0, 256, 48):  # angles in float32 or less are right only in the first rows
+            if most and len(reading.rows) <= most:
+                continue
+            seen = measured(reading, prior.cos_first if prior else True, most)
+            if seen is None:
+                continue
+            some = list(_explained(seen, reading, prior, atol))
+            out += some
+            if some:
+                break
+        if out and not isinstance(out[0], type(None)) and len(out) >= 1:
+            break
+    return out
+
+
+def edit_free(reading: Reading, other: Explanation) -> bool:
+    return not other.edits
+
+
+def _all_readings(found: Mapping[str, Sample], prior: WaveScheme | None) -> Iterator[Reading]:
+    plain = list(readings(found, prior.form if prior else None))
+    yield from plain
+    for reading in plain[:3]:
+        yield from other_rows(reading)
+
+
+def _explained(seen: Measured, whole: Reading, prior: WaveScheme | None, atol: float) -> Iterator[Explanation]:
+    curve = seen.curve
+    tiers = _with_prior(prior, curve) if prior is not None else _without_prior(seen, curve)
+    for tier in tiers:
+        fits = sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: fit.cost)
+        good = [fit for fit in fits if _near(curve, fit.law)]
+        some: list[Explanation] = []
+        for fit in good[:12]:
+            some += _placed(seen, whole, prior, fit, atol)
+            if some and prior is not None:
+                break
+        if some:
+            yield from some
+            return
+
+
+def _near(curve: Curve, law: Law) -> bool:
+    """Whether a law is within the errors of nearly all frequencies."""
+    off = curve.misfits(law.frequencies())
+    return bool(np.count_nonzero(off > MAX_MISFIT) <= len(off) // 16)
+
+
+def _with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
+    """Laws near the prior's: itself; one parameter; two; then any law at all."""
+    law, count = prior.law, len(curve.frequency)
+    if count != law.count:
+        resized = replace(law, count=count, half=law.half * count / law.count)
+        starts = [resized, replace(law, count=count)]
+    else:
+        starts = [law]
+
+    def fit(each: Law, cost: float) -> Fit:
+        return Fit(each, curve.misfit(each.frequencies()), cost)
+
+    yield [fit(each, 0.5 * k) for k, each in enumerate(starts)]
+    near = replace(prior, law=starts[0])
+    others = [fit(each, 1.0 + 0.05 * k) for k, each in enumerate(neighbours(near))]
+    names = ("base", *(name for name in PARAMETERS[law.scaling] if name not in ("truncate", "turning", "divisors")))
+    if not prior.rotary or law.scaling == "none":
+        names = (*names, "scale")
+    single = [replace(one, cost=one.cost + 1) for start in starts for name in names for one in fitted(start, name, curve)]
+    yield others + single + [replace(one, cost=one.cost + 2.2) for one in laws(curve, [float(starts[0].half)], scales=not prior.rotary)]
+    double = [
+        replace(one, cost=one.cost + other.cost + 1)
+        for other in others
+        for name in ("base", *PARAMETERS[other.law.scaling])
+        if name not in ("truncate", "turning", "divisors")
+        for one in fitted(other.law, name, curve)
+    ]
+    yield double + list(_pairs(starts[0], names, curve))
+    yield list(divided(curve, float(starts[0].half))) if prior.rotary else []
+
+
+def _pairs(law: Law, names: Sequence[str], curve: Curve) -> Iterator[Fit]:
+    """Two numbers at once: in turns, a few times."""
+    for k, one in enumerate(names):
+        for other in names[k + 1 :]:
+            now = law
+            for _ in range(6):
+                for name in (one, other):
+                    now = next((fit.law for fit in fitted(now, name, curve.loosened(3e-3 if now is law else 0.0))), now)
+            yield Fit(now, curve.misfit(now.frequencies()), 2.1)
+
+
+def _without_prior(seen: Measured, curve: Curve) -> Iterator[list[Fit]]:
+    """Any law: of a rotary table with exponents over the dim; of a sinusoidal one also over D/2 − 1."""
+    count = float(seen.waves.count)
+    form = seen.reading.form
+    if _is_sinusoidal(seen.reading):
+        half = [count, count - 1, count - 0.5]
+        if seen.reading.form.arrangement == "interleaved" and seen.reading.parts[0].shape[1] != seen.reading.parts[-1].shape[1]:
+            half = [count + 0.5, count - 0.5]
+        yield [replace(fit, cost=fit.cost + 0.05 * k) for k, h in enumerate(half) if h > 0.4 for fit in laws(curve, [h], scales=True)]
+    yield list(laws(curve, [count], scales=False))
+    loose = curve.loosened(2.0**-8)
+    yield [replace(fit, cost=fit.cost + 1) for fit in laws(loose, [count], scales=_is_sinusoidal(seen.reading))]
+    if form.arrangement != "alone" or len(seen.reading.parts) == 2:
+        yield list(divided(curve, count))
+
+
+def _is_sinusoidal(reading: Reading) -> bool:
+    return reading.form.arrangement in ("interleaved", "halves") and len(reading.tensors) == 1
+
+
+# Positions, signs, height.
+
+
+def _placed(seen: Measured, whole: Reading, prior: WaveScheme | None, fit: Fit, atol: float) -> list[Explanation]:
+    """The explanation with a law, if positions, signs and a height go with it."""
+    frequency = fit.law.frequencies()
+    out = []
+    for place in _places(seen, frequency, prior, whole.length):
+        usual = expected_height(prior, fit.law) if prior else _usual_height(seen, fit.law)
+        height = usual
+        if abs(seen.waves.height - usual) > seen.height_error:
+            height = written_height(seen.waves.height, seen.height_error, usual)
+        check = _check(seen, frequency, place, height, atol)
+        if check is None:
+            continue
+        maker = _prior_explanation if prior else _free_explanation
+        made = maker(seen, whole, prior, fit, place, height, usual, check)  # type: ignore[arg-type]
+        if made is not None:
+            out.append(made)
+            break
+    return out
+
+
+def _usual_height(seen: Measured, law: Law) -> float:
+    if law.scaling == "yarn":
+        return yarn_height(law.factor)
+    return plain_amplitude(seen.waves.height, seen.height_error, 2 * law.count)[0]
+
+
+@dataclass(frozen=True)
+class Check:
+    """How a table compares with a proposal: what is left, and which channels it does not explain."""
+
+    residual: float
+    wrong: tuple[int, ...]
+
+
+def _model(seen: Measured, frequency: Floats, place: Place, height: float, rows: Floats) -> Complex | Floats:
+    angles = place.angles(frequency, rows)
+    return height * (np.exp(1j * angles) if seen.waves.both else np.cos(angles))
+
+
+def _check(seen: Measured, frequency: Floats, place: Place, height: float, atol: float) -> Check | None:
+    """Whether every channel but a few is explained: what is left of it is noise, or float32 drift."""
+    rows = seen.reading.rows.astype(np.float64)
+    left = np.abs(seen.values - _model(seen, frequency, place, height, rows))
+    noise = seen.waves.noise * (math.sqrt(2) if seen.waves.both else 1)
+    floor = np.maximum(noise, np.median(noise))
+    drift = height * DRIFT * np.abs(frequency) * float(np.sqrt(np.mean((rows + abs(place.start)) ** 2)))
+    limit = np.maximum(ENOUGH * floor + drift + 1e-7 * height, atol)
+    off = np.sqrt(np.mean(left**2, axis=0))
+    wrong = np.flatnonzero(off > limit)
+    if len(wrong) > len(off) // 16 or (len(wrong) and len(off) < 8):
+        return None
+    parts = np.maximum(np.abs((seen.values - _model(seen, frequency, place, height, rows)).real), np.abs((seen.values - _model(seen, frequency, place, height, rows)).imag)) if seen.waves.both else left
+    return Check(float(np.delete(parts, wrong, axis=1).max()), tuple(wrong.tolist()))
+
+
+def _places(seen: Measured, frequency: Floats, prior: WaveScheme | None, length: int) -> Iterator[Place]:
+    """Positions and signs that the phases allow: the expected ones first, then the smallest start."""
+    waves = seen.waves
+    centre = seen.first + waves.centre
+    offset = prior.offset if prior else 0
+    expected = 3 if prior is not None and prior.one == "sin" else 0
+    quarters = [(expected + k) % 4 for k in (0, 2, 1, 3)]
+    slack = 6 * waves.phase_error + 6 * np.abs(frequency) * DRIFT * (abs(centre) + offset) + 0.02 * waves.level + 1e-6
+    slack = np.minimum(slack + np.where(waves.error > 0.25 * np.abs(frequency) + 1e-12, 0.3, 0.0), 2.0)
+    directions = (seen.direction,) if waves.both else (1, -1)
+
+    def fits(place: Place) -> bool:
+        off = np.abs(wrap(place.direction * frequency * (centre + place.start) + place.quarter * math.pi / 2 - waves.phase))
+        if not waves.both:
+            other = np.abs(wrap(place.direction * frequency * (centre + place.start) + place.quarter * math.pi / 2 + waves.phase))
+            off = np.minimum(off, other)
+        return int(np.count_nonzero(off > slack)) <= len(off) // 16
+
+    tried = set()
+    for start in dict.fromkeys((offset, 0, -(offset + length - 1), -(length - 1))):
+        for quarter in quarters:
+            for direction in directions:
+                place = Place(direction, quarter, start)
+                tried.add(place)
+                if fits(place):
+                    yield place
+    for place in _searched(waves, frequency, centre, directions, quarters, length):
+        if place not in tried and fits(place):
+            yield place
+
+
+def _searched(
+    waves: Waves, frequency: Floats, centre: float, directions: Sequence[int], quarters: Sequence[int], length: int
+) -> Iterator[Place]:
+    """Starts at which the phases of some channels agree best, the smallest first."""
+    known = np.flatnonzero((waves.phase_error < 0.3) & (np.abs(frequency) > 0))
+    if len(known) < 2:
+        return
+    voters = known[np.unique(np.linspace(0, len(known) - 1, VOTERS).astype(int))]
+    starts = np.arange(-length - 4096, MAX_OFFSET)
+    turns = np.exp(1j * np.multiply.outer(starts + centre, frequency[voters]))
+    found: list[tuple[int, Place]] = []
+    for direction in directions:
+        for quarter in quarters:
+            phase = direction * (waves.phase[voters] - quarter * math.pi / 2)
+            score = (turns @ np.exp(-1j * phase)).real
+            for k in np.argpartition(-score, 8)[:8]:
+                if score[k] > 0.8 * len(voters):
+                    found.append((abs(int(starts[k])), Place(direction, quarter, int(starts[k]))))
+    yield from (place for _, place in sorted(found, key=lambda each: each[0]))
+
+
+_SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {
+    (1, 0): (),
+    (1, 2): (Negated("all"),),
+    (-1, 0): (Negated("sin"),),
+    (-1, 2): (Negated("cos"),),
+    (-1, 1): (Swapped(),),
+    (-1, 3): (Swapped(), Negated("all")),
+    (1, 1): (Swapped(), Negated("cos")),
+    (1, 3): (Swapped(), Negated("sin")),
+}
+"""What turning the other way, and quarter turns, mean."""
+_ALONE: dict[int, tuple[Edit, ...]] = {0: (), 1: (Swapped(), Negated("all")), 2: (Negated("all"),), 3: (Swapped(),)}
+
+
+def _positions(place: Place, both: bool, length: int, expected_quarter: int, offset: int) -> tuple[tuple[Edit, ...], int, tuple[Edit, ...]]:
+    """Signs, the position of the first row, and the order of rows."""
+    direction, quarter, start = place.direction, place.quarter, place.start
+    rows: tuple[Edit, ...] = ()
+    if direction < 0 and start < 0 and (-start - (length - 1) >= 0):
+        rows, start, direction = (Rows("reversed"),), -start - (length - 1), 1
+    elif not both and start < 0 and -start - (length - 1) >= 0:
+        rows, start, quarter = (Rows("reversed"),), -start - (length - 1), (-quarter) % 4
+    if both:
+        return _SIGNS[direction, quarter], start, rows
+    turn = (direction * quarter - expected_quarter) % 4
+    if expected_quarter == 3:  # sines: a quarter further on are cosines
+        turn = {0: 0, 1: 3, 2: 2, 3: 1}[turn]
+    return _ALONE[turn], start, rows
+
+
+def _prior_explanation(
+    seen: Measured, whole: Reading, prior: WaveScheme, fit: Fit, place: Place, height: float, usual: float, check: Check
+) -> Explanation | None:
+    expected_quarter = 3 if prior.one == "sin" else 0
+    signs, start, rows = _positions(place, seen.waves.both, whole.length, expected_quarter, prior.offset)
+    edits: list[Edit] = [*whole.edits, *layout_edit(prior.form, whole.form), *signs, *law_edits(prior, fit.law), *rows]
+    if start != prior.offset:
+        edits.append(Parameter("offset", prior.offset, start))
+    if height != usual:
+        edits.append(height_edit(prior, usual, height))
+    if check.wrong:
+        edits.append(ColumnsWrong(check.wrong))
+    edits += _padding(whole, prior, start)
+    more = {"dtype": _dtype(whole)}
+    scheme = found_scheme(prior, fit.law, max(0, start), whole.length, height, whole.form, cos_first=prior.cos_first, more=more)
+    extra = max(0.0, fit.cost - sum(edit.cost for edit in law_edits(prior, fit.law)))
+    return Explanation(tuple(edits), scheme, check.residual, seen.waves.level, whole.tensors, fit.open, extra)
+
+
+def _padding(whole: Reading, prior: WaveScheme, start: int) -> list[Edit]:
+    """Rows of zeros that should not be, or the other way round."""
+    if any(isinstance(edit, Rows) for edit in whole.edits) or len(whole.rows) != whole.length:
+        return []
+    zero = np.flatnonzero(np.all([np.abs(part).max(axis=1) == 0 for part in whole.parts], axis=0))
+    expected = getattr(prior.scheme, "padding_idx", None)
+    found = [int(row) + start for row in zero]
+    if expected is not None and expected - start in range(whole.length) and not found:
+        return [Parameter("padding_idx", expected, None)]
+    if found and found != [expected]:
+        return [Parameter("padding_idx", expected, found[0]) if len(found) == 1 else RowsWrong(tuple(zero.tolist()))]
+    return []
+
+
+def _dtype(reading: Reading) -> str:
+    return {"complex64": "float32", "complex128": "float64"}.get(
+        reading.dtype, reading.dtype if reading.dtype in ("float64", "float32", "float16", "bfloat16") else "float32"
+    )
+
+
+def _free_explanation(
+    seen: Measured, whole: Reading, prior: None, fit: Fit, place: Place, height: float, usual: float, check: Check
+) -> Explanation | None:
+    """The scheme itself; how it is laid out in the file is in the edits."""
+    both = seen.waves.both
+    sinusoidal = _is_sinusoidal(whole)
+    more: dict[str, Any] = {"dtype": _dtype(whole)}
+    if both:
+        signs, start, rows = _positions(place, True, whole.length, 0, 0)
+        cos_first = Swapped() not in signs
+        signs = tuple(edit for edit in signs if not (sinusoidal and isinstance(edit, Swapped)))
+    else:
+        expected = 3 if place.quarter % 2 else 0
+        signs, start, rows = _positions(place, False, whole.length, expected, 0)
+        cos_first = True
+    if start < 0:
+        return None
+    if sinusoidal and fit.law.scaling == "none":
+        zero = _padding_idx(whole, start)
+        more |= {"padding_idx": zero} if zero is not None else {}
+        scheme = found_scheme(None, fit.law, start, whole.length, height, whole.form, cos_first=cos_first, more=more)
+    else:
+        scheme = rope_of(fit.law, start, whole.length, height, whole.form.doubled or "compact", **more)
+    if scheme is None:
+        return None
+    edits = [*whole.edits, *signs, *rows, *([ColumnsWrong(check.wrong)] if check.wrong else [])]
+    extra = fit.cost + (0.5 if start else 0.0) + 0.05 * (height != 1)
+    return Explanation(tuple(edits), scheme, check.residual, seen.waves.level, whole.tensors, fit.open, extra)
+
+
+def _padding_idx(whole: Reading, start: int) -> int | None:
+    zero = np.flatnonzero(np.all([np.abs(part).max(axis=1) == 0 for part in whole.parts], axis=0))
+    return int(whole.rows[zero[0]]) + start if len(zero) == 1 else None
