@@ -7,7 +7,7 @@ measured. Sentences are made of edits in `words` and nowhere else.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -252,7 +252,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def best(found: Sequence[Explanation]) -> list[Explanation]:
+def best(found: Iterable[Explanation]) -> list[Explanation]:
     """The explanations, each list of edits once, the cheapest first and among equals the closest."""
     unique: dict[tuple[Edit, ...], Explanation] = {}
     for each in sorted(found, key=lambda one: (round(one.cost, 6), one.residual)):

@@ -21,6 +21,8 @@ SIGMAS = 5.0
 """Standard errors within which a plain number is taken for the measured one."""
 MAX_MISFIT = 12.0
 """Standard errors that a frequency may be off its law, since errors are themselves estimates."""
+USUAL_MISFIT = 2.5
+"""Root mean square, in standard errors, at which a usual number needs no search."""
 LENGTHS = tuple(float(1 << k) for k in range(8, 21)) + (1e6, 128000.0, 100000.0, 32000.0)
 
 
@@ -204,6 +206,10 @@ def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
     def misfit(log: float, of: Curve = curve) -> float:
         return of.misfit(replace(law, **{name: math.exp(log)}).frequencies())
 
+    for known in _USUAL[name]:
+        if (off := misfit(math.log(known))) < USUAL_MISFIT:
+            yield Fit(replace(law, **{name: known}), off, 0.0)
+            return
     rough = curve.loosened(0.01)
     grid = np.linspace(math.log(low), math.log(high), 97)
     starts = np.array([misfit(each, rough) for each in grid])

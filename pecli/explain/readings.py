@@ -100,21 +100,7 @@ def _without_copies(one: Sample) -> tuple[AnyArray, tuple[Edit, ...]]:
                 break
         else:
             break
-    if values.ndim == 2 and min(values.shape) > 1 and not edits:
-        for times in (2, 3, 4, 8, 16, 32):  # copies of a batch, one after the other
-            rows = len(values)
-            if rows % times == 0 and rows // times >= 8 and one.whole and _same(values[: rows // times], values[rows // times : 2 * rows // times]):
-                edits.append(Repeated(0, _times(values, rows, times)))
-                values = values[: rows // edits[0].times]
-                break
     return values, tuple(edits)
-
-
-def _times(values: AnyArray, rows: int, times: int) -> int:
-    """How often all rows are there: a period may be shorter than the first that was found."""
-    while rows % (2 * times) == 0 and rows // (2 * times) >= 8 and _same(values[: rows // (2 * times)], values[rows // (2 * times) : rows // times]):
-        times *= 2
-    return times
 
 
 def _copies(values: AnyArray, axis: int) -> bool:
@@ -207,35 +193,34 @@ def _same_columns(one: Floats, other: Floats) -> bool:
     return bool((off < SAME).all())
 
 
-def other_rows(reading: Reading) -> Iterator[Reading]:
-    """The same with rows undone that are wrapped or padded."""
+def wrapped(reading: Reading) -> Iterator[Reading]:
+    """The same with positions that start again."""
     table = np.concatenate(reading.parts, axis=1)
     if len(table) < 12 or len(reading.rows) < reading.length:
         return
     size = float(np.sqrt(np.mean(table**2))) or 1.0
-    wraps = np.sqrt(np.mean((table[4:] - table[0]) ** 2, axis=1)) < SAME * size
-    for at in (np.flatnonzero(wraps) + 4).tolist()[:8]:
+    same = np.sqrt(np.mean((table[4:] - table[0]) ** 2, axis=1)) < SAME * size
+    for at in (np.flatnonzero(same) + 4).tolist()[:8]:
         count = min(at, len(table) - at)
-        if count >= 2 and _same(table[at : at + count], table[:count]):
+        if count >= 2 and _same(table[at : at + count], table[:count]) and not _same(table[1:5], table[:4]):
             yield replace(reading, rows=np.arange(len(table)) % at, edits=(*reading.edits, Rows("wrapped", at)))
-            break
+            return
+
+
+def padded(reading: Reading) -> Iterator[Reading]:
+    """The same without rows in front or behind that do not change, or are empty."""
+    table = np.concatenate(reading.parts, axis=1)
+    if len(table) < 12 or len(reading.rows) < reading.length:
+        return
     moves = np.sqrt(np.mean(np.diff(table, axis=0) ** 2, axis=1))
     still = moves < SAME * float(np.median(moves))
-    empty = np.abs(table).max(axis=1) < 1e-3 * size
-    for end in ("padded", "padded at the end"):
-        view, zero = (still, empty) if end == "padded" else (still[::-1], empty[::-1])
-        count = int(np.argmin(view)) if not view.all() else 0
-        count = max(count, int(np.argmin(zero)) if not zero.all() else 0)
+    empty = np.abs(table).max(axis=1) < 1e-3 * float(np.abs(table).max())
+    for order, step in (("padded", 1), ("padded at the end", -1)):
+        count = max(int(np.argmin(each[::step])) if not each.all() else 0 for each in (still, empty))
         if 0 < count < len(table) - 8:
-            wrong = np.arange(len(table)) < count
-            shift = count if end == "padded" else 0
-            rows = np.maximum(np.arange(len(table)) - shift, 0)
-            yield replace(
-                reading,
-                rows=rows,
-                edits=(*reading.edits, Rows(end, count)),
-                wrong=wrong if end == "padded" else wrong[::-1],
-            )
+            wrong = (np.arange(len(table)) < count)[::step]
+            rows = np.maximum(np.arange(len(table)) - (count if step > 0 else 0), 0)
+            yield replace(reading, rows=rows, edits=(*reading.edits, Rows(order, count)), wrong=wrong)
 
 
 def named_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:

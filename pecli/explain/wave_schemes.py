@@ -7,6 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from pecli.engine.arrays import Floats, Indices
+from pecli.engine.numerics.rounding import widened
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
@@ -257,6 +261,22 @@ def rope_of(law: Law, offset: int, length: int, height: float, layout: str, **mo
         given |= {"scaling": "longrope", "short_factor": ones, "long_factor": ones, "attention_factor": height}
         given["original_max_position_embeddings"] = 4096
     return Rope(length, 2 * law.count, base=law.base, offset=offset, layout=layout, **given)
+
+
+def rendered(scheme: Scheme, recipe: str, rows: Indices, form: Form, prior: WaveScheme | None) -> Floats | None:
+    """The parts of a table at some rows, as a recipe computes them; in the order of the prior's tensors."""
+    try:
+        made = replace(scheme, recipe=recipe, dtype="float32" if scheme.dtype == "float64" else scheme.dtype)
+    except ParameterError:
+        return None
+    if isinstance(made, Rope):
+        tables = {table.name: table for table in replace(made, layout="compact").tensors()}
+        names = (prior.one,) if prior is not None and prior.one else ("cos", "sin")
+        if max(rows) >= made.seq_len:
+            return None
+        return np.stack([widened(tables[name].pick(rows)) for name in names])
+    parts = form.split(made.tensors()[0].pick(rows))
+    return None if parts is None else np.stack([widened(part) for part in parts])
 
 
 def plain_amplitude(measured: float, error: float, dim: int) -> tuple[float, float]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Flags, Floats, Indices
-from pecli.explain.edits import ColumnsWrong, Edit, Explanation, Negated, Parameter, Rows, RowsWrong, Swapped
+from pecli.engine.arrays import Complex, Floats, Indices
+from pecli.engine.schemes.recipes import recipe_names
+from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.edits import ColumnsWrong, Edit, Explanation, Negated, Parameter, Recipe, Repeated, Rows, RowsWrong, Swapped
 from pecli.explain.laws import MAX_MISFIT, PARAMETERS, Curve, Fit, Law, divided, fitted, laws
-from pecli.explain.readings import Reading, other_rows, readings
+from pecli.explain.readings import Reading, padded, readings, wrapped
 from pecli.explain.sample import Sample
 from pecli.explain.wave_schemes import (
     WaveScheme,
@@ -23,6 +26,7 @@ from pecli.explain.wave_schemes import (
     layout_edit,
     neighbours,
     plain_amplitude,
+    rendered,
     rope_of,
     written_height,
     yarn_height,
@@ -34,6 +38,12 @@ DRIFT = 4e-6
 MAX_OFFSET = 1 << 17
 ENOUGH = 2.0
 """Times the noise: what an explanation may leave of a channel."""
+MAX_WRONG = 0.2
+"""Of the rows, that may be wrong in a table that is right otherwise."""
+RECIPE_MATTERS = 8.0
+"""Times the noise: what is left where the way of computing may explain it."""
+EMPTY = 1e-3
+"""Below which a row is zeros, noise or not."""
 VOTERS = 12
 """Channels that an offset is searched by."""
 
@@ -60,6 +70,7 @@ class Measured:
     first: float
     """The row number that the waves count from."""
     direction: int
+    cos_first: bool
 
     @property
     def curve(self) -> Curve:
@@ -81,10 +92,17 @@ def measured(reading: Reading, cos_first: bool, most: int = 0) -> Measured | Non
     waves = measure(values, picked.rows.astype(np.float64))
     if waves is None or not waves.clean:
         return None
-    slow = np.abs(waves.frequency) < 1.0
+    return Measured(picked, waves, values, float(picked.rows[0]), _directions(waves)[0], cos_first)
+
+
+def _directions(waves: Waves) -> tuple[int, ...]:
+    """Which way most channels turn; the other way, too, where fast ones that whole turns are lost of disagree."""
+    if not waves.both:
+        return (1,)
     votes = np.sign(waves.frequency) * (np.abs(waves.frequency) > 4 * waves.error)
-    direction = int(np.sign(votes[slow].sum() if slow.any() else votes.sum())) or 1
-    return Measured(picked, waves, values, float(picked.rows[0]), direction if waves.both else 1)
+    slow = votes[len(votes) // 2 :].sum() or votes.sum()
+    first = int(np.sign(slow)) or 1
+    return (first,) if abs(votes.sum()) > 0.9 * np.abs(votes).sum() else (first, -first)
 
 
 def explain_waves(
@@ -93,38 +111,38 @@ def explain_waves(
     """Explanations of the waves in some tensors, by a prior or by none."""
     out: list[Explanation] = []
     for reading in _all_readings(found, prior):
-        if any(not edit_free(reading, other) for other in out):
-            break
         for most in (0, 256, 48):  # angles in float32 or less are right only in the first rows
             if most and len(reading.rows) <= most:
                 continue
             seen = measured(reading, prior.cos_first if prior else True, most)
             if seen is None:
                 continue
-            some = list(_explained(seen, reading, prior, atol))
-            out += some
-            if some:
+            for direction in _directions(seen.waves):
+                out += _explained(replace(seen, direction=direction), reading, prior, atol, quick=bool(most))
+            if out:
                 break
-        if out and not isinstance(out[0], type(None)) and len(out) >= 1:
+        if out:
             break
     return out
 
 
-def edit_free(reading: Reading, other: Explanation) -> bool:
-    return not other.edits
-
-
 def _all_readings(found: Mapping[str, Sample], prior: WaveScheme | None) -> Iterator[Reading]:
+    """Rows that wrap show at once, and come first; padding last."""
     plain = list(readings(found, prior.form if prior else None))
+    for reading in plain[:1]:
+        yield from wrapped(reading)
     yield from plain
-    for reading in plain[:3]:
-        yield from other_rows(reading)
+    for reading in plain[:2]:
+        yield from padded(reading)
 
 
-def _explained(seen: Measured, whole: Reading, prior: WaveScheme | None, atol: float) -> Iterator[Explanation]:
+def _explained(
+    seen: Measured, whole: Reading, prior: WaveScheme | None, atol: float, *, quick: bool
+) -> Iterator[Explanation]:
+    """Explanations by the first tier of laws that has any; only likely laws where that is to be `quick`."""
     curve = seen.curve
     tiers = _with_prior(prior, curve) if prior is not None else _without_prior(seen, curve)
-    for tier in tiers:
+    for tier in islice(tiers, 2) if quick else tiers:
         fits = sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: fit.cost)
         good = [fit for fit in fits if _near(curve, fit.law)]
         some: list[Explanation] = []
@@ -329,7 +347,9 @@ _SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {
 _ALONE: dict[int, tuple[Edit, ...]] = {0: (), 1: (Swapped(), Negated("all")), 2: (Negated("all"),), 3: (Swapped(),)}
 
 
-def _positions(place: Place, both: bool, length: int, expected_quarter: int, offset: int) -> tuple[tuple[Edit, ...], int, tuple[Edit, ...]]:
+def _positions(
+    place: Place, both: bool, length: int, expected_quarter: int
+) -> tuple[tuple[Edit, ...], int, tuple[Edit, ...]]:
     """Signs, the position of the first row, and the order of rows."""
     direction, quarter, start = place.direction, place.quarter, place.start
     rows: tuple[Edit, ...] = ()
@@ -349,33 +369,100 @@ def _prior_explanation(
     seen: Measured, whole: Reading, prior: WaveScheme, fit: Fit, place: Place, height: float, usual: float, check: Check
 ) -> Explanation | None:
     expected_quarter = 3 if prior.one == "sin" else 0
-    signs, start, rows = _positions(place, seen.waves.both, whole.length, expected_quarter, prior.offset)
-    edits: list[Edit] = [*whole.edits, *layout_edit(prior.form, whole.form), *signs, *law_edits(prior, fit.law), *rows]
-    if start != prior.offset:
-        edits.append(Parameter("offset", prior.offset, start))
+    signs, start, rows = _positions(place, seen.waves.both, whole.length, expected_quarter)
+    told = law_edits(prior, fit.law)
+    edits: list[Edit] = [*_copies(whole.edits, whole.length, prior.length), *layout_edit(prior.form, whole.form), *signs]
+    edits += [*told, *rows]
     if height != usual:
         edits.append(height_edit(prior, usual, height))
     if check.wrong:
         edits.append(ColumnsWrong(check.wrong))
-    edits += _padding(whole, prior, start)
-    more = {"dtype": _dtype(whole)}
-    scheme = found_scheme(prior, fit.law, max(0, start), whole.length, height, whole.form, cos_first=prior.cos_first, more=more)
-    extra = max(0.0, fit.cost - sum(edit.cost for edit in law_edits(prior, fit.law)))
-    return Explanation(tuple(edits), scheme, check.residual, seen.waves.level, whole.tensors, fit.open, extra)
+    scheme = found_scheme(
+        prior, fit.law, max(0, start), whole.length, height, whole.form, cos_first=prior.cos_first, more={"dtype": _dtype(whole)}
+    )
+    wrong = _wrong_rows(seen, whole, fit.law.frequencies(), place, height, check)
+    recipe: tuple[Edit, ...] = ()
+    if len(wrong) > MAX_WRONG * len(whole.rows) or check.residual > RECIPE_MATTERS * max(seen.waves.level, 2.0**-24 * height):
+        recipe = recipe_edit(scheme, whole, prior, wrong)
+        wrong = np.zeros(0, np.intp) if recipe else wrong
+    padded, start = _order_of_rows(whole, prior, start, wrong)
+    if padded is None:
+        return None
+    edits += padded
+    if start != prior.offset:
+        edits.append(Parameter("offset", prior.offset, start))
+    extra = max(0.0, fit.cost - sum(edit.cost for edit in told))
+    return Explanation((*edits, *recipe), scheme, check.residual, seen.waves.level, whole.tensors, fit.open, extra)
 
 
-def _padding(whole: Reading, prior: WaveScheme, start: int) -> list[Edit]:
-    """Rows of zeros that should not be, or the other way round."""
-    if any(isinstance(edit, Rows) for edit in whole.edits) or len(whole.rows) != whole.length:
-        return []
-    zero = np.flatnonzero(np.all([np.abs(part).max(axis=1) == 0 for part in whole.parts], axis=0))
+def _wrong_rows(seen: Measured, whole: Reading, frequency: Floats, place: Place, height: float, check: Check) -> Indices:
+    """Which rows of the whole reading are not explained."""
+    values = whole.values(seen.cos_first)
+    rows = whole.rows.astype(np.float64)
+    angles = place.angles(frequency, rows)
+    left = np.abs(values - height * (np.exp(1j * angles) if seen.waves.both else np.cos(angles)))
+    left = np.delete(left, check.wrong, axis=1)
+    drift = DRIFT * height * float(np.sqrt(np.mean(frequency**2))) * (rows + abs(place.start))
+    level = float(np.sqrt(np.mean(seen.waves.noise**2)))
+    wrong = np.sqrt(np.mean(left**2, axis=1)) > 4 * level + drift + 1e-6 * height
+    return np.flatnonzero(wrong if whole.wrong is None else wrong & ~whole.wrong)
+
+
+def _order_of_rows(
+    whole: Reading, prior: WaveScheme, start: int, wrong: Indices
+) -> tuple[list[Edit] | None, int]:
+    """What rows that are not explained say: padding in front or behind, positions that wrap, a row of zeros, or errors;
+    None where too many are wrong. Rows of padding move the start.
+    """
+    if not len(wrong):
+        return _lost_padding(whole, prior, start), start
+    count, length = len(wrong), len(whole.rows)
+    empty = np.all([np.abs(part[wrong]).max(axis=1) < EMPTY for part in whole.parts], axis=0)
+    if wrong[-1] == count - 1 and start == prior.offset - count:
+        return [Rows("padded", count)], prior.offset
+    if wrong[0] == length - count and empty.all() and count > 1:
+        return [Rows("padded at the end", count)], start
+    if empty.all() and not prior.rotary:
+        expected = getattr(prior.scheme, "padding_idx", None)
+        found = (whole.rows[wrong] + start).tolist()
+        if found == [expected]:
+            return [], start
+        return [Parameter("padding_idx", expected, found[0])] if len(found) == 1 else [RowsWrong(tuple(wrong.tolist()))], start
+    if count > MAX_WRONG * length:
+        return None, start
+    return [RowsWrong(tuple(whole.rows[wrong].tolist()))], start
+
+
+def _lost_padding(whole: Reading, prior: WaveScheme, start: int) -> list[Edit]:
     expected = getattr(prior.scheme, "padding_idx", None)
-    found = [int(row) + start for row in zero]
-    if expected is not None and expected - start in range(whole.length) and not found:
-        return [Parameter("padding_idx", expected, None)]
-    if found and found != [expected]:
-        return [Parameter("padding_idx", expected, found[0]) if len(found) == 1 else RowsWrong(tuple(zero.tolist()))]
-    return []
+    if expected is None or expected - start not in range(whole.length) or expected - start not in whole.rows:
+        return []
+    return [Parameter("padding_idx", expected, None)]
+
+
+def _copies(edits: tuple[Edit, ...], length: int, expected: int) -> Iterator[Edit]:
+    """Rows that wrap where the table should end are copies of it."""
+    for edit in edits:
+        wraps = isinstance(edit, Rows) and edit.order == "wrapped" and edit.at == expected and length % expected == 0
+        yield Repeated(0, length // expected) if wraps else edit
+
+
+def recipe_edit(scheme: Scheme | None, whole: Reading, prior: WaveScheme | None, wrong: Indices) -> tuple[Edit, ...]:
+    """The recipe that comes nearest, if it is much nearer than the scheme's own."""
+    if scheme is None:
+        return ()
+    rows = np.unique(np.concatenate([np.arange(0, len(whole.rows), max(1, len(whole.rows) // 96)), wrong[:32]])).astype(np.intp)
+    found = np.stack([part[rows] for part in whole.parts])
+    left = {}
+    for recipe in ("exact", *recipe_names(scheme)):
+        parts = rendered(scheme, recipe, whole.rows[rows], whole.form, prior)
+        if parts is not None and parts.shape == found.shape:
+            left[recipe] = float(np.sqrt(np.mean((parts - found) ** 2)))
+    own = getattr(prior.scheme, "recipe", "exact") if prior else "exact"
+    if not left or own not in left:
+        return ()
+    nearest = min(left, key=lambda name: left[name])
+    return (Recipe(nearest),) if nearest != own and left[nearest] < 0.5 * left[own] else ()
 
 
 def _dtype(reading: Reading) -> str:
@@ -392,12 +479,12 @@ def _free_explanation(
     sinusoidal = _is_sinusoidal(whole)
     more: dict[str, Any] = {"dtype": _dtype(whole)}
     if both:
-        signs, start, rows = _positions(place, True, whole.length, 0, 0)
+        signs, start, rows = _positions(place, True, whole.length, 0)
         cos_first = Swapped() not in signs
         signs = tuple(edit for edit in signs if not (sinusoidal and isinstance(edit, Swapped)))
     else:
         expected = 3 if place.quarter % 2 else 0
-        signs, start, rows = _positions(place, False, whole.length, expected, 0)
+        signs, start, rows = _positions(place, False, whole.length, expected)
         cos_first = True
     if start < 0:
         return None

@@ -138,6 +138,8 @@ def _with_errors(
     error = np.where(few, np.hypot(error, step / (at[-1] - at[0])), error)
     phase_error = np.where(few, np.hypot(phase_error, step / 2), phase_error)
     precision = 4e-16 * (1 + np.abs(phase))
+    middle = float(round(centre))  # at a whole row, whole turns per row that were lost do not show
+    phase, centre = phase + frequency * (middle - centre), middle
     return Waves(
         frequency,
         np.hypot(error, precision / max(1.0, float(at[-1]))),
@@ -180,11 +182,11 @@ def _measure_one(x: Floats, rows: Floats, run: int) -> Waves | None:
     return Waves(
         np.abs(frequency),
         wide,
-        wrap(np.where(frequency < 0, -phase, phase)),
+        wrap(np.where(frequency < 0, -found.phase, found.phase)),
         found.phase_error / np.minimum(lost, 1),
         amplitude,
         noise,
-        centre,
+        found.centre,
         len(at),
         False,
     )
