@@ -23,6 +23,10 @@ MAX_MISFIT = 12.0
 """Standard errors that a frequency may be off its law, since errors are themselves estimates."""
 USUAL_MISFIT = 2.5
 """Root mean square, in standard errors, at which a usual number needs no search."""
+GRID = 64
+"""Values of a parameter that a search starts from."""
+HOPELESS = 40.0
+"""Root mean square, in hundredths of the frequencies, beyond which no value near a start will fit."""
 LENGTHS = tuple(float(1 << k) for k in range(8, 21)) + (1e6, 128000.0, 100000.0, 32000.0)
 
 
@@ -211,9 +215,9 @@ def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
             yield Fit(replace(law, **{name: known}), off, 0.0)
             return
     rough = curve.loosened(0.01)
-    grid = np.linspace(math.log(low), math.log(high), 97)
+    grid = np.linspace(math.log(low), math.log(high), GRID)
     starts = np.array([misfit(each, rough) for each in grid])
-    if not np.isfinite(starts).any():
+    if not np.isfinite(starts).any() or np.nanmin(starts) > HOPELESS:
         return
     k = int(np.nanargmin(starts))
     best, width = float(grid[k]), float(grid[1] - grid[0])
@@ -228,6 +232,38 @@ def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
             cost = 0.0 if candidate in _USUAL[name] else _DIGIT_COST.get(name, 0.1) * digits(candidate)
             yield Fit(replace(law, **{name: candidate}), off, cost)
             return
+
+
+def fitted_pair(law: Law, one: str, other: str, curve: Curve) -> Iterator[Fit]:
+    """Two parameters at once, by least squares of the logarithms; then each as somebody would have written it."""
+    use = np.flatnonzero(curve.known & (curve.frequency > 0))
+    if len(use) < 6:
+        return
+    logs, errors = np.log(curve.frequency[use]), curve.error[use] / curve.frequency[use]
+
+    def at(x: Floats) -> Law:
+        return replace(law, **{one: math.exp(min(x[0], 40.0)), other: math.exp(min(x[1], 40.0))})
+
+    def rest(x: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            off = (np.log(np.maximum(at(x).frequencies()[use], 1e-30)) - logs) / np.maximum(errors, 1e-7)
+        return np.asarray(np.clip(np.nan_to_num(off, nan=1e9), -1e9, 1e9))
+
+    x = np.log(np.array([getattr(law, one), getattr(law, other)]))
+    here = rest(x)
+    for _ in range(20):
+        slopes = np.stack([(rest(x + 1e-6 * unit) - here) / 1e-6 for unit in np.eye(2)], axis=1)
+        move = np.clip(-np.linalg.pinv(slopes, rcond=1e-9) @ here, -2, 2)
+        while (rest(x + move) ** 2).sum() > (here**2).sum() and np.abs(move).max() > 1e-9:
+            move = move / 4
+        x, here = x + move, rest(x + move)
+        if np.abs(move).max() < 1e-10:
+            break
+    if np.sqrt(np.mean(here**2)) > MAX_MISFIT:
+        return
+    for name, last in ((one, other), (other, one)):
+        for fit in fitted(replace(at(x), **{name: plainest(getattr(at(x), name), 1e-3 * getattr(at(x), name))}), last, curve):
+            yield fit
 
 
 def _golden(of: Callable[[float], float], low: float, high: float) -> float:
@@ -342,7 +378,7 @@ def _yarns(law: Law, share: float, ratio: Floats, error: Floats, curve: Curve) -
     low, high = -level / slope, (1 - level) / slope
     for truncate in (True, False):
         for one, other in {(round(low), round(high)), (math.floor(low), math.ceil(high))} if truncate else {(low, high)}:
-            if one < other and one >= -0.5:
+            if -0.5 <= one < other <= 2 * law.half:
                 yield from _by_limits(replace(law, scaling="yarn", factor=1 / share, truncate=truncate), one, other, curve)
 
 

@@ -145,6 +145,8 @@ def _forms(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[For
         if len(parts) == 2 and off > CONSTANT:
             continue
         found.append((round(off, 2), rank, form, parts))
+    if any(form.doubled for _, _, form, _ in found):  # where columns are doubled, no other reading means anything
+        found = [each for each in found if each[2].doubled]
     found.sort(key=lambda each: (len(each[3]) == 1, each[0], each[1]))
     yield from ((form, parts) for _, _, form, parts in found)
 

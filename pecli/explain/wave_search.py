@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from pecli.engine.arrays import Complex, Floats, Indices
 from pecli.engine.schemes.recipes import recipe_names
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import ColumnsWrong, Edit, Explanation, Negated, Parameter, Recipe, Repeated, Rows, RowsWrong, Swapped
-from pecli.explain.laws import MAX_MISFIT, PARAMETERS, Curve, Fit, Law, divided, fitted, laws
+from pecli.explain.laws import MAX_MISFIT, PARAMETERS, Curve, Fit, Law, divided, fitted, fitted_pair, laws
 from pecli.explain.readings import Reading, padded, readings, wrapped
 from pecli.explain.sample import Sample
 from pecli.explain.wave_schemes import (
@@ -35,7 +35,8 @@ from pecli.explain.waves import Waves, measure, wrap
 
 DRIFT = 4e-6
 """Relative error of frequencies that float32 arithmetic makes, over hundreds of real tables."""
-MAX_OFFSET = 1 << 17
+MAX_OFFSET = 1 << 24
+"""Positions that a table is taken to start at."""
 ENOUGH = 2.0
 """Times the noise: what an explanation may leave of a channel."""
 MAX_WRONG = 0.2
@@ -44,8 +45,9 @@ RECIPE_MATTERS = 8.0
 """Times the noise: what is left where the way of computing may explain it."""
 EMPTY = 1e-3
 """Below which a row is zeros, noise or not."""
-VOTERS = 12
-"""Channels that an offset is searched by."""
+SLACK = 6.0
+"""Standard errors that a phase may be off."""
+MAX_CANDIDATES = 4096
 
 
 @dataclass(frozen=True)
@@ -188,19 +190,9 @@ def _with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
         if name not in ("truncate", "turning", "divisors")
         for one in fitted(other.law, name, curve)
     ]
-    yield double + list(_pairs(starts[0], names, curve))
+    pairs = (fit for one, other in combinations(names, 2) for fit in fitted_pair(starts[0], one, other, curve))
+    yield double + [replace(fit, cost=fit.cost + 2) for fit in pairs]
     yield list(divided(curve, float(starts[0].half))) if prior.rotary else []
-
-
-def _pairs(law: Law, names: Sequence[str], curve: Curve) -> Iterator[Fit]:
-    """Two numbers at once: in turns, a few times."""
-    for k, one in enumerate(names):
-        for other in names[k + 1 :]:
-            now = law
-            for _ in range(6):
-                for name in (one, other):
-                    now = next((fit.law for fit in fitted(now, name, curve.loosened(3e-3 if now is law else 0.0))), now)
-            yield Fit(now, curve.misfit(now.frequencies()), 2.1)
 
 
 def _without_prior(seen: Measured, curve: Curve) -> Iterator[list[Fit]]:
@@ -315,22 +307,40 @@ def _places(seen: Measured, frequency: Floats, prior: WaveScheme | None, length:
 def _searched(
     waves: Waves, frequency: Floats, centre: float, directions: Sequence[int], quarters: Sequence[int], length: int
 ) -> Iterator[Place]:
-    """Starts at which the phases of some channels agree best, the smallest first."""
-    known = np.flatnonzero((waves.phase_error < 0.3) & (np.abs(frequency) > 0))
-    if len(known) < 2:
+    """Starts at which all phases agree, the smallest first: the slowest channel leaves few, each faster one fewer."""
+    known = np.flatnonzero((waves.phase_error < 0.3) & (np.abs(frequency) * MAX_OFFSET > 1))
+    order = known[np.argsort(np.abs(frequency[known]))]
+    if len(order) < 2:
         return
-    voters = known[np.unique(np.linspace(0, len(known) - 1, VOTERS).astype(int))]
-    starts = np.arange(-length - 4096, MAX_OFFSET)
-    turns = np.exp(1j * np.multiply.outer(starts + centre, frequency[voters]))
-    found: list[tuple[int, Place]] = []
+    found: set[tuple[int, Place]] = set()
+    signs = (1, -1) if not waves.both else (1,)
     for direction in directions:
         for quarter in quarters:
-            phase = direction * (waves.phase[voters] - quarter * math.pi / 2)
-            score = (turns @ np.exp(-1j * phase)).real
-            for k in np.argpartition(-score, 8)[:8]:
-                if score[k] > 0.8 * len(voters):
-                    found.append((abs(int(starts[k])), Place(direction, quarter, int(starts[k]))))
+            for sign in signs:  # of one function alone, either sign of the phase
+                phase = direction * (sign * waves.phase - quarter * math.pi / 2)
+                for at in _agreeing(frequency, phase, waves.phase_error, order, centre - length - 4096):
+                    start = round(at - centre)
+                    if abs(at - centre - start) < 0.3:
+                        found.add((abs(start), Place(direction, quarter, start)))
     yield from (place for _, place in sorted(found, key=lambda each: each[0]))
+
+
+def _agreeing(frequency: Floats, phase: Floats, error: Floats, order: Indices, least: float) -> list[float]:
+    """Positions from `least` to MAX_OFFSET at which frequency · position is the phase of all channels."""
+    turn, slow = 2 * math.pi, float(frequency[order[0]])
+    low, high = sorted((slow * least - phase[order[0]], slow * MAX_OFFSET - phase[order[0]]))
+    at = (phase[order[0]] + turn * np.arange(math.ceil(low / turn), math.floor(high / turn) + 1)) / slow
+    width = (SLACK * error[order[0]] + 1e-3) / abs(slow)
+    for k in order[1:]:
+        one, slack = float(frequency[k]), SLACK * float(error[k]) + 1e-3
+        branches = np.arange(-3, 4) if width * abs(one) > math.pi else np.zeros(1)
+        nearest = np.rint((one * at - phase[k]) / turn)
+        options = (phase[k] + turn * (nearest[:, None] + branches)) / one
+        room = width + (slack + abs(one) * DRIFT * np.abs(at)[:, None]) / abs(one)
+        chosen = options[np.abs(options - at[:, None]) <= room]
+        if len(chosen):
+            at, width = chosen[np.argsort(np.abs(chosen))][:MAX_CANDIDATES], min(width, slack / abs(one))
+    return at[:8].tolist()
 
 
 _SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {

@@ -175,15 +175,14 @@ def _measure_one(x: Floats, rows: Floats, run: int) -> Waves | None:
     slope = np.sin(np.multiply.outer(at - centre, frequency) + phase)
     noise = np.sqrt(((x - amplitude * unit) ** 2).mean(axis=0))
     found = _with_errors(frequency, phase, amplitude, noise, at, centre, both=False)
-    lost = np.sqrt(np.maximum((slope**2).mean(axis=0) * 2, 1e-300))  # a cosine near its top tells little
-    wide = np.maximum(found.error / np.minimum(lost, 1), _curvature_error(found, slope, at - centre))
+    wide, unsure = _joint_errors(found, slope, at - centre)
     few = np.ptp(x, axis=0) < FEW_STEPS * QUANTUM * np.maximum(noise, np.median(noise))
-    wide = np.where(few, 4 * wide, wide)
+    wide, unsure = (np.where(few, 4 * error, error) for error in (wide, unsure))
     return Waves(
         np.abs(frequency),
-        wide,
+        np.maximum(found.error, wide),
         wrap(np.where(frequency < 0, -found.phase, found.phase)),
-        found.phase_error / np.minimum(lost, 1),
+        np.maximum(found.phase_error, unsure),
         amplitude,
         noise,
         found.centre,
@@ -192,12 +191,12 @@ def _measure_one(x: Floats, rows: Floats, run: int) -> Waves | None:
     )
 
 
-def _curvature_error(found: Waves, slope: Floats, at: Floats) -> Floats:
-    """The error of a frequency whose phase is fitted, too: from the 2 × 2 normal equations of both."""
+def _joint_errors(found: Waves, slope: Floats, at: Floats) -> tuple[Floats, Floats]:
+    """Errors of frequency and phase that are fitted together: a cosine near its top tells them badly apart."""
     one, two, three = _moments(slope, at)
     determinant = np.maximum(one * three - two**2, 1e-300)
-    floor = np.maximum(found.noise, np.median(found.noise))
-    return np.asarray(floor / np.maximum(np.abs(found.amplitude), 1e-300) * np.sqrt(one / determinant))
+    floor = np.maximum(found.noise, np.median(found.noise)) / np.maximum(np.abs(found.amplitude), 1e-300)
+    return np.asarray(floor * np.sqrt(one / determinant)), np.asarray(floor * np.sqrt(three / determinant))
 
 
 def _from_sums(x: Floats) -> Floats:

@@ -150,7 +150,7 @@ def scaled_edit(scheme: Scheme, tables: Tables) -> tuple[Edit, ...]:
     if isinstance(scheme, Rope) and scheme.scaling == "yarn" and "inv_freq" not in tables:
         height = scheme.attention_factor_value()
         return (Parameter("attention_factor", height, 2 * height),)
-    return (Scaled(2.0),)
+    return (Scaled(2.0),) if "inv_freq" not in tables else (Parameter("scale", 1.0, 2.0),)
 
 
 def transposed(tables: Tables) -> Tables | None:
@@ -287,16 +287,18 @@ def main() -> int:
     parser.add_argument("--kind", default="")
     parser.add_argument("--mistake", default="")
     parser.add_argument("--storage", default="")
+    parser.add_argument("--seconds", type=float, default=1e9, help="stop after so much processor time")
+    parser.add_argument("--share", type=float, default=1.0, help="of the cells, taken at random")
     parser.add_argument("--show", action="store_true")
     given = parser.parse_args()
-    rng = np.random.default_rng(1)
+    rng, chance = np.random.default_rng(1), np.random.default_rng(2)
     counts: Counter[tuple[str, str]] = Counter()
     slowest = 0.0
     for kind, scheme, mistake, right, wrong, planted in cells(given.large, given.pairs, rng):
         if given.kind not in kind or given.mistake not in mistake:
             continue
         for storage, keep in storages(rng).items():
-            if given.storage not in storage:
+            if given.storage not in storage or chance.random() > given.share or time.process_time() > given.seconds:
                 continue
             stored = {name: np.ascontiguousarray(keep(table)).astype(np.float32 if storage != "float64" else np.float64) for name, table in wrong.items()}
             if hidden(right, wrong, {name: table.astype(np.float64) for name, table in stored.items()}):
