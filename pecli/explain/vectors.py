@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Negated, Scaled, Uninitialised
-from pecli.explain.laws import Curve, Fit, Law
-from pecli.explain.numbers import plainest
+from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Negated, Uninitialised
+from pecli.explain.laws import Curve, Fit
 from pecli.explain.sample import Sample
 from pecli.explain.storage import grain, precision
 from pecli.explain.wave_schemes import WaveScheme, found_scheme, law_edits
@@ -31,19 +30,11 @@ def explain_frequencies(one: Sample, prior: WaveScheme) -> list[Explanation]:
         return []
     signs: tuple[Edit, ...] = (Negated("all"),) if (values < 0).sum() > len(values) / 2 else ()
     values = -values if signs else values
-    for factor in _factors(values, prior.law):
-        scaled: tuple[Edit, ...] = (Scaled(factor),) if factor != 1 else ()
-        if found := _explained(one, values / factor, prior, (*signs, *scaled)):
-            return found
+    if found := _explained(one, values, prior, signs):
+        return found
     if len(values) == prior.law.count and abs(values[0] / prior.law.frequencies()[0] - 1) > 0.5:
         return [Explanation((Uninitialised(),), None, math.inf, 0.0, (one.name,))]
     return []
-
-
-def _factors(values: Floats, law: Law) -> list[float]:
-    """What all frequencies may be multiplied by: the first one tells, which is 1 unless it is divided."""
-    first = float(values[0] / law.frequencies()[0])
-    return [1.0] if abs(first - 1) < 0.01 or first <= 0 else [1.0, plainest(first, 2e-3 * first)]
 
 
 def _explained(one: Sample, values: Floats, prior: WaveScheme, edits: tuple[Edit, ...]) -> list[Explanation]:

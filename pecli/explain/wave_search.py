@@ -142,19 +142,21 @@ def _explained(
     seen: Measured, whole: Reading, prior: WaveScheme | None, atol: float, *, quick: bool
 ) -> Iterator[Explanation]:
     """Explanations by the first tier of laws that has any; only likely laws where that is to be `quick`."""
-    curve = seen.curve
+    curve, in_part = seen.curve, list[Explanation]()
     tiers = _with_prior(prior, curve) if prior is not None else _without_prior(seen, curve)
     for tier in islice(tiers, 2) if quick else tiers:
         fits = sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: fit.cost)
         good = [fit for fit in fits if _near(curve, fit.law)]
         some: list[Explanation] = []
         for fit in good[:12]:
-            some += _placed(seen, whole, prior, fit, atol)
+            for one in _placed(seen, whole, prior, fit, atol):
+                (in_part if any(isinstance(edit, ColumnsWrong) for edit in one.edits) else some).append(one)
             if some and prior is not None:
                 break
         if some:
             yield from some
             return
+    yield from in_part[:1]
 
 
 def _near(curve: Curve, law: Law) -> bool:
@@ -179,8 +181,7 @@ def _with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     near = replace(prior, law=starts[0])
     others = [fit(each, 1.0 + 0.05 * k) for k, each in enumerate(neighbours(near))]
     names = ("base", *(name for name in PARAMETERS[law.scaling] if name not in ("truncate", "turning", "divisors")))
-    if not prior.rotary or law.scaling == "none":
-        names = (*names, "scale")
+    names = (*names, "scale")
     single = [replace(one, cost=one.cost + 1) for start in starts for name in names for one in fitted(start, name, curve)]
     yield others + single + [replace(one, cost=one.cost + 2.2) for one in laws(curve, [float(starts[0].half)], scales=not prior.rotary)]
     double = [

@@ -56,10 +56,9 @@ class Waves:
 
     @property
     def amplitude_weight(self) -> Floats:
-        """How well each amplitude is known: of one function alone, only where a channel turns."""
-        if self.both:
-            return np.ones(self.count)
-        return np.where(np.abs(self.frequency) * self.rows > 2 * np.pi, 1.0, 0.0)
+        """Which amplitudes are known: where a channel turns; else rounding may be off the same way in all rows."""
+        turning = np.abs(self.frequency) * self.rows > 2 * np.pi
+        return np.where(turning, 1.0, 0.0) if turning.any() or not self.both else np.ones(self.count)
 
     @property
     def clean(self) -> bool:
@@ -176,8 +175,9 @@ def _measure_one(x: Floats, rows: Floats, run: int) -> Waves | None:
     noise = np.sqrt(((x - amplitude * unit) ** 2).mean(axis=0))
     found = _with_errors(frequency, phase, amplitude, noise, at, centre, both=False)
     wide, unsure = _joint_errors(found, slope, at - centre)
-    few = np.ptp(x, axis=0) < FEW_STEPS * QUANTUM * np.maximum(noise, np.median(noise))
-    wide, unsure = (np.where(few, 4 * error, error) for error in (wide, unsure))
+    steps = np.ptp(x, axis=0) / np.maximum(QUANTUM * np.maximum(noise, np.median(noise)), 1e-300)
+    wide, unsure = (np.where(steps < FEW_STEPS, 4 * error, error) for error in (wide, unsure))
+    wide, unsure = (np.where(steps < 3, np.pi, error) for error in (wide, unsure))  # nothing to be seen
     return Waves(
         np.abs(frequency),
         np.maximum(found.error, wide),
