@@ -197,7 +197,9 @@ def written_height(measured: float, error: float, usual: float) -> float:
     for known in (usual, 1.0, usual**2, math.sqrt(usual)):
         if abs(measured - known) <= error:
             return known
-    return plainest(measured, error)
+    times = plainest(measured / usual, error / usual)
+    value = plainest(measured, error)
+    return usual * times if digits(times) < digits(value) else value
 
 
 def layout_edit(expected: Form, found: Form) -> tuple[Edit, ...]:
