@@ -9,9 +9,9 @@ The names below are imported when first used, so that `import pecli` costs next 
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # importing it takes longer than all that is here; type checkers know the name
+from pecli.version import __version__
 
-__version__ = "0.1.0"
+TYPE_CHECKING = False  # importing it takes longer than all that is here; type checkers know the name
 
 _HOMES = {
     "Alibi": "pecli.engine.schemes.alibi",

@@ -12,12 +12,12 @@ import typer
 import typer.core
 import typer.main
 
-from pecli import __version__
 from pecli.cli.command import examples
-from pecli.cli.commands import COMMANDS, meant, panel_of
+from pecli.cli.commands import COMMANDS, meant, module_of, panel_of
 from pecli.cli.exits import Exit, code_of, complain
 from pecli.engine.text import nearest
 from pecli.errors import ParameterError, PecliError
+from pecli.version import __version__
 
 EXAMPLES = (
     "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
@@ -44,11 +44,12 @@ class Commands(typer.core.TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in COMMANDS:
+        module = module_of(cmd_name)
+        if not module:
             other = meant(cmd_name)
             advice = f"did you mean {other!r}?" if other else nearest(cmd_name, COMMANDS) or "see pecli --help"
             raise ParameterError("the command", repr(cmd_name), f"it must be one of {', '.join(COMMANDS)}", advice)
-        command = import_module(COMMANDS[cmd_name]).command(cmd_name)
+        command = import_module(module).command(cmd_name)
         command.rich_help_panel = panel_of(cmd_name)
         return command
 

@@ -173,7 +173,7 @@ def _scheme(first: Input, length: int, places: RowPlaces, values: Mapping[str, A
         given = from_model.beside(values, _parameters())
         model = find_model(values["config"], values["model"])
         encoding = model.one(values["layer_type"])
-        if encoding.scheme != "rope":
+        if not encoding.is_rotary:
             given_as = "config" if values["config"] else "model"
             raise ParameterError(given_as, model.file, f"its encoding is {encoding.scheme}, not rope")
         rope = encoding.rope(seq_len, **given)

@@ -13,8 +13,7 @@ from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import options, schemes
 from pecli.cli.command import command_of, examples, keyword, new_app, with_options
 from pecli.cli.exits import Exit
-from pecli.engine.schemes.parameters import Several
-from pecli.engine.schemes.recipes import recipe_names
+from pecli.engine.schemes.parameters import Choice, ListOf
 from pecli.engine.schemes.registry import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.text import nearest
@@ -63,14 +62,15 @@ class Audits(typer.core.TyperGroup):
     """A command a scheme, made on demand."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(EXAMPLES)
+        return [name for name in SCHEMES if scheme_named(name).recipe_names()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name in SCHEMES and cmd_name not in EXAMPLES:
+        known = self.list_commands(ctx)
+        if cmd_name in SCHEMES and cmd_name not in known:
             raise ParameterError("the scheme", cmd_name, "it has no recipes: its numbers are drawn, not computed")
-        if cmd_name not in EXAMPLES:
-            rule = f"it must be one of {', '.join(EXAMPLES)}"
-            raise ParameterError("the scheme", repr(cmd_name), rule, nearest(cmd_name, EXAMPLES))
+        if cmd_name not in known:
+            rule = f"it must be one of {', '.join(known)}"
+            raise ParameterError("the scheme", repr(cmd_name), rule, nearest(cmd_name, known))
         return _command(scheme_named(cmd_name))
 
 
@@ -91,15 +91,14 @@ def _command(kind: type[Scheme]) -> Any:
     return command_of(
         with_options(run, [*own, *_SHARED]),
         kind.name,
-        EXAMPLES[kind.name],
-        help=f"{SUMMARY} Recipes: {', '.join(recipe_names(kind))}.",
-        short_help=f"Audit {'ALiBi' if kind.name == 'alibi' else kind.name} tables.",
+        EXAMPLES.get(kind.name, ()),
+        help=f"{SUMMARY} Recipes: {', '.join(kind.recipe_names())}.",
+        short_help=f"Audit {kind.name} tables.",
     )
 
 
 def _audit(scheme: Scheme, values: Mapping[str, Any]) -> int:
     from pecli.checks.audit import audit, work
-    from pecli.engine.schemes.bundle import Bundle
     from pecli.views import audit as view
     from pecli.views import screen
     from pecli.views.pictures import figure
@@ -108,7 +107,7 @@ def _audit(scheme: Scheme, values: Mapping[str, Any]) -> int:
     path, tolerance = values["output"], ERROR.parse("tolerance", values["tolerance"])
     if path is not None:
         figure.check_suffix(path)
-    parts = dict(scheme.parts) if isinstance(scheme, Bundle) else {"": scheme}
+    parts = dict(scheme.named_parts())
     recipes = _recipes(next(iter(parts.values())), values["recipes"])
     with counting("audit", sum(work(part, recipes) for part in parts.values()), values) as advance:
         audits = {name: audit(part, recipes, tolerance, advance) for name, part in parts.items()}
@@ -130,5 +129,5 @@ def _recipes(scheme: Scheme, text: str | None) -> tuple[str, ...] | None:
     """The recipes that the option names; None where it names none."""
     if text is None:
         return None
-    each = scheme.parameters()["recipe"]
-    return tuple(Several(help="recipes", each=each).parse("recipes", text))
+    each = Choice(help="a recipe", options=("exact", *scheme.recipe_names()))
+    return tuple(ListOf(help="recipes", each=each).parse("recipes", text))

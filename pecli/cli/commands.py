@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from pecli.engine.schemes.registry import SCHEMES
+
+_GENERATE = "pecli.cli.generate"
 PANELS = {
-    "Make tables": {
-        "sinusoidal": "pecli.cli.generate",
-        "rope": "pecli.cli.generate",
-        "alibi": "pecli.cli.generate",
-        "learned-init": "pecli.cli.generate",
-    },
+    "Make tables": dict.fromkeys(SCHEMES, _GENERATE),
     "Read models": {"config": "pecli.cli.config", "models": "pecli.cli.models"},
     "Check files": {
         "verify": "pecli.cli.verify",
@@ -42,9 +40,14 @@ _ALSO = {
 """Words for which somebody may look who wants the command."""
 
 
+def module_of(command: str) -> str:
+    """Where a command lives; empty where there is none of that name."""
+    return COMMANDS.get(command) or (_GENERATE if command in SCHEMES else "")
+
+
 def panel_of(command: str) -> str:
-    """The part of the list that a command stands in."""
-    return next(panel for panel, commands in PANELS.items() if command in commands)
+    """The part of the list that a command stands in; schemes that were registered are at the end of the first."""
+    return next((panel for panel, commands in PANELS.items() if command in commands), next(iter(PANELS)))
 
 
 def meant(word: str) -> str:

@@ -9,7 +9,7 @@ import typer
 from pecli.cli import options
 from pecli.cli.command import command_of
 from pecli.cli.exits import Exit
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.errors import ParameterError
 
@@ -27,7 +27,7 @@ SAME = 1e-9
 
 _PAIRS = "Layout of pairs"
 _COUNT = Whole(help="a number of channels or heads", low=1, high=1 << 20)
-_DTYPE = Choice(help="type of the numbers", options=tuple(KINDS))
+_DTYPE = Choice(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))
 
 
 def command(name: str) -> Any:
@@ -46,7 +46,9 @@ def convert(
     ] = None,
     dtype: Annotated[
         str | None,
-        typer.Option("--dtype", metavar=f"[{'|'.join(KINDS)}]", help="Cast floating tensors, rounding once."),
+        typer.Option(
+            "--dtype", metavar=f"[{'|'.join(SIGNIFICAND_BITS)}]", help="Cast floating tensors, rounding once."
+        ),
     ] = None,
     source: Annotated[
         str | None, _pairs_option("--from", "NAME", "The pairs' layout now: halves, interleaved or deepseek.")

@@ -43,7 +43,7 @@ _SHARED = (
 
 def command(name: str) -> Any:
     """The command that makes the tables of the named scheme."""
-    kind = scheme_named(name)
+    kind: type[Scheme] = scheme_named(name)
 
     def run(**values: Any) -> int:
         return _act(schemes.scheme_from(kind, values), values)

@@ -14,7 +14,7 @@ from pecli.cli import options
 from pecli.cli.command import command_of
 from pecli.cli.exits import Exit, remark
 from pecli.cli.scheme_options import completer
-from pecli.engine.schemes.parameters import Real, Several, Whole
+from pecli.engine.schemes.parameters import ListOf, Real, Whole
 from pecli.engine.schemes.registry import SCHEMES
 from pecli.errors import FileError, ParameterError
 from pecli.views.pictures import kinds as figures
@@ -36,7 +36,7 @@ EXAMPLES = (
 DEFAULTS = {"seq_len": "512", "max_len": "512", "dim": "64", "heads": "8"}
 """For what a scheme must be told, and a picture need not."""
 SIZE, DPI = Real(help="inches", above=0.99, up_to=100), Whole(help="dots an inch", low=10, high=2400)
-CHANNELS = Several(help="channels", each=Whole(help="a channel", low=0, high=2**40))
+CHANNELS = ListOf(help="channels", each=Whole(help="a channel", low=0, high=2**40))
 LARGEST = 1 << 26
 """Pixels of a figure, each of which takes a dozen bytes on the way; it is laid out at 100 dots an inch at least."""
 

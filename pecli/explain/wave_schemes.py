@@ -73,12 +73,12 @@ def rope_law(rope: Rope) -> Law:
     if rope.scaling == "yarn" and rope.factor is None:
         known["factor"] = (rope.max_position_embeddings or 1) / (rope.original_max_position_embeddings or 1)
     if rope.scaling == "longrope":
-        long = rope.read_at > (rope.original_max_position_embeddings or 0)
+        long = rope.effective_length > (rope.original_max_position_embeddings or 0)
         known["divisors"] = rope.long_factor if long else rope.short_factor
     if rope.scaling == "dynamic":
-        known["length"] = float(rope.read_at)
+        known["length"] = float(rope.effective_length)
     if rope.scaling == "proportional":
-        known["turning"] = rope.turning
+        known["turning"] = rope.rotating_pairs
     for field in PARAMETERS[rope.scaling]:
         value = getattr(rope, NAMES.get(field, field), None)
         if value is not None and field not in known:

@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pecli import __version__
 from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of_numbers
 from pecli.files.save import SINGLE, format_of, save_tables
 from pecli.files.tee_blocks import OnBlock
+from pecli.version import __version__
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def tables_written(path: str, scheme: Scheme) -> list[Table]:
     """The tensors of a scheme that a file of that name would hold."""
-    return [scheme.plain()] if format_of(path) in SINGLE else list(scheme.tensors())
+    return [scheme.single_array()] if format_of(path) in SINGLE else list(scheme.tensors())
 
 
 def save_scheme(path: str, scheme: Scheme, on_block: OnBlock | None = None) -> None:

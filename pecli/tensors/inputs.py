@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.parameters import Parameter
 from pecli.engine.table import Table
 from pecli.engine.text import listed, nearest
@@ -16,7 +16,7 @@ from pecli.files.load import LoadedFile, load_file, split_name
 from pecli.files.npy_reader import ARRAY_NAME
 from pecli.files.provenance import KEY
 
-FLOATS = (*KINDS, "float8_e4m3fn", "float8_e5m2")
+FLOATS = (*SIGNIFICAND_BITS, "float8_e4m3fn", "float8_e5m2")
 """What encodings are applied to; the last two lie in .safetensors files alone."""
 _MOST_NAMES = 8
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pecli.engine.apply_rotation import LAYOUTS, turn_in_place
 from pecli.engine.arrays import Array, Complex
-from pecli.engine.rotation_factors import Turns, shift_of
+from pecli.engine.rotation_factors import RotationFactors, shift_of
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.table import Table
 from pecli.tensors.inputs import Input, check_sequence
@@ -53,7 +53,7 @@ def turn_all(inputs: tuple[Input, ...], way: Way) -> list[Table]:
         return [_turned(each.table, way, lambda first, count: constant) for each in inputs]
     low, high = way.places.span(max(each.table.shape[-2] for each in inputs))
     exact = any(each.table.dtype == "float64" for each in inputs)
-    turns = Turns(way.rope, low, high, exact=exact, inverse=way.inverse)
+    turns = RotationFactors(way.rope, low, high, exact=exact, inverse=way.inverse)
     return [_turned(each.table, way, _factors(each.table, way.places, turns)) for each in inputs]
 
 
@@ -65,7 +65,7 @@ def _check(each: Input, way: Way) -> None:
         way.places.check(each)
 
 
-def _factors(table: Table, places: RowPlaces, turns: Turns) -> Factors:
+def _factors(table: Table, places: RowPlaces, turns: RotationFactors) -> Factors:
     positions = places.rows_of(table.shape)
     return lambda first, count: turns.at(positions(first, count))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pecli.engine.schemes.parameters import spelled
+from pecli.engine.text import spelled
 from pecli.errors import FileError
 from pecli.files import LoadedFile
 from pecli.files.provenance import KEY, carried_spec

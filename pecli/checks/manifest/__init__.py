@@ -212,7 +212,7 @@ def _scheme(where: str, name: str, given: Mapping[str, Any]) -> Scheme:
     if name not in SCHEMES:
         rule = f"it must be one of {', '.join(SCHEMES)}"
         raise ParameterError(f"{where}scheme", quoted(name), rule, nearest(name, SCHEMES))
-    kind = scheme_named(name)
+    kind: type[Scheme] = scheme_named(name)
     known = kind.settings()
     given = _by_own_names(where, given, known)
     _only_known(where, given, (*_COMMON, "scheme", *known))

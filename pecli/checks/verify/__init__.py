@@ -14,9 +14,8 @@ from pecli.checks.verify.explain_failures import reasons
 from pecli.checks.verify.tensor_roles import role_of
 from pecli.checks.verify.verification import Verification
 from pecli.engine.cast import cast
-from pecli.engine.numerics.dtypes import COMPLEX, KINDS
+from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 from pecli.engine.reshape import rows_of, views
-from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.engine.text import begun
@@ -59,9 +58,11 @@ def verify(
 
 def _readable(file: LoadedFile, scheme: Scheme) -> LoadedFile:
     """The file; what .csv says of neither dtype nor axes is that of the scheme."""
-    if file.format != "csv" or isinstance(scheme, Bundle):
+    if file.format != "csv" or scheme.holds_several:
         return file.read_as(scheme.dtype)
-    return replace(file, tables=tuple(rows_of(table, scheme.plain()) for table in file.read_as(scheme.dtype).tables))
+    return replace(
+        file, tables=tuple(rows_of(table, scheme.single_array()) for table in file.read_as(scheme.dtype).tables)
+    )
 
 
 class _Held:
@@ -93,7 +94,7 @@ class _Held:
         meant = [
             (name, table) for table in tables if table.name not in names for name in missing if _means(table, name)
         ]
-        if isinstance(self.scheme, Bundle):
+        if self.scheme.holds_several:
             return found + meant
         both = [("cos_sin", table) for table in tables if role_of(table.name) == "both"] if "cos" in missing else []
         return found + meant + both
@@ -101,14 +102,14 @@ class _Held:
     def _like(self, table: Table) -> Scheme:
         """The scheme; in the dtype of a table if it may be."""
         dtype = COMPLEX.get(table.dtype, table.dtype)
-        return in_dtype(self.scheme, dtype) if self.any_dtype and dtype in KINDS else self.scheme
+        return self.scheme.in_dtype(dtype) if self.any_dtype and dtype in SIGNIFICAND_BITS else self.scheme
 
     def _tables(self, like: Table) -> dict[str, Table]:
         """The scheme's tables by name, the one that stands for them all first."""
         scheme = self._like(like)
         tables = {table.name: table for table in scheme.tensors()}
-        if not isinstance(scheme, Bundle):
-            plain = scheme.plain()
+        if not scheme.holds_several:
+            plain = scheme.single_array()
             tables = {plain.name: plain, **tables}
         return {name: _converted(table, like) for name, table in tables.items()}
 
@@ -121,7 +122,7 @@ class _Held:
         tables = self._tables(table)
         likely = [name for name in tables if name == table.name] or [name for name in tables if _means(table, name)]
         if not likely:
-            plain = next(iter(tables)) if not isinstance(self.scheme, Bundle) else self.scheme.plain().name
+            plain = next(iter(tables)) if not self.scheme.holds_several else self.scheme.single_array().name
             likely = [name for name in tables if _fitting(table, tables[name]).shape == tables[name].shape] or [plain]
         if len(likely) == 1:
             return likely[0]
@@ -130,18 +131,11 @@ class _Held:
 
     def _missing(self, found: Sequence[str], tables: Sequence[Table]) -> list[str]:
         """Tensors that the file should hold; what follows from the others may be absent, unless it is all there is."""
-        there = {*found, *(("cos", "sin") if "cos_sin" in found else ())} | self.scheme.byproducts
+        there = {*found, *(("cos", "sin") if "cos_sin" in found else ())} | self.scheme.derived_tensors
         missing = [table.name for table in self.scheme.tensors() if table.name not in there]
         names = begun([table.name for table in tables], 8)
         advice = f"the file has {names}, and FILE:NAME checks one alone"
         return [f"{name}: the tensor is missing; {advice}" for name in missing]
-
-
-def in_dtype(scheme: Scheme, dtype: str) -> Scheme:
-    """The same scheme with tables of another dtype."""
-    if isinstance(scheme, Bundle):
-        return replace(scheme, parts=tuple((name, in_dtype(part, dtype)) for name, part in scheme.parts), dtype=dtype)
-    return scheme if scheme.dtype == dtype else replace(scheme, dtype=dtype)
 
 
 def _means(table: Table, name: str) -> bool:
@@ -158,6 +152,6 @@ def _fitting(table: Table, expected: Table) -> Table:
 def _converted(expected: Table, like: Table) -> Table:
     """inv_freq in the dtype that the file has it in: elsewhere it is hardly ever float64."""
     tail = expected.name.rpartition(".")[2]
-    if tail != "inv_freq" or like.dtype == expected.dtype or like.dtype not in KINDS:
+    if tail != "inv_freq" or like.dtype == expected.dtype or like.dtype not in SIGNIFICAND_BITS:
         return expected
     return cast(expected, like.dtype)

@@ -104,7 +104,7 @@ class _Search:
         if reading is not None:
             scheme = reading.scheme
             return [] if scheme is None else [(scheme, name, part) for name, part in reading.parts().items()]
-        ropes = [each for each in self._likely(table) if each.scheme == "rope"]
+        ropes = [each for each in self._likely(table) if each.is_rotary]
         if not ropes or not table.size:
             return []
         role = self._said(table)
@@ -252,7 +252,7 @@ def _unfit(name: str, table: Table, shapes: str) -> Comparison:
 def _shapes_of(encoding: Encoding) -> str:
     """The shapes that tables of an encoding have, in words."""
     given = encoding.parameters
-    if encoding.scheme == "rope":
+    if encoding.is_rotary:
         dim = encoding.rotary_dim or 0
         return f"({dim // 2}), (positions, {dim // 2}) or (positions, {dim})"
     if encoding.scheme == "alibi":

@@ -1,4 +1,6 @@
-"""Search for elements that are hard to round, and keep the hardest: `python -m tests.engine.find_hard [--seconds 120]`.
+"""Search for elements that are hard to round, and keep the hardest.
+
+    python -m tests.engine.numerics.find_hard [--seconds 120]
 
 Writes `hard_cases.json`, beside this file. Two kinds are looked for, neither with pecli's help:
 

@@ -6,32 +6,132 @@ context. Errors are absolute, against the exact values rounded to float32 (float
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from pecli.checks.audit.drift import Audit, Drift, Worst
-from pecli.checks.audit.positions import by_position
 from pecli.checks.tolerance import DRIFT
 from pecli.engine.arrays import Array, Floats, Indices
 from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.numerics.rounding import as_dtype, widened
 from pecli.engine.numerics.threads import results_in_order
-from pecli.engine.schemes.recipes import recipe_names
+from pecli.engine.schemes.by_position import ByPosition
+from pecli.engine.schemes.recipes import recipe_named
+from pecli.engine.schemes.scheme import Scheme
 
-if TYPE_CHECKING:
-    from pecli.engine.schemes.scheme import Scheme
-
-
-__all__ = ["Audit", "Drift", "audit", "work"]
-
-_ELEMENTS = 1 << 19
-"""Of a block: a few megabytes in every thread."""
-_FEW = 256
+_BLOCK_ELEMENTS = 1 << 19
+"""A few megabytes in every thread."""
+_COLLISION_ROWS = 256
+"""Rows compared at once in the search for equal neighbours."""
 _PER_DECADE = 24
 """Points of the curve of errors over positions."""
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The element that is off by most."""
+
+    position: int
+    frequency: int
+    part: str
+    expected: float
+    found: float
+
+
+@dataclass
+class Drift:
+    """What one recipe does."""
+
+    recipe: str
+    largest: Floats
+    """The largest error of each stretch of positions."""
+    sums: Floats
+    by_frequency: Floats
+    worst: Worst | None = None
+    first_beyond: int | None = None
+    """The first position whose error exceeds the tolerance."""
+    first_equal: int | None = None
+    """The first position whose row equals the one before, though the exact rows differ."""
+
+    @property
+    def max_abs_error(self) -> float:
+        return float(self.largest.max())
+
+
+@dataclass
+class Audit:
+    """The recipes of a scheme against its exact table, over stretches of positions that end at `edges`."""
+
+    scheme: Scheme
+    tolerance: float
+    numbers: ByPosition
+    edges: Indices
+    drifts: list[Drift] = field(default_factory=list)
+
+    @property
+    def stop(self) -> int:
+        """The position after the last."""
+        return self.numbers.first + self.numbers.count
+
+    def kept_positions(self, drift: Drift) -> int:
+        """How many positions, from the first on, stay within the tolerance."""
+        return (self.stop if drift.first_beyond is None else drift.first_beyond) - self.numbers.first
+
+    def decades(self) -> list[tuple[int, int]]:
+        """The positions 0–9, 10–99, 100–999, …, as far as they are there: first and last."""
+        starts = [0, *(10**k for k in range(1, 14))]
+        spans = ((max(low, self.numbers.first), min(high, self.stop) - 1) for low, high in pairwise(starts))
+        return [(first, last) for first, last in spans if first <= last]
+
+    def in_decade(self, drift: Drift, decade: tuple[int, int]) -> tuple[float, float]:
+        """The largest and the mean error of a recipe within a decade."""
+        inside = (self.edges[:-1] >= decade[0]) & (self.edges[:-1] <= decade[1])
+        elements = (decade[1] - decade[0] + 1) * len(self.numbers.groups)
+        return float(drift.largest[inside].max()), float(drift.sums[inside].sum()) / elements
+
+    def mean(self, drift: Drift) -> float:
+        """The mean error of a recipe over all elements."""
+        return float(drift.sums.sum()) / (self.numbers.count * len(self.numbers.groups))
+
+    def curve(self, drift: Drift) -> tuple[list[float], list[float]]:
+        """Positions, each in the middle of a stretch, and the largest errors there."""
+        middles = np.sqrt(np.maximum(self.edges[:-1], 0.5) * np.maximum(self.edges[1:] - 1, 0.5))
+        return middles.tolist(), drift.largest.tolist()
+
+    def as_json(self) -> dict[str, Any]:
+        """The whole of it, as plain data."""
+        return {
+            **self.scheme.spec(),
+            "tolerance": self.tolerance,
+            "first_position": self.numbers.first,
+            "positions": self.numbers.count,
+            self.numbers.kind: self.numbers.values,
+            "recipes": [self._described(drift) for drift in self.drifts],
+        }
+
+    def _described(self, drift: Drift) -> dict[str, Any]:
+        decades = []
+        for first, last in self.decades():
+            largest, mean = self.in_decade(drift, (first, last))
+            decades.append(
+                {"first": first, "last": last, "max_abs_error": _finite(largest), "mean_abs_error": _finite(mean)}
+            )
+        worst = drift.worst
+        return {
+            "recipe": drift.recipe,
+            "max_abs_error": _finite(drift.max_abs_error),
+            "mean_abs_error": _finite(self.mean(drift)),
+            "kept_positions": self.kept_positions(drift),
+            "first_beyond_tolerance": drift.first_beyond,
+            "first_equal_neighbours": drift.first_equal,
+            "worst": worst and {**vars(worst), "found": _finite(worst.found)},
+            "by_decade": decades,
+            "by_frequency": [_finite(float(error)) for error in drift.by_frequency],
+        }
 
 
 @dataclass(frozen=True)
@@ -52,20 +152,20 @@ def audit(
     tolerance: float = DRIFT,
     on_block: Callable[[int], None] | None = None,
 ) -> Audit:
-    """Hold what the recipes (all but exact) make of a scheme against its exact table.
+    """Compare what the recipes (all but exact) make of a scheme with its exact table.
 
     `on_block` is told how many bytes are done, of `work(scheme, recipes)`.
     """
-    by_position(scheme)  # refuses what has no recipes
+    scheme.by_position()  # refuses what has no recipes
     chosen = _chosen(scheme, recipes)
-    reference = by_position(_changed(scheme, recipe="exact", dtype=_reference_dtype(scheme)))
-    tables = [by_position(_changed(scheme, recipe=recipe)) for recipe in chosen]
+    reference = _computed(scheme, "exact", "float64" if scheme.dtype == "float64" else "float32")
+    tables = [_computed(scheme, recipe, scheme.dtype) for recipe in chosen]
     edges = _edges(reference.first, reference.first + reference.count)
     result = Audit(scheme, tolerance, reference, edges)
     width = len(reference.groups)
     frequencies, stretches = len(reference.values), len(edges) - 1
     result.drifts = [Drift(name, np.zeros(stretches), np.zeros(stretches), np.zeros(frequencies)) for name in chosen]
-    step = max(2, _ELEMENTS // max(1, width))
+    step = max(2, _BLOCK_ELEMENTS // max(1, width))
 
     def look(start: int) -> list[_Seen]:
         stop = min(start + step, reference.count)
@@ -88,7 +188,7 @@ def audit(
 
 def work(scheme: Scheme, recipes: Sequence[str] | None = None) -> int:
     """How many bytes of tables an audit looks at."""
-    numbers = by_position(scheme)
+    numbers = scheme.by_position()
     return _bytes(scheme, numbers.count * len(numbers.groups) * len(_chosen(scheme, recipes)))
 
 
@@ -97,16 +197,17 @@ def _bytes(scheme: Scheme, elements: int) -> int:
 
 
 def _chosen(scheme: Scheme, recipes: Sequence[str] | None) -> list[str]:
-    return list(dict.fromkeys(recipe_names(scheme) if recipes is None else recipes))
+    return list(dict.fromkeys(scheme.recipe_names() if recipes is None else recipes))
 
 
-def _changed(scheme: Any, **changes: str) -> Scheme:
-    changed: Scheme = replace(scheme, **changes)
-    return changed
-
-
-def _reference_dtype(scheme: Scheme) -> str:
-    return "float64" if scheme.dtype == "float64" else "float32"
+def _computed(scheme: Any, recipe: str, dtype: str) -> ByPosition:
+    """The numbers of a scheme as a recipe makes them; of one that knows no recipes, as the recipe keeps them."""
+    found: ByPosition
+    if "recipe" in scheme.parameters():
+        found = replace(scheme, recipe=recipe, dtype=dtype).by_position()
+        return found
+    found = replace(scheme, dtype=recipe_named(recipe).table or dtype).by_position()
+    return replace(found, read=lambda start, stop: as_dtype(found.read(start, stop), dtype))
 
 
 def _edges(first: int, stop: int) -> Indices:
@@ -149,8 +250,8 @@ def _errors(table: Array, exact: Array) -> Any:
 def _collision(table: Array, exact: Array) -> int | None:
     """The first row that equals the next one, though the exact rows differ. Most rows differ in their first number."""
     candidates = np.flatnonzero(table[1:, 0] == table[:-1, 0])
-    for k in range(0, len(candidates), _FEW):
-        rows = candidates[k : k + _FEW]
+    for k in range(0, len(candidates), _COLLISION_ROWS):
+        rows = candidates[k : k + _COLLISION_ROWS]
         rows = rows[(table[rows + 1] == table[rows]).all(axis=1)]
         rows = rows[(exact[rows + 1] != exact[rows]).any(axis=1)]
         if rows.size:
@@ -174,3 +275,7 @@ def _take(result: Audit, drift: Drift, start: int, seen: _Seen) -> None:
         drift.first_beyond = first + seen.beyond
     if drift.first_equal is None and seen.equal is not None:
         drift.first_equal = first + seen.equal
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

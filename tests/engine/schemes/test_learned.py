@@ -14,7 +14,7 @@ from flint import arb, ctx
 
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from tests.engine.refusals import breaks_a_rule, is_never_right
+from tests.engine.schemes.refusals import breaks_a_rule, is_never_right
 from tests.oracle import bits, normal_quantile, philox, rational, ulps
 
 TORCH = json.loads(Path(__file__).with_name("torch_normal.json").read_text())

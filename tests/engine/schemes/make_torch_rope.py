@@ -1,6 +1,6 @@
 """Writes torch_rope.json: what transformers' own rotary embedding computes, in float32, on a CPU.
 
-    python tests/engine/make_torch_rope.py    # needs torch and transformers; the tests do not
+    python tests/engine/schemes/make_torch_rope.py    # needs torch and transformers; the tests do not
 
 Numbers are the bits of float32, in hexadecimal. The file there is of transformers 5.22.2 and torch 2.13.
 """

@@ -9,7 +9,7 @@ import pytest
 
 from pecli.engine.schemes.sinusoidal import EVEN_ONLY, STYLES, Sinusoidal
 from pecli.errors import KindError, ParameterError
-from tests.engine.refusals import breaks_a_rule, is_never_right
+from tests.engine.schemes.refusals import breaks_a_rule, is_never_right
 from tests.oracle import bits, sinusoidal_bits
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")

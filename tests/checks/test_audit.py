@@ -10,7 +10,6 @@ import pytest
 
 from pecli.checks import audit as module
 from pecli.checks.audit import audit, work
-from pecli.checks.audit.positions import by_position
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
@@ -29,7 +28,7 @@ def errors(rope: Rope, recipe: str) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("offset", [0, 250, 995])
 @pytest.mark.parametrize("recipe", ["float32", "bfloat16-positions", "bfloat16-phases", "bfloat16-table"])
 def test_numbers_do_not_depend_on_blocks(monkeypatch, recipe, offset, elements):
-    monkeypatch.setattr(module, "_ELEMENTS", elements)
+    monkeypatch.setattr(module, "_BLOCK_ELEMENTS", elements)
     rope = Rope(700, 16, offset=offset, layout="halves")
     found = audit(rope, [recipe], tolerance=1e-4)
     (drift,) = found.drifts
@@ -39,7 +38,7 @@ def test_numbers_do_not_depend_on_blocks(monkeypatch, recipe, offset, elements):
     assert drift.by_frequency == pytest.approx(np.maximum(error[:, :8], error[:, 8:]).max(axis=0), rel=1e-6)
     beyond = np.flatnonzero((error > 1e-4).any(axis=1))
     assert drift.first_beyond == (offset + beyond[0] if beyond.size else None)
-    assert found.kept(drift) == (beyond[0] if beyond.size else 700)
+    assert found.kept_positions(drift) == (beyond[0] if beyond.size else 700)
     equal = np.flatnonzero((rows[1:] == rows[:-1]).all(axis=1))
     assert drift.first_equal == (offset + equal[0] + 1 if equal.size else None)
     worst = drift.worst
@@ -81,7 +80,7 @@ def test_float32_keeps_what_its_phases_keep():
 def test_sinusoidal_columns_belong_to_their_frequencies():
     for layout, dim in (("interleaved", 33), ("halves", 33), ("interleaved", 1)):
         scheme = Sinusoidal(300, dim, layout=layout, cos_first=True, padding_idx=4, amplitude=2.0)
-        numbers = by_position(scheme)
+        numbers = scheme.by_position()
         table = Sinusoidal(300, dim, layout=layout, cos_first=True, amplitude=2.0, dtype="float64").tables()["pe"]
         for column, (group, name) in enumerate(zip(numbers.groups, numbers.names, strict=True)):
             wave = 2 * {"cos": np.cos, "sin": np.sin}[name](np.arange(300) * numbers.values[group])

@@ -11,7 +11,7 @@ from flint import arb
 
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError
-from tests.engine.refusals import breaks_a_rule
+from tests.engine.schemes.refusals import breaks_a_rule
 from tests.oracle import bits, rational, rounded, wave_bits
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
@@ -83,9 +83,9 @@ def test_layouts(name, dtype):
 def test_the_single_array_is_cos_then_sin(layout):
     scheme = Rope(33, 8, layout=layout)
     tables = scheme.tables()
-    assert scheme.plain().array().tobytes() == np.stack([tables["cos"], tables["sin"]]).tobytes()
-    assert scheme.plain().shape == (2, 33, 4 if layout == "compact" else 8)
-    across = scheme.plain().read(30, 36)  # three rows of each
+    assert scheme.single_array().array().tobytes() == np.stack([tables["cos"], tables["sin"]]).tobytes()
+    assert scheme.single_array().shape == (2, 33, 4 if layout == "compact" else 8)
+    across = scheme.single_array().read(30, 36)  # three rows of each
     assert across.tobytes() == np.concatenate([tables["cos"][30:], tables["sin"][:3]]).tobytes()
 
 

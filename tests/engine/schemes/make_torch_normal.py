@@ -1,4 +1,6 @@
-"""Makes `torch_normal.json`: `python tests/engine/make_torch_normal.py`, by a Python that has torch (tests need none).
+"""Makes `torch_normal.json`, by a Python that has torch (tests need none).
+
+    python tests/engine/schemes/make_torch_normal.py
 
 torch has two ways on the CPU: its plain kernels (ATEN_CPU_CAPABILITY=default; also what other machines than x86 do),
 which pecli calls rng "torch", and those for AVX2 or AVX-512, "torch-avx2". This script starts itself once for each.
