@@ -10,6 +10,7 @@ import numpy as np
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.explain import storage
+from pecli.explain.biases import explain_bias
 from pecli.explain.edits import Explanation, best
 from pecli.explain.sample import Sample, sample
 from pecli.explain.vectors import explain_frequencies
@@ -30,6 +31,8 @@ def _explained(prior: Scheme, samples: Mapping[str, Sample]) -> list[Explanation
     seen = wave_scheme(prior, tuple(waves) or ("cos",))
     if waves and seen is not None:
         out += explain_waves(waves, seen)
+    if prior.name == "alibi":
+        return [each for name, one in samples.items() for each in explain_bias(one, prior, name)[:1]]
     if "inv_freq" in samples and seen is not None and not out:
         out += explain_frequencies(samples["inv_freq"], seen)
     return out

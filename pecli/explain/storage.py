@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Floats
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import holds
 from pecli.explain.edits import Decimals, Dtype, Edit, FixedPoint, Noise
 
@@ -23,6 +23,9 @@ def grain(values: Floats) -> Edit | None:
     some = _some(values)
     if len(some) < 4:
         return None
+    for dtype in ("bfloat16", "float16"):  # whose numbers have few decimals, too
+        if holds(dtype, some):
+            return Dtype(dtype)
     for digits in range(1, MAX_DECIMALS):
         if (np.abs(some - np.round(some, digits)) <= 2e-7 * np.maximum(np.abs(some), 10.0**-digits)).all():
             return Decimals(digits)
@@ -32,9 +35,6 @@ def grain(values: Floats) -> Edit | None:
             ratio = some / unit
             if (np.abs(ratio - np.rint(ratio)) < 1e-3).all() and size > 8 * unit:
                 return FixedPoint(unit)
-    for dtype in ("bfloat16", "float16"):
-        if holds(dtype, some):
-            return Dtype(dtype)
     return None
 
 
@@ -46,13 +46,13 @@ def _some(values: AnyArray) -> Floats:
 
 def precision(dtype: str) -> float:
     """Half a unit of the last place of 1, in a dtype."""
-    return float(2.0 ** -KINDS.get(dtype, 24))
+    return float(2.0 ** -SIGNIFICAND_BITS.get(dtype, 24))
 
 
 def kept(values: AnyArray, dtype: str, noise: float, expected_dtype: str) -> tuple[Edit, ...]:
     """The edits that say how values were kept, beyond the dtype that was expected."""
     found = grain(np.asarray(values))
-    if isinstance(found, Dtype) and KINDS[found.found] >= KINDS.get(expected_dtype, 24):
+    if isinstance(found, Dtype) and SIGNIFICAND_BITS[found.found] >= SIGNIFICAND_BITS.get(expected_dtype, 24):
         found = None
     if found is not None:
         return (found,)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.arrays import Complex, Floats, Indices
-from pecli.engine.schemes.recipes import recipe_names
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import ColumnsWrong, Edit, Explanation, Negated, Parameter, Recipe, Repeated, Rows, RowsWrong, Swapped
 from pecli.explain.laws import MAX_MISFIT, PARAMETERS, Curve, Fit, Law, divided, fitted, fitted_pair, laws
@@ -465,7 +464,7 @@ def recipe_edit(scheme: Scheme | None, whole: Reading, prior: WaveScheme | None,
     rows = np.unique(np.concatenate([np.arange(0, len(whole.rows), max(1, len(whole.rows) // 96)), wrong[:32]])).astype(np.intp)
     found = np.stack([part[rows] for part in whole.parts])
     left = {}
-    for recipe in ("exact", *recipe_names(scheme)):
+    for recipe in ("exact", *scheme.recipe_names()):
         parts = rendered(scheme, recipe, whole.rows[rows], whole.form, prior)
         if parts is not None and parts.shape == found.shape:
             left[recipe] = float(np.sqrt(np.mean((parts - found) ** 2)))

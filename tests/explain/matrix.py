@@ -261,7 +261,7 @@ def _pairs(rng: np.random.Generator) -> list[tuple[Mistake, Mistake | None]]:
 def hidden(right: Tables, wrong: Tables, stored: Tables) -> bool:
     """Whether storage changes the values more than the mistake does, or nearly so."""
     for name, table in right.items():
-        if table.shape != wrong[name].shape:
+        if table.shape != wrong[name].shape or (np.isfinite(table) != np.isfinite(wrong[name])).any():
             return False
         with np.errstate(invalid="ignore"):
             mistake = np.sqrt(np.nansum(np.where(np.isfinite(table - wrong[name]), table - wrong[name], 0) ** 2))
