@@ -166,10 +166,11 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
                 continue
             each = np.sqrt(np.mean(left**2, axis=1))
             floor = np.maximum(each, noise if noise > 1e-3 * size and relative < 1e-5 else 0)
-            errors = floor / math.sqrt(power) * 2 + relative * np.abs(slopes)
+            repeats = math.sqrt(use.sum() / len(np.unique(steps[use])))  # rounding is the same along a diagonal
+            errors = repeats * floor / math.sqrt(power) + relative * np.abs(slopes)
             reach = float(np.abs(steps[use]).max())
             few = np.abs(slopes) * reach < FEW_STEPS * QUANTUM * floor  # a step of rounding is all that is known then
-            errors = np.where(few, errors + QUANTUM * floor / reach, errors)
+            errors = errors + np.where(few, 1.0, 0.4) * QUANTUM * floor / reach
             yield Bias(
                 slopes, errors, form, (*edits, *more, *extra), noise, float(np.abs(left).max()), values.shape[2], slopes > 2 * errors
             )
@@ -180,7 +181,7 @@ def _regions(values: Floats, masked: Flags, distance: Floats) -> Iterator[tuple[
     above, below, diagonal = distance < 0, distance > 0, distance <= 0
     if masked.any():
         value = float(values[0][masked][0])
-        other: tuple[Edit, ...] = () if value == -np.inf else (Mask(f"{value:g}"),)
+        other: tuple[Edit, ...] = () if value == -np.inf else (Mask(f"{value:.2g}"),)
         if np.array_equal(masked, above):
             yield "causal", above, other
         elif np.array_equal(masked, diagonal):
