@@ -8,7 +8,7 @@ from dataclasses import MISSING
 from typing import Any
 
 from pecli.cli.command import command_of, keyword, with_options
-from pecli.cli.scheme_options import option, parsed
+from pecli.cli.options import option, parsed
 from pecli.engine.schemes.registry import scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError

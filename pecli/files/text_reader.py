@@ -20,7 +20,7 @@ from pecli.engine.table import Table, table_of
 from pecli.engine.text import quoted
 from pecli.errors import FileError
 from pecli.files.cheader import identifier
-from pecli.files.npy_reader import ARRAY_NAME
+from pecli.files.npy import ARRAY_NAME
 from pecli.files.os_errors import JSON_FORM
 from pecli.files.provenance import KEY, carried_spec
 from pecli.files.raw_tensors import data_bytes

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
-from pecli.errors import FileError
+from pecli.engine.text import quoted
+from pecli.errors import FileError, KindError
 from pecli.models import gguf, jsonfile, params
 from pecli.models.encoding import ModelEncodings
 from pecli.models.submodels import read_parts
@@ -15,15 +16,27 @@ from pecli.models.values import Keys
 NAMES = ("config.json", "params.json")
 
 
-def load_config(path_or_dict: str | os.PathLike[str] | Mapping[str, Any]) -> ModelEncodings:
+class ConfigObject(Protocol):
+    """What Hugging Face's configurations have."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+def load_config(path_or_dict: str | os.PathLike[str] | Mapping[str, Any] | ConfigObject) -> ModelEncodings:
     """The positional encodings that a model's configuration asks for.
 
-    Takes a config.json, a params.json, a .gguf file, a folder with one of the first two, or the object itself.
+    Takes a config.json, a params.json, a .gguf file, a folder with one of the first two, a mapping, or a configuration
+    object of Hugging Face.
 
     >>> config = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 5e5}
     >>> load_config(config).encodings[0].parameters["base"]
     500000.0
     """
+    if not isinstance(path_or_dict, (str, os.PathLike, Mapping)):
+        if not hasattr(path_or_dict, "to_dict"):
+            rule = "it must be a path, a mapping, or a configuration object with to_dict()"
+            raise KindError("config", quoted(path_or_dict), rule)
+        path_or_dict = path_or_dict.to_dict()
     if isinstance(path_or_dict, Mapping):
         return read_object(dict(path_or_dict), "config")
     label = os.fspath(path_or_dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
@@ -64,8 +64,15 @@ def unset() -> Any:
     return field(default=None)
 
 
+class _ByAlias(ABCMeta):
+    """Classes whose parameters may be given by their options' other names, such as `theta` for `base`."""
+
+    def __call__(cls, *args: Any, **given: Any) -> Any:
+        return super().__call__(*args, **cls.by_own_names(given) if given else given)  # type: ignore[attr-defined]
+
+
 @dataclass(frozen=True)
-class Scheme(ABC):
+class Scheme(metaclass=_ByAlias):
     """A positional encoding with all its parameters.
 
     A subclass is a frozen dataclass whose fields are annotated with a `Parameter` each; checks, the saved spec and
@@ -115,7 +122,7 @@ class Scheme(ABC):
             object.__setattr__(self, name, value)
         self._check()
 
-    def _check(self) -> None:  # noqa: B027 - most schemes have none
+    def _check(self) -> None:
         """Rules that concern several parameters."""
 
     @classmethod
@@ -134,6 +141,20 @@ class Scheme(ABC):
     def settings(cls) -> dict[str, Parameter]:
         """All that may be given: the parameters, and the words that stand for several of them."""
         return {**cls.parameters(), **cls.presets}
+
+    @classmethod
+    def by_own_names(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Values by the names of the parameters, where some are given by an alias."""
+        if given.keys() <= cls.settings().keys():
+            return dict(given)
+        found: dict[str, Any] = {}
+        known = {alias.lstrip("-").replace("-", "_"): name for name, p in cls.settings().items() for alias in p.aliases}
+        for key, value in given.items():
+            name = known.get(key, key)
+            if name in found or (name != key and name in given):
+                raise ParameterError(key, f"given beside {name}", "they are one parameter", "leave one out")
+            found[name] = value
+        return found
 
     @classmethod
     def default_of(cls, name: str) -> Any:

@@ -51,7 +51,10 @@ def picture(kind: str, subjects: Sequence[Subject], wish: Wish) -> Picture:
         raise ParameterError(
             "channels", spelled(wish.channels), f"{kind} shows all of them", f"it belongs to {picking}"
         )
-    made: Picture = import_module(f"pecli.views.pictures.kinds.{kind}").picture(subjects, wish)
+    import numpy as np
+
+    with np.errstate(all="ignore"):  # of infinite values in a file, say, which are drawn as such
+        made: Picture = import_module(f"pecli.views.pictures.kinds.{kind}").picture(subjects, wish)
     return made
 
 

@@ -13,7 +13,7 @@ import typer
 from pecli.cli import options
 from pecli.cli.command import command_of
 from pecli.cli.exits import Exit, remark
-from pecli.cli.scheme_options import completer
+from pecli.cli.options import completer
 from pecli.engine.schemes.parameters import ListOf, Real, Whole
 from pecli.engine.schemes.registry import SCHEMES
 from pecli.errors import FileError, ParameterError

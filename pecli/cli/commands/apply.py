@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.main
 
-from pecli.cli import apply_rope, options
-from pecli.cli.apply_output import Applied, positions, write
+from pecli.cli import options
 from pecli.cli.command import examples, keyword, new_app, with_options
-from pecli.cli.scheme_options import option, parsed
+from pecli.cli.commands import apply_rope
+from pecli.cli.commands.apply_output import Applied, along, positions, write
+from pecli.cli.options import option, parsed
 from pecli.engine.schemes.parameters import Parameter, Whole
 from pecli.engine.schemes.registry import scheme_named
 from pecli.errors import ParameterError
@@ -134,7 +135,8 @@ def _sinusoidal(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> A
         tables.append(add_sinusoidal(each, shared[scheme]))
     spec = {name: getattr(scheme, name) for name in _parameters("sinusoidal") if name != "style"}
     longest = max(each.table.shape[-2] for each in inputs.tensors)
-    words = f"{scheme.layout}, positions {positions(scheme.offset, scheme.offset + longest)}"
+    at = f"{positions(scheme.offset, scheme.offset + longest)} {along(tables[0])}"
+    words = f"{scheme.layout}, positions {at}"
     return Applied(tables, spec, words)
 
 
@@ -149,7 +151,8 @@ def _learned(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Appl
     tables = [add_learned(each, weight, offset) for each in inputs.tensors]
     longest = max(each.table.shape[-2] for each in inputs.tensors)
     spec = {"table": values["table"], "offset": offset}
-    return Applied(tables, spec, f"rows {positions(offset, offset + longest)} of {weight.table.shape[0]}")
+    rows = f"rows {positions(offset, offset + longest)} of {weight.table.shape[0]}"
+    return Applied(tables, spec, f"{rows} {along(tables[0])}")
 
 
 def _alibi(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
@@ -167,4 +170,4 @@ def _alibi(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applie
         tables.append(add_alibi(each, scheme))
     spec = {name: getattr(scheme, name) for name in ("heads", *_parameters("alibi"))}
     last = f", queries are the last {queries} of {keys} positions" if queries < keys else ""
-    return Applied(tables, spec, f"{scheme.form}, {scheme.rule} slopes of {found} heads{last}")
+    return Applied(tables, spec, f"{scheme.form}, {scheme.rule} slopes of {found} heads{last}", seq_axis=None)

@@ -174,7 +174,7 @@ def _answer(outcome: Outcome, json: bool, quiet: bool) -> None:
 def _code(outcome: Outcome) -> Exit:
     if isinstance(outcome.result, PecliError):
         return code_of(outcome.result)
-    return Exit.DONE if outcome.passed else Exit.NO
+    return Exit.DONE if outcome.passed else Exit.CHECK_FAILED
 
 
 def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any]) -> list[Check]:

@@ -7,7 +7,7 @@ import pytest
 
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
-from pecli.files.slices import MOST, indices, rectangle
+from pecli.views.file_summary import MAX_SHOWN, indices, rectangle
 
 ARRAY = np.arange(35.0).reshape(7, 5)
 
@@ -35,7 +35,7 @@ def test_what_is_no_part_of_seven_rows(text: str) -> None:
         indices("rows", text, 7)
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(MOST, 2), (MOST + 1, 0)])
+@pytest.mark.parametrize(("rows", "columns"), [(MAX_SHOWN, 2), (MAX_SHOWN + 1, 0)])
 def test_more_than_can_be_shown_is_not_read(rows: int, columns: int) -> None:
     table = Table("t", "float32", (rows, columns), lambda start, out: pytest.fail("read"))
     with pytest.raises(ParameterError, match="at most 100,000"):

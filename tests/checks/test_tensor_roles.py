@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pecli.checks.verify.tensor_roles import ANYTHING, ROLES, SCHEMES, layer_named, role_of
+from pecli.checks.tensor_roles import ANYTHING, ROLES, SCHEMES, layer_named, role_of
 
 
 @pytest.mark.parametrize(

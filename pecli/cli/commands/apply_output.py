@@ -12,7 +12,7 @@ from pecli.cli.exits import Exit
 if TYPE_CHECKING:
     from pecli.engine.table import Table
 
-_MOST_SHOWN = 4
+MAX_LISTED = 4
 """Tensors that a line of text names."""
 
 
@@ -23,11 +23,18 @@ class Applied:
     tables: Sequence[Table]
     parameters: Mapping[str, Any]
     words: str
+    seq_axis: int | None = -2
+    """The axis of positions in every tensor; None where a tensor has no such axis, or no position matters."""
 
 
 def positions(low: int, high: int) -> str:
     """The positions from low to below high, for people."""
     return f"{low} … {high - 1}" if high - low > 1 else str(low) if high > low else "none"
+
+
+def along(table: Table, seq_axis: int = -2) -> str:
+    """Which axis of a tensor was taken for positions, for people."""
+    return f"along axis {seq_axis % len(table.shape)} of {table.shape}"
 
 
 def write(scheme: str, applied: Applied, metadata: Mapping[str, str], values: Mapping[str, Any]) -> int:
@@ -42,11 +49,14 @@ def write(scheme: str, applied: Applied, metadata: Mapping[str, str], values: Ma
     with watch:
         save_tables(path, applied.tables, None, metadata=metadata, on_block=watch.see)
     if values["json"]:
-        data = {"scheme": scheme, "parameters": dict(applied.parameters), "tensors": watch.tensors(), "output": path}
-        screen.say_json(data)
+        tensors = watch.tensors()
+        if applied.seq_axis is not None:
+            for table in applied.tables:
+                tensors[table.name]["seq_axis"] = applied.seq_axis % len(table.shape)
+        screen.say_json({"scheme": scheme, "parameters": dict(applied.parameters), "tensors": tensors, "output": path})
     elif not values["quiet"]:
-        shown = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in applied.tables[:_MOST_SHOWN]]
-        if len(applied.tables) > _MOST_SHOWN:
-            shown.append(f"and {len(applied.tables) - _MOST_SHOWN} more")
+        shown = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in applied.tables[:MAX_LISTED]]
+        if len(applied.tables) > MAX_LISTED:
+            shown.append(f"and {len(applied.tables) - MAX_LISTED} more")
         screen.say_written(path, f"{', '.join(shown)}, ", f"; {scheme}: {applied.words}")
     return Exit.DONE

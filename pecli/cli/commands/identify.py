@@ -49,7 +49,7 @@ def identify(
             if json:
                 screen.say_json({"file": file, "identified": False, "matches": [], "description": [str(problem)]})
             continue
-        code = max(code, Exit.DONE if result.identified else Exit.NO)
+        code = max(code, Exit.DONE if result.identified else Exit.CHECK_FAILED)
         if json:
             screen.say_json(result.as_json())
         elif not quiet:

@@ -77,7 +77,7 @@ def _show(wanted: Sequence[tuple[str, str]], length: int | None, *, strict: bool
             code = max(code, code_of(problem))
             continue
         if strict and result.warnings:
-            code = max(code, Exit.NO)
+            code = max(code, Exit.CHECK_FAILED)
         found.append(result)
         if json:
             screen.say_json(data)

@@ -1,4 +1,4 @@
-"""`pecli apply rope`: which scheme, which channels and which positions turn q and k."""
+"""`pecli apply rope`: which scheme, channels and positions q and k are rotated by."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from pecli.cli import from_model, options
-from pecli.cli.apply_output import Applied, positions
 from pecli.cli.command import keyword
-from pecli.cli.scheme_options import completer, option, parsed
+from pecli.cli.commands.apply_output import Applied, along, positions
+from pecli.cli.options import completer, option, parsed
 from pecli.engine.schemes.parameters import Parameter, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
@@ -21,18 +21,20 @@ from pecli.errors import ParameterError
 if TYPE_CHECKING:
     from pecli.models.encoding import Encoding
     from pecli.tensors.inputs import Input, Inputs
-    from pecli.tensors.position_ids import RowPlaces
-    from pecli.tensors.rotary import Way
+    from pecli.tensors.position_ids import RowPositions
+    from pecli.tensors.rotary import RotationPlan
 
-SUMMARY = "Turn the channels of q and k (…, L, D) by their positions, turn them back, or move them on."
+SUMMARY = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
 EXAMPLES = (
-    "pecli apply rope q.npy k.npy --theta 500000 -o turned.safetensors",
-    "pecli apply rope qk.safetensors --model llama-3.1-8b --offset 4096 -o turned.safetensors",
+    "pecli apply rope q.npy k.npy --theta 500000 -o rotated.safetensors",
+    "pecli apply rope qk.safetensors --model llama-3.1-8b --offset 4096 -o rotated.safetensors",
+    "pecli apply rope q.npy --model llama-3.1-8b --seq-axis 1 -o rotated.npy",
     "pecli apply rope q.npy --config config.json --positions ids.npy --inverse -o q0.npy",
     "pecli apply rope cache.safetensors --layout interleaved --shift -512 -o moved.safetensors",
 )
 
 _SHIFT = Whole(help="positions to move by", low=-LAST_POSITION, high=LAST_POSITION)
+_AXIS = Whole(help="the axis of positions", low=-64, high=64)
 
 Layout = Annotated[
     str | None,
@@ -45,7 +47,16 @@ Layout = Annotated[
         autocompletion=completer(options.PAIRS.options),
     ),
 ]
-Trailing = Annotated[bool, typer.Option("--trailing", help="Where only some channels turn, the last ones do.")]
+Trailing = Annotated[bool, typer.Option("--trailing", help="Where only some channels rotate, the last ones do.")]
+SeqAxis = Annotated[
+    str | None,
+    typer.Option(
+        "--seq-axis",
+        metavar="INTEGER",
+        help="The axis of positions: -3 for q of shape (batch, L, heads, D). (default: -2)",
+        show_default=False,
+    ),
+]
 PositionsFile = Annotated[
     str | None,
     typer.Option(
@@ -61,7 +72,7 @@ Shift = Annotated[
     typer.Option(
         "--shift",
         metavar="INTEGER",
-        help="Move what was turned already by this many positions, at one go.",
+        help="Move what was rotated already by this many positions, in one step.",
         show_default=False,
     ),
 ]
@@ -74,6 +85,9 @@ class _Scheme(NamedTuple):
     layout: str
     why: str
     trailing: bool
+    model: str = ""
+    heads: tuple[int, ...] = ()
+    """How many query and key heads the model has, as far as it says so."""
 
 
 def own_options() -> list[inspect.Parameter]:
@@ -82,12 +96,16 @@ def own_options() -> list[inspect.Parameter]:
     dim = Annotated[
         str | None,
         typer.Option(
-            "--dim", metavar="INTEGER", help="Channels that turn, in pairs. (default: all)", show_default=False
+            "--dim",
+            metavar="INTEGER",
+            help="Rotary dimension: channels that rotate, in pairs. (default: all)",
+            show_default=False,
         ),
     ]
     ours = (
         ("layout", Layout, None),
         ("trailing", Trailing, False),
+        ("seq_axis", SeqAxis, None),
         ("positions", PositionsFile, None),
         ("inverse", Inverse, False),
         ("shift", Shift, None),
@@ -102,36 +120,53 @@ def _parameters() -> dict[str, Parameter]:
 
 
 def make(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
-    """The tensors, turned as the options ask for."""
-    from pecli.tensors.inputs import check_sequence
-    from pecli.tensors.rotary import Way, turn_all
+    """The tensors, rotated as the options ask for."""
+    from pecli.tensors.inputs import SEQ_AXIS, check_sequence
+    from pecli.tensors.rotary import RotationPlan, rotate_all
 
     shift = _check_options(values)
+    seq_axis = SEQ_AXIS if values["seq_axis"] is None else _AXIS.parse("seq_axis", values["seq_axis"])
     first, *others = inputs.tensors
-    length, dim = check_sequence(first)
+    length, dim = check_sequence(first, seq_axis)
     for each in others:
-        length = max(length, check_sequence(each)[0])
+        length = max(length, check_sequence(each, seq_axis)[0])
         if each.table.shape[-1] != dim:
             raise each.wrong(f"{first.label} is of shape {first.table.shape}", "they must share D, the last axis")
-    places = _places(values)
-    if places.ids is None:
+    rows = _positions(values)
+    if rows.ids is None:
         for each in inputs.tensors:
-            places.check(each)
-    scheme = _scheme(first, length, places, values)
-    places = places.arranged(len(scheme.rope.mrope_section or (1,)))
-    way = Way(scheme.rope, places, scheme.layout, scheme.trailing, values["inverse"], shift)
-    tables = turn_all(inputs.tensors, way)
-    done = f"moved by {shift} positions" if shift is not None else f"positions {_span(places, length)}"
-    words = [f"{way.layout} ({scheme.why})", "undone at " * way.inverse + done]
-    if way.rope.rotary_dim < dim:
-        words.insert(1, f"the {'last' if way.trailing else 'first'} {way.rope.rotary_dim} of {dim} channels")
-    return Applied(tables, _described(way, values["positions"]), ", ".join(words))
+            rows.check(each, seq_axis)
+    scheme = _scheme(first, length, rows, values)
+    if shift is None and values["seq_axis"] is None:
+        for each in inputs.tensors:
+            _check_axis(each, scheme)
+    rows = rows.arranged(len(scheme.rope.mrope_section or (1,)))
+    plan = RotationPlan(scheme.rope, rows, scheme.layout, scheme.trailing, values["inverse"], shift, seq_axis)
+    tables = rotate_all(inputs.tensors, plan)
+    done = f"positions {_span(rows, length)} {along(first.table, seq_axis)}"
+    if shift is not None:
+        done = f"moved by {shift} positions"
+    words = [f"{plan.layout} ({scheme.why})", "undone at " * plan.inverse + done]
+    if plan.rope.rotary_dim < dim:
+        words.insert(1, f"the {'last' if plan.trailing else 'first'} {plan.rope.rotary_dim} of {dim} channels")
+    parameters = _described(plan, values["positions"])
+    return Applied(tables, parameters, ", ".join(words), seq_axis if shift is None else None)
 
 
-def _described(way: Way, file: str | None) -> dict[str, Any]:
+def _check_axis(each: Input, scheme: _Scheme) -> None:
+    """Refuse a tensor that has the model's heads where positions should be, and no heads where heads should be."""
+    shape = each.table.shape
+    if len(shape) > 2 and shape[-2] in scheme.heads and shape[-3] not in scheme.heads:
+        axis = len(shape) - 2
+        rule = f"axis {axis} would be positions, and {shape[-2]} is a number of heads of {scheme.model}"
+        advice = f"give `seq_axis` {axis - 1} for (…, L, heads, D), or {axis} if these are positions after all"
+        raise each.wrong(rule, advice)
+
+
+def _described(plan: RotationPlan, file: str | None) -> dict[str, Any]:
     """What was done, as plain data."""
-    scheme = {name: getattr(way.rope, name) for name in _parameters()}
-    own = {"layout": way.layout, "trailing": way.trailing, "inverse": way.inverse, "shift": way.shift}
+    scheme = {name: getattr(plan.rope, name) for name in _parameters()}
+    own = {"layout": plan.layout, "trailing": plan.trailing, "inverse": plan.inverse, "shift": plan.shift}
     return {**scheme, **own, "positions": file}
 
 
@@ -141,31 +176,31 @@ def _check_options(values: Mapping[str, Any]) -> int | None:
         raise ParameterError("offset", values["offset"], "--positions says where every row stands", "leave out one")
     if values["shift"] is None:
         return None
-    for name in ("inverse", "positions", "offset"):
+    for name in ("inverse", "positions", "offset", "seq_axis"):
         if values[name] not in (None, False):
             given = "given" if values[name] is True else values[name]
             raise ParameterError(name, given, "a shift needs no positions", "leave out one of them")
     return _SHIFT.parse("shift", values["shift"])
 
 
-def _places(values: Mapping[str, Any]) -> RowPlaces:
-    """Where the rows stand."""
-    from pecli.tensors.position_ids import RowPlaces, read_places
+def _positions(values: Mapping[str, Any]) -> RowPositions:
+    """The positions of the rows."""
+    from pecli.tensors.position_ids import RowPositions, read_positions
 
     if values["positions"] is not None:
-        return read_places(values["positions"])
+        return read_positions(values["positions"])
     offset = values["offset"]
-    return RowPlaces(0 if offset is None else _parameters()["offset"].parse("offset", offset))
+    return RowPositions(0 if offset is None else _parameters()["offset"].parse("offset", offset))
 
 
-def _span(places: RowPlaces, length: int) -> str:
-    between = positions(*places.span(length))
-    return f"{between} of {places.source}" if places.source else between
+def _span(rows: RowPositions, length: int) -> str:
+    between = positions(*rows.span(length))
+    return f"{between} of {rows.source}" if rows.source else between
 
 
-def _scheme(first: Input, length: int, places: RowPlaces, values: Mapping[str, Any]) -> _Scheme:
+def _scheme(first: Input, length: int, rows: RowPositions, values: Mapping[str, Any]) -> _Scheme:
     """The rotary scheme that the options, or a model, ask for, read at the last position."""
-    seq_len = max(1, length if places.ids is None else places.span(length)[1])
+    seq_len = max(1, length if rows.ids is None else rows.span(length)[1])
     layout = None if values["layout"] is None else options.PAIRS.check("layout", values["layout"])
     if from_model.is_named(values):
         from pecli.models.reader import find_model
@@ -179,22 +214,30 @@ def _scheme(first: Input, length: int, places: RowPlaces, values: Mapping[str, A
         rope = encoding.rope(seq_len, **given)
         _check_head(first, rope, encoding, model.file, trailing=values["trailing"])
         why, trailing = "given" if layout else f"as {model.file} has it", values["trailing"] or encoding.trailing
-        return _Scheme(rope, layout or encoding.layout or "halves", why, trailing)
+        heads = () if encoding.part else _heads(values)
+        return _Scheme(rope, layout or encoding.layout or "halves", why, trailing, model.file, heads)
     from pecli.tensors.inputs import check_dim
 
     given = parsed(_parameters(), values)
     if "dim" not in given:
-        check_dim(first, Rope.parameters()["dim"], "or name the channels that turn with --dim")
+        check_dim(first, Rope.parameters()["dim"], "or give the rotary dimension with --dim")
         given["dim"] = first.table.shape[-1]
     return _Scheme(Rope(seq_len, **given), layout or "halves", "given" if layout else "the default", values["trailing"])
 
 
+def _heads(values: Mapping[str, Any]) -> tuple[int, ...]:
+    from pecli.models.attention import attention_of
+
+    found = attention_of(values["config"], values["model"], values["layer_type"])
+    return tuple(count for count in (found.heads, found.kv_heads) if count is not None)
+
+
 def _check_head(first: Input, rope: Rope, encoding: Encoding, file: str, *, trailing: bool) -> None:
-    """A tensor with a model's encoding has the channels of a whole head, or those that turn."""
-    for name, rule in (("axes", "it turns by places in an image"), ("order", "its frequencies are in another order")):
+    """A tensor with a model's encoding has the channels of a whole head, or its rotary ones."""
+    for name, rule in (("axes", "it rotates by places in an image"), ("order", "its frequencies are in another order")):
         if name in encoding.extra:
             raise ParameterError("layer_type", f"{encoding.layer_type!r} of {file}", f"{rule}, which apply cannot do")
     head, dim = encoding.head_dim or rope.rotary_dim, first.table.shape[-1]
     if dim not in (head, rope.rotary_dim) and not (trailing and dim > rope.rotary_dim):
-        some = f", {rope.rotary_dim} of which turn" if rope.rotary_dim < head else ""
+        some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
         raise first.wrong(f"a head of {file} has {head} channels{some}", f"D, the last axis, is {dim}")

@@ -102,21 +102,21 @@ def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str,
         screen.say_json(result.as_json())
     elif not values["quiet"]:
         write_summary.show(result)
-    return Exit.DONE if result.passed else Exit.NO
+    return Exit.DONE if result.passed else Exit.CHECK_FAILED
 
 
 def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
     from pecli.cli.block_observer import Watch
-    from pecli.files import save_load
+    from pecli.files import save
     from pecli.views import screen
 
     options.check_output(path, json=values["json"], example="pe.npy")
     config = values.get("config")
     if config is not None and os.path.exists(path) and os.path.exists(config) and os.path.samefile(path, config):
         raise ParameterError("output", path, "it is the configuration that is read", "name another file")
-    watch = Watch(scheme.name, save_load.tables_written(path, scheme), values, scheme.tensors())
+    watch = Watch(scheme.name, save.tables_written(path, scheme), values, scheme.tensors())
     with watch:
-        save_load.save_scheme(path, scheme, on_block=watch.see)
+        save.save_scheme(path, scheme, on_block=watch.see)
     if values["json"]:
         screen.say_json({**scheme.spec(), "tensors": watch.tensors(), "output": path})
     elif not values["quiet"]:
