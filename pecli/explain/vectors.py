@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-
 import numpy as np
 
 from pecli.engine.arrays import Floats
 from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Negated, Uninitialised
-from pecli.explain.laws import Curve, Fit
+from pecli.explain.laws import Curve, Fit, laws
 from pecli.explain.sample import Sample
 from pecli.explain.storage import grain, precision
-from pecli.explain.wave_schemes import WaveScheme, found_scheme, law_edits
+from pecli.explain.wave_schemes import WaveScheme, found_scheme, law_edits, rope_of, yarn_height
 from pecli.explain.wave_search import DRIFT, _with_prior
 
 MIN_FREQUENCIES = 4
+MIN_RECOGNISED = 6
 MIN_IMPROVEMENT = 8.0
 """How many times smaller than the difference from the prior the residual has to be."""
 ENOUGH = 3.0
@@ -86,12 +85,20 @@ def _checked(
     return Explanation((*edits, *told), scheme, float(left.max()), noise, (one.name,), fit.open, fit.cost - len(told))
 
 
-def frequencies_alone(values: Floats, dtype: str) -> Curve:
-    """A vector of frequencies as a curve with the errors that its storage says."""
-    noise = noise_floor(values, dtype)
+def recognise_frequencies(one: Sample) -> list[Explanation]:
+    """The rotary scheme of a vector of frequencies that falls from 1 or less."""
+    values = one.values.reshape(-1)
+    if len(values) < MIN_RECOGNISED or not np.isfinite(values).all() or (values < 0).any() or values[0] <= 0:
+        return []
     kind = grain(values)
     relative = precision(kind.found) if isinstance(kind, Dtype) else DRIFT / 4
-    return Curve(values, np.hypot(relative * np.abs(values), noise) + 1e-300, aliased=False)
-
-
-__all__ = ["explain_frequencies", "frequencies_alone", "replace"]
+    curve = Curve(values, np.hypot(relative * np.abs(values), noise_floor(values, one.dtype)) + 1e-300, aliased=False)
+    found = []
+    for fit in sorted(laws(curve, [float(len(values))], scales=False), key=lambda each: each.cost):
+        left = np.abs(fit.law.frequencies() - values)
+        if (left <= 4 * curve.error + 1e-12).all() and curve.known.sum() >= MIN_RECOGNISED // 2:
+            scheme = rope_of(fit.law, 0, 1, yarn_height(fit.law.factor) if fit.law.scaling == "yarn" else 1.0, "compact")
+            if scheme is not None:
+                noise = float(np.sqrt(np.mean(left**2)))
+                found.append(Explanation((), scheme, float(left.max()), noise, (one.name,), fit.open, fit.cost))
+    return found[:3]

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.checks.identify import draws
 from pecli.engine.arrays import Floats
-
-if TYPE_CHECKING:
-    from pecli.checks.identify.beginning import Beginning
+from pecli.explain import distributions
+from pecli.explain.sample import Sample
 
 
 _SIDE = 256
 """Rows and columns that are looked at closely."""
 
 
-def describe(sample: Beginning) -> list[str]:
+def describe(sample: Sample) -> list[str]:
     """Short sentences, what is most telling first."""
     head = f"{sample.name}: {' × '.join(map(str, sample.shape)) or 'a single number'}, {sample.dtype}"
-    array = sample.array
+    array = sample.values
     if not array.size:
         return [f"{head}, empty"]
-    strange = sample.not_finite
+    strange = int(array.size - np.count_nonzero(np.isfinite(array)))
     if strange:
         kept = array[np.isfinite(array)]
         head += f", {strange:,} of {array.size:,} elements are infinite or not numbers"
@@ -38,7 +35,7 @@ def describe(sample: Beginning) -> list[str]:
     if values.min() == values.max():
         return lines
     table = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values[:, None]
-    drawn = draws.describe(table) if table.size >= 2 * _SIDE else []
+    drawn = distributions.describe(table) if table.size >= 2 * _SIDE else []
     return lines + (drawn or list(_structure(table, square=values.ndim == 2)))
 
 

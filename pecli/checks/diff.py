@@ -7,53 +7,37 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, as_json, compare, problems_of
-from pecli.checks.diff import values
-from pecli.checks.diff.carried import mistakes, scheme_of
-from pecli.checks.diff.pairing import Pair, alone, pair, stacked_tables
-from pecli.checks.diff.samples import length_of, positions_of
-from pecli.checks.diff.search import routes
 from pecli.checks.same_table import fitted
+from pecli.checks.tensor_pairs import Pair, alone, pair, stacked_tables
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.reshape import rows_of
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
+from pecli.errors import PecliError
+from pecli.explain.edits import Dtype, Explanation, Scaled
+from pecli.explain.words import comparison
 from pecli.files import LoadedFile
 from pecli.files.in_memory import opened
 
 if TYPE_CHECKING:
     from pecli.files.in_memory import Given
 
-MOST_EXPLAINED = 16
-"""Tensors of one file that transforms are sought for."""
-
+MAX_EXPLAINED = 16
+"""Tensors of one file that explanations are sought for."""
 NOISE = 8
 """Units of the last place that no transform would leave."""
-
-ROUNDED = "B is A rounded to "
-
-
-@dataclass(frozen=True)
-class Transform:
-    """What makes a tensor of the second file of the first one's, and the largest difference left in a sample."""
-
-    tensor: str
-    transform: str
-    max_abs_error: float
-
-    def as_json(self) -> dict[str, Any]:
-        return {"tensor": self.tensor, "transform": self.transform, "max_abs_error": self.max_abs_error}
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How two files differ: tensor by tensor, in words, and by which transforms."""
+    """How two files differ: tensor by tensor, in words, and by which edits."""
 
     a: str
     b: str
     tensors: tuple[Comparison, ...]
     diagnosis: tuple[str, ...] = ()
-    transforms: tuple[Transform, ...] = ()
+    explanations: tuple[Explanation, ...] = ()
     readings: Mapping[str, str] = field(default_factory=dict)
     """By tensor, how its axes were read where they differ."""
 
@@ -68,7 +52,7 @@ class Difference:
             "b": self.b,
             "tensors": [as_json(tensor) for tensor in self.tensors],
             "diagnosis": list(self.diagnosis),
-            "transforms": [transform.as_json() for transform in self.transforms],
+            "explanations": [each.as_json(comparison(each)) for each in self.explanations],
             "readings": dict(self.readings),
         }
 
@@ -110,18 +94,11 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
         for each, fit, found in zip(pairs, fits, tensors, strict=True)
         if not (found.passed or _known(found))
     ]
-    explained = routes(failed[:MOST_EXPLAINED], tolerance)
-    transforms = [Transform(found.name, f"{ROUNDED}{found.dtype}", 0.0) for found in tensors if _rounded(found)]
-    transforms += [Transform(table.name, why.words(), why.max_abs_error) for table, why in explained]
-    said = {each.tensor: _sentence(each, pairs) for each in transforms}
-    scaled = [each for each in failed if values.SCALED in said.get(each[0].name, "")]
-    if why := _by_spec(schemes, scaled, tolerance):  # which knows what the factor is
-        better = {name for sentence in why for name in sentence.partition(": ")[0].split(", ")}
-        said = {name: words for name, words in said.items() if name not in better}
-    unknown = [each for each in failed if each[0].name not in {t.tensor for t in transforms}]
-    problems += [*said.values(), *why, *_by_spec(schemes, unknown, tolerance)]
+    why = [_as_rounded(found) for found in tensors if _rounded(found)]
+    why += _explained(failed[:MAX_EXPLAINED], schemes, tolerance)
+    problems += [comparison(each) for each in why]
     notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit and fit.note}
-    return Difference(a[0], b[0], tensors, tuple(problems), tuple(transforms), notes)
+    return Difference(a[0], b[0], tensors, tuple(problems), tuple(why), notes)
 
 
 def aligned(a: LoadedFile, b: LoadedFile) -> list[Pair]:
@@ -159,13 +136,57 @@ def _sought(one: Table, other: Table, fit: _PairFit | None) -> Pair:
     return (one, other) if fit is None else fit.sought
 
 
-def _by_spec(schemes: tuple[Scheme | None, Scheme | None], pairs: Sequence[Pair], tolerance: Tolerance) -> list[str]:
-    """What no transform explains, by the spec that one of the files carries."""
-    if schemes[0] is not None:
-        return mistakes(schemes[0], {one.name: other for one, other in pairs}, "B", "A", tolerance)
-    if schemes[1] is not None:
-        return mistakes(schemes[1], {other.name: one for one, other in pairs}, "A", "B", tolerance)
-    return []
+def _as_rounded(found: Comparison) -> Explanation:
+    return Explanation((Dtype(found.dtype),), None, found.max_abs_error or 0.0, 0.0, (found.name,))
+
+
+def _explained(
+    pairs: Sequence[Pair], schemes: tuple[Scheme | None, Scheme | None], tolerance: Tolerance
+) -> list[Explanation]:
+    """What makes B of A: a transform; or other parameters of the scheme that A carries, or turns out to be."""
+    from pecli.explain.search import explain_pair, explain_swapped
+
+    found = explain_swapped(pairs, tolerance.atol)
+    left = [each for each in pairs if not any(each[0].name in one.tensors for one in found)]
+    unknown = []
+    for one, other in left:
+        why = explain_pair(one, other, tolerance.atol)
+        if why is None or any(isinstance(edit, Scaled) for edit in why.edits):
+            unknown.append((one, other, why))
+        else:
+            found.append(why)
+    better = _by_parameters([(one, other) for one, other, _ in unknown], schemes, tolerance) if unknown else []
+    named = {name for each in better for name in each.tensors}
+    return [*found, *better, *(why for one, _, why in unknown if why is not None and one.name not in named)]
+
+
+def _by_parameters(
+    pairs: Sequence[Pair], schemes: tuple[Scheme | None, Scheme | None], tolerance: Tolerance
+) -> list[Explanation]:
+    from pecli.explain.search import explain, recognise
+
+    scheme = schemes[0]
+    if scheme is None:
+        tables = {one.name: one for one, _ in pairs}
+        scheme = next((each.scheme for each in recognise(tables) if not each.mistakes), None) if tables else None
+    if scheme is None or scheme.holds_several:
+        return []
+    known = {table.name for table in (scheme.single_array(), *scheme.tensors())}
+    single = next(iter(known & {scheme.single_array().name}))
+    named = {(one.name if one.name in known else single): (one.name, other) for one, other in pairs}
+    found = explain(scheme, {name: other for name, (_, other) in named.items()}, tolerance.atol)
+    return [replace(each, tensors=tuple(named[name][0] for name in each.tensors)) for each in found if each.mistakes]
+
+
+def scheme_of(file: LoadedFile) -> Scheme | None:
+    """The scheme that a file says it holds; None where it says nothing that makes a table."""
+    from pecli.files.provenance import carried_spec
+
+    try:
+        spec = carried_spec(file.path, file.metadata)
+        return None if spec is None else Scheme.from_spec(spec)
+    except PecliError:
+        return None
 
 
 def alike(a: LoadedFile, b: LoadedFile) -> tuple[LoadedFile, LoadedFile]:
@@ -193,17 +214,3 @@ def _rounded(found: Comparison) -> bool:
 def _known(found: Comparison) -> bool:
     """Whether there is nothing to seek: rounding to another dtype, or so little that it is rounding within one."""
     return _rounded(found) or (not found.problem and found.max_ulp_error is not None and found.max_ulp_error <= NOISE)
-
-
-def _sentence(found: Transform, pairs: Sequence[Pair]) -> str:
-    (one, other), *_ = [each for each in pairs if each[0].name == found.tensor]
-    looked, length = len(positions_of(one.shape)), length_of(one)
-    where = f" in {looked:,} of {length:,} rows" if looked < length else ""
-    if (
-        one.dtype != other.dtype
-        and {one.dtype, other.dtype} <= {*SIGNIFICAND_BITS}
-        and not found.transform.startswith(ROUNDED)
-    ):
-        where += f", in {min(one.dtype, other.dtype, key=lambda name: SIGNIFICAND_BITS[name])}"
-    left = f"{found.max_abs_error:.3g} is left at most" if found.max_abs_error else "nothing is left"
-    return f"{found.tensor}: {found.transform}; {left}{where}"
