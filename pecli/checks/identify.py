@@ -177,9 +177,17 @@ def _merged(matches: list[Match]) -> list[Match]:
     merged: list[Match] = []
     for match in matches:
         for k, other in enumerate(merged):
-            if _same_law(match.scheme, other.scheme) and match.tensors != other.tensors and not {*match.tensors} & {*other.tensors}:
-                main = other if len(other.tensors) > 1 or other.scheme.name != "rope" or len(match.tensors) == 1 else match
-                main = match if getattr(match.scheme, "seq_len", 0) and not getattr(other.scheme, "seq_len", 1) else main
+            if (
+                _same_law(match.scheme, other.scheme)
+                and match.tensors != other.tensors
+                and not {*match.tensors} & {*other.tensors}
+            ):
+                main = (
+                    other if len(other.tensors) > 1 or other.scheme.name != "rope" or len(match.tensors) == 1 else match
+                )
+                main = (
+                    match if getattr(match.scheme, "seq_len", 0) and not getattr(other.scheme, "seq_len", 1) else main
+                )
                 errors = max(match.max_abs_error, other.max_abs_error)
                 merged[k] = replace(main, tensors=(*other.tensors, *match.tensors), max_abs_error=errors)
                 break

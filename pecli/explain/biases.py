@@ -112,7 +112,11 @@ def _relative(values: Floats) -> float:
 def _biases(one: Sample, prior: Alibi | None) -> Iterator[Bias]:
     """The bias in the forms that come near, the nearest first."""
     for values, queries, edits in _arrays(one, prior):
-        found = [each for sign in (1, -1) for each in _forms(sign * values, queries, edits if sign > 0 else (*edits, Negated("all")))]
+        found = [
+            each
+            for sign in (1, -1)
+            for each in _forms(sign * values, queries, edits if sign > 0 else (*edits, Negated("all")))
+        ]
         if found:
             found.sort(key=lambda bias: (round(math.log2(bias.noise + 1e-12)), sum(edit.cost for edit in bias.edits)))
             yield from (bias for bias in found if bias.noise < 4 * found[0].noise + 1e-9)
@@ -172,7 +176,14 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
             few = np.abs(slopes) * reach < FEW_STEPS * QUANTUM * floor  # a step of rounding is all that is known then
             errors = errors + np.where(few, 1.0, 0.4) * QUANTUM * floor / reach
             yield Bias(
-                slopes, errors, form, (*edits, *more, *extra), noise, float(np.abs(left).max()), values.shape[2], slopes > 2 * errors
+                slopes,
+                errors,
+                form,
+                (*edits, *more, *extra),
+                noise,
+                float(np.abs(left).max()),
+                values.shape[2],
+                slopes > 2 * errors,
             )
 
 
@@ -231,7 +242,9 @@ def _rules(bias: Bias, prior: Alibi | None) -> Iterator[Rule]:
                 return
 
 
-def _rule(bias: Bias, prior: Alibi | None, rule: str, exponents: Floats, *, permuted: bool, scaled: bool) -> Iterator[Rule]:
+def _rule(
+    bias: Bias, prior: Alibi | None, rule: str, exponents: Floats, *, permuted: bool, scaled: bool
+) -> Iterator[Rule]:
     slopes, errors, known = bias.slopes, bias.errors, bias.known
     edits: tuple[Edit, ...] = ()
     if permuted:
@@ -270,5 +283,10 @@ def _rule(bias: Bias, prior: Alibi | None, rule: str, exponents: Floats, *, perm
         if (off <= SIGMAS * errors + 1e-12).all():
             more = (*edits, Scaled(by)) if scaled else edits
             usual = candidate in (*options, 8.0)
-            yield Rule(rule, candidate, more, (0.0 if usual else 0.1 * digits(candidate)) + 0.3 * (rule == "naive" and prior is None))
+            yield Rule(
+                rule,
+                candidate,
+                more,
+                (0.0 if usual else 0.1 * digits(candidate)) + 0.3 * (rule == "naive" and prior is None),
+            )
             return

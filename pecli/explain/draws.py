@@ -97,7 +97,9 @@ def _rows(table: Table, count: int) -> np.ndarray:
     return np.asarray(table.read(0, min(count, table.rows)))
 
 
-def _explanation(one: Sample, prior: LearnedInit | None, scheme: LearnedInit, residual: float, noise: float) -> Explanation:
+def _explanation(
+    one: Sample, prior: LearnedInit | None, scheme: LearnedInit, residual: float, noise: float
+) -> Explanation:
     edits: list[Edit] = []
     if prior is not None:
         for name in ("max_len", "dim", "init", "std", "seed", "rng"):

@@ -91,7 +91,11 @@ class Law:
         """Radians per row."""
         with np.errstate(all="ignore"):
             plain = np.exp(-np.arange(self.count) / self.half * math.log(self.base))
-            scaled = plain if self.scaling == "none" else plain * (_SCALINGS[self.scaling](self, plain) / plain) ** self.times
+            scaled = (
+                plain
+                if self.scaling == "none"
+                else plain * (_SCALINGS[self.scaling](self, plain) / plain) ** self.times
+            )
             return np.asarray(scaled * self.scale)
 
 
@@ -262,7 +266,9 @@ def fitted_pair(law: Law, one: str, other: str, curve: Curve) -> Iterator[Fit]:
     if np.sqrt(np.mean(here**2)) > MAX_MISFIT:
         return
     for name, last in ((one, other), (other, one)):
-        for fit in fitted(replace(at(x), **{name: plainest(getattr(at(x), name), 1e-3 * getattr(at(x), name))}), last, curve):
+        for fit in fitted(
+            replace(at(x), **{name: plainest(getattr(at(x), name), 1e-3 * getattr(at(x), name))}), last, curve
+        ):
             yield fit
 
 
@@ -346,7 +352,10 @@ def bends(curve: Curve, half: float) -> Iterator[Fit]:
         base = plainest(math.exp(step * half), math.exp(step * half) * 1e-7)
         law = Law(len(index), half, base)
         after = np.flatnonzero(known & (np.abs(ratio - ratio[np.flatnonzero(known)[-1]]) < slack + 1e-9))
-        for share in {float(np.average(ratio[after], weights=1 / error[after] ** 2)), *(1 / f for f in _USUAL["factor"])}:
+        for share in {
+            float(np.average(ratio[after], weights=1 / error[after] ** 2)),
+            *(1 / f for f in _USUAL["factor"]),
+        }:
             if 0 < share < 0.95 and (ratio[known] > share - slack[known]).all():
                 yield from _yarns(law, share, ratio, error, curve)
                 yield from _llamas(law, share, ratio, error, curve)
@@ -377,9 +386,13 @@ def _yarns(law: Law, share: float, ratio: Floats, error: Floats, curve: Curve) -
         return
     low, high = -level / slope, (1 - level) / slope
     for truncate in (True, False):
-        for one, other in {(round(low), round(high)), (math.floor(low), math.ceil(high))} if truncate else {(low, high)}:
+        for one, other in (
+            {(round(low), round(high)), (math.floor(low), math.ceil(high))} if truncate else {(low, high)}
+        ):
             if -0.5 <= one < other <= 2 * law.half:
-                yield from _by_limits(replace(law, scaling="yarn", factor=1 / share, truncate=truncate), one, other, curve)
+                yield from _by_limits(
+                    replace(law, scaling="yarn", factor=1 / share, truncate=truncate), one, other, curve
+                )
 
 
 def _by_limits(law: Law, low: float, high: float, curve: Curve) -> Iterator[Fit]:
@@ -402,7 +415,11 @@ def _by_limits(law: Law, low: float, high: float, curve: Curve) -> Iterator[Fit]
     else:
         for whole in sorted(LENGTHS, key=lambda each: abs(math.log(each / length(high, 1)))):
             fast, slow = 32 * whole / length(low, 32), whole / length(high, 1)
-            exact = {"original": whole, "beta_fast": plainest(fast, 0.02 * fast), "beta_slow": plainest(slow, 0.02 * slow)}
+            exact = {
+                "original": whole,
+                "beta_fast": plainest(fast, 0.02 * fast),
+                "beta_slow": plainest(slow, 0.02 * slow),
+            }
             candidates.append(exact)
             if abs(fast / 32 - 1) < 0.02 and abs(slow - 1) < 0.02:
                 candidates.insert(0, {"original": whole})
@@ -428,7 +445,12 @@ def _llamas(law: Law, share: float, ratio: Floats, error: Floats, curve: Curve) 
         if abs(-level * (high - low) / low - 1) < 0.1:
             for whole in {plain_integer(original * 0.97, original * 1.03) or original, float(round(original))}:
                 found = replace(
-                    law, scaling="llama3", factor=plainest(1 / share, 0.02 / share), original=float(whole), low=low, high=high
+                    law,
+                    scaling="llama3",
+                    factor=plainest(1 / share, 0.02 / share),
+                    original=float(whole),
+                    low=low,
+                    high=high,
                 )
                 fit = curve.misfit(found.frequencies())
                 said = "an original length k times as long, with both freq_factors k times as large, is the same"
@@ -466,7 +488,9 @@ def divided(curve: Curve, half: float) -> Iterator[Fit]:
             continue
         if (off[sharp] > 4 * doubt[sharp] + 1e-9).any() or float(np.ptp(divisors[sharp])) < 0.005:
             continue
-        rounded = [plainest(float(d), float(4 * e)) if k else 1.0 for d, e, k in zip(divisors, doubt, known, strict=True)]
+        rounded = [
+            plainest(float(d), float(4 * e)) if k else 1.0 for d, e, k in zip(divisors, doubt, known, strict=True)
+        ]
         if best is None or sharp.sum() > best[0]:
             best = int(sharp.sum()), Law(len(plain), half, base, scaling="longrope", divisors=tuple(rounded))
     if best is not None:
@@ -489,7 +513,9 @@ def laws(curve: Curve, halves: Sequence[float], *, scales: bool) -> Iterator[Fit
         if straight is not None:
             yield from _straight(curve, half, straight, scales=scales, turning=turning)
         elif curve.known.sum() == 1 and abs(curve.frequency[0] - 1) <= MAX_MISFIT * curve.error[0]:
-            yield Fit(Law(count, half), curve.misfit(Law(count, half).frequencies()), 0.5, ("one channel turns: any base",))
+            yield Fit(
+                Law(count, half), curve.misfit(Law(count, half).frequencies()), 0.5, ("one channel turns: any base",)
+            )
     if not scales:
         yield from bends(curve, halves[0])
 
@@ -506,12 +532,18 @@ def _straight(
         inverse = plainest(1 / scale, slack / scale**2)
         direct = plainest(scale, slack)
         shorter = inverse if digits(inverse) < digits(direct) else None
-        options = [{"scale": 1 / shorter if shorter else direct}] if scales else [{"scaling": "linear", "factor": inverse}]
+        options = (
+            [{"scale": 1 / shorter if shorter else direct}] if scales else [{"scaling": "linear", "factor": inverse}]
+        )
     if 0 < turning < count and not scales:
         options.append({**(options[0] if options else {}), "scaling": "proportional", "turning": turning})
     for changes in options:
         for fit in fitted(Law(count, half, base, **changes), "base", curve):
-            said = (f"the base is known within {SIGMAS * step_error * half * base:.1g}",) if step_error * half > 1e-4 else ()
+            said = (
+                (f"the base is known within {SIGMAS * step_error * half * base:.1g}",)
+                if step_error * half > 1e-4
+                else ()
+            )
             cost = fit.cost + 0.1 * sum(digits(v) for v in changes.values() if isinstance(v, float))
             yield replace(fit, cost=cost, open=said)
             if digits(fit.law.base) > 2 and fit.law.base not in BASES and not scales and fit.law.scaling == "none":

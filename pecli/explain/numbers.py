@@ -5,7 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-BASES = (10000.0, 500000.0, 1e6, 150000.0, 1000.0, 100.0, 1e5, 5e6, 1e7, 160000.0, 2e6, 8e6, 1e8, 25000.0, 40000.0, 32000.0)
+BASES = (
+    10000.0,
+    500000.0,
+    1e6,
+    150000.0,
+    1000.0,
+    100.0,
+    1e5,
+    5e6,
+    1e7,
+    160000.0,
+    2e6,
+    8e6,
+    1e8,
+    25000.0,
+    40000.0,
+    32000.0,
+)
 """Bases that models have, the likeliest first."""
 MAX_DIGITS = 16
 

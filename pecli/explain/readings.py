@@ -128,7 +128,9 @@ def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator
         if not all(np.isfinite(array).all() for array in values) or values[0].size < 8:
             continue
         for form, parts in _forms(values, first):
-            rows = samples[0].rows if not any(isinstance(edit, Transposed) for edit in edits) else np.arange(len(parts[0]))
+            rows = (
+                samples[0].rows if not any(isinstance(edit, Transposed) for edit in edits) else np.arange(len(parts[0]))
+            )
             rows = rows if len(rows) == len(parts[0]) else np.arange(len(parts[0]))
             length = samples[0].shape[-2] if not samples[0].whole and len(samples[0].shape) > 1 else len(parts[0])
             yield Reading(tuple(parts), rows, length, form, edits, tuple(found), samples[0].dtype)
@@ -168,7 +170,11 @@ def _split(values: Sequence[AnyArray], form: Form) -> list[Floats] | None:
     """The parts in a form; None where the tensors are not of it."""
     if len(values) == 2:
         parts = [_single(array, form.doubled) for array in values if array.ndim == 2]
-        return [part for part in parts if part is not None] if len(parts) == 2 and None not in map(type, parts) and all(part is not None for part in parts) else None
+        return (
+            [part for part in parts if part is not None]
+            if len(parts) == 2 and None not in map(type, parts) and all(part is not None for part in parts)
+            else None
+        )
     straight = replace(form, doubled="")
     split = straight.split(values[0])
     if split is None:

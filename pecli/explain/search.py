@@ -35,7 +35,7 @@ def explain(prior: Scheme, found: Mapping[str, Table], atol: float = 0.0) -> lis
     samples = {name: sample(table) for name, table in found.items() if table.size}
     with np.errstate(all="ignore"):
         out = [_with_storage(each, samples, prior) for each in _explained(prior, samples, atol)]
-    return _merged(each for each in out if each.edits)
+    return merged(each for each in out if each.edits)
 
 
 def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Iterator[Explanation]:
@@ -44,7 +44,9 @@ def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Ite
     waves = {name: samples[name] for name in WAVES if name in samples}
     seen = wave_scheme(prior, tuple(waves) or ("inv_freq",))
     if waves and seen is not None:
-        groups = [waves] if len({one.shape for one in waves.values()}) == 1 else [{name: one} for name, one in waves.items()]
+        groups = (
+            [waves] if len({one.shape for one in waves.values()}) == 1 else [{name: one} for name, one in waves.items()]
+        )
         for group in groups:
             if found := best(explain_waves(group, replace(seen, **_alone(group)), atol)):
                 yield found[0]
@@ -85,7 +87,9 @@ def _transformed(prior: Scheme, name: str, one: Sample, atol: float) -> Explanat
             return recipe
     if table.size > storage_limit(one):
         return None
-    return transform(table.array().astype(np.float64), one.values, max(atol, _units(one)), (name,)) if one.whole else None
+    return (
+        transform(table.array().astype(np.float64), one.values, max(atol, _units(one)), (name,)) if one.whole else None
+    )
 
 
 def storage_limit(one: Sample) -> int:
@@ -127,19 +131,19 @@ def _with_storage(found: Explanation, samples: Mapping[str, Sample], prior: Sche
     return replace(found, edits=(*found.edits, *kept))
 
 
-def _merged(found: Iterable[Explanation]) -> list[Explanation]:
+def merged(found: Iterable[Explanation]) -> list[Explanation]:
     """Explanations of other tensors by the same edits made into one."""
-    merged: list[Explanation] = []
+    out: list[Explanation] = []
     for each in found:
-        for k, other in enumerate(merged):
+        for k, other in enumerate(out):
             if each.mistakes == other.mistakes and each.mistakes:
                 tensors = (*other.tensors, *each.tensors)
                 edits = other.edits if len(other.edits) >= len(each.edits) else each.edits
-                merged[k] = replace(other, tensors=tensors, residual=max(other.residual, each.residual), edits=edits)
+                out[k] = replace(other, tensors=tensors, residual=max(other.residual, each.residual), edits=edits)
                 break
         else:
-            merged.append(each)
-    return merged
+            out.append(each)
+    return out
 
 
 def explain_pair(one: Table, other: Table, atol: float = 0.0) -> Explanation | None:
@@ -197,7 +201,9 @@ def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
     out = []
     for each in found[:3]:
         one = samples[each.tensors[0]]
-        kept = storage.kept(one.values, one.dtype, each.noise, one.dtype if one.dtype in SIGNIFICAND_BITS else "float32")
+        kept = storage.kept(
+            one.values, one.dtype, each.noise, one.dtype if one.dtype in SIGNIFICAND_BITS else "float32"
+        )
         out.append(replace(each, edits=(*each.edits, *(edit for edit in kept if edit != Dtype(one.dtype)))))
     return out
 

@@ -39,7 +39,11 @@ def grain(values: Floats) -> Edit | None:
 
 
 def _some(values: AnyArray) -> Floats:
-    flat = np.concatenate([values.real.reshape(-1), values.imag.reshape(-1)]) if np.iscomplexobj(values) else values.reshape(-1)
+    flat = (
+        np.concatenate([values.real.reshape(-1), values.imag.reshape(-1)])
+        if np.iscomplexobj(values)
+        else values.reshape(-1)
+    )
     flat = flat[np.isfinite(flat)]
     return np.asarray(flat[:: max(1, len(flat) // SOME)], np.float64)
 

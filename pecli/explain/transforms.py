@@ -142,7 +142,13 @@ def _of_shape(array: AnyArray, shape: tuple[int, ...]) -> Iterator[tuple[tuple[E
             if wanted[:axis] + wanted[axis + 1 :] == plain.shape:
                 copies = np.broadcast_to(np.expand_dims(plain, axis), wanted)
                 yield (Repeated(axis, wanted[axis]),), copies.reshape(shape)
-    if len(wanted) == plain.ndim and len(wanted) > 1 and wanted[1:] == plain.shape[1:] and wanted[0] % plain.shape[0] == 0 and wanted[0] > plain.shape[0]:
+    if (
+        len(wanted) == plain.ndim
+        and len(wanted) > 1
+        and wanted[1:] == plain.shape[1:]
+        and wanted[0] % plain.shape[0] == 0
+        and wanted[0] > plain.shape[0]
+    ):
         times = wanted[0] // plain.shape[0]
         yield (Repeated(0, times),), np.concatenate([plain] * times).reshape(shape)
     yield from _laid_out(plain, wanted, shape)
@@ -151,7 +157,9 @@ def _of_shape(array: AnyArray, shape: tuple[int, ...]) -> Iterator[tuple[tuple[E
 _ARRANGEMENTS = ("interleaved", "halves", "stacked", "pairs", "complex", "alone")
 
 
-def _laid_out(plain: AnyArray, wanted: tuple[int, ...], shape: tuple[int, ...]) -> Iterator[tuple[tuple[Edit, ...], AnyArray]]:
+def _laid_out(
+    plain: AnyArray, wanted: tuple[int, ...], shape: tuple[int, ...]
+) -> Iterator[tuple[tuple[Edit, ...], AnyArray]]:
     if plain.ndim not in (2, 3) or plain.size > 1 << 22:
         return
     for source in forms(plain):
@@ -184,7 +192,9 @@ def _with_values(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Itera
     if power and math.isfinite(power):
         factor = float((sides.found * made.conj()).real.sum()) / power
         if math.isfinite(factor) and 1e-6 < abs(factor) < 1e6 and abs(factor - 1) > 1e-6:
-            error = 5 * _rms(sides.found - factor * made) * math.sqrt(made.size / power) / math.sqrt(made.size) + 1e-7 * abs(factor)
+            error = 5 * _rms(sides.found - factor * made) * math.sqrt(made.size / power) / math.sqrt(
+                made.size
+            ) + 1e-7 * abs(factor)
             by = next(plain(abs(factor), error)) * math.copysign(1, factor)
             yield (*edits, *((Negated("all"),) if by < 0 else ()), Scaled(abs(by))), by * made
     if made.ndim >= 2 and made.shape[-1] > 2 and not np.iscomplexobj(made) and not np.iscomplexobj(sides.found):
@@ -214,7 +224,9 @@ def _in_order(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator
             edit = _order_edit(order, len(ours), axis, made.ndim)
             if edit is None:
                 continue
-            moved = np.moveaxis((sign * ours)[np.maximum(order, 0)].reshape(len(theirs), *np.moveaxis(made, axis, 0).shape[1:]), 0, axis)
+            moved = np.moveaxis(
+                (sign * ours)[np.maximum(order, 0)].reshape(len(theirs), *np.moveaxis(made, axis, 0).shape[1:]), 0, axis
+            )
             if isinstance(edit, Rows) and edit.order.startswith("padded"):
                 view = moved.reshape(found.shape).copy()
                 view[order < 0] = found[order < 0]
@@ -293,4 +305,7 @@ def _in_part(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator[
             index[axis] = wrong
             right = made.copy()
             right[tuple(index)] = found[tuple(index)]
-            yield (*edits, kind(tuple(wrong.tolist()[:MAX_LISTED]))), np.nan_to_num(right) if np.isfinite(found).all() else right
+            yield (
+                (*edits, kind(tuple(wrong.tolist()[:MAX_LISTED]))),
+                np.nan_to_num(right) if np.isfinite(found).all() else right,
+            )

@@ -97,7 +97,9 @@ def recognise_frequencies(one: Sample) -> list[Explanation]:
     for fit in sorted(laws(curve, [float(len(values))], scales=False), key=lambda each: each.cost):
         left = np.abs(fit.law.frequencies() - values)
         if (left <= 4 * curve.error + 1e-12).all() and curve.known.sum() >= MIN_RECOGNISED // 2:
-            scheme = rope_of(fit.law, 0, 1, yarn_height(fit.law.factor) if fit.law.scaling == "yarn" else 1.0, "compact")
+            scheme = rope_of(
+                fit.law, 0, 1, yarn_height(fit.law.factor) if fit.law.scaling == "yarn" else 1.0, "compact"
+            )
             if scheme is not None:
                 noise = float(np.sqrt(np.mean(left**2)))
                 found.append(Explanation((), scheme, float(left.max()), noise, (one.name,), fit.open, fit.cost))

@@ -173,7 +173,11 @@ def expected_height(prior: WaveScheme | None, law: Law) -> float:
     if law.factor == prior.law.factor:
         return prior.height
     try:
-        return replace(scheme, factor=law.factor).attention_factor_value() if scheme.scaling == "yarn" else yarn_height(law.factor)
+        return (
+            replace(scheme, factor=law.factor).attention_factor_value()
+            if scheme.scaling == "yarn"
+            else yarn_height(law.factor)
+        )
     except ParameterError:
         return prior.height
 
@@ -216,7 +220,15 @@ def _layout(form: Form) -> str:
 
 
 def found_scheme(
-    prior: WaveScheme | None, law: Law, offset: int, length: int, height: float, form: Form, *, cos_first: bool, more: Mapping[str, Any]
+    prior: WaveScheme | None,
+    law: Law,
+    offset: int,
+    length: int,
+    height: float,
+    form: Form,
+    *,
+    cos_first: bool,
+    more: Mapping[str, Any],
 ) -> Scheme | None:
     """The scheme with that law; None where no scheme has it."""
     try:
@@ -251,7 +263,9 @@ def rope_of(law: Law, offset: int, length: int, height: float, layout: str, **mo
         given |= {"low_freq_factor": law.low, "high_freq_factor": law.high}
     if law.scaling == "proportional":
         share = plainest(law.turning / law.count, 0.0)
-        given["partial_rotary_factor"] = share if int(2 * law.count * share // 2) == law.turning else math.nextafter(share, 2.0)
+        given["partial_rotary_factor"] = (
+            share if int(2 * law.count * share // 2) == law.turning else math.nextafter(share, 2.0)
+        )
     usual = yarn_height(law.factor) if law.scaling == "yarn" else 1.0
     if law.scaling == "longrope":
         given |= {"short_factor": law.divisors, "long_factor": law.divisors, "attention_factor": height}

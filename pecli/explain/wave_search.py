@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import Any
@@ -12,7 +12,18 @@ import numpy as np
 
 from pecli.engine.arrays import Complex, Floats, Indices
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.edits import ColumnsWrong, Edit, Explanation, Negated, Parameter, Recipe, Repeated, Rows, RowsWrong, Swapped
+from pecli.explain.edits import (
+    ColumnsWrong,
+    Edit,
+    Explanation,
+    Negated,
+    Parameter,
+    Recipe,
+    Repeated,
+    Rows,
+    RowsWrong,
+    Swapped,
+)
 from pecli.explain.laws import MAX_MISFIT, PARAMETERS, Curve, Fit, Law, divided, fitted, fitted_pair, laws
 from pecli.explain.readings import Reading, padded, readings, wrapped
 from pecli.explain.sample import Sample
@@ -58,7 +69,9 @@ class Place:
     start: int
 
     def angles(self, frequency: Floats, rows: Floats) -> Floats:
-        return np.asarray(np.multiply.outer(self.direction * (rows + self.start), frequency) + self.quarter * math.pi / 2)
+        return np.asarray(
+            np.multiply.outer(self.direction * (rows + self.start), frequency) + self.quarter * math.pi / 2
+        )
 
 
 @dataclass(frozen=True)
@@ -106,12 +119,15 @@ def _directions(waves: Waves) -> tuple[int, ...]:
     return (first,) if abs(votes.sum()) > 0.9 * np.abs(votes).sum() else (first, -first)
 
 
-def explain_waves(
-    found: Mapping[str, Sample], prior: WaveScheme | None, atol: float = 0.0
-) -> list[Explanation]:
+def explain_waves(found: Mapping[str, Sample], prior: WaveScheme | None, atol: float = 0.0) -> list[Explanation]:
     """Explanations of the waves in some tensors, by a prior or by none."""
+    return explain_readings(_all_readings(found, prior), prior, atol)
+
+
+def explain_readings(readings: Iterable[Reading], prior: WaveScheme | None, atol: float) -> list[Explanation]:
+    """The explanations of the first reading that has any."""
     out: list[Explanation] = []
-    for reading in _all_readings(found, prior):
+    for reading in readings:
         for most in (0, 256, 48):  # angles in float32 or less are right only in the first rows
             if most and len(reading.rows) <= most:
                 continue
@@ -121,9 +137,7 @@ def explain_waves(
             for direction in _directions(seen.waves):
                 out += _explained(replace(seen, direction=direction), reading, prior, atol, quick=bool(most))
             if out:
-                break
-        if out:
-            break
+                return out
     return out
 
 
@@ -181,8 +195,14 @@ def _with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     others = [fit(each, 1.0 + 0.05 * k) for k, each in enumerate(neighbours(near))]
     names = ("base", *(name for name in PARAMETERS[law.scaling] if name not in ("truncate", "turning", "divisors")))
     names = (*names, "scale")
-    single = [replace(one, cost=one.cost + 1) for start in starts for name in names for one in fitted(start, name, curve)]
-    yield others + single + [replace(one, cost=one.cost + 2.2) for one in laws(curve, [float(starts[0].half)], scales=not prior.rotary)]
+    single = [
+        replace(one, cost=one.cost + 1) for start in starts for name in names for one in fitted(start, name, curve)
+    ]
+    yield (
+        others
+        + single
+        + [replace(one, cost=one.cost + 2.2) for one in laws(curve, [float(starts[0].half)], scales=not prior.rotary)]
+    )
     double = [
         replace(one, cost=one.cost + other.cost + 1)
         for other in others
@@ -201,9 +221,17 @@ def _without_prior(seen: Measured, curve: Curve) -> Iterator[list[Fit]]:
     form = seen.reading.form
     if _is_sinusoidal(seen.reading):
         half = [count, count - 1, count - 0.5]
-        if seen.reading.form.arrangement == "interleaved" and seen.reading.parts[0].shape[1] != seen.reading.parts[-1].shape[1]:
+        if (
+            seen.reading.form.arrangement == "interleaved"
+            and seen.reading.parts[0].shape[1] != seen.reading.parts[-1].shape[1]
+        ):
             half = [count + 0.5, count - 0.5]
-        yield [replace(fit, cost=fit.cost + 0.05 * k) for k, h in enumerate(half) if h > 0.4 for fit in laws(curve, [h], scales=True)]
+        yield [
+            replace(fit, cost=fit.cost + 0.05 * k)
+            for k, h in enumerate(half)
+            if h > 0.4
+            for fit in laws(curve, [h], scales=True)
+        ]
     yield list(laws(curve, [count], scales=False))
     loose = curve.loosened(2.0**-8)
     yield [replace(fit, cost=fit.cost + 1) for fit in laws(loose, [count], scales=_is_sinusoidal(seen.reading))]
@@ -269,7 +297,14 @@ def _check(seen: Measured, frequency: Floats, place: Place, height: float, atol:
     wrong = np.flatnonzero(off > limit)
     if len(wrong) > len(off) // 16 or (len(wrong) and len(off) < 8):
         return None
-    parts = np.maximum(np.abs((seen.values - _model(seen, frequency, place, height, rows)).real), np.abs((seen.values - _model(seen, frequency, place, height, rows)).imag)) if seen.waves.both else left
+    parts = (
+        np.maximum(
+            np.abs((seen.values - _model(seen, frequency, place, height, rows)).real),
+            np.abs((seen.values - _model(seen, frequency, place, height, rows)).imag),
+        )
+        if seen.waves.both
+        else left
+    )
     return Check(float(np.delete(parts, wrong, axis=1).max()), tuple(wrong.tolist()))
 
 
@@ -285,9 +320,13 @@ def _places(seen: Measured, frequency: Floats, prior: WaveScheme | None, length:
     directions = (seen.direction,) if waves.both else (1, -1)
 
     def fits(place: Place) -> bool:
-        off = np.abs(wrap(place.direction * frequency * (centre + place.start) + place.quarter * math.pi / 2 - waves.phase))
+        off = np.abs(
+            wrap(place.direction * frequency * (centre + place.start) + place.quarter * math.pi / 2 - waves.phase)
+        )
         if not waves.both:
-            other = np.abs(wrap(place.direction * frequency * (centre + place.start) + place.quarter * math.pi / 2 + waves.phase))
+            other = np.abs(
+                wrap(place.direction * frequency * (centre + place.start) + place.quarter * math.pi / 2 + waves.phase)
+            )
             off = np.minimum(off, other)
         return int(np.count_nonzero(off > slack)) <= len(off) // 16
 
@@ -381,18 +420,31 @@ def _prior_explanation(
     expected_quarter = 3 if prior.one == "sin" else 0
     signs, start, rows = _positions(place, seen.waves.both, whole.length, expected_quarter)
     told = law_edits(prior, fit.law)
-    edits: list[Edit] = [*_copies(whole.edits, whole.length, prior.length), *layout_edit(prior.form, whole.form), *signs]
+    edits: list[Edit] = [
+        *_copies(whole.edits, whole.length, prior.length),
+        *layout_edit(prior.form, whole.form),
+        *signs,
+    ]
     edits += [*told, *rows]
     if height != usual:
         edits.append(height_edit(prior, usual, height))
     if check.wrong:
         edits.append(ColumnsWrong(check.wrong))
     scheme = found_scheme(
-        prior, fit.law, max(0, start), whole.length, height, whole.form, cos_first=prior.cos_first, more={"dtype": _dtype(whole)}
+        prior,
+        fit.law,
+        max(0, start),
+        whole.length,
+        height,
+        whole.form,
+        cos_first=prior.cos_first,
+        more={"dtype": _dtype(whole)},
     )
     wrong = _wrong_rows(seen, whole, fit.law.frequencies(), place, height, check)
     recipe: tuple[Edit, ...] = ()
-    if len(wrong) > MAX_WRONG * len(whole.rows) or check.residual > RECIPE_MATTERS * max(seen.waves.level, 2.0**-24 * height):
+    if len(wrong) > MAX_WRONG * len(whole.rows) or check.residual > RECIPE_MATTERS * max(
+        seen.waves.level, 2.0**-24 * height
+    ):
         recipe = recipe_edit(scheme, whole, prior, wrong)
         wrong = np.zeros(0, np.intp) if recipe else wrong
     padded, start = _order_of_rows(whole, prior, start, wrong)
@@ -405,7 +457,9 @@ def _prior_explanation(
     return Explanation((*edits, *recipe), scheme, check.residual, seen.waves.level, whole.tensors, fit.open, extra)
 
 
-def _wrong_rows(seen: Measured, whole: Reading, frequency: Floats, place: Place, height: float, check: Check) -> Indices:
+def _wrong_rows(
+    seen: Measured, whole: Reading, frequency: Floats, place: Place, height: float, check: Check
+) -> Indices:
     """Which rows of the whole reading are not explained."""
     values = whole.values(seen.cos_first)
     rows = whole.rows.astype(np.float64)
@@ -418,9 +472,7 @@ def _wrong_rows(seen: Measured, whole: Reading, frequency: Floats, place: Place,
     return np.flatnonzero(wrong if whole.wrong is None else wrong & ~whole.wrong)
 
 
-def _order_of_rows(
-    whole: Reading, prior: WaveScheme, start: int, wrong: Indices
-) -> tuple[list[Edit] | None, int]:
+def _order_of_rows(whole: Reading, prior: WaveScheme, start: int, wrong: Indices) -> tuple[list[Edit] | None, int]:
     """What rows that are not explained say: padding in front or behind, positions that wrap, a row of zeros, or errors;
     None where too many are wrong. Rows of padding move the start.
     """
@@ -437,7 +489,9 @@ def _order_of_rows(
         found = (whole.rows[wrong] + start).tolist()
         if found == [expected]:
             return [], start
-        return [Parameter("padding_idx", expected, found[0])] if len(found) == 1 else [RowsWrong(tuple(wrong.tolist()))], start
+        return [Parameter("padding_idx", expected, found[0])] if len(found) == 1 else [
+            RowsWrong(tuple(wrong.tolist()))
+        ], start
     if count > MAX_WRONG * length:
         return None, start
     return [RowsWrong(tuple(whole.rows[wrong].tolist()))], start
@@ -461,7 +515,9 @@ def recipe_edit(scheme: Scheme | None, whole: Reading, prior: WaveScheme | None,
     """The recipe that comes nearest, if it is much nearer than the scheme's own."""
     if scheme is None:
         return ()
-    rows = np.unique(np.concatenate([np.arange(0, len(whole.rows), max(1, len(whole.rows) // 96)), wrong[:32]])).astype(np.intp)
+    rows = np.unique(np.concatenate([np.arange(0, len(whole.rows), max(1, len(whole.rows) // 96)), wrong[:32]])).astype(
+        np.intp
+    )
     found = np.stack([part[rows] for part in whole.parts])
     left = {}
     for recipe in ("exact", *scheme.recipe_names()):

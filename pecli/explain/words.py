@@ -34,7 +34,11 @@ from pecli.explain.edits import (
 
 MAX_LISTED = 8
 
-_NAMES = {"dim": "rotary dimension", "attention_factor": "attention factor", "exponent_dim": "dimension in the exponent"}
+_NAMES = {
+    "dim": "rotary dimension",
+    "attention_factor": "attention factor",
+    "exponent_dim": "dimension in the exponent",
+}
 _ROWS = {
     "reversed": "rows are in reverse order",
     "wrapped": "positions wrap at row {at:,}",
@@ -44,7 +48,10 @@ _ROWS = {
     "permuted": "rows are in another order",
 }
 _NEGATED = {"all": "the sign is flipped", "sin": "sin is negated (it rotates the other way)", "cos": "cos is negated"}
-_DEGREES = {180 / math.pi: "radians are taken for degrees twice over", math.pi / 180: "angles are in degrees, not radians"}
+_DEGREES = {
+    180 / math.pi: "radians are taken for degrees twice over",
+    math.pi / 180: "angles are in degrees, not radians",
+}
 
 
 def said(value: Any) -> str:

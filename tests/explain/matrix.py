@@ -26,7 +26,19 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import table_of
 from pecli.errors import ParameterError
-from pecli.explain.edits import Edit, Heads, Layout, Mask, Negated, Parameter, Repeated, Rows, Scaled, Swapped, Transposed
+from pecli.explain.edits import (
+    Edit,
+    Heads,
+    Layout,
+    Mask,
+    Negated,
+    Parameter,
+    Repeated,
+    Rows,
+    Scaled,
+    Swapped,
+    Transposed,
+)
 from pecli.explain.search import explain
 
 Tables = dict[str, np.ndarray]
@@ -61,8 +73,12 @@ def parameter(name: str, value: Any, shown: str = "") -> Mistake:
 def scaling_ignored(scheme: Scheme, tables: Tables) -> Planted | None:
     if not isinstance(scheme, Rope) or scheme.scaling == "none":
         return None
-    other = Rope(scheme.seq_len, scheme.dim, base=scheme.base, offset=scheme.offset, layout=scheme.layout, dtype="float64")
-    return {key: table for key, table in other.tables().items() if key in tables}, (Parameter("scaling", scheme.scaling, "none"),)
+    other = Rope(
+        scheme.seq_len, scheme.dim, base=scheme.base, offset=scheme.offset, layout=scheme.layout, dtype="float64"
+    )
+    return {key: table for key, table in other.tables().items() if key in tables}, (
+        Parameter("scaling", scheme.scaling, "none"),
+    )
 
 
 def scaling_twice(scheme: Scheme, tables: Tables) -> Planted | None:
@@ -73,7 +89,9 @@ def scaling_twice(scheme: Scheme, tables: Tables) -> Planted | None:
     angle = np.outer(np.arange(scheme.seq_len) + scheme.offset, inv)
     height = scheme.attention_factor_value()
     made = {"cos": height * np.cos(angle), "sin": height * np.sin(angle), "inv_freq": inv}
-    return {key: made[key] for key in tables}, (Parameter("scaling", scheme.scaling, f"{scheme.scaling}, applied twice"),)
+    return {key: made[key] for key in tables}, (
+        Parameter("scaling", scheme.scaling, f"{scheme.scaling}, applied twice"),
+    )
 
 
 def replace_scaling(scheme: Rope) -> Rope:
@@ -99,7 +117,9 @@ def exponent(times: int) -> Mistake:
     return Mistake(f"exponent over {times} dim", make)
 
 
-def arrays(name: str, change: Callable[[Tables], Tables | None], edits: Callable[[Scheme, Tables], tuple[Edit, ...]]) -> Mistake:
+def arrays(
+    name: str, change: Callable[[Tables], Tables | None], edits: Callable[[Scheme, Tables], tuple[Edit, ...]]
+) -> Mistake:
     """A change of the arrays alone."""
 
     def make(scheme: Scheme, tables: Tables) -> Planted | None:
@@ -186,10 +206,20 @@ MISTAKES = [
     arrays("negated", each(np.negative), lambda scheme, tables: (Negated("all"),)),
     arrays("scaled", each(lambda table: 2 * table), scaled_edit),
     arrays("transposed", not_bias(transposed), lambda scheme, tables: (Transposed((1, 0)),)),
-    arrays("repeated", not_bias(each(lambda table: np.stack([table, table]))), lambda scheme, tables: (Repeated(0, 2),)),
+    arrays(
+        "repeated", not_bias(each(lambda table: np.stack([table, table]))), lambda scheme, tables: (Repeated(0, 2),)
+    ),
     arrays("rows reversed", not_bias(each(lambda table: table[::-1])), lambda scheme, tables: (Rows("reversed"),)),
-    arrays("rows wrapped", not_bias(each(lambda table: table[np.arange(len(table)) % (len(table) // 3)])), lambda scheme, tables: (Rows("wrapped", len(next(iter(tables.values()))) // 3),)),
-    arrays("rows padded", not_bias(each(lambda table: np.concatenate([np.zeros_like(table[:5]), table[:-5]]))), lambda scheme, tables: (Rows("padded", 5),)),
+    arrays(
+        "rows wrapped",
+        not_bias(each(lambda table: table[np.arange(len(table)) % (len(table) // 3)])),
+        lambda scheme, tables: (Rows("wrapped", len(next(iter(tables.values()))) // 3),),
+    ),
+    arrays(
+        "rows padded",
+        not_bias(each(lambda table: np.concatenate([np.zeros_like(table[:5]), table[:-5]]))),
+        lambda scheme, tables: (Rows("padded", 5),),
+    ),
     arrays("heads reversed", head_order, lambda scheme, tables: (Heads("reversed"),)),
     arrays("mask", bias_mask, lambda scheme, tables: (Mask("-1e+09"),)),
 ]
@@ -216,8 +246,21 @@ def storages(rng: np.random.Generator) -> dict[str, Callable[[np.ndarray], np.nd
     }
 
 
-LLAMA3: dict[str, Any] = {"scaling": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-YARN: dict[str, Any] = {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
+LLAMA3: dict[str, Any] = {
+    "scaling": "llama3",
+    "factor": 8.0,
+    "original_max_position_embeddings": 8192,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+}
+YARN: dict[str, Any] = {
+    "scaling": "yarn",
+    "factor": 4.0,
+    "original_max_position_embeddings": 4096,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "truncate": True,
+}
 
 
 def subjects(large: bool) -> Iterator[tuple[str, Scheme, tuple[str, ...]]]:
@@ -226,7 +269,11 @@ def subjects(large: bool) -> Iterator[tuple[str, Scheme, tuple[str, ...]]]:
     for length, dim in sizes:
         yield "sinusoidal", Sinusoidal(length, dim, dtype="float64"), ("pe",)
         yield "sinusoidal", Sinusoidal(length, dim, style="whisper", dtype="float64"), ("pe",)
-        ropes = [Rope(length, dim, dtype="float64"), Rope(2 * length, dim, base=500000.0, dtype="float64", **LLAMA3), Rope(2 * length, dim, dtype="float64", **YARN)]
+        ropes = [
+            Rope(length, dim, dtype="float64"),
+            Rope(2 * length, dim, base=500000.0, dtype="float64", **LLAMA3),
+            Rope(2 * length, dim, dtype="float64", **YARN),
+        ]
         for rope in ropes:
             for names in (("cos", "sin"), ("cos",), ("inv_freq",)):
                 yield f"rope {rope.scaling} {'+'.join(names)}", rope, names
@@ -235,7 +282,9 @@ def subjects(large: bool) -> Iterator[tuple[str, Scheme, tuple[str, ...]]]:
         yield "alibi", Alibi(heads, dtype="float64"), ("slopes",)
 
 
-def cells(large: bool, pairs: bool, rng: np.random.Generator) -> Iterator[tuple[str, Scheme, str, Tables, Tables, tuple[Edit, ...]]]:
+def cells(
+    large: bool, pairs: bool, rng: np.random.Generator
+) -> Iterator[tuple[str, Scheme, str, Tables, Tables, tuple[Edit, ...]]]:
     for kind, scheme, names in subjects(large):
         right = {name: table.astype(np.float64) for name, table in scheme.tables().items() if name in names}
         for mistake, other in [(one, None) for one in MISTAKES] if not pairs else _pairs(rng):
@@ -265,7 +314,9 @@ def hidden(right: Tables, wrong: Tables, stored: Tables) -> bool:
             return False
         with np.errstate(invalid="ignore"):
             mistake = np.sqrt(np.nansum(np.where(np.isfinite(table - wrong[name]), table - wrong[name], 0) ** 2))
-            storage = np.sqrt(np.nansum(np.where(np.isfinite(stored[name] - wrong[name]), stored[name] - wrong[name], 0) ** 2))
+            storage = np.sqrt(
+                np.nansum(np.where(np.isfinite(stored[name] - wrong[name]), stored[name] - wrong[name], 0) ** 2)
+            )
         if mistake > 5 * storage:
             return False
     return True
@@ -277,7 +328,12 @@ def alike(found: tuple[Edit, ...], planted: tuple[Edit, ...]) -> bool:
 
 
 def _spelled(edit: Edit) -> str:
-    return repr({key: f"{value:.6g}" if isinstance(value, float) and not isinstance(value, bool) else str(value) for key, value in edit.as_json().items()})
+    return repr(
+        {
+            key: f"{value:.6g}" if isinstance(value, float) and not isinstance(value, bool) else str(value)
+            for key, value in edit.as_json().items()
+        }
+    )
 
 
 def main() -> int:
@@ -300,13 +356,26 @@ def main() -> int:
         for storage, keep in storages(rng).items():
             if given.storage not in storage or chance.random() > given.share or time.process_time() > given.seconds:
                 continue
-            stored = {name: np.ascontiguousarray(keep(table)).astype(np.float32 if storage != "float64" else np.float64) for name, table in wrong.items()}
-            lost = all(np.array_equal(keep(table), keep(wrong[name])) for name, table in right.items() if "noise" not in storage)
-            if (lost and "noise" not in storage) or hidden(right, wrong, {name: table.astype(np.float64) for name, table in stored.items()}):
+            stored = {
+                name: np.ascontiguousarray(keep(table)).astype(np.float32 if storage != "float64" else np.float64)
+                for name, table in wrong.items()
+            }
+            lost = all(
+                np.array_equal(keep(table), keep(wrong[name]))
+                for name, table in right.items()
+                if "noise" not in storage
+            )
+            if (lost and "noise" not in storage) or hidden(
+                right, wrong, {name: table.astype(np.float64) for name, table in stored.items()}
+            ):
                 counts[kind, "hidden"] += 1
                 continue
             start = time.process_time()
-            found = explain(replace(scheme, dtype="float32"), {name: table_of(name, table) for name, table in stored.items()}, Tolerance())
+            found = explain(
+                replace(scheme, dtype="float32"),
+                {name: table_of(name, table) for name, table in stored.items()},
+                Tolerance(),
+            )
             taken = time.process_time() - start
             slowest = max(slowest, taken)
             good = bool(found) and alike(found[0].mistakes, planted)
@@ -314,12 +383,23 @@ def main() -> int:
             counts[storage, "right" if good else "wrong"] += 1
             if not good or taken > 1:
                 first = found[0].mistakes if found else "nothing"
-                print(f"{kind} | {mistake} | {storage} | {taken:.2f} s | {first}" + (f" | wanted {planted}" if given.show else ""), flush=True)
+                print(
+                    f"{kind} | {mistake} | {storage} | {taken:.2f} s | {first}"
+                    + (f" | wanted {planted}" if given.show else ""),
+                    flush=True,
+                )
     for name in dict.fromkeys(name for name, _ in counts):
-        print(f"{name:24} right {counts[name, 'right']:4} wrong {counts[name, 'wrong']:4} hidden {counts[name, 'hidden']:4}")
+        print(
+            f"{name:24} right {counts[name, 'right']:4} wrong {counts[name, 'wrong']:4} hidden {counts[name, 'hidden']:4}"
+        )
     kinds = {name for name, _, _ in subjects(given.large)}
-    right, wrong = (sum(count for (name, verdict), count in counts.items() if verdict == word and name in kinds) for word in ("right", "wrong"))
-    print(f"{right} of {right + wrong} first explanations are the planted edits: {right / max(1, right + wrong):.2%}; slowest {slowest:.2f} s")
+    right, wrong = (
+        sum(count for (name, verdict), count in counts.items() if verdict == word and name in kinds)
+        for word in ("right", "wrong")
+    )
+    print(
+        f"{right} of {right + wrong} first explanations are the planted edits: {right / max(1, right + wrong):.2%}; slowest {slowest:.2f} s"
+    )
     return 0 if right >= (0.9 if given.pairs else 0.97) * (right + wrong) else 1
 
 

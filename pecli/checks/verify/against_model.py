@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, compare, problems_of
 from pecli.explain.layout_words import DOUBLINGS
@@ -26,6 +26,7 @@ from pecli.files.in_memory import opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.models.encoding import Encoding, ModelEncodings
 
+if TYPE_CHECKING:
     from pecli.files.in_memory import Given
 
 FEW = 16

@@ -28,13 +28,15 @@ def explanations(suspects: Iterable[Suspect], tolerance: Tolerance) -> tuple[Exp
         by_scheme.setdefault(scheme, {}).setdefault(name, table)
     if not by_scheme:
         return ()
-    from pecli.explain.search import explain
+    from pecli.explain.search import explain, merged
 
     every = [each for scheme, found in by_scheme.items() for each in explain(scheme, found, tolerance.atol)]
-    return tuple(dict.fromkeys(every))
+    return tuple(merged(every))
 
 
-def diagnosis(found: Sequence[Explanation], results: Sequence[Comparison], schemes: Iterable[Scheme]) -> tuple[str, ...]:
+def diagnosis(
+    found: Sequence[Explanation], results: Sequence[Comparison], schemes: Iterable[Scheme]
+) -> tuple[str, ...]:
     """Explanations in sentences, each with the command that makes such a table; without any, what rounding says."""
     lines: list[str] = []
     for each in found:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +15,8 @@ from pecli.engine.numerics.rounding import widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import PecliError
-from pecli.explain.edits import Layout, Parameter
 from pecli.explain.sample import chosen
-from pecli.explain.words import clause
+from pecli.explain.words import said
 
 LONGER = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
 """Times as many rows, that are tried until a mistake shows."""
@@ -46,19 +46,14 @@ def _weak(scheme: Scheme, names: Sequence[str], tolerance: Tolerance) -> Iterato
             continue
         count = next((tables[name].shape[-2] for name in looked if len(tables[name].shape) > 1), 0)
         rows = f"{count:,} row{'s' if count != 1 else ''}" if count else ", ".join(looked)
-        advice = f": compare {enough:,} rows or more" if enough else ""
-        yield f"{rows} would pass, too, if {words}{advice}"
+        advice = f": compare {enough:,} or more" if enough else ""
+        yield f"{rows} cannot tell {words}{advice}"
 
 
-def _words(edit: object) -> str:
-    """A neighbour's edit in the words of explanations."""
-    given = dict(edit)  # type: ignore[call-overload]
-    kind = given.pop("edit", "parameter")
-    try:
-        made = Layout(**given) if kind == "layout" else Parameter(**given)
-    except TypeError:
-        return kind
-    return clause(made).replace("(the spec says", "(not")
+def _words(edit: Mapping[str, Any]) -> str:
+    """«llama3 scaling from none», «base 500000 from 10000»."""
+    name, expected, found = edit.get("name", edit["edit"]), said(edit.get("expected")), said(edit.get("found"))
+    return f"{expected} scaling from {found}" if name == "scaling" else f"{name} {expected} from {found}"
 
 
 def _differs(one: Table, other: Table | None, tolerance: Tolerance) -> bool:
@@ -68,7 +63,9 @@ def _differs(one: Table, other: Table | None, tolerance: Tolerance) -> bool:
     ours, theirs = _rows(one), _rows(other)
     with np.errstate(all="ignore"):
         allowed = tolerance.rtol * np.abs(ours) + (0.0 if is_relative(one.name) else tolerance.atol)
-        allowed = np.maximum(allowed, tolerance.max_ulp * np.spacing(np.abs(ours).astype(np.float32)).astype(np.float64))
+        allowed = np.maximum(
+            allowed, tolerance.max_ulp * np.spacing(np.abs(ours).astype(np.float32)).astype(np.float64)
+        )
         return bool((np.abs(ours - theirs) > allowed).any() or (np.isfinite(ours) != np.isfinite(theirs)).any())
 
 
