@@ -12,7 +12,7 @@ from pecli.engine.arrays import Complex, Floats
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Edit, Explanation, Layout, Parameter, best
 from pecli.explain.forms import Form
-from pecli.explain.readings import Reading
+from pecli.explain.readings import Reading, padded
 from pecli.explain.wave_schemes import wave_scheme
 from pecli.explain.wave_search import explain_readings
 
@@ -81,7 +81,10 @@ def explain_rotation(
         each = [explain_rotation(one, other, rope, layouts, atol) for one, other in zip(before, after, strict=True)]
         return [replace(found[0], tensors=(f"sequence {k}",)) for k, found in enumerate(each) if found and found[0].edits]
     dims = _dims(before, after, 2 * seen.law.count)
-    for turns in sorted(_turns(before, after, dims, layouts), key=lambda found: (round(found.left, 3), dims.index(found.dim)))[:4]:
+    every = list(_turns(before, after, dims, layouts))
+    least = min((found.left for found in every), default=0.0)
+    every.sort(key=lambda found: (found.left > 3 * least + 1e-6, dims.index(found.dim), round(found.left, 3)))
+    for turns in every[:4]:
         ratio = turns.ratio
         told: list[Edit] = []
         if turns.axis != -2:
@@ -92,7 +95,7 @@ def explain_rotation(
             (ratio.real, ratio.imag), np.arange(len(ratio)), len(ratio), Form("alone"), tuple(told), ("after",), "float32"
         )
         with np.errstate(all="ignore"):
-            found = best(explain_readings([reading], replace(seen, form=Form("alone"), length=len(ratio)), atol))
+            found = best(explain_readings([reading, *padded(reading)], replace(seen, form=Form("alone"), length=len(ratio)), atol))
         if found:
             return found
     return []
@@ -111,7 +114,9 @@ def _dims(before: Floats, after: Floats, expected: int) -> list[int]:
     changed = np.flatnonzero(np.abs(after - before).reshape(-1, before.shape[-1]).max(axis=0) > 0)
     last = int(changed[-1]) + 1 if len(changed) else 0
     width = before.shape[-1]
-    found = [expected, last + last % 2, width, width // 2, width // 4]
+    changes = last + last % 2
+    first = [changes, expected] if changes <= 0.75 * expected else [expected, changes]
+    found = [*first, width, width // 2, width // 4]
     return list(dict.fromkeys(dim for dim in found if 2 <= dim <= width and dim % 2 == 0 and dim >= last - 1)) or [width - width % 2]
 
 
