@@ -11,7 +11,6 @@ from pecli.engine.arrays import Floats
 from pecli.explain import distributions
 from pecli.explain.sample import Sample
 
-
 _SIDE = 256
 """Rows and columns that are looked at closely."""
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pecli.explain.layout_words import ARRANGEMENTS, DOUBLINGS, columns
 from pecli.engine.arrays import Array
+from pecli.explain.layout_words import ARRANGEMENTS, DOUBLINGS, columns
 
 
 @dataclass(frozen=True)

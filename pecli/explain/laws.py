@@ -37,6 +37,8 @@ class Curve:
     frequency: Floats
     error: Floats
     folded: bool = False
+    drift: float = 0.0
+    """The relative error that was added to the measured ones, as float32 arithmetic makes it."""
     aliased: bool = True
     """Whether whole turns per row are lost, as in tables; not in vectors of frequencies."""
 
@@ -56,6 +58,11 @@ class Curve:
     def misfit(self, frequency: Floats) -> float:
         """The same for all together: the root of the mean square, with a limit for those far off."""
         return float(np.sqrt(np.mean(np.minimum(self.misfits(frequency), 1e15) ** 2)))
+
+    def tight(self) -> Curve:
+        """The same with the measured errors alone."""
+        square = self.error**2 - (self.drift * self.frequency) ** 2
+        return replace(self, error=np.sqrt(np.maximum(square, 1e-32)), drift=0.0)
 
     def loosened(self, relative: float) -> Curve:
         return replace(self, error=np.hypot(self.error, relative * np.abs(self.frequency)))
@@ -227,7 +234,20 @@ def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
     best, width = float(grid[k]), float(grid[1] - grid[0])
     for of, reach in ((rough, width), (curve.loosened(1e-5), width / 20), (curve, 1e-4), (curve, 1e-9)):
         best = _golden(partial(misfit, of=of), best - reach, best + reach)
-    least, value = misfit(best), math.exp(best)
+    yield from _written(law, name, curve, best)
+    if curve.drift:
+        tight = curve.tight()
+        best = _golden(partial(misfit, of=tight), best - 1e-7, best + 1e-7)
+        yield from (replace(fit, cost=fit.cost + 0.2) for fit in _written(law, name, tight, best))
+
+
+def _written(law: Law, name: str, curve: Curve, log: float) -> Iterator[Fit]:
+    """The value as somebody would have written it: the plainest that fits about as well as the best."""
+
+    def misfit(log: float) -> float:
+        return curve.misfit(replace(law, **{name: math.exp(log)}).frequencies())
+
+    least, value = misfit(log), math.exp(log)
     allowed = math.sqrt(least**2 + SIGMAS**2 * max(1.0, least**2) / max(1, len(curve.frequency)))
     near = [each for each in _USUAL[name] if abs(math.log(each / value)) < 0.2]
     for candidate in (*sorted(near, key=lambda each: abs(math.log(each / value))), *plain(value, 0.05 * value)):
@@ -488,8 +508,10 @@ def divided(curve: Curve, half: float) -> Iterator[Fit]:
             continue
         if (off[sharp] > 4 * doubt[sharp] + 1e-9).any() or float(np.ptp(divisors[sharp])) < 0.005:
             continue
+        unknown = plain / np.maximum(curve.frequency, np.maximum(curve.error / 2, 1e-30))  # hardly turning
         rounded = [
-            plainest(float(d), float(4 * e)) if k else 1.0 for d, e, k in zip(divisors, doubt, known, strict=True)
+            plainest(float(d), float(4 * e if good else e / 2)) if k else float(f"{u:.3g}")
+            for d, e, k, u, good in zip(divisors, doubt, known, unknown, sharp, strict=True)
         ]
         if best is None or sharp.sum() > best[0]:
             best = int(sharp.sum()), Law(len(plain), half, base, scaling="longrope", divisors=tuple(rounded))

@@ -36,6 +36,8 @@ class Reading:
     edits: tuple[Edit, ...]
     tensors: tuple[str, ...]
     dtype: str
+    width: int = 0
+    """Columns of the tensor that both functions were read from."""
     wrong: Flags | None = None
     """Rows that are not to be explained: padding."""
 
@@ -133,7 +135,7 @@ def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator
             )
             rows = rows if len(rows) == len(parts[0]) else np.arange(len(parts[0]))
             length = samples[0].shape[-2] if not samples[0].whole and len(samples[0].shape) > 1 else len(parts[0])
-            yield Reading(tuple(parts), rows, length, form, edits, tuple(found), samples[0].dtype)
+            yield Reading(tuple(parts), rows, length, form, edits, tuple(found), samples[0].dtype, values[0].shape[-1])
 
 
 def _forms(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[Form, list[Floats]]]:

@@ -233,7 +233,7 @@ def found_scheme(
     """The scheme with that law; None where no scheme has it."""
     try:
         if prior is None or not prior.rotary:
-            dim = 2 * law.count + form.padded
+            dim = int(more.get("dim", 2 * law.count + form.padded))
             shift = dim // 2 - law.half if form.arrangement == "halves" else dim / 2 - law.half
             if prior is None or law.scaling == "none":
                 return Sinusoidal(
@@ -295,10 +295,9 @@ def rendered(scheme: Scheme, recipe: str, rows: Indices, form: Form, prior: Wave
     return None if parts is None else np.stack([widened(part) for part in parts])
 
 
-def plain_amplitude(measured: float, error: float, dim: int) -> tuple[float, float]:
-    """An amplitude as projects have it, and its cost: one, a root of the dim, or a plain number."""
+def plain_amplitude(measured: float, error: float, noise: float, dim: int) -> float:
+    """An amplitude as projects have it: one, a root of the dim, or a plain number that the noise cannot tell from it."""
     for usual in (1.0, math.sqrt(2 / dim), 1 / math.sqrt(dim)):
         if abs(measured - usual) <= max(error, 1e-6 * usual):
-            return usual, 0.0
-    value = plainest(measured, error)
-    return value, 0.1 * digits(value)
+            return usual
+    return plainest(measured, min(error, max(0.5 * noise, 2e-9 * abs(measured))))

@@ -41,7 +41,7 @@ from pecli.explain.wave_schemes import (
     written_height,
     yarn_height,
 )
-from pecli.explain.waves import Waves, measure, wrap
+from pecli.explain.waves import USUAL, Waves, measure, wrap
 
 DRIFT = 4e-6
 """Relative error of frequencies that float32 arithmetic makes, over hundreds of real tables."""
@@ -91,7 +91,7 @@ class Measured:
         waves = self.waves
         frequency = waves.frequency * self.direction
         error = np.maximum(waves.error, 1e-15)
-        return Curve(frequency, error, folded=not waves.both).loosened(DRIFT / 2)
+        return Curve(frequency, np.hypot(error, DRIFT / 2 * frequency), folded=not waves.both, drift=DRIFT / 2)
 
     @property
     def height_error(self) -> float:
@@ -217,25 +217,15 @@ def _with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
 
 def _without_prior(seen: Measured, curve: Curve) -> Iterator[list[Fit]]:
     """Any law: of a rotary table with exponents over the dim; of a sinusoidal one also over D/2 − 1."""
-    count = float(seen.waves.count)
-    form = seen.reading.form
-    if _is_sinusoidal(seen.reading):
-        half = [count, count - 1, count - 0.5]
-        if (
-            seen.reading.form.arrangement == "interleaved"
-            and seen.reading.parts[0].shape[1] != seen.reading.parts[-1].shape[1]
-        ):
-            half = [count + 0.5, count - 0.5]
-        yield [
-            replace(fit, cost=fit.cost + 0.05 * k)
-            for k, h in enumerate(half)
-            if h > 0.4
-            for fit in laws(curve, [h], scales=True)
-        ]
+    count, reading = float(seen.waves.count), seen.reading
+    if _is_sinusoidal(reading):
+        whole = reading.width // 2 if reading.form.arrangement == "halves" else reading.width / 2
+        halves = [each for each in (whole, whole - 1, whole - 0.5) if each > 0.4]
+        yield [replace(fit, cost=fit.cost + 0.05 * k) for k, h in enumerate(halves) for fit in laws(curve, [h], scales=True)]
     yield list(laws(curve, [count], scales=False))
     loose = curve.loosened(2.0**-8)
-    yield [replace(fit, cost=fit.cost + 1) for fit in laws(loose, [count], scales=_is_sinusoidal(seen.reading))]
-    if form.arrangement != "alone" or len(seen.reading.parts) == 2:
+    yield [replace(fit, cost=fit.cost + 1) for fit in laws(loose, [count], scales=_is_sinusoidal(reading))]
+    if reading.form.arrangement != "alone" or len(reading.parts) == 2:
         yield list(divided(curve, count))
 
 
@@ -269,7 +259,7 @@ def _placed(seen: Measured, whole: Reading, prior: WaveScheme | None, fit: Fit, 
 def _usual_height(seen: Measured, law: Law) -> float:
     if law.scaling == "yarn":
         return yarn_height(law.factor)
-    return plain_amplitude(seen.waves.height, seen.height_error, 2 * law.count)[0]
+    return plain_amplitude(seen.waves.height, seen.height_error, seen.waves.level, 2 * law.count)
 
 
 @dataclass(frozen=True)
@@ -290,7 +280,7 @@ def _check(seen: Measured, frequency: Floats, place: Place, height: float, atol:
     rows = seen.reading.rows.astype(np.float64)
     left = np.abs(seen.values - _model(seen, frequency, place, height, rows))
     noise = seen.waves.noise * (math.sqrt(2) if seen.waves.both else 1)
-    floor = np.maximum(noise, np.median(noise))
+    floor = np.maximum(noise, np.quantile(noise, USUAL))
     drift = height * DRIFT * np.abs(frequency) * float(np.sqrt(np.mean((rows + abs(place.start)) ** 2)))
     limit = np.maximum(ENOUGH * floor + drift + 1e-7 * height, atol)
     off = np.sqrt(np.mean(left**2, axis=0))
@@ -556,15 +546,28 @@ def _free_explanation(
         return None
     if sinusoidal and fit.law.scaling == "none":
         zero = _padding_idx(whole, start)
-        more |= {"padding_idx": zero} if zero is not None else {}
+        more |= {"dim": whole.width} | ({"padding_idx": zero} if zero is not None else {})
         scheme = found_scheme(None, fit.law, start, whole.length, height, whole.form, cos_first=cos_first, more=more)
     else:
         scheme = rope_of(fit.law, start, whole.length, height, whole.form.doubled or "compact", **more)
     if scheme is None:
         return None
     edits = [*whole.edits, *signs, *rows, *([ColumnsWrong(check.wrong)] if check.wrong else [])]
-    extra = fit.cost + (0.5 if start else 0.0) + 0.05 * (height != 1)
+    wrong = _wrong_rows(seen, whole, fit.law.frequencies(), place, height, check)
+    if check.residual > RECIPE_MATTERS * max(seen.waves.level, 2.0**-24 * height) or len(wrong) > MAX_WRONG * len(whole.rows):
+        recipe = recipe_edit(scheme, whole, None, wrong)
+        wrong, edits = (np.zeros(0, np.intp), [*edits, *recipe]) if recipe else (wrong, edits)
+    if len(wrong) > MAX_WRONG * len(whole.rows):
+        return None
+    wrong = np.array([row for row in wrong if whole.rows[row] + start != more.get("padding_idx")], np.intp)
+    edits += [RowsWrong(tuple(whole.rows[wrong].tolist()))] if len(wrong) else []
+    extra = fit.cost + (0.5 if start else 0.0) + 0.05 * (height != 1) + 0.3 * (height != usual) + _excess(seen, check)
     return Explanation(tuple(edits), scheme, check.residual, seen.waves.level, whole.tensors, fit.open, extra)
+
+
+def _excess(seen: Measured, check: Check) -> float:
+    """What an explanation costs that leaves more than the noise."""
+    return 0.8 * max(0.0, math.log10(max(check.residual, 1e-300) / (6 * seen.waves.level + 1e-9)))
 
 
 def _padding_idx(whole: Reading, start: int) -> int | None:

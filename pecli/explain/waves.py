@@ -16,6 +16,8 @@ QUANTUM = 12**0.5
 """Steps of rounding in standard deviations of what rounding leaves."""
 FEW_STEPS = 30
 """A channel that moves by fewer steps of rounding than this is not known better than to a step."""
+USUAL = 0.75
+"""The quantile of the channels' noise that all have at least: rounding leaves none where a channel does not move."""
 MAX_NOISE = 0.08
 """Of the amplitude: beyond it nothing is a wave."""
 
@@ -45,8 +47,8 @@ class Waves:
 
     @property
     def level(self) -> float:
-        """The noise of the whole table."""
-        return float(np.median(self.noise))
+        """The noise of the whole table, as most channels that move at all have it."""
+        return float(np.quantile(self.noise, USUAL))
 
     @property
     def height(self) -> float:
@@ -128,7 +130,7 @@ def _with_errors(
     frequency: Floats, phase: Floats, amplitude: Floats, noise: Floats, at: Floats, centre: float, *, both: bool
 ) -> Waves:
     """Errors from the noise: white where a channel passes many steps of rounding, a step over all rows where not."""
-    floor = np.maximum(noise, np.median(noise))
+    floor = np.maximum(noise, np.quantile(noise, USUAL))
     size = np.maximum(np.abs(amplitude), 1e-300)
     spread = np.sqrt(((at - centre) ** 2).sum())
     error, phase_error = floor / size / spread, floor / size / np.sqrt(len(at))
@@ -175,7 +177,7 @@ def _measure_one(x: Floats, rows: Floats, run: int) -> Waves | None:
     noise = np.sqrt(((x - amplitude * unit) ** 2).mean(axis=0))
     found = _with_errors(frequency, phase, amplitude, noise, at, centre, both=False)
     wide, unsure = _joint_errors(found, slope, at - centre)
-    steps = np.ptp(x, axis=0) / np.maximum(QUANTUM * np.maximum(noise, np.median(noise)), 1e-300)
+    steps = np.ptp(x, axis=0) / np.maximum(QUANTUM * np.maximum(noise, np.quantile(noise, USUAL)), 1e-300)
     wide, unsure = (np.where(steps < FEW_STEPS, 4 * error, error) for error in (wide, unsure))
     wide, unsure = (np.where(steps < 3, np.pi, error) for error in (wide, unsure))  # nothing to be seen
     return Waves(
@@ -195,7 +197,7 @@ def _joint_errors(found: Waves, slope: Floats, at: Floats) -> tuple[Floats, Floa
     """Errors of frequency and phase that are fitted together: a cosine near its top tells them badly apart."""
     one, two, three = _moments(slope, at)
     determinant = np.maximum(one * three - two**2, 1e-300)
-    floor = np.maximum(found.noise, np.median(found.noise)) / np.maximum(np.abs(found.amplitude), 1e-300)
+    floor = np.maximum(found.noise, np.quantile(found.noise, USUAL)) / np.maximum(np.abs(found.amplitude), 1e-300)
     return np.asarray(floor * np.sqrt(one / determinant)), np.asarray(floor * np.sqrt(three / determinant))
 
 
