@@ -20,6 +20,8 @@ from pecli.explain.waves import pairs_of
 
 SAME = 0.05
 """Root mean square of a difference, relative to the values, below which noisy copies are the same."""
+EMPTY = 1e-3
+"""Of the largest value: a row below it is zeros, noise or not."""
 CONSTANT = 0.12
 """How far the sum of squares of a pair may be from constant, relative to it."""
 
@@ -60,9 +62,15 @@ class Reading:
         return replace(self, parts=tuple(part[kept] for part in self.parts), rows=self.rows[kept], wrong=None)
 
 
+def empty_rows(parts: Sequence[Floats]) -> Flags:
+    """Rows of zeros, but for noise."""
+    size = np.max([np.abs(part).max(axis=1) for part in parts], axis=0)
+    return np.asarray(size <= EMPTY * float(size.max(initial=0.0)))
+
+
 def _longest_run(reading: Reading) -> int:
     """Where rows that are neither empty nor padding begin."""
-    bad = sum(np.abs(part).sum(axis=1) for part in reading.parts) == 0
+    bad = empty_rows(reading.parts)
     bad = bad if reading.wrong is None else bad | reading.wrong
     if not bad.any():
         return 0
@@ -224,7 +232,7 @@ def padded(reading: Reading) -> Iterator[Reading]:
         return
     moves = np.sqrt(np.mean(np.diff(table, axis=0) ** 2, axis=1))
     still = moves < SAME * float(np.median(moves))
-    empty = np.abs(table).max(axis=1) < 1e-3 * float(np.abs(table).max())
+    empty = empty_rows([table])
     for order, step in (("padded", 1), ("padded at the end", -1)):
         count = max(int(np.argmin(each[::step])) if not each.all() else 0 for each in (still, empty))
         if 0 < count < len(table) - 8:

@@ -25,7 +25,7 @@ from pecli.explain.edits import (
     Swapped,
 )
 from pecli.explain.laws import MAX_MISFIT, PARAMETERS, Curve, Fit, Law, divided, fitted, fitted_pair, laws
-from pecli.explain.readings import Reading, padded, readings, wrapped
+from pecli.explain.readings import Reading, empty_rows, padded, readings, wrapped
 from pecli.explain.sample import Sample
 from pecli.explain.wave_schemes import (
     WaveScheme,
@@ -53,8 +53,6 @@ MAX_WRONG = 0.2
 """Of the rows, that may be wrong in a table that is right otherwise."""
 RECIPE_MATTERS = 8.0
 """Times the noise: what is left where the way of computing may explain it."""
-EMPTY = 1e-3
-"""Below which a row is zeros, noise or not."""
 SLACK = 6.0
 """Standard errors that a phase may be off."""
 MAX_CANDIDATES = 4096
@@ -469,7 +467,7 @@ def _order_of_rows(whole: Reading, prior: WaveScheme, start: int, wrong: Indices
     if not len(wrong):
         return _lost_padding(whole, prior, start), start
     count, length = len(wrong), len(whole.rows)
-    empty = np.all([np.abs(part[wrong]).max(axis=1) < EMPTY for part in whole.parts], axis=0)
+    empty = empty_rows(whole.parts)[wrong]
     if wrong[-1] == count - 1 and start == prior.offset - count:
         return [Rows("padded", count)], prior.offset
     if wrong[0] == length - count and empty.all() and count > 1:
@@ -571,5 +569,5 @@ def _excess(seen: Measured, check: Check) -> float:
 
 
 def _padding_idx(whole: Reading, start: int) -> int | None:
-    zero = np.flatnonzero(np.all([np.abs(part).max(axis=1) == 0 for part in whole.parts], axis=0))
+    zero = np.flatnonzero(empty_rows(whole.parts))
     return int(whole.rows[zero[0]]) + start if len(zero) == 1 else None
