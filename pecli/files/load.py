@@ -15,9 +15,9 @@ from pecli.files.os_errors import JSON_FORM
 from pecli.files.source import Source, open_source
 
 _INSTEAD = "write the tensors with safetensors.torch.save_file or numpy.save"
-MOST_NAMES = 8
+MAX_NAMES = 8
 """How many names an error lists."""
-MOST_COMPARED = 2000
+MAX_COMPARED = 2000
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class LoadedFile:
     checksums: Mapping[str, Callable[[], None]] = field(default_factory=dict, repr=False)
 
     def check(self, tables: Iterable[Table] | None = None) -> None:
-        """Read these tables, or all, and hold them against their checksums; only those of a .npz have any."""
+        """Read these tables, or all, and compare them with their checksums; only those of a .npz have any."""
         for table in self.tables if tables is None else tables:
             if table.name in self.checksums:
                 self.checksums[table.name]()
@@ -60,6 +60,11 @@ class LoadedFile:
 
 def load_file(path: str) -> LoadedFile:
     """Open a file of tables; of .npy, .npz and .safetensors only the header is read. `-` is standard input."""
+    if path.lower().rstrip("/").endswith(".zarr") and os.path.isdir(path):
+        from pecli.files.zarr_store import read_store
+
+        tables, metadata, folder = read_store(path)
+        return LoadedFile(path, "zarr", tables, metadata, folder)
     source = open_source(path)
     try:
         return _recognise(source)
@@ -118,9 +123,7 @@ def _recognise(source: Source) -> LoadedFile:
         tables, metadata, checksums = npz.read(source)
         return LoadedFile(source.path, "npz", tables, metadata, source, checksums)
     if kind := _text_kind(source.path, start):
-        from pecli.files.text_reader import READERS
-
-        tables, metadata = READERS[kind](source)
+        tables, metadata = _text_reader(kind)(source)
         return LoadedFile(source.path, kind, tables, metadata, source)
     if start[8:] == b"{":
         from pecli.files import safetensors
@@ -132,6 +135,16 @@ def _recognise(source: Source) -> LoadedFile:
     if start.startswith(b"GGUF"):
         raise source.error("is a .gguf file, whose tensors are not read", "pecli config reads its settings")
     raise source.error("is not a .npy, .npz, .safetensors, .csv, .json or .h file of tables", _advice(source.path))
+
+
+def _text_reader(kind: str) -> Callable[[Source], tuple[tuple[Table, ...], dict[str, str]]]:
+    if kind == "csv":
+        from pecli.files.text_tables import read_csv as read
+    elif kind == "json":
+        from pecli.files.json_tables import read_json as read
+    else:
+        from pecli.files.c_header import read_header as read
+    return read
 
 
 def _refuse_torch(source: Source) -> None:
@@ -167,6 +180,6 @@ def _offer(name: str, names: Sequence[str]) -> str:
     """The names there are, the likeliest first."""
     import difflib
 
-    close = difflib.get_close_matches(name, names[:MOST_COMPARED], n=MOST_NAMES, cutoff=0.4)
+    close = difflib.get_close_matches(name, names[:MAX_COMPARED], n=MAX_NAMES, cutoff=0.4)
     likeliest = [*close, *(other for other in names if other not in close)]
-    return f"it has {listed(likeliest, MOST_NAMES, quoted) or 'none'}"
+    return f"it has {listed(likeliest, MAX_NAMES, quoted) or 'none'}"

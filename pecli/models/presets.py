@@ -10,6 +10,7 @@ from typing import Any
 from pecli.engine.text import nearest, quoted
 from pecli.errors import ParameterError
 from pecli.models.encoding import ModelEncodings
+from pecli.models.submodels import read_object
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,6 @@ class Preset:
 
     def load(self) -> ModelEncodings:
         """Its encodings."""
-        from pecli.models.reader import read_object
-
         return replace(read_object(self.config, self.name), file=self.name)
 
 

@@ -8,10 +8,9 @@ from typing import Any, Protocol
 
 from pecli.engine.text import quoted
 from pecli.errors import FileError, KindError
-from pecli.models import gguf, jsonfile, params
+from pecli.models import gguf, jsonfile
 from pecli.models.encoding import ModelEncodings
-from pecli.models.submodels import read_parts
-from pecli.models.values import Keys
+from pecli.models.submodels import read_object
 
 NAMES = ("config.json", "params.json")
 
@@ -57,17 +56,6 @@ def file_in(path: str) -> str:
     return found[0]
 
 
-def read_object(config: dict[str, Any], label: str) -> ModelEncodings:
-    """The encodings of a configuration that is read already."""
-    keys = Keys(config, label)
-    warnings: list[str] = []
-    if params.looks_like(keys):
-        return params.read(keys)
-    encodings = read_parts(keys, warnings)
-    name = keys.word("model_type")
-    return ModelEncodings(label, name.value if name else None, tuple(encodings), tuple(dict.fromkeys(warnings)))
-
-
 def read_bytes(path: str) -> bytes:
     """The start of a file, enough for any configuration that is not too large."""
     try:
@@ -76,21 +64,5 @@ def read_bytes(path: str) -> bytes:
             return start if start == gguf.MAGIC else start + file.read(jsonfile.LARGEST)
     except (OSError, ValueError) as problem:
         from pecli.files.os_errors import failure
-        from pecli.models import presets
 
-        trouble = failure(path, problem)
-        if isinstance(problem, FileNotFoundError) and (preset := presets.find(path)) is not None:
-            trouble = FileError(
-                path, trouble.problem, f"that is a preset, which --model and load_model take: {preset.name}"
-            )
-        raise trouble from None
-
-
-def find_model(config: str | os.PathLike[str] | None, model: str | None) -> ModelEncodings:
-    """The encodings of a configuration, or of a preset; one of them has to be named."""
-    from pecli.models import presets
-
-    if model is not None:
-        return presets.load_model(model)
-    assert config is not None
-    return load_config(config)
+        raise failure(path, problem) from None

@@ -6,7 +6,9 @@ import json
 import time
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 FIELDS = {
     "layer_type",
@@ -155,3 +157,21 @@ def test_length_is_called_so_here_too(pecli_cli) -> None:
     long = pecli_cli(*words, "--length", "8192").out
     assert long == pecli_cli(*words, "--seq-len", "8192").out
     assert long != pecli_cli(*words, "--length", "64").out
+
+
+def test_the_command_that_is_printed_reads_the_model_at_the_same_length(pecli_cli, tmp_path) -> None:
+    words = ("config", "--model", "phi-3-mini-128k-2024-04")
+    line = pecli_cli(*words, "--seq-len", 8192).out.splitlines()[-1]
+    assert line == "pecli rope --model phi-3-mini-128k-2024-04 --seq-len 8192 -o rope.safetensors"
+    expected = pecli_cli(*words, "--seq-len", 8192, "--json").json["encodings"][0]["inv_freq"]
+    assert pecli_cli(*line.split()[1:-1], tmp_path / "rope.safetensors", "-q").code == 0
+    assert load_file(tmp_path / "rope.safetensors")["inv_freq"].tolist() == expected
+    assert "--seq-len 4096 " in pecli_cli(*words).out.splitlines()[-1]
+
+
+def test_a_flag_has_no_value_in_a_command(pecli_cli, config, tmp_path) -> None:
+    path = config(model_type="musicgen_decoder", hidden_size=64, max_position_embeddings=8, rope_theta=None)
+    line = pecli_cli("config", path).out.splitlines()[-1].replace("sinusoidal.npy", str(tmp_path / "pe.npy"))
+    assert "--cos-first -o" in line
+    assert pecli_cli(*line.split()[1:], "-q").code == 0
+    assert np.load(tmp_path / "pe.npy")[0].tolist() == [1.0] * 32 + [0.0] * 32

@@ -266,7 +266,7 @@ def test_sources_name_what_a_family_implies() -> None:
 @pytest.mark.parametrize(
     ("given", "offset", "source"),
     [
-        ({"model_type": "roberta"}, 2, "default + 1"),
+        ({"model_type": "roberta"}, 2, "class default of RobertaConfig.pad_token_id + 1"),
         ({"model_type": "camembert", "pad_token_id": 0}, 1, "pad_token_id + 1"),
         ({"model_type": "xlm-roberta", "pad_token_id": -1}, None, None),
         ({"model_type": "opt"}, 2, "family"),

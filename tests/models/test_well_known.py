@@ -64,7 +64,10 @@ OTHERS: dict[str, dict[str, dict[str, Any]]] = {
         "": {"scheme": "learned", "max_len": 77, "dim": 512},
         "vision": {"scheme": "learned", "max_len": 7 * 7 + 1, "dim": 768},
     },
-    "openai/whisper-tiny": {"encoder": {"scheme": "sinusoidal", "seq_len": 1500, "dim": 384}},
+    "openai/whisper-tiny": {
+        "encoder": {"scheme": "sinusoidal", "seq_len": 1500, "dim": 384},
+        "decoder": {"scheme": "learned", "max_len": 448, "dim": 384},
+    },
 }
 
 

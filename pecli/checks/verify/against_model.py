@@ -138,7 +138,7 @@ class _Search:
         if reading is not None:
             scheme = reading.scheme
             return [] if scheme is None else [(scheme, name, part) for name, part in reading.parts().items()]
-        ropes = [each for each in self._likely(table) if each.is_rotary]
+        ropes = [each for each in self._likely(table) if each.is_rotary and not each.no_table]
         if not ropes or not table.size:
             return []
         role = self._said(table)

@@ -10,18 +10,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pecli.checks.same_table import View, distance, is_doubled, repeats, views
 from pecli.checks.tensor_roles import ANYTHING
 from pecli.checks.verify.rope_layouts import Layout, laid_out, layouts, positions_in, taken_apart
 from pecli.engine.arrays import Array
 from pecli.engine.cast import cast
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
+from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.reshape import as_pairs, reshaped
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.models.encoding import Encoding
 
 if TYPE_CHECKING:
+    from pecli.engine.schemes.alibi import Alibi
     from pecli.engine.schemes.rope import Rope
 
 
@@ -133,7 +137,7 @@ def _inverse_frequencies(encoding: Encoding, view: Table, place: Place) -> Itera
     if place.length is None and encoding.follows_length:
         lengths |= {f"at length {end}": end for end in place.ends}
     for at, length in lengths.items():
-        rope = encoding.rope(1, length=length, recipe=place.recipe)
+        rope = encoding.frequency_rope(length, recipe=place.recipe)
         for how, kept in orders.items():
             yield _frequencies(encoding, view, rope, kept, ", ".join(filter(None, (how, at))))
 
@@ -167,7 +171,8 @@ def _alibi(encoding: Encoding, view: Table, role: str | None, place: Place) -> I
     common = {"heads": heads, "max_bias": encoding.parameters["max_bias"], "dtype": _dtype(view)}
     if role in ("slopes", None) and view.shape == (heads,):
         scheme = Alibi(slopes=True, **{**common, "dtype": _dtype(view, relative=True)})
-        yield Reading(view, scheme.tensors()[0], encoding, "", scheme, "slopes")
+        for expected, words in _slopes(scheme, encoding):
+            yield Reading(view, expected, encoding, words, scheme, "slopes")
     if role not in ("bias", None) or view.shape[:1] != (heads,) or len(view.shape) not in (2, 3):
         return
     length = view.shape[-1]
@@ -176,7 +181,49 @@ def _alibi(encoding: Encoding, view: Table, role: str | None, place: Place) -> I
         return
     for form in sorted(forms, key=lambda form: form != encoding.parameters["form"]):
         scheme = Alibi(seq_len=length, form=form, **common)
-        yield Reading(view, reshaped(scheme.tensors()[0], view.shape), encoding, f"in the {form} form", scheme, "bias")
+        for expected, words in _biases(scheme, encoding):
+            yield Reading(view, reshaped(expected, view.shape), encoding, f"in the {form} form{words}", scheme, "bias")
+
+
+def _slopes(scheme: Alibi, encoding: Encoding) -> Iterator[tuple[Table, str]]:
+    """The slopes, and as the model rounds them."""
+    yield scheme.tensors()[0], ""
+    if rounded := encoding.extra.get("slope_dtype"):
+        yield cast(replace(scheme, dtype=rounded).tensors()[0], scheme.dtype), f"rounded to {rounded}"
+
+
+def _biases(scheme: Alibi, encoding: Encoding) -> Iterator[tuple[Table, str]]:
+    """The bias, and as the model computes it: from rounded slopes, divided as the scores are."""
+    exact, rounded, divisor = scheme.tensors()[0], encoding.extra.get("slope_dtype"), encoding.extra.get("bias_divisor")
+    found = [(exact, "")]
+    if rounded and scheme.form == "key":
+        found.append((_product(scheme, rounded), f", slopes and products rounded to {rounded}"))
+    yield from found
+    if divisor:
+        for table, words in found:
+            yield _divided(table, divisor), f"{words}, divided by √head_dim"
+
+
+def _product(scheme: Alibi, dtype: str) -> Table:
+    """Slope times position with both factors and the product in a dtype, as transformers computes Falcon's."""
+    (bias,) = scheme.tensors()[:1]
+    (slopes,) = replace(scheme, slopes=True, dtype=dtype).tensors()
+
+    def fill(start: int, out: Array) -> None:
+        positions = widened(round_to(np.arange(out.shape[1], dtype=np.float64), dtype))
+        heads = widened(slopes.read(start, start + len(out))).reshape(-1, 1)
+        out[...] = round_to(widened(round_to(heads * positions, dtype)), bias.dtype)
+
+    return replace(bias, fill=fill)
+
+
+def _divided(table: Table, divisor: float) -> Table:
+    by = float(np.float32(divisor))
+
+    def fill(start: int, out: Array) -> None:
+        out[...] = round_to(widened(table.read(start, start + len(out))) / by, table.dtype)
+
+    return replace(table, fill=fill)
 
 
 def _sinusoidal(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:

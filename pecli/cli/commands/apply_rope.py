@@ -203,7 +203,7 @@ def _scheme(first: Input, length: int, rows: RowPositions, values: Mapping[str, 
     seq_len = max(1, length if rows.ids is None else rows.span(length)[1])
     layout = None if values["layout"] is None else options.PAIRS.check("layout", values["layout"])
     if from_model.is_named(values):
-        from pecli.models.reader import find_model
+        from pecli.models.find import find_model
 
         given = from_model.beside(values, _parameters())
         model = find_model(values["config"], values["model"])

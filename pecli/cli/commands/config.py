@@ -61,8 +61,7 @@ def config(
 
 def _show(wanted: Sequence[tuple[str, str]], length: int | None, *, strict: bool, json: bool) -> int:
     """Each model after the other, whatever is wrong with those before; then what differs."""
-    from pecli.models import presets
-    from pecli.models.reader import load_config
+    from pecli.models.find import find_model
     from pecli.views import encodings as view
     from pecli.views import screen
     from pecli.views.regenerate_commands import commands
@@ -70,7 +69,7 @@ def _show(wanted: Sequence[tuple[str, str]], length: int | None, *, strict: bool
     code, found = Exit.DONE, []
     for option, name in wanted:
         try:
-            result = load_config(name) if option == "--config" else presets.load_model(name)
+            result = find_model(name, None) if option == "--config" else find_model(None, name)
             data = result.as_json(length) if json else {}
         except PecliError as problem:
             complain(problem)
@@ -83,7 +82,7 @@ def _show(wanted: Sequence[tuple[str, str]], length: int | None, *, strict: bool
             screen.say_json(data)
         else:
             view.show(result, length, first=len(found) == 1)
-            for line in commands(result, f"{option} {shlex.quote(name)}"):
+            for line in commands(result, f"{option} {shlex.quote(name)}", length):
                 screen.say(line)
     if not json and len(found) > 1:
         view.show_differences(found, length)

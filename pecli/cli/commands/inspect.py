@@ -98,10 +98,12 @@ def _profile(file: LoadedFile, chosen: tuple[Table, ...], found: dict[str, Any],
 
     file.check()
     digest = sha256()
+    spec = found["metadata"].get(KEY)
+    hashed = isinstance(spec, dict) and "sha256" in spec and whole
+    see = (lambda block: digest.update(raw_bytes(block))) if hashed else None
     for table, entry in zip(chosen, found["tensors"], strict=True):
-        entry.update(Profile(table).gather(lambda block: digest.update(raw_bytes(block))).as_json())
+        entry.update(Profile(table).gather(see).as_json())
     if len(chosen) <= MOST_IDENTIFIED:
         found["matches"] = [match.as_json() for match in identify_tables(file.path, chosen).matches]
-    spec = found["metadata"].get(KEY)
-    if isinstance(spec, dict) and "sha256" in spec and whole:
+    if hashed:
         found["sha256_holds"] = spec.get("sha256") == digest.hexdigest()
