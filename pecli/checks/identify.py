@@ -154,7 +154,8 @@ def _matches(group: Sequence[Table]) -> list[Match]:
 def _match(found: Explanation) -> Match:
     assert found.scheme is not None
     recipe = next((edit.found for edit in found.edits if isinstance(edit, Recipe)), "")
-    scheme = replace(found.scheme, recipe=recipe) if recipe else found.scheme  # type: ignore[arg-type]
+    changes: dict[str, Any] = {"recipe": recipe} if recipe else {}
+    scheme = replace(found.scheme, **changes)
     edits = tuple(edit for edit in found.edits if not isinstance(edit, Recipe))
     return Match(scheme, found.residual, found.tensors, edits, found.open)
 

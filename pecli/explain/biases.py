@@ -223,7 +223,7 @@ def _steps(distance: Floats, keys: Indices, length: int, mask: str) -> Iterator[
 
 def _exponents(heads: int, rule: str) -> Floats:
     """Slopes are 2^(−max_bias · these)."""
-    return -np.log2(np.array(Alibi(heads, rule=rule, max_bias=1.0, dtype="float64").slope_values()))
+    return np.asarray(-np.log2(np.array(Alibi(heads, rule=rule, max_bias=1.0, dtype="float64").slope_values())))
 
 
 def _rules(bias: Bias, prior: Alibi | None) -> Iterator[Rule]:

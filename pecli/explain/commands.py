@@ -11,7 +11,7 @@ from pecli.engine.text import spelled
 
 
 def command_of(scheme: Scheme, tensors: int = 1, output: bool = True) -> str:
-    """What to type to make the table again; a plain array goes to .npy, bfloat16 and several tensors to .safetensors."""
+    """What to type to make the table again: a plain array in .npy, bfloat16 and several tensors in .safetensors."""
     single = scheme.dtype != "bfloat16" and scheme.single_array().name in [each.name for each in scheme.tensors()]
     file = ["-o", "again.npy" if single and tensors == 1 else "again.safetensors"] if output else []
     return shlex.join(["pecli", scheme.name, *options(scheme), *file])

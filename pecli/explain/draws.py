@@ -33,7 +33,7 @@ def explain_draws(one: Sample, prior: LearnedInit | None) -> list[Explanation]:
     if values.ndim != 2 or values.size < SOME or not np.isfinite(values).all() or np.iscomplexobj(values):
         return []
     dtype = one.dtype if one.dtype in ("float64", "float32", "float16", "bfloat16") else "float32"
-    shape = {"max_len": one.shape[-2], "dim": one.shape[-1], "dtype": dtype}
+    shape: dict[str, Any] = {"max_len": one.shape[-2], "dim": one.shape[-1], "dtype": dtype}
     if not values.any():
         return [_explanation(one, prior, LearnedInit(init="zeros", **shape), 0.0, 0.0)]
     spread = float(values.std())
@@ -104,7 +104,7 @@ def _first(scheme: LearnedInit, count: int) -> Floats | None:
     if scheme.max_len * scheme.dim < max(count, 64):
         return None
     least = max(rows, -(-64 // scheme.dim))
-    bound = {} if scheme.init == "xavier-uniform" else {"max_len": min(scheme.max_len, least)}
+    bound: dict[str, Any] = {} if scheme.init == "xavier-uniform" else {"max_len": min(scheme.max_len, least)}
     (table,) = replace(scheme, **bound).tensors()
     return np.asarray(widened(_rows(table, rows)).reshape(-1)[:count])
 

@@ -97,7 +97,7 @@ class Repeated(Edit):
 
 @dataclass(frozen=True)
 class Rows(Edit):
-    """Rows in another order: reversed, wrapped (`at`), shifted (`at`), padded (`at` rows of padding first), permuted."""
+    """Rows in another order: reversed, permuted, wrapped or shifted (`at`), or padded (by `at` rows)."""
 
     kind = "rows"
     order: str

@@ -27,7 +27,9 @@ GRID = 64
 """Values of a parameter that a search starts from."""
 HOPELESS = 40.0
 """Root mean square, in hundredths of the frequencies, beyond which no value near a start will fit."""
-LENGTHS = tuple(float(1 << k) for k in range(8, 21)) + (1e6, 128000.0, 100000.0, 32000.0)
+LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0)
+BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (64.0, 2.0), (16.0, 2.0), (128.0, 1.0))
+"""beta_fast and beta_slow as models have them, the usual ones first."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,10 @@ class Law:
     divisors: tuple[float, ...] = ()
     times: int = 1
     """How often the scaling is applied."""
+
+    def having(self, **changes: Any) -> Law:
+        """The law with other values of some fields, by name."""
+        return replace(self, **changes)
 
     def frequencies(self) -> Floats:
         """Radians per row."""
@@ -219,11 +225,11 @@ def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
         low, high = law.half / 20, law.half * 20
 
     def misfit(log: float, of: Curve = curve) -> float:
-        return of.misfit(replace(law, **{name: math.exp(log)}).frequencies())
+        return of.misfit(law.having(**{name: math.exp(log)}).frequencies())
 
     for known in _USUAL[name]:
         if (off := misfit(math.log(known))) < USUAL_MISFIT:
-            yield Fit(replace(law, **{name: known}), off, 0.0)
+            yield Fit(law.having(**{name: known}), off, 0.0)
             return
     rough = curve.loosened(0.01)
     grid = np.linspace(math.log(low), math.log(high), GRID)
@@ -245,7 +251,7 @@ def _written(law: Law, name: str, curve: Curve, log: float) -> Iterator[Fit]:
     """The value as somebody would have written it: the plainest that fits about as well as the best."""
 
     def misfit(log: float) -> float:
-        return curve.misfit(replace(law, **{name: math.exp(log)}).frequencies())
+        return curve.misfit(law.having(**{name: math.exp(log)}).frequencies())
 
     least, value = misfit(log), math.exp(log)
     allowed = math.sqrt(least**2 + SIGMAS**2 * max(1.0, least**2) / max(1, len(curve.frequency)))
@@ -254,7 +260,7 @@ def _written(law: Law, name: str, curve: Curve, log: float) -> Iterator[Fit]:
         off = misfit(math.log(candidate))
         if off <= allowed:
             cost = 0.0 if candidate in _USUAL[name] else _DIGIT_COST.get(name, 0.1) * digits(candidate)
-            yield Fit(replace(law, **{name: candidate}), off, cost)
+            yield Fit(law.having(**{name: candidate}), off, cost)
             return
 
 
@@ -266,7 +272,7 @@ def fitted_pair(law: Law, one: str, other: str, curve: Curve) -> Iterator[Fit]:
     logs, errors = np.log(curve.frequency[use]), curve.error[use] / curve.frequency[use]
 
     def at(x: Floats) -> Law:
-        return replace(law, **{one: math.exp(min(x[0], 40.0)), other: math.exp(min(x[1], 40.0))})
+        return law.having(**{one: math.exp(min(x[0], 40.0)), other: math.exp(min(x[1], 40.0))})
 
     def rest(x: Floats) -> Floats:
         with np.errstate(all="ignore"):
@@ -286,10 +292,9 @@ def fitted_pair(law: Law, one: str, other: str, curve: Curve) -> Iterator[Fit]:
     if np.sqrt(np.mean(here**2)) > MAX_MISFIT:
         return
     for name, last in ((one, other), (other, one)):
-        for fit in fitted(
-            replace(at(x), **{name: plainest(getattr(at(x), name), 1e-3 * getattr(at(x), name))}), last, curve
-        ):
-            yield fit
+        yield from fitted(
+            at(x).having(**{name: plainest(getattr(at(x), name), 1e-3 * getattr(at(x), name))}), last, curve
+        )
 
 
 def _golden(of: Callable[[float], float], low: float, high: float) -> float:
@@ -352,8 +357,8 @@ def steps_of(curve: Curve, half: float) -> list[float]:
     found = [math.log(base) / half for base in BASES]
     if len(known) > 3 and known[0] == 0:
         logs = np.log(curve.frequency[known])
-        for last in (1, len(known) // 6 + 1, len(known) // 3 + 1):
-            found.append(float(logs[0] - logs[last]) / int(known[last]))
+        ends = (1, len(known) // 6 + 1, len(known) // 3 + 1)
+        found += [float(logs[0] - logs[last]) / int(known[last]) for last in ends]
     return found
 
 
@@ -422,29 +427,21 @@ def _by_limits(law: Law, low: float, high: float, curve: Curve) -> Iterator[Fit]
         return float(2 * math.pi * rotations * law.base ** (index / law.half))
 
     candidates: list[dict[str, float]] = []
-    if law.truncate:
-        bottom = max(length(low, 32) if low > 0 else 1.0, length(high - 1, 1))
-        top = min(length(low + 1, 32), length(high, 1) if high < 2 * law.half - 1 else math.inf)
-        if bottom < top and (whole := plain_integer(bottom * (1 + 1e-9), top * (1 - 1e-9))):
-            candidates.append({"original": float(whole)})
-        for fast, slow in ((64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (64.0, 2.0), (16.0, 2.0), (128.0, 1.0)):
-            bottom = max(length(low, fast) if low > 0 else 1.0, length(high - 1, slow))
-            top = min(length(low + 1, fast), length(high, slow) if high < 2 * law.half - 1 else math.inf)
-            if bottom < top and (whole := plain_integer(bottom * (1 + 1e-9), top * (1 - 1e-9))):
-                candidates.append({"original": float(whole), "beta_fast": fast, "beta_slow": slow})
-    else:
-        for whole in sorted(LENGTHS, key=lambda each: abs(math.log(each / length(high, 1)))):
-            fast, slow = 32 * whole / length(low, 32), whole / length(high, 1)
-            exact = {
-                "original": whole,
-                "beta_fast": plainest(fast, 0.02 * fast),
-                "beta_slow": plainest(slow, 0.02 * slow),
-            }
-            candidates.append(exact)
-            if abs(fast / 32 - 1) < 0.02 and abs(slow - 1) < 0.02:
-                candidates.insert(0, {"original": whole})
+    for fast, slow in BETAS if law.truncate else ():
+        bottom = max(length(low, fast) if low > 0 else 1.0, length(high - 1, slow))
+        top = min(length(low + 1, fast), length(high, slow) if high < 2 * law.half - 1 else math.inf)
+        whole = plain_integer(bottom * (1 + 1e-9), top * (1 - 1e-9)) if bottom < top else None
+        if whole is not None:
+            usual = {} if (fast, slow) == BETAS[0] else {"beta_fast": fast, "beta_slow": slow}
+            candidates.append({"original": float(whole), **usual})
+    for longest in () if law.truncate else sorted(LENGTHS, key=lambda each: abs(math.log(each / length(high, 1)))):
+        fast, slow = (longest / length(index, 1) for index in (low, high))
+        if abs(fast / 32 - 1) < 0.02 and abs(slow - 1) < 0.02:
+            candidates.insert(0, {"original": longest})
+        betas = {"beta_fast": plainest(fast, 0.02 * fast), "beta_slow": plainest(slow, 0.02 * slow)}
+        candidates.append({"original": longest, **betas})
     for changes in candidates[:6]:
-        whole_law = replace(law, factor=plainest(law.factor, 0.02 * law.factor), **changes)
+        whole_law = law.having(factor=plainest(law.factor, 0.02 * law.factor), **changes)
         if math.isfinite(fit := curve.misfit(whole_law.frequencies())):
             said = "other original lengths, with other beta_fast and beta_slow, give the same table"
             extra = 0.2 * (len(changes) - 1) + 0.1 * (not law.truncate)

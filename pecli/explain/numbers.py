@@ -72,7 +72,7 @@ def plain_integer(low: float, high: float) -> int | None:
     for step in [1 << k for k in range(60, 5, -1)]:
         if last // step * step >= first and (step >= last / 64 or step == 1 << (last.bit_length() - 1)):
             return last // step * step
-    ten = 10 ** (len(str(last)) - 1)
+    ten = int(10 ** (len(str(last)) - 1))
     while last // ten * ten < first:
         ten //= 10
     return last // ten * ten

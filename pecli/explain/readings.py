@@ -97,7 +97,7 @@ def arrays(one: Sample) -> Iterator[tuple[AnyArray, tuple[Edit, ...]]]:
 
 def _without_copies(one: Sample) -> tuple[AnyArray, tuple[Edit, ...]]:
     """Without axes of length 1, and without axes along which everything is the same."""
-    values, edits = one.values, []
+    values, edits = one.values, list[Edit]()
     axes = [axis for axis, size in enumerate(values.shape) if size != 1]
     values = values.reshape([values.shape[axis] for axis in axes] or [1])
     while values.ndim > 2:
@@ -179,18 +179,16 @@ def _possible(values: Sequence[AnyArray]) -> list[Form]:
 def _split(values: Sequence[AnyArray], form: Form) -> list[Floats] | None:
     """The parts in a form; None where the tensors are not of it."""
     if len(values) == 2:
-        parts = [_single(array, form.doubled) for array in values if array.ndim == 2]
-        return (
-            [part for part in parts if part is not None]
-            if len(parts) == 2 and None not in map(type, parts) and all(part is not None for part in parts)
-            else None
-        )
-    straight = replace(form, doubled="")
-    split = straight.split(values[0])
-    if split is None:
-        return None
-    singles = [_single(part, form.doubled) for part in split]
-    return [part for part in singles if part is not None] if all(part is not None for part in singles) else None
+        split: tuple[AnyArray, ...] | None = tuple(array for array in values if array.ndim == 2)
+        return _singles(split, form.doubled) if split and len(split) == 2 else None
+    split = replace(form, doubled="").split(values[0])
+    return None if split is None else _singles(split, form.doubled)
+
+
+def _singles(parts: Sequence[AnyArray], doubled: str) -> list[Floats] | None:
+    singles = [_single(part, doubled) for part in parts]
+    found = [part for part in singles if part is not None]
+    return found if len(found) == len(parts) else None
 
 
 def _single(part: AnyArray, doubled: str) -> Floats | None:

@@ -50,7 +50,9 @@ def unpaired(values: Complex, layout: str) -> Floats:
 
 def quotient(before: Floats, after: Floats, axis: int, dim: int, layouts: tuple[str, str]) -> Turns:
     """The rotation of every position and pair that comes nearest, over all heads and batches."""
-    x, y = (np.moveaxis(pairs(each, dim, layout), axis, 0) for each, layout in zip((before, after), layouts, strict=True))
+    x, y = (
+        np.moveaxis(pairs(each, dim, layout), axis, 0) for each, layout in zip((before, after), layouts, strict=True)
+    )
     x, y = (each.reshape(len(each), -1, each.shape[-1]) for each in (x, y))
     power = np.maximum((np.abs(x) ** 2).sum(axis=1), 1e-300)
     ratio = (y * x.conj()).sum(axis=1) / power
@@ -79,7 +81,9 @@ def explain_rotation(
         return []
     if before.ndim > 3 and len(before) > 1 and not _alike(before, after, 2 * seen.law.count, layouts):
         each = [explain_rotation(one, other, rope, layouts, atol) for one, other in zip(before, after, strict=True)]
-        return [replace(found[0], tensors=(f"sequence {k}",)) for k, found in enumerate(each) if found and found[0].edits]
+        return [
+            replace(found[0], tensors=(f"sequence {k}",)) for k, found in enumerate(each) if found and found[0].edits
+        ]
     dims = _dims(before, after, 2 * seen.law.count)
     every = list(_turns(before, after, dims, layouts))
     least = min((found.left for found in every), default=0.0)
@@ -92,10 +96,20 @@ def explain_rotation(
         if (turns.before, turns.after) != layouts:
             told.append(Layout(_named(layouts), _named((turns.before, turns.after))))
         reading = Reading(
-            (ratio.real, ratio.imag), np.arange(len(ratio)), len(ratio), Form("alone"), tuple(told), ("after",), "float32"
+            (ratio.real, ratio.imag),
+            np.arange(len(ratio)),
+            len(ratio),
+            Form("alone"),
+            tuple(told),
+            ("after",),
+            "float32",
         )
         with np.errstate(all="ignore"):
-            found = best(explain_readings([reading, *padded(reading)], replace(seen, form=Form("alone"), length=len(ratio)), atol))
+            found = best(
+                explain_readings(
+                    [reading, *padded(reading)], replace(seen, form=Form("alone"), length=len(ratio)), atol
+                )
+            )
         if found:
             return found
     return []
@@ -117,7 +131,9 @@ def _dims(before: Floats, after: Floats, expected: int) -> list[int]:
     changes = last + last % 2
     first = [changes, expected] if changes <= 0.75 * expected else [expected, changes]
     found = [*first, width, width // 2, width // 4]
-    return list(dict.fromkeys(dim for dim in found if 2 <= dim <= width and dim % 2 == 0 and dim >= last - 1)) or [width - width % 2]
+    return list(dict.fromkeys(dim for dim in found if 2 <= dim <= width and dim % 2 == 0 and dim >= last - 1)) or [
+        width - width % 2
+    ]
 
 
 def _named(layouts: tuple[str, str]) -> str:

@@ -1,6 +1,7 @@
 """The search itself: tensors and a prior in, explanations out, the best first.
 
-The prior is all that differs between commands: a scheme (`explain`), another table (`explain_pair`), none (`recognise`).
+The prior is all that differs between commands: a scheme (`explain`), another table (`explain_pair`), or none
+(`recognise`).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +28,8 @@ from pecli.explain.wave_schemes import wave_scheme
 from pecli.explain.wave_search import explain_waves
 
 WAVES = ("cos", "sin", "cos_sin", "pe")
+MAX_TRANSFORMED = 1 << 22
+"""Elements of an expected table that is made whole."""
 UNITS = 4
 """Of the last place, that an explanation may leave of values of order one."""
 
@@ -60,7 +64,7 @@ def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Ite
             yield other
 
 
-def _alone(group: Mapping[str, Sample]) -> dict[str, str]:
+def _alone(group: Mapping[str, Sample]) -> dict[str, Any]:
     name = next(iter(group))
     return {"one": name} if len(group) == 1 and name in ("cos", "sin") else {}
 
@@ -82,18 +86,14 @@ def _transformed(prior: Scheme, name: str, one: Sample, atol: float) -> Explanat
     if name not in expected:
         return None
     table = expected[name]
-    if one.values.shape == table.shape or one.shape == table.shape:
-        if (recipe := _recipe(prior, name, one)) is not None:
-            return recipe
-    if table.size > storage_limit(one):
+    recipe = _recipe(prior, name, one) if one.shape == table.shape else None
+    if recipe is not None:
+        return recipe
+    if table.size > max(MAX_TRANSFORMED, one.values.size):
         return None
     return (
         transform(table.array().astype(np.float64), one.values, max(atol, _units(one)), (name,)) if one.whole else None
     )
-
-
-def storage_limit(one: Sample) -> int:
-    return max(1 << 22, one.values.size)
 
 
 def _units(one: Sample) -> float:
@@ -111,14 +111,16 @@ def _recipe(prior: Scheme, name: str, one: Sample) -> Explanation | None:
     for recipe in ("exact", *prior.recipe_names()):
         if "recipe" not in prior.parameters():
             return None
-        made = {table.name: table for table in replace(prior, recipe=recipe, dtype="float32").tensors()}  # type: ignore[arg-type]
+        changes: dict[str, Any] = {"recipe": recipe, "dtype": "float32"}
+        made = {table.name: table for table in replace(prior, **changes).tensors()}
         values = made[name].pick(rows).astype(np.float64)
         left[recipe] = float(np.sqrt(np.mean((values - found) ** 2))) if values.shape == found.shape else math.inf
     nearest = min(left, key=lambda each: left[each])
     own = getattr(prior, "recipe", "exact")
     if nearest == own or not left[nearest] < 0.25 * left[own] or left[nearest] > 0.02:
         return None
-    return Explanation((Recipe(nearest),), replace(prior, recipe=nearest), left[nearest], left[nearest], (name,))  # type: ignore[arg-type]
+    changes = {"recipe": nearest}
+    return Explanation((Recipe(nearest),), replace(prior, **changes), left[nearest], left[nearest], (name,))
 
 
 def _with_storage(found: Explanation, samples: Mapping[str, Sample], prior: Scheme) -> Explanation:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 
@@ -301,7 +302,7 @@ def _in_part(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator[
             continue
         wrong = np.flatnonzero(~(each <= 8 * usual + sides.limit))
         if 0 < len(wrong) <= max(1, MAX_WRONG * len(each)):
-            index = [slice(None)] * found.ndim
+            index: list[Any] = [slice(None)] * found.ndim
             index[axis] = wrong
             right = made.copy()
             right[tuple(index)] = found[tuple(index)]

@@ -282,7 +282,8 @@ def rope_of(law: Law, offset: int, length: int, height: float, layout: str, **mo
 def rendered(scheme: Scheme, recipe: str, rows: Indices, form: Form, prior: WaveScheme | None) -> Floats | None:
     """The parts of a table at some rows, as a recipe computes them; in the order of the prior's tensors."""
     try:
-        made = replace(scheme, recipe=recipe, dtype="float32" if scheme.dtype == "float64" else scheme.dtype)
+        changes: dict[str, Any] = {"recipe": recipe, "dtype": "float32" if scheme.dtype == "float64" else scheme.dtype}
+        made = replace(scheme, **changes)
     except ParameterError:
         return None
     if isinstance(made, Rope):

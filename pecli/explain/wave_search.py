@@ -219,7 +219,11 @@ def _without_prior(seen: Measured, curve: Curve) -> Iterator[list[Fit]]:
     if _is_sinusoidal(reading):
         whole = reading.width // 2 if reading.form.arrangement == "halves" else reading.width / 2
         halves = [each for each in (whole, whole - 1, whole - 0.5) if each > 0.4]
-        yield [replace(fit, cost=fit.cost + 0.05 * k) for k, h in enumerate(halves) for fit in laws(curve, [h], scales=True)]
+        yield [
+            replace(fit, cost=fit.cost + 0.05 * k)
+            for k, h in enumerate(halves)
+            for fit in laws(curve, [h], scales=True)
+        ]
     yield list(laws(curve, [count], scales=False))
     loose = curve.loosened(2.0**-8)
     yield [replace(fit, cost=fit.cost + 1) for fit in laws(loose, [count], scales=_is_sinusoidal(reading))]
@@ -367,7 +371,7 @@ def _agreeing(frequency: Floats, phase: Floats, error: Floats, order: Indices, l
         chosen = options[np.abs(options - at[:, None]) <= room]
         if len(chosen):
             at, width = chosen[np.argsort(np.abs(chosen))][:MAX_CANDIDATES], min(width, slack / abs(one))
-    return at[:8].tolist()
+    return [float(each) for each in at[:8]]
 
 
 _SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {
@@ -552,7 +556,9 @@ def _free_explanation(
         return None
     edits = [*whole.edits, *signs, *rows, *([ColumnsWrong(check.wrong)] if check.wrong else [])]
     wrong = _wrong_rows(seen, whole, fit.law.frequencies(), place, height, check)
-    if check.residual > RECIPE_MATTERS * max(seen.waves.level, 2.0**-24 * height) or len(wrong) > MAX_WRONG * len(whole.rows):
+    if check.residual > RECIPE_MATTERS * max(seen.waves.level, 2.0**-24 * height) or len(wrong) > MAX_WRONG * len(
+        whole.rows
+    ):
         recipe = recipe_edit(scheme, whole, None, wrong)
         wrong, edits = (np.zeros(0, np.intp), [*edits, *recipe]) if recipe else (wrong, edits)
     if len(wrong) > MAX_WRONG * len(whole.rows):

@@ -83,7 +83,8 @@ def measure(values: Complex | Floats, rows: Floats) -> Waves | None:
     if run < 8 or values.ndim != 2 or not values.shape[1] or not np.isfinite(values).all():
         return None
     with np.errstate(all="ignore"):
-        return _measure_both(values, rows, run) if np.iscomplexobj(values) else _measure_one(values.real, rows, run)
+        both = np.iscomplexobj(values)
+        return _measure_both(values + 0j, rows, run) if both else _measure_one(values.real, rows, run)
 
 
 def _run(rows: Floats) -> int:

@@ -21,12 +21,18 @@ MODELS = ("llama-3.1-8b", "gpt-oss-20b", "gpt-j-6b")
 LENGTH, HEADS, BATCH = 256, 32, 2
 
 
-def rotated(x: np.ndarray, inv: np.ndarray, positions: np.ndarray, layout: str, height: float = 1.0, sign: int = 1) -> np.ndarray:
+def rotated(
+    x: np.ndarray, inv: np.ndarray, positions: np.ndarray, layout: str, height: float = 1.0, sign: int = 1
+) -> np.ndarray:
     """The textbook rotation of the first 2 · len(inv) channels; positions (L,), or (…, L) for each sequence."""
     half = len(inv)
     angle = sign * positions[..., None] * inv
     cos, sin = height * np.cos(angle), height * np.sin(angle)
-    first, second = (slice(0, half), slice(half, 2 * half)) if layout == "halves" else (slice(0, 2 * half, 2), slice(1, 2 * half, 2))
+    first, second = (
+        (slice(0, half), slice(half, 2 * half))
+        if layout == "halves"
+        else (slice(0, 2 * half, 2), slice(1, 2 * half, 2))
+    )
     out = x.copy()
     out[..., first] = x[..., first] * cos - x[..., second] * sin
     out[..., second] = x[..., second] * cos + x[..., first] * sin
@@ -60,7 +66,9 @@ def cases(rope: Any, layout: str) -> list[Case]:
         ("scaled", lambda x: 1.25 * rotated(x, inv, p, layout, height), ()),
     ]  # fmt: skip
     if rope.scaling != "none":
-        found.append(("scaling missing", lambda x: rotated(x, plain, p, layout), (Parameter("scaling", rope.scaling, "none"),)))
+        found.append(
+            ("scaling missing", lambda x: rotated(x, plain, p, layout), (Parameter("scaling", rope.scaling, "none"),))
+        )
         found.append(("scaling twice", lambda x: rotated(x, twice, p, layout, height), double_edit))
     pad = np.maximum(np.arange(LENGTH)[None] - np.array([[0], [9]]), 0)
     found.append(("left padding", lambda x: rotated(x, inv, pad[:, None], layout, height), ()))

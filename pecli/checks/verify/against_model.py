@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, compare, problems_of
-from pecli.explain.layout_words import DOUBLINGS
 from pecli.checks.same_table import LIKENESS
 from pecli.checks.tensor_roles import ANYTHING, SCHEMES, layer_named, role_of
 from pecli.checks.tolerance import EXACT, Tolerance
@@ -21,6 +20,8 @@ from pecli.engine.reshape import reshaped
 from pecli.engine.table import Table
 from pecli.engine.text import begun, bracketed
 from pecli.errors import FileError, ParameterError
+from pecli.explain.edits import Explanation
+from pecli.explain.layout_words import DOUBLINGS
 from pecli.files import LoadedFile
 from pecli.files.in_memory import opened
 from pecli.files.npy import ARRAY_NAME
@@ -97,7 +98,8 @@ class _Search:
         readings = {name: text for name, text in words.items() if text}
         scheme = ", ".join(sorted(schemes))
         problems = (*_doubled_otherwise(found), *problems_of(tensors))
-        why, lines = [], [f"{', '.join(names)}: right for {layers} layers" for layers, names in moved.items()]
+        why: list[Explanation] = []
+        lines = [f"{', '.join(names)}: right for {layers} layers" for layers, names in moved.items()]
         for prefix, (suspects, results) in failed.items():
             some = explanations(suspects, tolerance)
             why += some

@@ -45,15 +45,21 @@ def verify_rotated(
     label, found, name, dtype = _only(after)
     _, source, _, _ = _only(before)
     if found.shape != source.shape or found.ndim < 2:
-        raise FileError(label, f"its shape is {found.shape}, that before {source.shape}", "they must be alike, (…, positions, channels)")
+        raise FileError(
+            label,
+            f"its shape is {found.shape}, that before {source.shape}",
+            "they must be alike, (…, positions, channels)",
+        )
     rope = encoding.rope(found.shape[-2], offset=offset or 0, length=length, recipe=recipe, dtype="float64")
     dim = rope.rotary_dim
     if dim > found.shape[-1]:
-        raise FileError(label, f"has {found.shape[-1]} channels, the model rotates {dim}", "name the tensor of one head")
+        raise FileError(
+            label, f"has {found.shape[-1]} channels, the model rotates {dim}", "name the tensor of one head"
+        )
     layouts = LAYOUTS.get(encoding.layout or "", (encoding.layout or "halves",) * 2)
     tables = rope.tables()
     expected = source.copy()
-    turned = pairs(source, dim, layouts[0]) * (tables["cos"] + 1j * tables["sin"])
+    turned = pairs(source, dim, layouts[0]) * (widened(tables["cos"]) + 1j * widened(tables["sin"]))
     expected[..., :dim] = unpaired(turned, layouts[1])
     result = compare(table_of(name, round_to(expected, dtype)), table_of(name, round_to(found, dtype)), tolerance)
     why = [] if result.passed else explain_rotation(source, found, rope, layouts, tolerance.atol)

@@ -84,7 +84,8 @@ def _enough(scheme: Scheme, other: Scheme, names: Sequence[str], tolerance: Tole
         if length * times > MAX_ROWS:
             return None
         try:
-            longer = [replace(each, seq_len=length * times) for each in (scheme, other)]  # type: ignore[arg-type]
+            changes: dict[str, Any] = {"seq_len": length * times}
+            longer = [replace(each, **changes) for each in (scheme, other)]
             tables = [{table.name: table for table in (each.single_array(), *each.tensors())} for each in longer]
         except PecliError:
             return None

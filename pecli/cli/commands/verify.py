@@ -80,7 +80,10 @@ Recipe = Annotated[
     ),
 ]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Exit with 1 where a known mistake would have passed, too.", rich_help_panel=options.CHECK)
+    bool,
+    typer.Option(
+        "--strict", help="Exit with 1 where a known mistake would have passed, too.", rich_help_panel=options.CHECK
+    ),
 ]
 Before = Annotated[
     str | None,
