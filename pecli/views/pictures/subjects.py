@@ -72,7 +72,7 @@ def identified(subject: Subject) -> Subject:
     """Tables without a spec as the scheme that `identify` finds in them; unchanged where it finds none."""
     if subject.scheme is not None:
         return subject
-    from pecli.checks.identify.identification import identify_tables
+    from pecli.checks.identify import identify_tables
 
     matches = identify_tables(subject.label, subject.tables).matches
     if not matches:
