@@ -17,10 +17,14 @@ from pecli.engine.arrays import AnyArray
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
+from pecli.engine.text import spelled
 from pecli.explain import storage
 from pecli.explain.biases import explain_bias
 from pecli.explain.draws import explain_draws
-from pecli.explain.edits import Dtype, Explanation, Noise, Recipe, Swapped, best
+from pecli.explain.edits import Dtype, Explanation, Layout, Noise, Parameter, Recipe, Swapped, best
+from pecli.explain.given_positions import recognise_positions
+from pecli.explain.grids import recognise_grid
+from pecli.explain.relative_index import recognise_index
 from pecli.explain.sample import Sample, sample
 from pecli.explain.transforms import transform
 from pecli.explain.vectors import explain_frequencies, recognise_frequencies
@@ -30,6 +34,8 @@ from pecli.explain.wave_search import explain_waves
 WAVES = ("cos", "sin", "cos_sin", "pe")
 MAX_TRANSFORMED = 1 << 22
 """Elements of an expected table that is made whole."""
+PLAINLY_WRONG = 0.05
+"""What waves leave that only look like those of a table: a grid is tried instead."""
 UNITS = 4
 """Of the last place, that an explanation may leave of values of order one."""
 
@@ -45,6 +51,9 @@ def explain(prior: Scheme, found: Mapping[str, Table], atol: float = 0.0) -> lis
 def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Iterator[Explanation]:
     """Waves together, frequencies, biases and draws each alone; what none of those explains, by transforms."""
     left = dict(samples)
+    if (near := _by_neighbour(prior, samples, atol)) is not None:
+        yield near
+        left = {name: one for name, one in left.items() if name not in near.tensors}
     waves = {name: samples[name] for name in WAVES if name in samples}
     seen = wave_scheme(prior, tuple(waves) or ("inv_freq",))
     if waves and seen is not None:
@@ -62,6 +71,31 @@ def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Ite
     for name, one in left.items():
         if (other := _transformed(prior, name, one, atol)) is not None:
             yield other
+
+
+def _by_neighbour(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Explanation | None:
+    """A known mistake in where the rows are, of a scheme whose rows do not follow each other."""
+    if getattr(prior, "is_range", True):
+        return None
+    waves = {name: one for name, one in samples.items() if name in WAVES}
+    for edits, scheme in prior.neighbours() if waves else ():
+        made = {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
+        if any(name not in made or made[name].shape != one.shape for name, one in waves.items()):
+            continue
+        left = [float(np.abs(sample(made[name]).values - one.values).max()) for name, one in waves.items()]
+        if max(left) <= max(atol, *(_units(one) for one in waves.values())):
+            words = tuple(
+                Layout(edit["expected"], edit["found"])
+                if edit["edit"] == "layout"
+                else Parameter(edit["name"], _plain(edit["expected"]), _plain(edit["found"]))
+                for edit in edits
+            )
+            return Explanation(words, scheme, max(left), max(left), tuple(waves))
+    return None
+
+
+def _plain(value: Any) -> Any:
+    return spelled(value) if isinstance(value, tuple) else value
 
 
 def _alone(group: Mapping[str, Sample]) -> dict[str, Any]:
@@ -203,6 +237,9 @@ def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
     out = []
     for each in found[:3]:
         one = samples[each.tensors[0]]
+        if "int" in one.dtype:
+            out.append(each)
+            continue
         kept = storage.kept(
             one.values, one.dtype, each.noise, one.dtype if one.dtype in SIGNIFICAND_BITS else "float32"
         )
@@ -221,8 +258,14 @@ def _recognised(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
             found += recognise_frequencies(one)
         elif one.values.ndim >= 2:
             found += [each for each in explain_bias(one, None, "bias") if each.scheme is not None]
+    if not found and len(samples) == 1 and one.values.ndim == 2:
+        found += recognise_index(*next(iter(samples.items())))
     if not found and one.values.ndim >= 2:
         found += [each for each in explain_waves(samples, None) if each.scheme is not None]
+    if one.values.ndim >= 2 and min((each.residual for each in found), default=math.inf) > PLAINLY_WRONG:
+        found = [*recognise_grid(samples)] or found
+    if not found and one.values.ndim >= 2:
+        found += recognise_positions(samples)
     if not found and len(samples) == 1:
         found += explain_draws(one, None)
     yield from found

@@ -29,6 +29,7 @@ from pecli.engine.schemes.parameters import Parameter, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.recipes import RECIPE
 from pecli.engine.schemes.registry import SCHEMES, scheme_named
+from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.text import nearest, quoted
 from pecli.errors import ParameterError, PecliError
@@ -42,6 +43,7 @@ PLACES: Mapping[str, Parameter] = {
     "offset": Whole(help="position of the first row", low=0, high=LAST_POSITION),
     "length": Whole(help="the length that dynamic scalings are read at", high=LAST_POSITION),
     "recipe": RECIPE,
+    **{name: Rope.parameters()[name] for name in ("positions", "grid", "keep", "grid_base", "grid_scale")},
 }
 """Where the tables of a model are read, and how they were computed."""
 MAX_BYTES = 512 << 10

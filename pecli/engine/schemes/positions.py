@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pecli.engine.schemes.grid_styles import GridStyle
+from pecli.engine.schemes.grid_styles import AXES, GridStyle
 from pecli.engine.schemes.parameters import ListOf, Parameter, Real, Whole
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Neighbour, Scheme
 from pecli.engine.text import bracketed, quoted, spelled
 from pecli.errors import KindError, ParameterError
 
@@ -32,6 +33,8 @@ _NO_NUMBER = re.compile(r"[+-]?(nan|inf|infinity|)", re.IGNORECASE)
 """What nobody calls a file in a list of numbers: it is refused as a number."""
 _SEPARATOR = re.compile(r"\s*[,;]\s*")
 _MAX_DIGITS = 48
+_MAX_LISTED = 1 << 16
+"""Positions that a known mistake lists one by one."""
 
 
 def check_last(offset: int, count: int) -> None:
@@ -117,9 +120,14 @@ class GivenPositions(Parameter):
             raise ParameterError(name, quoted(value), rule) from None
         if abs(exact) > LAST_POSITION:
             raise ParameterError(name, quoted(value), rule)
-        if exact.denominator == 1:
-            return int(exact)
-        return float(exact) if Fraction(float(exact)) == exact else str(value)
+        return _kept(exact, str(value))
+
+
+def _kept(exact: Fraction, text: str = "") -> int | float | str:
+    """A number as specs have it: a float where it is one."""
+    if exact.denominator == 1:
+        return int(exact)
+    return float(exact) if Fraction(float(exact)) == exact else text or str(exact)
 
 
 def _exact(value: Any) -> Fraction | int:
@@ -204,9 +212,8 @@ class Positioned(Scheme):
             if value is not None:
                 object.__setattr__(self, name, type(self).parameters()[name].check(name, value))
         self._check_place()
-        for name in ("keep",) if self.grid is not None else ():
-            if getattr(self, name) is None and name in preset:
-                object.__setattr__(self, name, preset[name])
+        if self.grid is not None and self.keep is None and preset.get("keep"):
+            object.__setattr__(self, "keep", preset["keep"])
         rows = self._given_rows()
         given = getattr(self, "seq_len", None)
         if rows is not None and given is None:
@@ -241,14 +248,13 @@ class Positioned(Scheme):
         if self.grid is not None:
             kept = f" with {self.keep} rows beside it" if self.keep else ""
             return f"the grid {self.grid.spelled()}{kept}"
-        assert self.positions is not None
-        return f"positions of shape {bracketed(self.positions.shape)}"
+        return "it" if self.positions is None else f"positions of shape {bracketed(self.positions.shape)}"
 
     def _check(self) -> None:
         if self.grid is not None and self.grid_style is not None:
             self.grid_style.check(self.grid, self.grid_base, self.grid_scale)
         if not self.is_range and getattr(self, "offset", None):
-            raise ParameterError("offset", self.first_position, f"{self.place()} says where rows are", "leave it out")
+            raise ParameterError("offset", self.first_position, "positions are given otherwise", "leave it out")
 
     @property
     def grid_style(self) -> GridStyle | None:
@@ -262,7 +268,60 @@ class Positioned(Scheme):
 
     @property
     def inert_parameters(self) -> frozenset[str]:
-        return frozenset() if self.is_range else frozenset({"seq_len", "offset"})
+        style = self.grid_style
+        same = {
+            name for name in ("keep", "base", "layout") if style and getattr(self, name, None) == getattr(style, name)
+        }
+        return frozenset() if self.is_range else frozenset({"seq_len", "offset", *same})
+
+    def neighbour(self, **changes: Any) -> Neighbour | None:
+        """Rows that are others then need not be given."""
+        moved = not self.is_range and {"positions", "grid", "keep", "style"} & changes.keys()
+        return super().neighbour(**changes, **({"seq_len": None} if moved else {}))
+
+    def place_neighbours(self, others: Mapping[str, GridStyle]) -> Iterator[Neighbour | None]:
+        """Known mistakes in where rows are: rows and columns exchanged, rows beside the grid missing or added, the size
+        it was resampled from left out, another project's style, axes of positions in another order.
+        """
+        style = self.grid_style
+        if self.grid is not None and style is not None:
+            yield self.neighbour(grid=GridSize((*self.grid[:-2], self.grid[-1], self.grid[-2])))
+            yield from (self.neighbour(keep=keep) for keep in {0, 1} - {self.keep or 0})
+            yield from (self.neighbour(**{name: None}) for name in ("grid_base", "grid_scale"))
+        for name, other in others.items():
+            if style is not None and replace(other, name=style.name) != style:
+                own = {"base": None} if getattr(self, "base", None) == style.base else {}
+                yield self.neighbour(style=name, **own)
+        if self.grid is not None and style is not None:
+            yield from self._exchanged(style)
+        if self.positions is not None and len(self.positions.axes) > 1:
+            yield from self._other_axes(self.positions)
+
+    def _exchanged(self, style: GridStyle) -> Iterator[Neighbour | None]:
+        """Rows where columns should be: the same at positions that are given."""
+        if "t" in style.axes or self.keep or style.merge > 1 or math.prod(self.grid or ()) > _MAX_LISTED:
+            return
+        found = self.coordinates()
+        index = found.index(0, found.rows)
+        places = [[found.values[axis][k] for k in row] for axis, row in enumerate(index.tolist())]
+        yield self._at_positions(places[::-1], style.sorted_axes, style.sorted_axes[::-1])
+
+    def _other_axes(self, given: PositionList) -> Iterator[Neighbour | None]:
+        axes = given.exact()
+        names = AXES if len(axes) == 3 else AXES[1:] if len(axes) == 2 else "".join(map(str, range(len(axes))))
+        for a, b in combinations(range(len(axes)), 2):
+            order = list(range(len(axes)))
+            order[a], order[b] = b, a
+            yield self._at_positions([axes[k] for k in order], names, "".join(names[k] for k in order))
+        yield self._at_positions([axes[0]] * len(axes), names, names[0] * len(axes))
+
+    def _at_positions(self, places: Sequence[Sequence[Any]], expected: str, found: str) -> Neighbour | None:
+        given = PositionList(tuple(_kept(Fraction(value)) for value in axis) for axis in places)
+        other = self.neighbour(positions=given, grid=None, keep=None, grid_base=None, grid_scale=None)
+        if other is None:
+            return None
+        edit = self.edit("axes of positions", ",".join(expected), ",".join(found))
+        return Neighbour((edit,), other.scheme)
 
     def coordinates(self) -> Coordinates:
         """The positions of all rows, axis by axis, where these are no range."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property
+from itertools import permutations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pecli.engine.arrays import Array, Singles
@@ -464,7 +465,16 @@ class Rope(Positioned):
         if d != self.dim and self.scaling in ("none", "linear"):
             over = self.neighbour(base=self.base ** (d / self.dim))
             found += [Neighbour((self.edit("exponent_dim", d, self.dim),), over.scheme)] if over else []
+        found += [*self.place_neighbours(ROTARY), *(self.neighbour(**each) for each in self._other_sections())]
         return tuple(filter(None, found))
+
+    def _other_sections(self) -> Iterator[dict[str, Any]]:
+        """Sections that are interleaved or not, or of other axes."""
+        if self.mrope_section is None or self.positions is None:
+            return
+        yield {"mrope_interleaved": None if self.mrope_interleaved else True}
+        for order in permutations(self.mrope_section):
+            yield {"mrope_section": order}
 
     def _other_scalings(self) -> Iterator[dict[str, Any]]:
         if self.scaling == "none":

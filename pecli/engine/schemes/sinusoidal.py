@@ -275,4 +275,5 @@ class Sinusoidal(Positioned):
             {"freq_shift": 0.0 if self.freq_shift else 1.0},
         ]
         found = {each.scheme: each for change in changes if (each := self.neighbour(**change))}
-        return (*found.values(), *(each for each in super().neighbours() if each.scheme not in found))
+        more = [*filter(None, self.place_neighbours(ADDED)), *super().neighbours()]
+        return (*found.values(), *(each for each in more if each.scheme not in found))

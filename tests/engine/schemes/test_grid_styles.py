@@ -245,7 +245,7 @@ WRONG = [
     (Sinusoidal, {"positions": [], "dim": 4}, "positions is empty"),
     (Sinusoidal, {"positions": [[0, 1], [2]], "dim": 4}, "positions is axes of 2, 1 positions"),
     (Sinusoidal, {"positions": np.zeros((2, 5)), "dim": 4}, r"positions is of shape \(2, 5\)"),
-    (Sinusoidal, {"positions": [1, 2], "dim": 4, "offset": 3}, r"offset is 3; positions of shape \(2\)"),
+    (Sinusoidal, {"positions": [1, 2], "dim": 4, "offset": 3}, "offset is 3; positions are given otherwise"),
     (Sinusoidal, {"positions": [1, 2], "grid": (1, 2), "dim": 4, "style": "mae"}, "leave one out"),
     (Sinusoidal, {"seq_len": 4, "dim": 4, "keep": 1}, "keep is 1; it belongs to a grid"),
     (Rope, {"grid": (3, 4), "dim": 32, "style": "qwen2-vl"}, "grid is 3x4; the qwen2-vl style merges 2 x 2"),

@@ -23,6 +23,7 @@ SMALL = {
     "sinusoidal": {"seq_len": 3, "dim": 4},
     "rope": {"seq_len": 3, "dim": 4},
     "alibi": {"heads": 3, "seq_len": 4},
+    "relative": {"style": "t5", "seq_len": 4},
     "learned-init": {"max_len": 3, "dim": 4},
 }
 
@@ -113,7 +114,7 @@ def test_values_are_kept_in_their_proper_types(name):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({}, "scheme is None; it must be one of sinusoidal, rope, alibi, learned-init"),
+        ({}, "scheme is None; it must be one of sinusoidal, rope, alibi, relative, learned-init"),
         ({"scheme": "ropes", "parameters": {}}, "scheme is 'ropes'; it must be one of sinusoidal, rope, alibi"),
         ({"scheme": 5, "parameters": {}}, "scheme is 5; it must be one of"),
         ({"scheme": [], "parameters": {}}, "scheme is []; it must be one of"),
