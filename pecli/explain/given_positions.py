@@ -23,11 +23,13 @@ from pecli.explain.grids import rotary_parts
 from pecli.explain.numbers import BASES, digits, plainest
 from pecli.explain.sample import Sample
 
-MAX_ROWS = 4096
+MAX_ROWS = 512
+"""Positions that a command lists."""
 SLOW = 1.2
 """Radians that the channels stay below from which the base is measured."""
 NOISE = 2e-7
-"""Of an angle in float32."""
+"""Of an angle in float32; relative where it is small."""
+MIN_ANGLE = 1e-9
 SLACK = 2e-4
 """What other programs' float32 angles of a thousand radians are off by."""
 
@@ -44,9 +46,16 @@ def recognise_positions(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
         names = ("cos_sin",) if len(some) == 1 and "cos" in made else ("cos", "sin") if "cos" in made else ("pe",)
         pairs = zip((made[name].array().astype(np.float64) for name in names), some, strict=True)
         left = max(float(np.abs(expected - one.values).max()) for expected, one in pairs)
-        if left <= SLACK:
+        if left <= SLACK and not _in_sequence(scheme):
             yield Explanation((), scheme, left, left, tuple(samples))
             return
+
+
+def _in_sequence(scheme: Scheme) -> bool:
+    """Whether positions are those of a range, which other searches explain."""
+    given = getattr(scheme, "positions", None)
+    steps = np.diff(np.array(given, np.float64)) if given is not None and len(given.shape) == 1 else np.zeros(0)
+    return bool(steps.size and (steps == 1).all())
 
 
 def _rotary(samples: Sequence[Sample]) -> Iterator[Scheme]:
@@ -109,7 +118,7 @@ def _bases(waves: Complex, denominators: Sequence[float]) -> Iterator[tuple[floa
 
 
 def _from_ratios(angles: Floats, columns: Indices, denominators: Sequence[float]) -> Iterator[tuple[float, float]]:
-    moving = np.abs(angles[:, columns[-1]]) > 32 * NOISE
+    moving = np.abs(angles[:, columns[-1]]) > MIN_ANGLE
     if not moving.any():
         return
     weights = np.abs(angles[moving][:, columns])
@@ -117,11 +126,10 @@ def _from_ratios(angles: Floats, columns: Indices, denominators: Sequence[float]
     step = float(np.average(logs, weights=weights[:, 1:]))
     if not step < -1e-4:
         return
-    error = NOISE / float(np.sqrt((weights[:, 1:] ** 2).sum()))
     found = []
     for denominator in denominators:
         value = math.exp(-step * denominator)
-        room = 16 * error * denominator * value + 1e-5 * value
+        room = 16 * NOISE * denominator * value
         known = [base for base in BASES if abs(base - value) <= 4 * room]
         found += [(base, denominator) for base in (*known, plainest(value, room))]
     yield from sorted(dict.fromkeys(found), key=lambda each: digits(each[0]))
@@ -138,10 +146,11 @@ def _axes(waves: Complex, frequency: Floats) -> tuple[list[list[float]], list[in
         for axis, known in enumerate(places):
             turns = np.rint((known * theta - angle) / (2 * np.pi))
             sharper = (angle + 2 * np.pi * turns) / theta
-            room = 8 * errors[axis] + 4 * SLACK + 8 * NOISE / theta
+            error = _error(sharper, theta)
+            room = 8 * errors[axis] + 4 * SLACK + 8 * error
             if np.abs(sharper - known).max() <= room and room * theta < 2.5:
-                if NOISE / theta < errors[axis]:
-                    places[axis], errors[axis] = sharper, NOISE / theta
+                if error < errors[axis]:
+                    places[axis], errors[axis] = sharper, error
                 follows[column] = axis
                 break
         else:
@@ -149,8 +158,13 @@ def _axes(waves: Complex, frequency: Floats) -> tuple[list[list[float]], list[in
                 return None
             follows[column] = len(places)
             places.append(angle / theta)
-            errors.append(NOISE / theta)
+            errors.append(_error(angle / theta, theta))
     return [_written(axis) for axis in places], follows
+
+
+def _error(positions: Floats, theta: float) -> float:
+    """Of positions that are read off angles."""
+    return min(NOISE / theta, 8 * NOISE * float(np.abs(positions).max()) + NOISE)
 
 
 def _written(positions: Floats) -> list[float]:

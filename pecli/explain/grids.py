@@ -23,10 +23,13 @@ from pecli.explain.edits import Explanation
 from pecli.explain.numbers import digits, plainest
 from pecli.explain.sample import Sample
 
-MAX_ROWS = 1 << 16
-MAX_KEEP = 4096
+MAX_ROWS = 1 << 14
+LOOKED_AT = 64
+"""Rows that are compared before all are."""
 SLACK = 1e-5
 """What other programs' float32 angles of a few radians are off by."""
+KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 28))
+"""Channels of time, rows and columns in models."""
 STEPS = 16
 """Of rounding, that values may be off by."""
 
@@ -86,7 +89,7 @@ def _added(one: Sample) -> Iterator[Scheme]:
     """Sinusoidal tables: zeros first, then points."""
     if one.values.ndim != 2 or one.dtype.startswith(("int", "uint")):
         return
-    rows, dim = one.values.shape
+    dim = one.values.shape[1]
     keep = int(np.argmax(np.append(np.abs(one.values).max(axis=1) > 0, True)))
     for name, style in ADDED.items():
         try:
@@ -123,33 +126,18 @@ def _rotary(samples: Sequence[Sample]) -> Iterator[Scheme]:
     still = np.abs(waves - 1).max(axis=1) == 0
     before = int(np.argmin(np.append(still, False)))
     after = int(np.argmin(np.append(still[::-1], False)))
-    for name, style in ROTARY.items():
-        ends = {after} if style.keep_last else {before, max(0, before - 1)}
-        for channels in _shares(style, 2 * waves.shape[1]):
-            try:
-                blocks = style.blocks(2 * waves.shape[1], channels)
-            except ParameterError:
-                continue
-            common = {
-                "dim": 2 * waves.shape[1],
-                "axes": channels,
-                "style": name,
-                "layout": layout,
-                "dtype": _dtype(samples[0]),
-            }
-            for keep in sorted(ends):
-                yield from _schemes(
-                    Rope, style, blocks, waves, keep, {**common, "keep": keep if keep != style.keep else None}, limit
-                )
-
-
-def _shares(style: GridStyle, dim: int) -> Iterator[tuple[int, ...] | None]:
-    """The style's own shares of the channels, then those of other projects with the same axes."""
-    yield None
-    if style.name == "flux":
-        for known in ((16, 56, 56), (32, 48, 48), (16, 24, 24), (8, 28, 28)):
-            if sum(known) == dim:
-                yield known
+    dim = 2 * waves.shape[1]
+    shares: list[tuple[GridStyle, tuple[int, ...] | None]] = [(style, None) for style in ROTARY.values()]
+    shares += [(ROTARY["flux"], known) for known in KNOWN_AXES if sum(known) == dim]
+    for style, channels in shares:
+        try:
+            blocks = style.blocks(dim, channels)
+        except ParameterError:
+            continue
+        common = {"dim": dim, "axes": channels, "style": style.name, "layout": layout, "dtype": _dtype(samples[0])}
+        for keep in {after} if style.keep_last else sorted({before, max(0, before - 1)}):
+            given = {**common, "keep": keep if keep != style.keep else None}
+            yield from _schemes(Rope, style, blocks, waves, keep, given, limit)
 
 
 def _dtype(one: Sample) -> str:
@@ -168,8 +156,10 @@ def _schemes(
     """Schemes of a style for every grid that the rows may be."""
     points = len(waves) - keep
     for grid in _grids(points, style):
-        coordinates = style.coordinates(grid, keep, None, None)
         first, last = (0, points) if style.keep_last else (keep, len(waves))
+        if not _may_be(waves[first:last], grid, style, blocks, limit):
+            continue
+        coordinates = style.coordinates(grid, keep, None, None)
         index = coordinates.index(first, last)
         tables = _by_axis(waves[first:last], index, blocks, limit)
         if tables is None:
@@ -205,15 +195,31 @@ def _factors(number: int) -> list[tuple[int, int]]:
     return [(k, number // k) for k in range(1, number + 1) if number % k == 0] if number > 0 else []
 
 
+def _may_be(waves: Complex, grid: tuple[int, ...], style: GridStyle, blocks: Sequence[AxisBlock], limit: float) -> bool:
+    """Whether two rows with the same place along an axis are alike, for each axis."""
+    height, width = grid[-2:]
+    same = {"w": width if style.merge == 1 else style.merge, "h": 1, "t": 1}
+    several = {"w": height > 1, "h": width > 1, "t": width > 1}
+    done = 0
+    for block in blocks:
+        axis, columns = style.sorted_axes[block.axis], slice(done, done + block.pairs)
+        if several[axis] and np.abs(waves[same[axis], columns] - waves[0, columns]).max() > limit:
+            return False
+        done += block.pairs
+    return True
+
+
 def _by_axis(waves: Complex, index: Indices, blocks: Sequence[AxisBlock], limit: float) -> list[Complex] | None:
     """The rows of each block by place along its axis; None where rows of one place differ."""
     found, done = [], 0
     for block in blocks:
         part, place = waves[:, done : done + block.pairs], index[block.axis]
-        _, first = np.unique(place, return_index=True)
-        table = part[first]
-        if np.abs(table[place] - part).max(initial=0.0) > limit:
-            return None
+        first = np.zeros(int(place.max()) + 1, np.intp)
+        first[place[::-1]] = np.arange(len(place))[::-1]
+        table, some = part[first], slice(None, None, max(1, len(place) // LOOKED_AT))
+        for rows in (some, slice(None)):
+            if np.abs(table[place[rows]] - part[rows]).max(initial=0.0) > limit:
+                return None
         found.append(table)
         done += block.pairs
     return found

@@ -34,8 +34,6 @@ from pecli.explain.wave_search import explain_waves
 WAVES = ("cos", "sin", "cos_sin", "pe")
 MAX_TRANSFORMED = 1 << 22
 """Elements of an expected table that is made whole."""
-PLAINLY_WRONG = 0.05
-"""What waves leave that only look like those of a table: a grid is tried instead."""
 UNITS = 4
 """Of the last place, that an explanation may leave of values of order one."""
 
@@ -91,7 +89,19 @@ def _by_neighbour(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> 
                 for edit in edits
             )
             return Explanation(words, scheme, max(left), max(left), tuple(waves))
-    return None
+    return _other_scheme(prior, waves)
+
+
+def _other_scheme(prior: Scheme, waves: Mapping[str, Sample]) -> Explanation | None:
+    """The scheme that the tables are, where it is of the same kind: its parameters are the difference."""
+    found = next(iter(recognise_grid(waves)), None) if waves else None
+    if found is None or found.scheme is None or found.scheme.name != prior.name:
+        return None
+    inert = prior.inert_parameters & found.scheme.inert_parameters
+    names = [name for name in prior.parameters() if name not in {*inert, "dtype", "recipe"}]
+    pairs = [(name, getattr(prior, name), getattr(found.scheme, name)) for name in names]
+    edits = tuple(Parameter(name, _plain(ours), _plain(theirs)) for name, ours, theirs in pairs if ours != theirs)
+    return replace(found, edits=edits, tensors=tuple(waves))
 
 
 def _plain(value: Any) -> Any:
@@ -261,9 +271,9 @@ def _recognised(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
     if not found and len(samples) == 1 and one.values.ndim == 2:
         found += recognise_index(*next(iter(samples.items())))
     if not found and one.values.ndim >= 2:
+        found += recognise_grid(samples)
+    if not found and one.values.ndim >= 2:
         found += [each for each in explain_waves(samples, None) if each.scheme is not None]
-    if one.values.ndim >= 2 and min((each.residual for each in found), default=math.inf) > PLAINLY_WRONG:
-        found = [*recognise_grid(samples)] or found
     if not found and one.values.ndim >= 2:
         found += recognise_positions(samples)
     if not found and len(samples) == 1:
