@@ -9,9 +9,9 @@ The names below are imported when first used, so that `import pecli` costs next 
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # importing it takes longer than all that is here; type checkers know the name
+from pecli.version import __version__
 
-__version__ = "0.1.0"
+TYPE_CHECKING = False  # importing it takes longer than all that is here; type checkers know the name
 
 _HOMES = {
     "Alibi": "pecli.engine.schemes.alibi",
@@ -30,10 +30,10 @@ _HOMES = {
     "Tolerance": "pecli.checks.tolerance",
     "diff": "pecli.checks.diff",
     "identify": "pecli.checks.identify",
-    "load": "pecli.files.save_load",
+    "load": "pecli.files.load",
     "load_config": "pecli.models.reader",
     "load_model": "pecli.models.presets",
-    "save": "pecli.files.save_load",
+    "save": "pecli.files.save",
     "sinusoidal_pos_embedding": "pecli.layers",
     "verify": "pecli.checks.verify",
 }
@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from pecli.engine.schemes.scheme import Scheme
     from pecli.engine.schemes.sinusoidal import Sinusoidal
     from pecli.errors import FileError, KindError, ParameterError, PecliError
-    from pecli.files.save_load import load, save
+    from pecli.files.load import load
+    from pecli.files.save import save
     from pecli.layers import (
         AlibiBias,
         LearnedPosEmbedding,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import signal
 import sys
@@ -10,7 +11,10 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import NoReturn
+    from typing import Any, NoReturn
+
+
+DEFECT = 70
 
 
 class Stopped(BaseException):
@@ -21,14 +25,30 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
     raise Stopped(number)
 
 
+class _StandardOutput(io.FileIO):
+    """Standard output, whose errors name it; other errors without a file are not its own."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as problem:
+            problem.filename = "standard output"
+            raise
+
+
 def _open_streams() -> None:
-    """Streams that the caller closed lead nowhere; else the next file to be opened would take their place."""
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(descriptor)
+    """Text for a stream that the caller closed leads nowhere; a table for it is an error.
+
+    Its descriptor is taken, else the next file to be opened would be in its place, but nothing can be written there.
+    """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115 - for good
+            os.open(os.devnull, os.O_RDONLY)  # which gives the lowest number that is free
+            setattr(sys, name, open(os.devnull, "r" if number == 0 else "w"))  # noqa: SIM115 - for good
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.name == "<stdout>":
+        old = sys.stdout
+        raw = io.BufferedWriter(_StandardOutput(1, "w", closefd=False))
+        sys.stdout = io.TextIOWrapper(raw, old.encoding, "replace", line_buffering=old.line_buffering)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # what cannot be shown is no reason to stop
@@ -36,9 +56,9 @@ def _open_streams() -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit."""
-    code = 1
-    _open_streams()
+    code = DEFECT
     try:
+        _open_streams()
         for name in ("SIGTERM", "SIGHUP"):
             if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) == signal.SIG_DFL:
                 signal.signal(getattr(signal, name), _stop)
@@ -49,11 +69,24 @@ def main() -> NoReturn:
         code = run(sys.argv[1:])
     except (KeyboardInterrupt, Stopped) as stopped:
         code = _code(stopped)
-    except RuntimeError as problem:
-        if not isinstance(problem.__cause__, (KeyboardInterrupt, Stopped)):
-            raise
-        code = _code(problem.__cause__)  # Python before 3.12 wraps what is raised while a class is being made
+    except Exception as problem:
+        if isinstance(problem.__cause__, (KeyboardInterrupt, Stopped)):
+            code = _code(problem.__cause__)  # Python before 3.12 wraps what is raised while a class is being made
+        else:
+            _say_no_start(problem)
     _leave(code)
+
+
+def _say_no_start(problem: Exception) -> None:
+    """The last resort, which imports nothing: pecli, or what it reports errors with, cannot be loaded."""
+    if os.environ.get("PECLI_DEBUG"):
+        sys.excepthook(type(problem), problem, problem.__traceback__)
+    what = " ".join(f"{type(problem).__name__}: {problem}".split())
+    advice = "this is a defect of its installation or of the system; set PECLI_DEBUG=1 to see the traceback"
+    try:  # noqa: SIM105 - which needs an import
+        os.write(2, f"pecli: error: pecli cannot run: {what}; {advice}\n".encode(errors="backslashreplace"))
+    except OSError:
+        pass  # there is nobody to tell
 
 
 def _code(stopped: KeyboardInterrupt | Stopped) -> int:
@@ -61,12 +94,14 @@ def _code(stopped: KeyboardInterrupt | Stopped) -> int:
 
 
 def _leave(code: int) -> NoReturn:
-    """Exit without the interpreter trying once more to flush a pipe that nobody reads, or to report a late signal."""
+    """Exit without the interpreter trying once more to write what cannot be written, or to report a late signal."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name) and callable(signal.getsignal(getattr(signal, name))):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
-    if code == 141:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):  # the last where there was no stream to begin with
+        os._exit(code)
     sys.exit(code)
 
 

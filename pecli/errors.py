@@ -3,7 +3,9 @@
     PecliError
     ├── ParameterError   a parameter breaks its rule (also a ValueError)
     │   └── KindError    it is not even of the right kind (also a TypeError)
-    └── FileError        a file cannot be read or written, or is not what it claims to be
+    ├── FileError        a file cannot be read or written, or is not what it claims to be
+    ├── ResourceError    the system has no more memory or threads
+    └── DefectError      anything unforeseen: a defect of pecli or of its installation
 
 A message has up to three parts, joined by semicolons: what was given, the rule it breaks, what to do about it.
 """
@@ -58,3 +60,20 @@ class FileError(PecliError):
     def __str__(self) -> str:
         shown = "''" if self.path == "" else self.path
         return "; ".join(part for part in (f"{shown}: {self.problem}", self.advice) if part)
+
+
+class ResourceError(PecliError):
+    """The system has no more memory or threads for what was asked."""
+
+
+class DefectError(PecliError):
+    """Something unforeseen, which `__cause__` holds: a defect of pecli or of its installation, not of the input."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(cause)
+        self.__cause__ = cause
+
+    def __str__(self) -> str:
+        what = f"{type(self.__cause__).__name__}: {self.__cause__}".removesuffix(": ")
+        where = "this is a defect of pecli or of its installation, not of the input"
+        return f"unexpected {what}; {where}; set PECLI_DEBUG=1 to see the traceback, and report it"

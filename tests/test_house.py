@@ -15,14 +15,15 @@ from pecli.cli.app import COMMANDS
 ROOT = Path(pecli.__file__).parent
 MAY_IMPORT = {
     "errors": set(),
+    "version": set(),
     "engine": {"errors"},
     "layers": {"engine", "errors"},
-    "files": {"engine", "errors"},
+    "files": {"engine", "errors", "version"},
     "models": {"files", "engine", "errors"},
     "checks": {"models", "files", "engine", "errors"},
     "tensors": {"files", "engine", "errors"},
     "views": {"tensors", "checks", "models", "files", "engine", "errors"},
-    "cli": {"views", "tensors", "checks", "models", "files", "layers", "engine", "errors"},
+    "cli": {"views", "tensors", "checks", "models", "files", "layers", "engine", "errors", "version"},
     "__main__": {"cli"},
 }
 
@@ -37,7 +38,7 @@ def imports(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module] if node.module != "pecli" else [f"pecli.{alias.name}" for alias in node.names]
         found |= {name.split(".")[1] for name in names if name.startswith("pecli.")}
-    return found - {"__version__"}
+    return found
 
 
 @pytest.mark.parametrize("part", MAY_IMPORT)
@@ -45,6 +46,32 @@ def test_layers_point_down(part: str) -> None:
     paths = sorted((ROOT / part).rglob("*.py")) or [ROOT / f"{part}.py"]
     wrong = {str(path): up for path in paths if (up := imports(path) - MAY_IMPORT[part] - {part})}
     assert not wrong
+
+
+def file_of(module: str) -> Path | None:
+    path = ROOT.parent / module.replace(".", "/")
+    return next((found for found in (path.with_suffix(".py"), path / "__init__.py") if found.exists()), None)
+
+
+def imported_files(path: Path) -> set[Path]:
+    """The files that a file imports, anywhere in it, for type checkers included."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            members = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name for name in members if file_of(name)} or {node.module}
+    return {found for name in names if name.startswith("pecli.") and (found := file_of(name))}
+
+
+@pytest.mark.parametrize("part", ["files", "cli"])
+def test_no_file_imports_itself_by_way_of_others(part: str) -> None:
+    left = {path: imported_files(path) for path in (ROOT / part).rglob("*.py")}
+    left = {path: {each for each in found if each in left} for path, found in left.items()}
+    while free := {path for path, found in left.items() if not found}:  # what imports nothing that is left
+        left = {path: found - free for path, found in left.items() if path not in free}
+    assert not left
 
 
 def test_every_part_is_a_layer() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pecli.cli.commands import COMMANDS
+from pecli.cli.command import COMMANDS
 from tests.readme import README, environment, written
 
 ROOT = README.parent

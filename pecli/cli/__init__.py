@@ -1,1 +1,1 @@
-"""The command line: one short file a command."""
+"""The command line: what commands share here, one file per command in `commands`."""

@@ -12,12 +12,11 @@ import typer
 import typer.core
 import typer.main
 
-from pecli import __version__
-from pecli.cli.command import examples
-from pecli.cli.commands import COMMANDS, meant, panel_of
+from pecli.cli.command import COMMANDS, examples, meant, module_of, panel_of
 from pecli.cli.exits import Exit, code_of, complain
 from pecli.engine.text import nearest
-from pecli.errors import ParameterError, PecliError
+from pecli.errors import ParameterError, ResourceError
+from pecli.version import __version__
 
 EXAMPLES = (
     "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
@@ -29,6 +28,8 @@ EXAMPLES = (
 UsageError: Any = typer.BadParameter.__mro__[1]
 """What Typer raises for any command line that is wrong; it has no public name."""
 
+NUMPY_BYTES = 112 << 20
+"""Address space that importing NumPy takes."""
 HELP_WIDTH = "140"
 """Columns of help in a pipe: in fewer, Typer cuts the longest names of options."""
 
@@ -44,11 +45,12 @@ class Commands(typer.core.TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in COMMANDS:
+        module = module_of(cmd_name)
+        if not module:
             other = meant(cmd_name)
             advice = f"did you mean {other!r}?" if other else nearest(cmd_name, COMMANDS) or "see pecli --help"
             raise ParameterError("the command", repr(cmd_name), f"it must be one of {', '.join(COMMANDS)}", advice)
-        command = import_module(COMMANDS[cmd_name]).command(cmd_name)
+        command = import_module(module).command(cmd_name)
         command.rich_help_panel = panel_of(cmd_name)
         return command
 
@@ -90,12 +92,11 @@ def run(arguments: Sequence[str]) -> int:
         if not sys.stdout.isatty():
             os.environ["TERMINAL_WIDTH"] = HELP_WIDTH
     try:
+        if not {"--help", "-h", "--version"} & {*arguments}:
+            _check_memory()
         result = typer.main.get_command(app).main(args=list(arguments), prog_name="pecli", standalone_mode=False)
         sys.stdout.flush()
         return int(result) if isinstance(result, int) else Exit.DONE
-    except PecliError as problem:
-        complain(problem, arguments)
-        return code_of(problem)
     except UsageError as problem:
         if type(problem).__name__ != "NoArgsIsHelpError":  # that one has printed the help
             complain(_usage(problem))
@@ -108,27 +109,26 @@ def run(arguments: Sequence[str]) -> int:
         return Exit.PIPE
     except SystemExit as leave:  # 1 is how rich and Typer leave when the reader of a pipe went away
         return Exit.PIPE if leave.code == 1 and "_PECLI_COMPLETE" not in os.environ else int(leave.code or 0)
-    except OSError as problem:
-        from pecli.files.os_errors import failure
+    except Exception as raised:  # the one boundary: whatever goes wrong is a line and an exit code
+        from pecli.files.os_errors import translated
 
-        complain(failure(str(problem.filename or "standard output"), problem))
-        return Exit.FILE
-    except MemoryError:
-        complain("there is not enough memory; make the table smaller, or write it to a file with -o, block by block")
-        return Exit.FILE
-    except ImportError as problem:
-        if "failed to map segment" not in str(problem):
-            raise
-        complain("there is not enough memory to load NumPy or matplotlib")
-        return Exit.FILE
-    except RuntimeError as problem:
-        if "allocate lock" in str(problem):
-            complain("there is not enough memory")
-            return Exit.FILE
-        if "thread" not in str(problem):
-            raise
-        complain("the system starts no more threads; set PECLI_THREADS=1")
-        return Exit.FILE
+        error = translated(raised)
+        complain(error, arguments)
+        return code_of(error)
+
+
+def _check_memory() -> None:
+    """Refuse where a limit leaves no room for NumPy: its OpenBLAS would end the process with exit code 1."""
+    from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
+
+    if getrlimit(RLIMIT_AS)[0] == RLIM_INFINITY or "numpy" in sys.modules:
+        return
+    from mmap import mmap
+
+    try:
+        mmap(-1, NUMPY_BYTES).close()
+    except OSError:
+        raise ResourceError("there is not enough memory to load NumPy; raise the limit (ulimit -v)") from None
 
 
 def _usage(problem: Any) -> str:

@@ -1,4 +1,4 @@
-"""How functions become commands: their options, the examples below their help."""
+"""The commands: where each lives, by which other words people look for it, and how a function becomes one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,68 @@ from typing import Any
 import typer
 import typer.main
 
+from pecli.engine.schemes.registry import SCHEMES
+
+_GENERATE = "pecli.cli.commands.generate"
+PANELS = {
+    "Make tables": dict.fromkeys(SCHEMES, _GENERATE),
+    "Read models": {"config": "pecli.cli.commands.config", "models": "pecli.cli.commands.models"},
+    "Check files": {
+        "verify": "pecli.cli.commands.verify",
+        "diff": "pecli.cli.commands.diff",
+        "identify": "pecli.cli.commands.identify",
+        "audit": "pecli.cli.commands.audit",
+    },
+    "Look at them": {"inspect": "pecli.cli.commands.inspect", "plot": "pecli.cli.commands.plot"},
+    "Change tensors": {
+        "apply": "pecli.cli.commands.apply",
+        "convert": "pecli.cli.commands.convert",
+        "resize": "pecli.cli.commands.resize",
+    },
+}
+"""The list of commands in its parts; a module is imported when its command is called, or listed."""
+
+COMMANDS = {name: module for panel in PANELS.values() for name, module in panel.items()}
+
+SYNONYMS = {
+    "verify": ("check", "validate", "test", "assert"),
+    "diff": ("compare", "cmp", "difference"),
+    "identify": ("detect", "guess", "what", "recognise", "recognize"),
+    "plot": ("draw", "heatmap", "show", "view", "curves", "wavelengths"),
+    "inspect": ("info", "ls", "list", "cat", "head", "stats"),
+    "config": ("model", "read"),
+    "models": ("presets",),
+    "audit": ("drift", "precision", "error", "errors"),
+    "convert": ("cast", "permute"),
+    "resize": ("interpolate", "resample"),
+    "learned-init": ("learned", "init", "embedding"),
+    "rope": ("rotary", "yarn", "ntk", "llama"),
+    "sinusoidal": ("sin", "sine", "generate", "make", "create"),
+    "apply": ("rotate", "add"),
+}
+"""Words for which somebody may look who wants the command."""
+
 Run = Callable[..., int]
 """What a command does with its options; the exit code."""
+
+
+def module_of(command: str) -> str:
+    """Where a command lives; empty where there is none of that name."""
+    return COMMANDS.get(command) or (_GENERATE if command in SCHEMES else "")
+
+
+def panel_of(command: str) -> str:
+    """The part of the list that a command stands in; schemes that were registered are at the end of the first."""
+    return next((panel for panel, commands in PANELS.items() if command in commands), next(iter(PANELS)))
+
+
+def meant(word: str) -> str:
+    """The command that another word is likely to mean; empty where none is.
+
+    >>> meant("compare")
+    'diff'
+    """
+    return next((command for command, words in SYNONYMS.items() if word.lower() in words), "")
 
 
 def new_app(**settings: Any) -> typer.Typer:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from pecli.errors import FileError, ParameterError, PecliError
+from pecli.errors import DefectError, ParameterError, PecliError
 from pecli.views.screen import printable
 
 
@@ -15,9 +16,10 @@ class Exit(enum.IntEnum):
     """What the shell is told."""
 
     DONE = 0
-    NO = 1  #: verification failed, tables differ, nothing identified
+    CHECK_FAILED = 1  #: verification failed, tables differ, nothing identified
     USAGE = 2  #: the command line or a parameter is wrong
     FILE = 3  #: a file cannot be read or written, or is not what it claims to be
+    DEFECT = 70  #: a defect of pecli itself
     INTERRUPTED = 130
     PIPE = 141
 
@@ -27,7 +29,14 @@ _LONGEST = 1000
 
 
 def complain(problem: PecliError | str, words: Sequence[str] = ()) -> None:
-    """One line on standard error; options are called what they are among the words of the command line."""
+    """One line on standard error; options are called what they are among the words of the command line.
+
+    With PECLI_DEBUG=1 the traceback of a defect precedes it.
+    """
+    if isinstance(problem, DefectError) and os.environ.get("PECLI_DEBUG"):
+        import traceback
+
+        traceback.print_exception(problem.__cause__)
     text = str(problem)
     if isinstance(problem, ParameterError):
         text = problem.spelled(lambda name: _typed(name, words))
@@ -59,4 +68,6 @@ def option(name: str) -> str:
 
 def code_of(problem: PecliError) -> Exit:
     """The exit code that an error stands for."""
-    return Exit.FILE if isinstance(problem, FileError) else Exit.USAGE
+    if isinstance(problem, DefectError):
+        return Exit.DEFECT
+    return Exit.USAGE if isinstance(problem, ParameterError) else Exit.FILE

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.scheme_options import parsed
+from pecli.cli.options import parsed
 from pecli.engine.schemes.parameters import Parameter
 from pecli.errors import ParameterError
 

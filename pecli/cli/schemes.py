@@ -8,7 +8,7 @@ from dataclasses import MISSING
 from typing import Any
 
 from pecli.cli.command import command_of, keyword, with_options
-from pecli.cli.scheme_options import option, parsed
+from pecli.cli.options import option, parsed
 from pecli.engine.schemes.registry import scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
@@ -17,12 +17,12 @@ from pecli.errors import ParameterError
 def options_of(kind: type[Scheme]) -> list[inspect.Parameter]:
     """The options that make a scheme of that kind, as parameters of a Typer command."""
     own = [option(label, parameter, kind) for label, parameter in kind.settings().items()]
-    return own + [keyword(*each) for each in _model_options(kind.name)]
+    return own + [keyword(*each) for each in _model_options(kind)]
 
 
 def parse(name: str, words: Sequence[str], defaults: Mapping[str, str] | None = None) -> Scheme:
     """The scheme of that name that the words ask for; `defaults` count for what they leave out."""
-    kind = scheme_named(name)
+    kind: type[Scheme] = scheme_named(name)
     values: dict[str, Any] = {}
 
     def run(**given: Any) -> int:
@@ -39,9 +39,9 @@ def parse(name: str, words: Sequence[str], defaults: Mapping[str, str] | None = 
     return scheme_from(kind, values)
 
 
-def _model_options(name: str) -> tuple[tuple[str, Any, Any], ...]:
+def _model_options(kind: type[Scheme]) -> tuple[tuple[str, Any, Any], ...]:
     """Options that name a model, for the scheme that models configure."""
-    if name != "rope":
+    if not kind.is_configured:
         return ()
     from pecli.cli import from_model
 

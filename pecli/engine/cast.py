@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.table import Table
 
@@ -23,4 +23,4 @@ def cast(table: Table, dtype: str) -> Table:
 
 def is_floating(table: Table) -> bool:
     """Whether a table's elements are real floating numbers; the eight-bit ones, which come with scales, are not."""
-    return table.dtype in KINDS
+    return table.dtype in SIGNIFICAND_BITS

@@ -7,15 +7,15 @@ float64 leave one rounding that counts, the last: half a unit there, and at most
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from pecli.engine.arrays import Complex
 from pecli.engine.numerics import phases
-from pecli.engine.schemes.rope import Rope
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,20 @@ _CHUNK = 1 << 12
 """Factors computed directly at once, so that intermediate arrays stay in the first-level cache."""
 
 
-class Turns:
+class Rotary(Protocol):
+    """What is asked of a rotary scheme."""
+
+    @property
+    def rotary_dim(self) -> int: ...
+    @property
+    def rotating_pairs(self) -> int: ...
+    @property
+    def axes(self) -> Sequence[int]: ...
+    def waves(self) -> phases.Waves: ...
+    def attention_factor_value(self) -> float: ...
+
+
+class RotationFactors:
     """The factors of a rotary scheme for positions from `low` to below `high`; used by any number of threads.
 
     Computed directly they are within 0.6·2**-53 of the true value, for amplitude 1. Where `exact` is not asked for,
@@ -39,10 +52,10 @@ class Turns:
     its amplitude included.
     """
 
-    def __init__(self, rope: Rope, low: int, high: int, *, exact: bool = False, inverse: bool = False) -> None:
+    def __init__(self, rope: Rotary, low: int, high: int, *, exact: bool = False, inverse: bool = False) -> None:
         self.rope, self.low, self.high = rope, low, high
         self._exact, self._inverse = exact, inverse
-        self._half, self._moving = rope.rotary_dim // 2, rope.turning
+        self._half, self._moving = rope.rotary_dim // 2, rope.rotating_pairs
         self.axes = np.array(rope.axes, np.intp)
         self._lock = Lock()
 
@@ -117,7 +130,7 @@ class Turns:
         return 1 / factor if self._inverse else factor
 
 
-def shift_of(rope: Rope, places: int) -> Complex:
+def shift_of(rope: Rotary, places: int) -> Complex:
     """The factors (1, d/2) that move what was turned already by so many positions, its amplitude left as it is."""
-    turns = Turns(rope, abs(places), abs(places) + 1, exact=True)._direct(np.array([abs(places)]))
+    turns = RotationFactors(rope, abs(places), abs(places) + 1, exact=True)._direct(np.array([abs(places)]))
     return turns if places >= 0 else turns.conj()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 LONGEST = 60
 """Letters of a value that an error repeats."""
@@ -21,6 +23,27 @@ def quoted(value: object) -> str:
     except ValueError:  # Python spells no integer of thousands of digits
         return "a number of thousands of digits"
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def shown(number: float) -> str:
+    """A number in few digits, unless that would make another of it."""
+    short = f"{number:g}"
+    return short if float(short) == number or math.isnan(number) else repr(number)
+
+
+def spelled(value: Any) -> str:
+    """A value as text that parses to the very same.
+
+    >>> spelled(500000.0), spelled(0.1), spelled((1.0, 2.5)), spelled(True)
+    ('500000', '0.1', '1,2.5', 'true')
+    """
+    if isinstance(value, (tuple, list)):
+        return ",".join(map(spelled, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return str(value)
 
 
 def nearest(word: str, options: Iterable[str], show: Callable[[str], str] = repr) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pecli.engine.table import table_of_numbers
 from pecli.files.load import LoadedFile, open_tensors
-from pecli.files.npy_reader import ARRAY_NAME
+from pecli.files.npy import ARRAY_NAME
 from pecli.files.source import Source
 
 if TYPE_CHECKING:

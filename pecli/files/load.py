@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 
+from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.engine.text import listed, quoted
 from pecli.errors import FileError
@@ -80,6 +81,13 @@ def open_tensors(text: str) -> LoadedFile:
     raise FileError(path, f"has no tensor {quoted(name)}", _offer(name, [table.name for table in loaded.tables]))
 
 
+def load(path: str | os.PathLike[str]) -> dict[str, Array]:
+    """All tensors of a file by name, or one with `FILE:NAME`; that of a .npy or .csv file is called "array"."""
+    with open_tensors(os.fspath(path)) as file:
+        file.check()
+        return {table.name: table.array() for table in file.tables}
+
+
 def split_name(text: str) -> tuple[str, str | None]:
     """The path in `FILE`, or the path and the name in `FILE:NAME`; a file of the very name comes first.
 
@@ -100,14 +108,14 @@ def _recognise(source: Source) -> LoadedFile:
     if not start:
         raise source.error("is empty")
     if start.startswith(b"\x93NUMPY"):
-        from pecli.files.npy_reader import ARRAY_NAME, read_table
+        from pecli.files.npy import ARRAY_NAME, read_table
 
         return LoadedFile(source.path, "npy", (read_table(source, ARRAY_NAME),), {}, source)
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        from pecli.files import npz_reader
+        from pecli.files import npz
 
         _refuse_torch(source)
-        tables, metadata, checksums = npz_reader.read(source)
+        tables, metadata, checksums = npz.read(source)
         return LoadedFile(source.path, "npz", tables, metadata, source, checksums)
     if kind := _text_kind(source.path, start):
         from pecli.files.text_reader import READERS

@@ -1,11 +1,11 @@
-"""What went wrong with a file, in plain words."""
+"""What the operating system or Python reports, as an error of pecli: what went wrong, in plain words."""
 
 from __future__ import annotations
 
 import errno
 import os
 
-from pecli.errors import FileError
+from pecli.errors import DefectError, FileError, PecliError, ResourceError
 
 WORDS = {
     errno.ENOENT: ("does not exist", ""),
@@ -37,3 +37,24 @@ def failure(path: str, error: OSError | ValueError) -> FileError:
     known = WORDS.get(error.errno or 0)
     problem, advice = known or (os.strerror(error.errno).lower() if error.errno else str(error), "")
     return FileError(path, problem, advice)
+
+
+def translated(problem: Exception) -> PecliError:
+    """Any exception as an error of pecli; what is not known here is a defect."""
+    if isinstance(problem, PecliError):
+        return problem
+    cause = problem.__cause__
+    if cause is not None and not isinstance(cause, Exception):
+        raise cause  # Python before 3.12 wraps an interrupt that is raised while a class is being made
+    text = str(problem)
+    if isinstance(problem, OSError) and problem.filename is not None:
+        path = os.fsdecode(problem.filename)
+        return DefectError(problem) if path.endswith((".py", ".pyc")) else failure(path, problem)
+    if isinstance(problem, MemoryError) or (isinstance(problem, RuntimeError) and "allocate lock" in text):
+        advice = "make the table smaller, or write it to a file with -o, block by block"
+        return ResourceError(f"there is not enough memory; {advice}")
+    if isinstance(problem, ImportError) and "failed to map segment" in text:
+        return ResourceError("there is not enough memory to load NumPy or matplotlib")
+    if isinstance(problem, RuntimeError) and "thread" in text:
+        return ResourceError("the system starts no more threads; set PECLI_THREADS=1")
+    return DefectError(problem)

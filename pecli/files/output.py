@@ -11,15 +11,55 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from pecli.errors import FileError
-from pecli.files.background_fsync import SyncAhead
 from pecli.files.os_errors import failure
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 Buffer = bytes | bytearray | memoryview
 """Bytes one after the other; a writer hands over its arrays as memoryviews, so that nothing is copied."""
 
 LONGEST_NAME = 255  # bytes, on every file system in common use
+SYNC_BYTES = 1 << 26
+"""How much is written before it is sent on: a small part of a large file, and not so little that syncs queue up."""
+
+
+class SyncAhead:
+    """A thread that syncs a file now and then, so that the last sync has little left to do."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._waiting = 0
+        self._pool: ThreadPoolExecutor | None = None
+        self._running: Future[None] | None = None
+
+    def wrote(self, count: int) -> None:
+        """Take note of more bytes; sync if they are many and the last sync is done."""
+        self._waiting += count
+        if self._waiting >= SYNC_BYTES and (self._running is None or self._running.done()):
+            self._sync()
+
+    def _sync(self) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        self.settle()
+        self._pool = self._pool or ThreadPoolExecutor(1)
+        sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
+        self._running, self._waiting = self._pool.submit(sync, self._descriptor), 0
+
+    def settle(self) -> None:
+        """Wait for the thread; an error that it met is raised here, the system would not report it to the last sync."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.result()
+
+    def close(self) -> None:
+        """Be done with the file, whatever became of it."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
 
 
 class Output:
@@ -176,36 +216,53 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
     target = os.path.realpath(path) if os.path.islink(path) else path  # the link stays, its target is replaced
     if existing and not os.access(target, os.W_OK):
         raise FileError(path, "is write-protected", "make it writable or choose another name")
-    temporary = _temporary_name(target)
+    where, name = os.path.split(target)
+    temporary = _temporary_name(name)
+    folder = _open_folder(path, where or ".")
     try:
         # A new file gets 0666 less the umask; one that is to replace another is nobody else's to read yet.
-        output = Output(path, _create(path, target, temporary, 0o600 if existing else 0o666), seekable=True)
+        output = Output(path, _create(path, temporary, folder, 0o600 if existing else 0o666), seekable=True)
         try:
             yield output
             output.finish(existing)
         finally:
             output.close()
-        _rename(path, temporary, target)
+        _rename(path, temporary, name, folder)
     except BaseException:  # an interrupt too must leave no litter
         with suppress(OSError):
-            os.unlink(temporary)
+            os.unlink(temporary, dir_fd=folder)
         raise
+    finally:
+        with suppress(OSError):
+            os.close(folder)
 
 
-def _temporary_name(target: str) -> str:
-    folder, name = os.path.split(target)
+def _temporary_name(name: str) -> str:
     ending = f".{os.urandom(4).hex()}.tmp"
     kept = os.fsencode(name)[: LONGEST_NAME - 1 - len(ending)]
-    return os.path.join(folder, "." + os.fsdecode(kept) + ending)
+    return "." + os.fsdecode(kept) + ending
 
 
-def _create(path: str, target: str, temporary: str, mode: int) -> int:
+def _open_folder(path: str, folder: str) -> int:
+    """A handle of the output's folder, so that the file is finished or cleaned up there should the folder be renamed.
+
+    A folder may let files be made in it and not let itself be read: the second way of opening is for those.
+    """
     try:
-        return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        try:
+            return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except PermissionError:
+            return os.open(folder, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise FileError(path, f"the folder {folder} does not exist", "make it first") from None
     except OSError as error:
-        folder = os.path.dirname(target) or "."
-        if not os.path.exists(folder):
-            raise FileError(path, f"the folder {folder} does not exist", "make it first") from None
+        raise failure(path, error) from None
+
+
+def _create(path: str, temporary: str, folder: int, mode: int) -> int:
+    try:
+        return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=folder)
+    except OSError as error:
         raise failure(path, error) from None
 
 
@@ -221,17 +278,13 @@ def _take_over(descriptor: int, replaced: os.stat_result) -> int:
     return mode
 
 
-def _rename(path: str, temporary: str, target: str) -> None:
+def _rename(path: str, temporary: str, name: str, folder: int) -> None:
     try:
-        os.replace(temporary, target)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError as error:
         raise failure(path, error) from None
     with suppress(OSError):  # some file systems cannot sync a folder; the file is whole either way
-        folder = os.open(os.path.dirname(target) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        os.fsync(folder)
 
 
 def _write_some(descriptor: int, data: memoryview) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from pecli.files.tee_blocks import Spec
 KEY = "pecli"
 NO_DIGEST = "0" * 64
 """Stands in the place of the sha256 until that is known."""
+MAX_DEPTH = 32
 
 
 def provenance(spec: Spec, digest: str) -> str:
@@ -40,9 +42,11 @@ def carried_spec(path: str, metadata: Mapping[str, str]) -> dict[str, Any] | Non
     if text is None:
         return None
     try:
-        spec = json.loads(text, parse_constant=_refuse)
+        spec = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError):
-        raise FileError(path, "its pecli metadata is not JSON") from None
+        raise FileError(path, "its pecli metadata is not JSON, or holds a number out of range") from None
+    if _depth(spec) > MAX_DEPTH:
+        raise FileError(path, f"its pecli metadata is nested more than {MAX_DEPTH} levels deep")
     if not isinstance(spec, dict):
         raise FileError(path, "its pecli metadata is not a JSON object")
     if not isinstance(spec.get("parameters", {}), dict):
@@ -52,3 +56,17 @@ def carried_spec(path: str, metadata: Mapping[str, str]) -> dict[str, Any] | Non
 
 def _refuse(literal: str) -> Any:
     raise ValueError(literal)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refuse(text)
+
+
+def _depth(value: Any) -> int:
+    """How deep lists and objects are nested, counted level by level: recursion has a limit of its own."""
+    level, depth = [value], 0
+    while level := [each for each in level if isinstance(each, (dict, list))]:
+        depth += 1
+        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+    return depth

@@ -1,15 +1,21 @@
-"""Writing tables to a file, in the format that its name asks for."""
+"""Writing tables to a file, in the format that its name asks for: a scheme's, or arrays in memory."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from pecli.engine.table import Table
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.table import Table, table_of_numbers
 from pecli.engine.text import quoted
 from pecli.errors import KindError, ParameterError
 from pecli.files.output import check_room, is_stream, open_output
 from pecli.files.tee_blocks import OnBlock, Spec, Write
+from pecli.version import __version__
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 FORMATS = ("npy", "npz", "safetensors", "csv", "json", "h")
 SINGLE = ("npy", "csv")
@@ -29,6 +35,29 @@ def format_of(path: str) -> str:
         return "npy"
     known = ", ".join("." + name for name in FORMATS)
     raise ParameterError("output", path or "''", f"the suffix must be one of {known}", _nearest(suffix))
+
+
+def tables_written(path: str, scheme: Scheme) -> list[Table]:
+    """The tensors of a scheme that a file of that name would hold."""
+    return [scheme.single_array()] if format_of(path) in SINGLE else list(scheme.tensors())
+
+
+def save_scheme(path: str, scheme: Scheme, on_block: OnBlock | None = None) -> None:
+    """Write a scheme's tables, block by block, with the spec where the format has a place for it."""
+    spec = {**scheme.spec(), "version": __version__}
+    save_tables(path, tables_written(path, scheme), spec, on_block=on_block)
+
+
+def save(path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] | ArrayLike) -> None:
+    """Write a scheme's tables, arrays by name, or one array, in the format that the suffix asks for.
+
+    A scheme's .safetensors or .npz file carries its spec and can be verified with no other word.
+    """
+    if isinstance(tables, Scheme):
+        save_scheme(os.fspath(path), tables)
+    else:
+        named: Mapping[str, Any] = tables if isinstance(tables, Mapping) else {"table": tables}
+        save_tables(os.fspath(path), [table_of_numbers(name, array) for name, array in named.items()], None)
 
 
 def save_tables(

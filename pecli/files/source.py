@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -76,7 +77,8 @@ class _OpenSource(Source):
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            os.close(descriptor)
+            with suppress(OSError):  # all that was wanted of it is read
+                os.close(descriptor)
 
     def __del__(self) -> None:
         self.close()
@@ -173,10 +175,15 @@ def open_source(path: str) -> Source:
         descriptor = os.dup(0) if path == "-" else os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError) as error:
         raise failure(label, error) from None
-    found = os.fstat(descriptor)
-    if stat.S_ISDIR(found.st_mode):
-        os.close(descriptor)
-        raise FileError(label, "is a folder", "name a file in it")
-    if stat.S_ISREG(found.st_mode) and (path != "-" or os.lseek(descriptor, 0, os.SEEK_CUR) == 0):
+    try:
+        found = os.fstat(descriptor)
+        at_start = path != "-" or not stat.S_ISREG(found.st_mode) or os.lseek(descriptor, 0, os.SEEK_CUR) == 0
+        if stat.S_ISDIR(found.st_mode):
+            raise FileError(label, "is a folder", "name a file in it")
+    except (OSError, FileError) as error:
+        with suppress(OSError):
+            os.close(descriptor)
+        raise (failure(label, error) if isinstance(error, OSError) else error) from None
+    if stat.S_ISREG(found.st_mode) and at_start:
         return FileSource(label, descriptor, found.st_size)
     return PipeSource(label, descriptor)

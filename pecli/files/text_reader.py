@@ -14,13 +14,13 @@ from typing import NoReturn
 import numpy as np
 
 from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import KINDS, numpy_dtype
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, numpy_dtype
 from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.table import Table, table_of
 from pecli.engine.text import quoted
 from pecli.errors import FileError
 from pecli.files.cheader import identifier
-from pecli.files.npy_reader import ARRAY_NAME
+from pecli.files.npy import ARRAY_NAME
 from pecli.files.os_errors import JSON_FORM
 from pecli.files.provenance import KEY, carried_spec
 from pecli.files.raw_tensors import data_bytes
@@ -212,7 +212,7 @@ def _table(
 ) -> Table:
     """A tensor from its elements in nested brackets; `plain` makes decimal numbers of them."""
     label = f"tensor {quoted(name)}"
-    if dtype not in (*KINDS, "bool") and not re.fullmatch(r"u?int(8|16|32|64)", dtype):
+    if dtype not in (*SIGNIFICAND_BITS, "bool") and not re.fullmatch(r"u?int(8|16|32|64)", dtype):
         raise source.error(f"{label} has dtype {quoted(dtype)}, which is not known")
     data_bytes(shape, numpy_dtype(dtype).itemsize, lambda problem: source.error(f"{label} {problem}"))
     try:
@@ -221,11 +221,17 @@ def _table(
         raise source.error(f"{label} holds something that is not a number") from None
     if dtype == "bool":
         flat = flat.replace(b"true", b"1").replace(b"false", b"0")
-    wanted = np.dtype(np.float64) if dtype in KINDS else np.dtype(np.uint8) if dtype == "bool" else np.dtype(dtype)
+    wanted = (
+        np.dtype(np.float64)
+        if dtype in SIGNIFICAND_BITS
+        else np.dtype(np.uint8)
+        if dtype == "bool"
+        else np.dtype(dtype)
+    )
     values = numbers(source, flat, wanted, math.prod(shape))
     if dtype == "bool" and values.size and values.max() > 1:
         raise source.error(f"{label} holds something that is neither true nor false")
-    made: Array = round_to(widened(values), dtype) if dtype in KINDS else values.astype(np.dtype(dtype))
+    made: Array = round_to(widened(values), dtype) if dtype in SIGNIFICAND_BITS else values.astype(np.dtype(dtype))
     return table_of(name, made.reshape(shape))
 
 

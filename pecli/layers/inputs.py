@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from pecli.engine.numerics.dtypes import KINDS, dtype_name
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
 from pecli.errors import KindError, ParameterError
 
 _KINDS = "float64, float32, float16 or bfloat16"
@@ -19,7 +19,7 @@ def floating(name: str, value: ArrayLike) -> NDArray[Any]:
         array = np.asarray(value)
     except ValueError:  # lists of unequal lengths
         raise ParameterError(name, "ragged", "it must be an array", "give every row the same length") from None
-    if dtype_name(array.dtype) not in KINDS:
+    if dtype_name(array.dtype) not in SIGNIFICAND_BITS:
         advice = f"convert it first, as with {name}.astype('float32')"
         raise KindError(name, f"of dtype {array.dtype}", f"it must be {_KINDS}", advice)
     return array
@@ -54,13 +54,15 @@ def kind_of(dtype: DTypeLike | None) -> str:
     """The name of a floating dtype, however it is given; None is float32."""
     if dtype is None:
         return "float32"
-    if isinstance(dtype, str) and dtype in KINDS:  # NumPy knows «bfloat16» only once ml_dtypes has been imported
+    if (
+        isinstance(dtype, str) and dtype in SIGNIFICAND_BITS
+    ):  # NumPy knows «bfloat16» only once ml_dtypes has been imported
         return dtype
     try:
         name = dtype_name(dtype)
     except (TypeError, ValueError):
         name = ""
-    if name not in KINDS:
+    if name not in SIGNIFICAND_BITS:
         raise KindError("dtype", name or repr(dtype), f"it must be {_KINDS}")
     return name
 

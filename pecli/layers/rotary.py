@@ -13,7 +13,7 @@ from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError
 from pecli.layers.inputs import arithmetic, floating, gradient, shape_error
-from pecli.layers.rows import KeptTurns, Positions
+from pecli.layers.rows import Positions, RotationCache
 
 _DIM, _SEQ_LEN = (Rope.parameters()[name] for name in ("dim", "seq_len"))
 _OFFSET = Whole(help="position of the first row", low=0, high=LAST_POSITION)
@@ -62,7 +62,7 @@ class RotaryPosEmbedding:
         self.max_seq_len: int | None = None if max_seq_len is None else _SEQ_LEN.check("max_seq_len", max_seq_len)
         self.interleaved: bool = _FLAG.check("interleaved", interleaved)
         self.base: float = Rope(1, self.embed_dim or 2, base).base
-        self._cache = KeptTurns()
+        self._cache = RotationCache()
         self._called: _Turned | None = None
         self._applied: tuple[_Turned, _Turned] | None = None
 

@@ -47,7 +47,7 @@ class FirstRows:
         return table
 
 
-class KeptTurns:
+class RotationCache:
     """cos + i·sin of position · frequency, exact, kept for every dim, base and dtype that was asked for."""
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pecli.engine.schemes import yarn
+from pecli.engine.scalings import yarn
 from pecli.models.values import Value
 
 LENGTH, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"

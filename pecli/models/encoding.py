@@ -56,6 +56,11 @@ class Encoding:
             **others,
         )
 
+    @property
+    def is_rotary(self) -> bool:
+        """Whether there are tables of it; the other encodings of models are only described."""
+        return self.scheme == "rope"
+
     def rope(self, seq_len: int, *, length: int | None = None, **others: Any) -> Rope:
         """The rotary scheme for a table of that many rows; others are `offset`, `dtype`, `layout` and `recipe`.
 
@@ -63,7 +68,7 @@ class Encoding:
         """
         from pecli.engine.schemes.rope import Rope
 
-        if self.scheme != "rope":
+        if not self.is_rotary:
             name = self.layer_type or "the model"
             raise ParameterError("layer_type", repr(name), f"its encoding is {self.scheme}, not rope")
         given = {**self.parameters, **others}
@@ -81,9 +86,9 @@ class Encoding:
     @property
     def follows_length(self) -> bool:
         """Whether the frequencies are others at another length, as with dynamic and longrope scaling."""
-        from pecli.engine.schemes.rope_scaling import SCALINGS
+        from pecli.engine.scalings import SCALINGS
 
-        return self.scheme == "rope" and "length" in SCALINGS[self.parameters["scaling"]].takes
+        return self.is_rotary and "length" in SCALINGS[self.parameters["scaling"]].optional()
 
     def _at(self, seq_len: int | None) -> Rope:
         """The scheme as read at a length; without one, as a model has it before any call."""
@@ -91,7 +96,7 @@ class Encoding:
 
     def check(self, path: str = "") -> None:
         """Let the engine judge the values; with a path, name the key of that file that it finds fault with."""
-        if self.scheme != "rope":
+        if not self.is_rotary:
             return
         try:
             self._at(None)
@@ -103,7 +108,7 @@ class Encoding:
 
     def inverse_frequencies(self, seq_len: int | None = None) -> list[float] | None:
         """Radians a position, in the order that the model keeps them; None unless it turns channels."""
-        if self.scheme != "rope":
+        if not self.is_rotary:
             return None
         values = self._at(seq_len).frequencies().floats()
         order = self.extra.get("order")
@@ -111,12 +116,12 @@ class Encoding:
 
     def attention_factor(self, seq_len: int | None = None) -> float | None:
         """What cos and sin are multiplied by; None unless it turns channels."""
-        return self._at(seq_len).attention_factor_value() if self.scheme == "rope" else None
+        return self._at(seq_len).attention_factor_value() if self.is_rotary else None
 
     @property
     def rotary_dim(self) -> int | None:
         """How many channels turn together; with several axes, those of one."""
-        return self._at(None).rotary_dim if self.scheme == "rope" else None
+        return self._at(None).rotary_dim if self.is_rotary else None
 
     def described(self) -> dict[str, Any]:
         """Parameters and what goes beyond them, as plain data."""
@@ -160,7 +165,7 @@ class ModelEncodings:
 
     def ropes(self) -> tuple[Encoding, ...]:
         """The rotary encodings of the language model; of the other parts where it has none."""
-        found = tuple(encoding for encoding in self.encodings if encoding.scheme == "rope")
+        found = tuple(encoding for encoding in self.encodings if encoding.is_rotary)
         return tuple(encoding for encoding in found if not encoding.part) or found
 
     def one(self, layer_type: str | None = None) -> Encoding:

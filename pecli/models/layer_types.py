@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pecli.engine.schemes.rope_scaling import SCALINGS
+from pecli.engine.scalings import PARAMETERS
 from pecli.errors import FileError
 from pecli.models.families import WITHOUT_SETTINGS, Family
 from pecli.models.values import Keys, Value, default
@@ -38,9 +38,7 @@ EVIDENCE = (
 """Keys that only models with rotary encodings have."""
 
 MROPE = ("mrope_section", "xdrope_section")
-SETTINGS = {"rope_type", "type", "rope_theta", "factor", "alpha", *PARTIALS, *MROPE, "mrope_interleaved"} | {
-    name for scaling in SCALINGS.values() for name in (*scaling.needs, *scaling.takes)
-}
+SETTINGS = {"rope_type", "type", "rope_theta", "factor", "alpha", *PARTIALS, *MROPE, "mrope_interleaved", *PARAMETERS}
 """What settings may hold beside layer types."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pecli.engine.schemes.rope_scaling import SCALINGS
+from pecli.engine.scalings import SCALINGS
 from pecli.errors import FileError
 from pecli.models.default_parameters import filled
 from pecli.models.encoding import Encoding
@@ -123,7 +123,7 @@ def _scaling_values(
     keys: Keys, own: Keys, scaling: str, family: Family, layer: Layer, warnings: list[str]
 ) -> dict[str, Value]:
     """The parameters that the scaling uses."""
-    used = (*SCALINGS[scaling].needs, *SCALINGS[scaling].takes)
+    used = (*SCALINGS[scaling].required(), *SCALINGS[scaling].optional())
     found: dict[str, Value | None] = {}
     for name in used:
         if name in ("short_factor", "long_factor"):

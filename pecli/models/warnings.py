@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from pecli.engine.schemes import yarn
+from pecli.engine.scalings.yarn import Yarn, magnitude
 from pecli.models.encoding import Encoding
 from pecli.models.heads import Head
 from pecli.models.values import Keys
@@ -28,7 +28,8 @@ def warn(where: str, encoding: Encoding, head: Head, warnings: list[str]) -> Non
         warnings.append("frequencies are kept axis by axis: rows, columns, the rest; a table has them in turn")
     if given["scaling"] == "yarn" and given.get("mscale_all_dim") and head.latent:
         rope = encoding.rope(1)
-        g = yarn.magnitude(yarn.factor(rope), Fraction(given["mscale_all_dim"]))(64) / 2**64
+        assert isinstance(rope.scaling_value, Yarn)
+        g = magnitude(rope.scaling_value.divisor(), Fraction(given["mscale_all_dim"]))(64) / 2**64
         warnings.append(
             f"the softmax scale is multiplied by {g * g:.7g} (= {g:.7g}²) outside the table, for mscale_all_dim; "
             f"cos and sin are multiplied by {rope.attention_factor_value():.7g}"

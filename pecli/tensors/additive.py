@@ -40,7 +40,7 @@ def added(table: Table, addends: Addends) -> Table:
 
 
 class Rows:
-    """Rows `first` … `first + count − 1` of a table in float64, over and over again; kept if they are not too many."""
+    """Rows `first` … `first + count − 1` of a table in float64, repeated without end; cached where they are small."""
 
     def __init__(self, table: Table, first: int, count: int) -> None:
         self._table, self._first, self.count = table, first, count
@@ -52,7 +52,7 @@ class Rows:
             with self._lock:
                 kept = self._kept
             start %= self.count
-            return kept[start : start + count] if start + count <= self.count else kept[self._places(start, count)]
+            return kept[start : start + count] if start + count <= self.count else kept[self._indices(start, count)]
         pieces = []
         while count:
             row = start % self.count
@@ -61,7 +61,7 @@ class Rows:
             start, count = start + many, count - many
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
-    def _places(self, start: int, count: int) -> np.ndarray:
+    def _indices(self, start: int, count: int) -> np.ndarray:
         return np.arange(start, start + count) % self.count
 
     @cached_property
@@ -118,20 +118,20 @@ def add_alibi(each: Input, scheme: Alibi) -> Table:
     heads, queries, keys = check_scores(each, scheme.heads)
     scheme = replace(scheme, dtype="float64")
     slopes = np.array(scheme.slope_values())
-    places = np.arange(keys, dtype=np.float64)
+    positions = np.arange(keys, dtype=np.float64)
 
     def addends(first: int, count: int) -> Floats:
         rows = np.arange(first, first + count)
         head, query = rows // queries % heads, (rows % queries + keys - queries).astype(np.float64)
         if scheme.form.startswith("key"):
-            distances = np.broadcast_to(places - (keys - 1 if scheme.form == "key-last" else 0), (count, keys))
+            distances = np.broadcast_to(positions - (keys - 1 if scheme.form == "key-last" else 0), (count, keys))
         else:
-            distances = -np.abs(places - query[:, None])
+            distances = -np.abs(positions - query[:, None])
         bias: Floats = distances * slopes[head, None]
         if scheme.through != "float64":
             bias = widened(round_to(bias, scheme.through))
         if scheme.form == "causal":
-            bias[places > query[:, None]] = -np.inf
+            bias[positions > query[:, None]] = -np.inf
         return bias
 
     return added(each.table, addends)

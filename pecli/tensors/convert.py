@@ -1,4 +1,4 @@
-"""A whole file converted: pairs moved, dtypes cast, another format; what is not meant stays as it is, byte for byte."""
+"""A whole file converted: pairs moved, dtypes cast, another format; everything else is copied byte for byte."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile, format_of, save_tables
 from pecli.files.provenance import KEY, carried_spec
 from pecli.files.tee_blocks import OnBlock
-from pecli.tensors import score_check
-from pecli.tensors.head_layout import Heads, in_columns, in_heads, layers, role
+from pecli.tensors.head_layout import Heads, in_columns, in_heads
+from pecli.tensors.projections import layers, of_other_part, projection
+from pecli.tensors.score_check import Scores, change
 
-_SOME = 4
+MAX_LISTED = 4
 """How many tensors an error names."""
 
 
@@ -55,6 +56,17 @@ class Conversion:
         """DeepSeek's mixed form is one of the other two: weights make interleaved channels, tables have halves."""
         takes, gives = LAYOUTS[pairing]
         return takes if self.heads else gives
+
+
+@dataclass(frozen=True)
+class ScoreCheck:
+    """What a check of attention scores found."""
+
+    change: float
+    """The largest change of a score, relative to the largest score of its layer."""
+    layers: int
+    unpaired: tuple[str, ...] = ()
+    """Weights that were moved and not checked: the file has no partner for them."""
 
 
 @dataclass
@@ -102,32 +114,39 @@ class Converted:
         """Whether the file carried a spec that no longer says what it holds."""
         return self.changed and KEY in self.file.metadata
 
-    def check(self) -> float:
-        """The largest change of an attention score, over all layers, in shares of the largest score."""
+    def moved_tables(self) -> list[Table]:
+        """The tables that were moved, as they are in the file."""
+        moved = set(self.moved)
+        return [table for table in self.file.tables if table.name in moved]
+
+    def check(self) -> ScoreCheck:
+        """How far attention scores change, over all layers of which the file has both query and key."""
         layout = self.conversion.heads
         source, target = self.conversion.source, self.conversion.target
         if layout is None or source is None or target is None:
-            raise ParameterError("check", "given", "scores are those of projections", "give `from`, `to` and `heads`")
+            advice = "give `from`, `to` and `heads`, or the model with `config`"
+            raise ParameterError("check", "given", "scores are those of projections", advice)
         old = {table.name: table for table in self.file.tables}
-        pairs = [pair for pair in layers(self.moved) if all(len(old[name].shape) == 2 for name in pair)]
-        if not pairs:
+        moved = {table.name for table in self.moved_tables() if len(table.shape) == 2}
+        found = [layer for layer in layers(old) if {layer.query, layer.key} <= moved]
+        if not found:
             raise FileError(self.file.path, "has no query and key weights that go together", "convert unchecked")
-        return max(
-            score_check.change((old[q], old[k]), (self.tables[q], self.tables[k]), layout, source, target)
-            for q, k in pairs
-        )
+        before, after = Scores(old, layout, source), Scores(self.tables, layout, target)
+        paired = {name for layer in found for name in (layer.query, layer.key)}
+        unpaired = tuple(name for name in sorted(moved - paired) if not layout.named(old[name]).norm)
+        return ScoreCheck(max(change(before, after, layer) for layer in found), len(found), unpaired)
 
 
 def convert(file: LoadedFile, conversion: Conversion, *, whole: bool = True) -> Converted:
     """The file's tables after the conversion, made when they are read; `whole` if none of them was left out."""
     _check_source(file, conversion)
     result = Converted(file, conversion, whole=whole)
-    meant = set(_meant(file, conversion)) if conversion.moves else set()
+    chosen = set(_chosen(file, conversion)) if conversion.moves else set()
     if conversion.heads is not None:
-        layout = conversion.heads.settled([table for table in file.tables if table.name in meant])
+        layout = conversion.heads.settled([table for table in file.tables if table.name in chosen])
         conversion = result.conversion = replace(conversion, heads=layout)
     for table in file.tables:
-        made = _moved(table, conversion) if table.name in meant else table
+        made = _moved(table, conversion) if table.name in chosen else table
         if made is not table:
             result.moved.append(table.name)
         if conversion.dtype is not None and (casted := cast(made, conversion.dtype)) is not made:
@@ -142,7 +161,7 @@ def _check_source(file: LoadedFile, conversion: Conversion) -> None:
     spec = carried_spec(file.path, file.metadata) if conversion.moves and not conversion.heads else None
     said = (spec or {}).get("parameters", {}).get("layout", conversion.source)
     if said == "compact":
-        rule = f"{file.path} is compact: it has one column a pair, and nothing to move"
+        rule = f"{file.path} is compact: it has one column per pair, and nothing to move"
         raise ParameterError("from", repr(conversion.source), rule, "make the table in the layout that is wanted")
     if said != conversion.source:
         raise ParameterError("from", repr(conversion.source), f"the spec of {file.path} says {said}")
@@ -157,8 +176,8 @@ def _moved(table: Table, conversion: Conversion) -> Table:
     return in_columns(table, source, target, conversion.rotary_dim, conversion.trailing)
 
 
-def _meant(file: LoadedFile, conversion: Conversion) -> Sequence[str]:
-    """The tensors that are to change: those the patterns name, else queries and keys, or all tables."""
+def _chosen(file: LoadedFile, conversion: Conversion) -> Sequence[str]:
+    """The tensors to move: those that the patterns name, else queries and keys, or all tables."""
     names = [table.name for table in file.tables]
     if conversion.include:
         for pattern in conversion.include:
@@ -166,18 +185,28 @@ def _meant(file: LoadedFile, conversion: Conversion) -> Sequence[str]:
                 rule = f"{file.path} has no tensor of such a name; it has {_listed(file.tables)}"
                 raise ParameterError("include", repr(pattern), rule)
         return [name for name in names if any(fnmatchcase(name, pattern) for pattern in conversion.include)]
+    projections = [table for table in file.tables if projection(table.name)]
     if conversion.heads is None:
-        if projections := [table for table in file.tables if role(table.name)]:
+        if projections:
             rule = f"{file.path} has projections, {_listed(projections)}, whose rows move, head by head"
-            raise ParameterError("heads", "missing", rule, "or name tables with `include`")
+            raise ParameterError("heads", "missing", rule, "give it or `config`, or name tables with `include`")
         return [table.name for table in file.tables if len(table.shape) > 1]
-    found = [name for name in names if role(name)] or (names if len(names) == 1 else [])
+    _check_one_part(file, projections)
+    found = [table.name for table in projections] or (names if len(names) == 1 else [])
     if not found:
         rule = f"no tensor of {file.path} is called like a query or key projection; it has {_listed(file.tables)}"
         raise ParameterError("include", "missing", rule, "name them")
     return found
 
 
+def _check_one_part(file: LoadedFile, projections: Sequence[Table]) -> None:
+    """Refuse to divide towers for images or sound into the heads of a language model."""
+    others = [table for table in projections if of_other_part(table.name)]
+    if others and len(others) < len(projections):
+        rule = f"{file.path} has projections of other parts, {_listed(others)}, which have heads of their own"
+        raise ParameterError("include", "missing", rule, "name the tensors to move")
+
+
 def _listed(tables: Sequence[Table]) -> str:
     """Some tensors with their shapes."""
-    return listed([f"{quoted(table.name)} {table.shape}" for table in tables], _SOME)
+    return listed([f"{quoted(table.name)} {table.shape}" for table in tables], MAX_LISTED)

@@ -1,8 +1,7 @@
-"""Moving the channels of turning pairs: in the rows of projection weights, head by head, or in a table's columns."""
+"""Moving the two channels of rotary pairs: in the rows of projection weights, head by head, or in a table's columns."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -13,10 +12,26 @@ from pecli.engine.pair_permutation import reorder
 from pecli.engine.table import Table
 from pecli.engine.text import bracketed, quoted
 from pecli.errors import ParameterError
+from pecli.tensors.projections import Projection, projection
 
-_QUERY = re.compile(r"(?:^|[._])(?:q|wq|query|attn_q|q_proj|q_b_proj|q_norm|attn_q_norm|q_layernorm)(?=[._]|$)")
-_KEY = re.compile(r"(?:^|[._])(?:k|wk|key|attn_k|k_proj|k_norm|attn_k_norm|k_layernorm)(?=[._]|$)")
-_FUSED = re.compile(r"(?:^|[._])(?:qkv|qkv_proj|Wqkv|attn_qkv)(?=[._]|$)")
+
+@dataclass(frozen=True)
+class FusedOrder:
+    """The order of heads in a tensor of q, k and v: equal groups, each with its share of every part."""
+
+    groups: int | None
+    """How many groups there are; None for one per key head."""
+    parts: str
+
+
+ORDERS = {
+    "blocks": FusedOrder(1, "qkv"),
+    "groups": FusedOrder(None, "qkv"),
+    "codegen": FusedOrder(4, "qvk"),
+}
+"""`blocks`: all q heads, all k heads, all v heads (Phi-3). `groups`: the q heads that share a key head, that k head and
+its v head, and so on: q, k, v of each head where none share (GPT-NeoX, BLOOM, Falcon). `codegen`: four shards, each of
+them q heads, v heads, k heads."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +44,19 @@ class Heads:
     head_dim: int | None = None
     """Channels of a head; the queries' rows over the heads unless given."""
     rotary_dim: int | None = None
-    """Channels of a head that turn; all of them unless given."""
+    """Rotary dimension of a head; all of it unless given."""
     trailing: bool = False
-    """Whether the channels that turn are a head's last ones, as DeepSeek has them."""
+    """Whether the last channels of a head rotate, as DeepSeek has them, not the first."""
+    fused: str | None = None
+    """The order of rows in fused projections whose names do not tell it: one of ORDERS."""
+    gated: bool = False
+    """Whether query projections hold each head's query, then an output gate of the same size."""
+    rotates: bool = True
+    """False for a model that has no rotary encoding: its channels may have any order."""
+    model: str = ""
+    """The model that says so; empty where the command line does."""
+    given: tuple[str, ...] = ()
+    """What the command line adds to a model that does not say it: names of these fields."""
 
     def __post_init__(self) -> None:
         if self.kv_heads is not None and self.heads % self.kv_heads:
@@ -42,53 +67,149 @@ class Heads:
         """With everything that was left open, as the projections have it: all heads are of one size."""
         for table in tables:
             _check_rank(table)
-        dim = self.head_dim or self._size(tables)
-        keys = self.kv_heads or next((_rows(table) // dim for table in tables if _is(table, "k")), self.heads)
-        if keys == 0 or any(_rows(table) % dim for table in tables if _is(table, "k")):
-            at = next(table for table in tables if _is(table, "k"))
-            raise _refusal(at, f"its rows must be heads of {dim}, as the queries have", "check `heads` and `kv_heads`")
-        return replace(self, kv_heads=keys, head_dim=dim)
+        found = [(table, each) for table in tables if not (each := self.named(table)).norm]
+        for table, each in found:
+            if each.kind == "qkv":
+                self.order(table)
+        dim = self.head_dim or self._head_dim(found)
+        return replace(self, head_dim=dim, kv_heads=self.kv_heads or self._kv_heads(found, dim))
 
-    def _size(self, tables: Sequence[Table]) -> int:
-        """Channels of a head."""
-        for kind, heads in (("q", self.heads), ("k", self.kv_heads), ("qkv", self._fused()), ("", self.heads)):
-            for table in tables:
-                if heads and _is(table, kind):
+    def named(self, table: Table) -> Projection:
+        """What the table is by its name; without a telling name, fused where an order is given, else a query."""
+        return projection(table.name) or Projection("qkv" if self.fused else "q", "", table.name, "")
+
+    def order(self, table: Table) -> str:
+        """The order of a fused table's rows."""
+        told = self.named(table).order
+        order = told or self.fused if self.model else self.fused or told
+        if order is None:
+            who = f"neither its name nor {self.model} tells" if self.model else "its name does not tell"
+            rule = f"{quoted(table.name)} {bracketed(table.shape)} holds q, k and v in an order that {who}"
+            advice = f"give `fused` ({', '.join(ORDERS)})" + ("" if self.model else ", or the model with `config`")
+            raise ParameterError("fused", "missing", rule, advice)
+        return order
+
+    def slots(self, table: Table) -> str:
+        """A letter for each head_dim rows of a projection: q, k, v, or g for a gate."""
+        heads, keys, named = self.heads, self.kv_heads or self.heads, self.named(table)
+        kind = named.kind
+        if kind == "q":
+            return ("qg" if self.gated and not named.norm else "q") * heads
+        if kind in ("k", "latent"):
+            return "k" * (keys if kind == "k" else 1)
+        order = ORDERS[self.order(table)]
+        groups = keys if order.groups is None else order.groups
+        if heads % groups or keys % groups:
+            rule = f"it has {groups} groups, which {heads} heads and {keys} key heads cannot share evenly"
+            raise ParameterError("fused", self.order(table), rule)
+        share = {"q": heads // groups, "k": keys // groups, "v": keys // groups}
+        return "".join(part * share[part] for part in order.parts) * groups
+
+    def head_rows(self, table: Table) -> int:
+        """Rows of a slot; a latent key is one head, with the rows before its rotary ones."""
+        return _rows(table) if self.named(table).kind == "latent" else self.head_dim or 1
+
+    def _head_dim(self, found: Sequence[tuple[Table, Projection]]) -> int:
+        keys = self.kv_heads
+        counts = {"q": self.heads * (1 + self.gated), "k": keys, "qkv": keys and self.heads + 2 * keys}
+        for kind, heads in counts.items():
+            for table, each in found:
+                if heads and each.kind == kind:
                     if _rows(table) % heads or not _rows(table):
                         rule = f"{_rows(table)} rows are not {heads} heads"
                         raise _refusal(table, rule, "check `heads` and `kv_heads`, or give `head_dim`")
                     return _rows(table) // heads
+        fused = next((table for table, each in found if each.kind == "qkv"), None)
+        if fused is not None:
+            raise self._open_key_heads(fused)
         advice = "give `kv_heads` or `head_dim`"
         raise ParameterError("head_dim", "missing", "no query projection tells how large a head is", advice)
 
-    def _fused(self) -> int:
-        return self.heads + 2 * (self.kv_heads or self.heads)
+    def _open_key_heads(self, table: Table) -> ParameterError:
+        """The error of a fused projection whose rows fit several numbers of key heads, or none."""
+        shared = (keys for keys in range(self.heads, 0, -1) if self.heads % keys == 0)
+        sizes = {keys: divmod(_rows(table), self.heads + 2 * keys) for keys in shared}
+        fits = [f"{_counted(keys, 'kv head')} of {size}" for keys, (size, rest) in sizes.items() if size and not rest]
+        rule = f"{quoted(table.name)} {bracketed(table.shape)} holds q, k and v of {_counted(self.heads, 'head')}"
+        ways = f"which fits {' or '.join(fits)}" if fits else f"and {_rows(table)} rows fit no number of kv heads"
+        advice = "give `kv_heads` or `head_dim`, or the model with `config`"
+        return ParameterError("kv_heads", "missing", f"{rule}, {ways}", advice)
+
+    def _kv_heads(self, found: Sequence[tuple[Table, Projection]], dim: int) -> int:
+        for table, each in found:
+            heads, rest = divmod(_rows(table), dim)
+            if each.kind == "k":
+                if rest or not heads or self.heads % heads:
+                    rule = f"its rows must be heads of {dim}, as the queries have, shared evenly by {self.heads}"
+                    raise _refusal(table, rule, self._advice())
+                return heads
+            if each.kind == "qkv":
+                keys, odd = divmod(heads - self.heads, 2)
+                if rest or odd or keys < 1 or self.heads % keys:
+                    rule = f"{_rows(table)} rows are not q, k and v of {self.heads} heads of {dim}"
+                    raise _refusal(table, rule, self._advice())
+                return keys
+        return self.heads
+
+    def _advice(self) -> str:
+        return f"pick the tensors of {self.model} with `include`" if self.model else "check `heads` and `kv_heads`"
+
+    def check_rows(self, table: Table) -> None:
+        """Refuse a projection whose rows are not those of the heads; a norm may have those of one head."""
+        slots, size, rows = self.slots(table), self.head_rows(table), _rows(table)
+        if self.named(table).kind == "latent" and not (self.trailing and self.rotary_dim):
+            rule = f"{quoted(table.name)} {bracketed(table.shape)} keeps its rotary key in its last rows"
+            raise ParameterError(
+                "rotary_dim", "missing", rule, "give `rotary_dim` and `trailing`, or the model with `config`"
+            )
+        if rows == len(slots) * size or (self.named(table).norm and rows == size):
+            return
+        whole = {"qkv": "q, k and v heads", "q": "heads", "k": "key heads"}[self.named(table).kind]
+        said = f"{self.model} has " if self.model else ""
+        rule = f"{said}{len(slots)} {whole} of {size}, that is {len(slots) * size} rows"
+        advice = self._advice() if self.model else "check `heads`, `kv_heads` and `head_dim`"
+        raise _refusal(table, rule, advice)
+
+    def words(self, tables: Sequence[Table]) -> str:
+        """What is assumed about some projections, for people."""
+        dim, keys, rotary = self.head_dim or 0, self.kv_heads or 0, self.rotary_dim or self.head_dim or 0
+        kinds = {self.named(table).kind for table in tables}
+        some = f", the {'last' if self.trailing else 'first'} {rotary} of {dim} channels" if rotary < dim else ""
+        some += "" if self.rotates else ", none of which the model rotates"
+        shared = "1 key that all heads share" if "latent" in kinds else _counted(keys, "kv head")
+        orders = sorted({self.order(table) for table in tables if self.named(table).kind == "qkv"})
+        rows = [_order_words(order, self.heads // keys) for order in orders]
+        rows += ["rows q, gate of each head" if self.gated else "rows q or k of each head"] if kinds - {"qkv"} else []
+        return f"{_counted(self.heads, 'head')} of {dim}{some}, {shared}, {'; '.join(rows)}"
 
 
-def role(name: str) -> str:
-    """Whether a tensor's name is that of a query, a key or a fused projection: "q", "k", "qkv", or "" for none.
+def _order_words(order: str, sharing: int) -> str:
+    each = {
+        "blocks": "rows q of all heads, then k, then v",
+        "groups": "rows q, k, v of each head" if sharing == 1 else f"rows {sharing} q, k, v of each kv head",
+        "codegen": "rows q of all heads, then v, then k, in each of 4 shards",
+    }
+    return each[order]
 
-    >>> role("model.layers.0.self_attn.k_proj.weight"), role("model.layers.0.mlp.up_proj.weight")
-    ('k', '')
-    """
-    if _FUSED.search(name):
-        return "qkv"
-    return "q" if _QUERY.search(name) else "k" if _KEY.search(name) else ""
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'s' * (count != 1)}"
 
 
 def in_heads(table: Table, layout: Heads, source: str, target: str) -> Table:
-    """A projection's weight or bias with the rows of every head in another order."""
+    """A projection's weight or bias with the rotary rows of every query and key head in another order."""
     _check_rank(table)
     if layout.head_dim is None or layout.kv_heads is None:
         layout = layout.settled([table])
-    head_dim, keys = layout.head_dim or 1, layout.kv_heads or 1
-    kind, heads = role(table.name), _rows(table) // head_dim
-    moving = layout.heads + keys if kind == "qkv" else keys if kind == "k" else layout.heads
-    whole = moving + keys if kind == "qkv" else moving
-    if _rows(table) % head_dim or heads not in ({whole, 1} if "norm" in table.name else {whole}):
-        rule = f"{whole} heads of {head_dim} have {whole * head_dim} rows"
-        raise _refusal(table, rule, "check `heads`, `kv_heads` and `head_dim`")
-    return _rows_moved(table, head_dim, _turning(table, layout, head_dim, source, target), min(moving, heads))
+    norm = layout.named(table).norm
+    if norm and len(table.shape) == 2 and table.shape[1] == layout.head_dim:  # one row per head, as Cohere has it
+        return in_columns(table, source, target, layout.rotary_dim, layout.trailing)
+    layout.check_rows(table)
+    size = layout.head_rows(table)
+    order = np.arange(_rows(table)).reshape(-1, size)
+    moving = np.isin(list(layout.slots(table)), ["q", "k"])[: len(order)]
+    order[moving] = order[moving][:, _rotary_order(table, layout, size, source, target)]
+    return _rows_moved(table, order.reshape(-1))
 
 
 def _check_rank(table: Table) -> None:
@@ -100,35 +221,25 @@ def _rows(table: Table) -> int:
     return table.shape[0] if table.shape else 0
 
 
-def _is(table: Table, kind: str) -> bool:
-    """Whether it is a projection of that kind; a norm's weights may be those of one head."""
-    return role(table.name) == kind and "norm" not in table.name
-
-
-def _turning(table: Table, layout: Heads, head_dim: int, source: str, target: str) -> Indices:
+def _rotary_order(table: Table, layout: Heads, size: int, source: str, target: str) -> Indices:
     """The order of a head's rows."""
-    turning = head_dim if layout.rotary_dim is None else layout.rotary_dim
-    if turning % 2 or not 0 < turning <= head_dim:
-        rule = f"channels turn in pairs, at most the {head_dim} of a head"
-        raise ParameterError("rotary_dim", turning, rule, f"{quoted(table.name)} is {bracketed(table.shape)}")
-    order = np.arange(head_dim)
-    first = head_dim - turning if layout.trailing else 0
-    order[first : first + turning] = first + reorder(turning, source, target)
+    rotary = size if layout.rotary_dim is None else layout.rotary_dim
+    if rotary % 2 or not 0 < rotary <= size:
+        rule = f"channels rotate in pairs, at most the {size} of a head"
+        raise ParameterError("rotary_dim", rotary, rule, f"{quoted(table.name)} is {bracketed(table.shape)}")
+    order = np.arange(size)
+    first = size - rotary if layout.trailing else 0
+    order[first : first + rotary] = first + reorder(rotary, source, target)
     return order
 
 
-def _rows_moved(table: Table, head_dim: int, order: Indices, heads: int) -> Table:
-    """The table with the rows of its first heads in that order, read a few whole heads at a time."""
+def _rows_moved(table: Table, order: Indices) -> Table:
+    """The table with its rows in that order, which moves none further than a head."""
 
     def fill(start: int, out: Array) -> None:
-        moving = min(len(out), max(0, heads * head_dim - start))
-        if moving:
-            first, last = start // head_dim, -(-(start + moving) // head_dim)
-            read = table.read(first * head_dim, last * head_dim)
-            rows = np.arange(start, start + moving)
-            out[:moving] = read[rows // head_dim * head_dim - first * head_dim + order[rows % head_dim]]
-        if moving < len(out):
-            table.fill(start + moving, out[moving:])
+        rows = order[start : start + len(out)]
+        first = int(rows.min())
+        np.take(table.read(first, int(rows.max()) + 1), rows - first, axis=0, out=out, mode="clip")  # no copy of `out`
 
     return replace(table, fill=fill)
 
@@ -138,19 +249,12 @@ def in_columns(table: Table, source: str, target: str, rotary_dim: int | None, t
     width = table.shape[-1] if table.shape else 0
     if len(table.shape) < 2:
         raise _refusal(table, "a table has rows and columns", "give `heads` to convert a bias")
-    order = _turning(table, Heads(1, rotary_dim=rotary_dim, trailing=trailing), width, source, target)
+    order = _rotary_order(table, Heads(1, rotary_dim=rotary_dim, trailing=trailing), width, source, target)
 
     def fill(start: int, out: Array) -> None:
         np.take(table.read(start, start + len(out)), order, axis=1, out=out)
 
     return replace(table, fill=fill)
-
-
-def layers(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Which query projection goes with which key projection: weights whose names differ in that alone."""
-    keys = {_KEY.sub("", name): name for name in names if role(name) == "k"}
-    found = ((name, keys.get(_QUERY.sub("", name))) for name in names if role(name) == "q")
-    return [(query, key) for query, key in found if key is not None]
 
 
 def _refusal(table: Table, rule: str, advice: str = "") -> ParameterError:

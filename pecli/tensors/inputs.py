@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.parameters import Parameter
 from pecli.engine.table import Table
 from pecli.engine.text import listed, nearest
 from pecli.errors import KindError, ParameterError
 from pecli.files.load import LoadedFile, load_file, split_name
-from pecli.files.npy_reader import ARRAY_NAME
+from pecli.files.npy import ARRAY_NAME
 from pecli.files.provenance import KEY
 
-FLOATS = (*KINDS, "float8_e4m3fn", "float8_e5m2")
+FLOATS = (*SIGNIFICAND_BITS, "float8_e4m3fn", "float8_e5m2")
 """What encodings are applied to; the last two lie in .safetensors files alone."""
-_MOST_NAMES = 8
+MAX_LISTED = 8
+"""Tensors that an error names."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def _named(names: Sequence[str], inputs: Sequence[Input], files: str) -> list[In
     known = {each.table.name for each in inputs} | {ARRAY_NAME for each in inputs if each.unnamed}
     for name in names:
         if name not in known:
-            rule = f"{files} has {_there([each.table for each in inputs])}"
+            rule = f"{files} has {_listed([each.table for each in inputs])}"
             raise ParameterError("the tensor", repr(name), rule, nearest(name, known))
     return [each for each in inputs if each.table.name in names or (each.unnamed and ARRAY_NAME in names)]
 
@@ -116,12 +117,12 @@ def _check_names(found: Sequence[Input]) -> None:
 def check_alone(name: str, file: str, tables: Sequence[Table]) -> None:
     """Refuse a file, given for a parameter, that has not one tensor but none or several."""
     if len(tables) != 1:
-        raise ParameterError(name, file, f"it has {_there(tables)}", "name one, as FILE:NAME")
+        raise ParameterError(name, file, f"it has {_listed(tables)}", "name one, as FILE:NAME")
 
 
-def _there(tables: Sequence[Table]) -> str:
+def _listed(tables: Sequence[Table]) -> str:
     """The tensors there are, with their shapes."""
-    return listed([f"{table.name} {table.shape}" for table in tables], _MOST_NAMES) or "no tensors"
+    return listed([f"{table.name} {table.shape}" for table in tables], MAX_LISTED) or "no tensors"
 
 
 def check_floating(each: Input) -> None:
@@ -131,13 +132,20 @@ def check_floating(each: Input) -> None:
         raise KindError(each.label, given, f"it must be {', '.join(FLOATS[:-1])} or {FLOATS[-1]}")
 
 
-def check_sequence(each: Input) -> tuple[int, int]:
-    """L and D of a floating tensor (…, L, D)."""
+SEQ_AXIS = -2
+"""The axis of positions in (…, L, D)."""
+
+
+def check_sequence(each: Input, seq_axis: int = SEQ_AXIS) -> tuple[int, int]:
+    """L and D of a floating tensor (…, L, D), or with L on another axis."""
     check_floating(each)
     shape = each.table.shape
     if len(shape) < 2:
         raise each.wrong("it must be (…, L, D)", "positions are the axis before the last")
-    return shape[-2], shape[-1]
+    if not -len(shape) <= seq_axis < len(shape) - 1 or seq_axis == -1:
+        rule = f"{each.label} is of shape {shape}, whose positions are on one of the axes 0 … {len(shape) - 2}"
+        raise ParameterError("seq_axis", seq_axis, rule)
+    return shape[seq_axis], shape[-1]
 
 
 def check_dim(each: Input, rule: Parameter, advice: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Where the rows of a tensor stand: one after the other, or at positions that a file lists."""
+"""The positions of a tensor's rows: one after the other, or those that a file lists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.errors import KindError, ParameterError
 from pecli.files.load import open_tensors
-from pecli.tensors.inputs import Input, check_alone
+from pecli.tensors.inputs import SEQ_AXIS, Input, check_alone
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class RowPlaces:
+class RowPositions:
     """Positions from `offset` on, or those in `ids`: once arranged (axes, batch, L), where axes and batch may be 1."""
 
     offset: int = 0
@@ -34,7 +34,7 @@ class RowPlaces:
             return self.offset, self.offset + length
         return (int(self.ids.min()), int(self.ids.max()) + 1) if self.ids.size else (0, 0)
 
-    def arranged(self, axes: int) -> RowPlaces:
+    def arranged(self, axes: int) -> RowPositions:
         """The ids with all three axes, from (L,) or (batch, L); for several axes from (axes, L) or (axes, batch, L)."""
         if self.ids is None:
             return self
@@ -46,42 +46,45 @@ class RowPlaces:
         many, batch = len(ids) if sections else 1, ids.shape[-2] if ids.ndim - sections > 1 else 1
         return replace(self, ids=ids.reshape(many, batch, ids.shape[-1]))
 
-    def check(self, each: Input) -> None:
+    def check(self, each: Input, seq_axis: int = SEQ_AXIS) -> None:
         """Refuse a tensor whose rows are not those of the positions."""
         shape = each.table.shape
+        rows = shape[seq_axis]
         if self.ids is None:
-            if self.offset + shape[-2] - 1 > LAST_POSITION:
+            if self.offset + rows - 1 > LAST_POSITION:
                 raise ParameterError("offset", self.offset, f"with {each.label} of shape {shape} it goes beyond 2^40")
             return
         _, batch, length = self.ids.shape
-        if length != shape[-2]:
-            raise self._wrong(f"{each.label} is of shape {shape}, with L = {shape[-2]} rows")
-        if batch != 1 and (len(shape) < 3 or batch != shape[0]):
+        if length != rows:
+            raise self._wrong(f"{each.label} is of shape {shape}, with L = {rows} rows")
+        if batch != 1 and (seq_axis % len(shape) == 0 or batch != shape[0]):
             raise self._wrong(f"{each.label} is of shape {shape}", "the first axis of both must agree")
 
     def _wrong(self, rule: str, advice: str = "") -> ParameterError:
         assert self.ids is not None
         return ParameterError("positions", f"of shape {_shown(self.ids)}", rule, advice)
 
-    def rows_of(self, shape: tuple[int, ...]) -> Callable[[int, int], Positions]:
+    def rows_of(self, shape: tuple[int, ...], seq_axis: int = SEQ_AXIS) -> Callable[[int, int], Positions]:
         """`positions(first, count)` of the rows of a tensor, all axes but the last run through in order."""
-        length, ids, offset = shape[-2], self.ids, self.offset
+        length, ids, offset = shape[seq_axis], self.ids, self.offset
+        repeats = math.prod(shape[seq_axis % len(shape) + 1 : -1])
         a_batch = math.prod(shape[1:-1]) if ids is not None and ids.shape[1] > 1 else math.prod(shape[:-1])
 
         def positions(first: int, count: int) -> Positions:
             start = first % length
-            if ids is None and start + count <= length:
+            if ids is None and repeats == 1 and start + count <= length:
                 return range(offset + start, offset + start + count)
             rows = np.arange(first, first + count)
+            at = rows // repeats % length
             if ids is None:
-                return offset + rows % length
-            found = ids[:, rows // a_batch, rows % length]
+                return offset + at
+            found = ids[:, rows // a_batch, at]
             return found[0] if len(found) == 1 else found.T
 
         return positions
 
 
-def read_places(text: str) -> RowPlaces:
+def read_positions(text: str) -> RowPositions:
     """The positions in a file of integers; `arranged` says what their axes are."""
     with open_tensors(text) as loaded:
         check_alone("positions", text, loaded.tables)
@@ -92,7 +95,7 @@ def read_places(text: str) -> RowPlaces:
     if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) <= LAST_POSITION:
         given = f"{ids.min()} … {ids.max()}, of shape {ids.shape}"
         raise ParameterError("positions", given, "positions must be 0 or more and at most 2^40")
-    return RowPlaces(0, ids.astype(np.int64), text)
+    return RowPositions(0, ids.astype(np.int64), text)
 
 
 def _shown(ids: NDArray[np.int64]) -> tuple[int, ...]:

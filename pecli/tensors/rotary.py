@@ -1,4 +1,4 @@
-"""Rotary encodings: channels of q and k, turned by their positions, turned back, or moved on."""
+"""Rotary encodings: channels of q and k rotated by their positions, rotated back, or shifted."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ import numpy as np
 
 from pecli.engine.apply_rotation import LAYOUTS, turn_in_place
 from pecli.engine.arrays import Array, Complex
-from pecli.engine.rotation_factors import Turns, shift_of
+from pecli.engine.rotation_factors import RotationFactors, shift_of
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.table import Table
-from pecli.tensors.inputs import Input, check_sequence
-from pecli.tensors.position_ids import RowPlaces
+from pecli.tensors.inputs import SEQ_AXIS, Input, check_sequence
+from pecli.tensors.position_ids import RowPositions
 
 _TILE = 1 << 15
-"""Pairs turned at once: 512 KiB of complex numbers, to stay in the second-level cache."""
+"""Pairs rotated at once: 512 KiB of complex numbers, to stay in the second-level cache."""
 
 Factors = Callable[[int, int], "Complex"]
-"""`factors(first, count)`: what rows first, first + 1, … of a tensor are turned by."""
+"""`factors(first, count)`: what rows first, first + 1, … of a tensor are rotated by."""
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
-    """How tensors are turned: by which scheme, at which positions, and which channels of a row.
+class RotationPlan:
+    """How tensors are rotated: by which scheme, at which positions along which axis, and which channels of a row.
 
-    `shift` moves what was turned already by so many positions; `inverse` undoes a rotation.
+    `shift` moves what was rotated already by so many positions; `inverse` undoes a rotation.
     """
 
     rope: Rope
-    places: RowPlaces
+    positions: RowPositions
     layout: str = "halves"
     trailing: bool = False
     inverse: bool = False
     shift: int | None = None
+    seq_axis: int = SEQ_AXIS
 
     def sides(self) -> tuple[str, str]:
         """How pairs lie in the input and in the output."""
@@ -44,37 +45,37 @@ class Way:
         return (gives, takes) if self.inverse else (takes, gives)
 
 
-def turn_all(inputs: tuple[Input, ...], way: Way) -> list[Table]:
-    """Every tensor (…, L, D), turned: one product in float64, rounded once to the tensor's dtype."""
+def rotate_all(inputs: tuple[Input, ...], plan: RotationPlan) -> list[Table]:
+    """Every tensor (…, L, D), rotated: one product in float64, rounded once to the tensor's dtype."""
     for each in inputs:
-        _check(each, way)
-    if way.shift is not None:
-        constant = shift_of(way.rope, way.shift)
-        return [_turned(each.table, way, lambda first, count: constant) for each in inputs]
-    low, high = way.places.span(max(each.table.shape[-2] for each in inputs))
+        _check(each, plan)
+    if plan.shift is not None:
+        constant = shift_of(plan.rope, plan.shift)
+        return [_rotated(each.table, plan, lambda first, count: constant) for each in inputs]
+    low, high = plan.positions.span(max(each.table.shape[plan.seq_axis] for each in inputs))
     exact = any(each.table.dtype == "float64" for each in inputs)
-    turns = Turns(way.rope, low, high, exact=exact, inverse=way.inverse)
-    return [_turned(each.table, way, _factors(each.table, way.places, turns)) for each in inputs]
+    factors = RotationFactors(plan.rope, low, high, exact=exact, inverse=plan.inverse)
+    return [_rotated(each.table, plan, _factors(each.table, plan, factors)) for each in inputs]
 
 
-def _check(each: Input, way: Way) -> None:
-    _, dim = check_sequence(each)
-    if dim < way.rope.rotary_dim:
-        raise each.wrong(f"{way.rope.rotary_dim} channels turn", f"D, the last axis, is {dim}")
-    if way.shift is None:
-        way.places.check(each)
+def _check(each: Input, plan: RotationPlan) -> None:
+    _, dim = check_sequence(each, plan.seq_axis)
+    if dim < plan.rope.rotary_dim:
+        raise each.wrong(f"the rotary dimension is {plan.rope.rotary_dim}", f"D, the last axis, is {dim}")
+    if plan.shift is None:
+        plan.positions.check(each, plan.seq_axis)
 
 
-def _factors(table: Table, places: RowPlaces, turns: Turns) -> Factors:
-    positions = places.rows_of(table.shape)
-    return lambda first, count: turns.at(positions(first, count))
+def _factors(table: Table, plan: RotationPlan, factors: RotationFactors) -> Factors:
+    positions = plan.positions.rows_of(table.shape, plan.seq_axis)
+    return lambda first, count: factors.at(positions(first, count))
 
 
-def _turned(table: Table, way: Way, factors: Factors) -> Table:
-    width, dim = way.rope.rotary_dim, table.shape[-1]
-    channels = slice(dim - width, dim) if way.trailing else slice(0, width)
+def _rotated(table: Table, plan: RotationPlan, factors: Factors) -> Table:
+    width, dim = plan.rope.rotary_dim, table.shape[-1]
+    channels = slice(dim - width, dim) if plan.trailing else slice(0, width)
     step = max(1, 2 * _TILE // width)
-    takes, gives = way.sides()
+    takes, gives = plan.sides()
 
     def fill(start: int, out: Array) -> None:
         table.fill(start, out)

@@ -24,7 +24,7 @@ def annotate(outcomes: Sequence[Outcome]) -> None:
     """One line a check that did not pass."""
     for outcome in outcomes:
         if not outcome.passed:
-            screen.say(annotation(outcome))
+            print(screen.printable(annotation(outcome)))
 
 
 def annotation(outcome: Outcome) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pecli.checks.audit import Audit, Drift
-from pecli.engine.schemes.parameters import spelled
+from pecli.engine.text import spelled
 from pecli.views import screen
 from pecli.views.pictures.ticks import short
 

@@ -52,10 +52,7 @@ def _worst(outcome: Outcome) -> str:
 
 def _count(rows: Sequence[Sequence[str]]) -> str:
     found = [row[0] for row in rows]
-    counts = {
-        "passed": found.count("passed"),
-        "failed": found.count("FAILED"),
-        "could not be made": found.count("error"),
-    }
+    errors = found.count("error")
+    counts = {"passed": found.count("passed"), "failed": found.count("FAILED"), "error" + "s" * (errors > 1): errors}
     parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return f"{screen.counted(len(rows), 'check')}: {parts}"

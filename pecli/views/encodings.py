@@ -31,7 +31,7 @@ def show(model: ModelEncodings, seq_len: int | None, *, first: bool = True) -> N
 def rows_of(encoding: Encoding, seq_len: int | None) -> list[tuple[str, str, str]]:
     """Name, value and source of everything that is known."""
     rows = [(name, cell(value), encoding.sources.get(name, "")) for name, value in encoding.described().items()]
-    if encoding.scheme == "rope":
+    if encoding.is_rotary:
         if encoding.head_dim is not None:
             rows.append(("head_dim", cell(encoding.head_dim), encoding.sources.get("head_dim", "")))
         at = "" if seq_len is None else f"at length {seq_len}"
@@ -138,7 +138,7 @@ def show_presets(presets: Sequence[tuple[Preset, ModelEncodings]]) -> None:
 
 def _brief(encoding: Encoding) -> str:
     given = encoding.parameters
-    if encoding.scheme == "rope":
+    if encoding.is_rotary:
         scaling = "" if given["scaling"] == "none" else f" {given['scaling']}"
         return f"rope {encoding.rotary_dim}, base {given['base']:g}{scaling}"
     sizes = [given[name] for name in ("max_len", "seq_len", "heads", "dim") if name in given]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pecli.engine.schemes.parameters import spelled
-from pecli.errors import FileError
+import numpy as np
+
+from pecli.engine.arrays import Array
+from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.text import spelled
+from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile
 from pecli.files.provenance import KEY, carried_spec
 from pecli.views import screen
@@ -14,6 +19,8 @@ from pecli.views import screen
 if TYPE_CHECKING:
     from pecli.engine.table import Table
 
+MAX_SHOWN = 100_000
+"""Elements shown at once."""
 STATISTICS = ("min", "max", "mean", "std")
 
 
@@ -36,8 +43,6 @@ def describe(file: LoadedFile, name: str, chosen: Sequence[Table]) -> dict[str, 
 
 def numbers(table: Table, rows: str, columns: str) -> dict[str, Any]:
     """Some elements of a table, with the places they stand at."""
-    from pecli.files.slices import indices, rectangle
-
     down, across = indices("rows", rows, table.rows), indices("cols", columns, table.width)
     values = rectangle(table, down, across)
     if values.dtype.kind == "c":
@@ -45,6 +50,34 @@ def numbers(table: Table, rows: str, columns: str) -> dict[str, Any]:
     else:
         listed = [[_plain(value) for value in line] for line in values.tolist()]
     return {"rows": list(down), "columns": list(across), "values": listed}
+
+
+def indices(name: str, text: str, count: int) -> range:
+    """The rows or columns that `3`, `0:8`, `-4:` or `:` stand for, of `count`.
+
+    >>> indices("rows", "-2:", 10)
+    range(8, 10)
+    """
+    match = re.fullmatch(r"(-?[0-9]{1,18})|(-?[0-9]{1,18})?:(-?[0-9]{1,18})?", text.strip())
+    if not match:
+        raise ParameterError(name, repr(text), "it must be a number or a range, such as 0:8, -4: or :")
+    if match[1] is not None:
+        place = int(match[1]) + (count if int(match[1]) < 0 else 0)
+        if not 0 <= place < count:
+            raise ParameterError(name, text, f"there are {count}")
+        return range(place, place + 1)
+    start, stop = (None if each is None else int(each) for each in match.groups()[1:])
+    return range(count)[slice(start, stop)]
+
+
+def rectangle(table: Table, rows: range, columns: range) -> Array:
+    """Those elements, as (rows, columns); only their rows are read."""
+    if max(1, len(rows)) * max(1, len(columns)) > MAX_SHOWN:  # of rows without elements, their numbers are shown
+        rule = f"at most {MAX_SHOWN:,} elements are shown at once"
+        raise ParameterError("rows", f"{len(rows)} × {len(columns)}", rule)
+    if not rows or not columns:
+        return np.empty((len(rows), len(columns)), numpy_dtype(table.dtype))
+    return table.read(rows.start, rows.stop)[:, columns.start : columns.stop]
 
 
 def _plain(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pecli.engine.schemes.parameters import spelled
+from pecli.engine.text import spelled
 from pecli.views import screen
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pecli.engine.schemes.bundle import Bundle
-from pecli.engine.schemes.parameters import spelled
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
+from pecli.engine.text import spelled
 from pecli.views import screen
 
 if TYPE_CHECKING:
@@ -74,14 +73,16 @@ def _label(table: Table, row: int, first: int) -> str:
 
 def show(scheme: Scheme) -> None:
     """The scheme's parameters and the corners of its tensors."""
-    if isinstance(scheme, Bundle):
-        for number, (name, part) in enumerate(scheme.parts):
-            if number:
-                screen.say()
+    for number, (name, part) in enumerate(scheme.named_parts()):
+        if number:
+            screen.say()
+        if name:
             screen.say(name)
-            show(part)
-        return
-    first = int(getattr(scheme, "offset", 0))
+        _show(part)
+
+
+def _show(scheme: Scheme) -> None:
+    first = scheme.first_position
     corners = [corner(table, first if len(table.shape) == 2 else 0) for table in scheme.tensors()]
     given = {name: value for name, value in scheme.spec()["parameters"].items() if value is not None}
     if screen.is_terminal():

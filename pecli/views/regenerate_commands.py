@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from contextlib import suppress
 
-from pecli.engine.schemes.parameters import spelled
 from pecli.engine.schemes.registry import scheme_named
+from pecli.engine.text import spelled
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
 
@@ -32,7 +32,7 @@ def _command(encoding: Encoding, *, alone: bool) -> str:
     kind = scheme_named(name)
     settings = {key: value for key, value in encoding.parameters.items() if key in kind.settings()}
     with suppress(ParameterError):  # the command itself says what is wrong
-        settings = {key: value for key, value in settings.items() if key not in kind(**settings).idle}
+        settings = {key: value for key, value in settings.items() if key not in kind(**settings).inert_parameters}
     words = [word for key, value in settings.items() for word in (f"--{key.replace('_', '-')}", spelled(value))]
     file = name if alone or not encoding.layer_type else f"{name}-{encoding.layer_type}"
     return shlex.join(["pecli", name, *words, "-o", f"{file}.npy"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TextIO
@@ -11,6 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+
+_COMMAND = re.compile(r"##(?=\[|vso\[)")
+"""What GitHub Actions and Azure Pipelines take for a command, wherever it is in a line."""
+_LEADING = re.compile(r"^(\s*)::")
+"""What GitHub Actions take for one at the beginning of a line, spaces aside."""
 
 
 def is_terminal() -> bool:
@@ -42,7 +49,7 @@ def printable(text: str, stream: TextIO | None = None) -> str:
     >>> printable("a\x1b[2J")
     'a\\\\x1b[2J'
     """
-    shown = escaped(text)
+    shown = _COMMAND.sub(lambda found: "\\x23" + found[0][1:], escaped(text))
     encoding = getattr(stream or sys.stdout, "encoding", None) or "utf-8"
     return shown.encode(encoding, "backslashreplace").decode(encoding)
 
@@ -53,8 +60,9 @@ def escaped(text: str) -> str:
 
 
 def say(text: str = "") -> None:
-    """A line on standard output."""
-    print(printable(text))
+    """A line on standard output; a name from a file at its beginning is no command to a CI system, as `::error` is."""
+    shown = printable(text)
+    print(_LEADING.sub(r"\1\\x3a:", shown))
 
 
 def say_styled(*parts: tuple[str, str]) -> None:
@@ -96,7 +104,8 @@ def say_json(value: Any) -> None:
     """A line of JSON on standard output, in ASCII, which passes everywhere; null for what is not finite."""
     import json
 
-    print(json.dumps(finite(value), allow_nan=False))
+    text = json.dumps(finite(value), allow_nan=False)
+    print(_COMMAND.sub(lambda found: "\\u0023" + found[0][1:], text))  # which only a string can hold
 
 
 def finite(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -246,6 +247,63 @@ def test_positions_of_a_file(apply):
     np.testing.assert_allclose(found, hugging_face(q, ids[0]), rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("axis", ["1", "-3"])
+def test_positions_on_another_axis(apply, pecli_cli, axis):
+    """(batch, L, heads, D) is (batch, heads, L, D) with two axes swapped, and so is the result."""
+    q, ids = random(2, 6, 4, 8, dtype=np.float64), np.array([[5, 3, 9, 0, 1, 2], [7, 7, 8, 2, 0, 1]])
+    words = ("rope", "q.npy", "--offset", "100")
+    straight = apply(*words, q=q.swapaxes(1, 2))["q"]
+    np.testing.assert_array_equal(apply(*words, "--seq-axis", axis, q=q)["q"], straight.swapaxes(1, 2))
+    np.testing.assert_allclose(straight, hugging_face(q.swapaxes(1, 2), range(100, 106)), rtol=0, atol=1e-13)
+    given = ("rope", "q.npy", "--positions", "ids.npy")
+    straight = apply(*given, q=q.swapaxes(1, 2), ids=ids)["q"]
+    np.testing.assert_array_equal(apply(*given, "--seq-axis", axis, q=q)["q"], straight.swapaxes(1, 2))
+
+
+CONFIG = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2}
+
+
+@pytest.mark.parametrize("heads", [4, 2])
+def test_heads_where_positions_should_be(apply, pecli_cli, tmp_path, monkeypatch, heads):
+    monkeypatch.chdir(tmp_path)
+    Path("config.json").write_text(json.dumps(CONFIG))
+    q = random(1, 16, heads, 8)
+    np.save("q.npy", q)
+    words = ("apply", "rope", "q.npy", "--config", "config.json", "-o", "out.npy")
+    refused = pecli_cli(*words)
+    assert (refused.code, refused.err.count("\n"), Path("out.npy").exists()) == (2, 1, False)
+    assert (
+        f"axis 2 would be positions, and {heads} is a number of heads of config.json; give --seq-axis 1" in refused.err
+    )
+    fixed = pecli_cli(*words, "--seq-axis", "1")
+    assert fixed.code == 0
+    assert f"positions 0 … 15 along axis 1 of (1, 16, {heads}, 8)" in fixed.out
+    found = np.load("out.npy")
+    assert pecli_cli(*words, "--seq-axis", "2").code == 0  # who means it can say so
+    np.testing.assert_allclose(found.swapaxes(1, 2), hugging_face(q.swapaxes(1, 2), range(16)), rtol=0, atol=1e-5)
+    np.save("q.npy", q.swapaxes(1, 2))
+    assert f"positions 0 … 15 along axis 2 of (1, {heads}, 16, 8)" in pecli_cli(*words).out
+    assert pecli_cli(*words, "--json").json["tensors"]["q"]["seq_axis"] == 2
+
+
+def test_a_sequence_as_long_as_there_are_heads_is_taken_as_it_stands(pecli_cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("config.json").write_text(json.dumps(CONFIG))
+    np.save("q.npy", random(1, 4, 4, 8))
+    done = pecli_cli("apply", "rope", "q.npy", "--config", "config.json", "-o", "out.npy")
+    assert (done.code, "along axis 2 of (1, 4, 4, 8)" in done.out) == (0, True)
+
+
+@pytest.mark.parametrize("scheme", [("rope",), ("sinusoidal",), ("learned", "--table", "table.npy")])
+def test_the_axis_of_positions_is_told(pecli_cli, tmp_path, monkeypatch, scheme):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", random(3, 5, 4))
+    np.save("table.npy", random(9, 4))
+    words = ("apply", scheme[0], "x.npy", *scheme[1:], "-o", "y.npy")
+    assert "along axis 1 of (3, 5, 4)" in pecli_cli(*words).out
+    assert pecli_cli(*words, "--json").json["tensors"]["x"]["seq_axis"] == 1
+
+
 def test_positions_of_three_axes(apply):
     """M-RoPE in transformers: the channels of each axis take their cosines and sines from its own positions."""
     q, ids = random(2, 5, 16, dtype=np.float64), np.random.default_rng(1).integers(0, 50, (3, 5))
@@ -326,7 +384,7 @@ def test_empty_tensors(apply, shape, words):
 WRONG = {
     "rank": (["rope", "vector.npy"], "(8,)", "(…, L, D)"),
     "odd dim": (["rope", "odd.npy"], "(2, 4, 7)", "even"),
-    "dim beyond D": (["rope", "x.npy", "--dim", "16"], "(2, 4, 8)", "16 channels turn"),
+    "dim beyond D": (["rope", "x.npy", "--dim", "16"], "(2, 4, 8)", "the rotary dimension is 16"),
     "odd --dim": (["rope", "x.npy", "--dim", "3"], "--dim is 3", "even"),
     "integers": (["rope", "ids.npy:array"], "(4,)", "int64"),
     "another D": (["rope", "x.npy", "odd.npy"], "(2, 4, 7)", "share D"),
@@ -343,6 +401,9 @@ WRONG = {
         "3 axes",
     ),
     "positions of three axes": (["rope", "x.npy", "--positions", "cube.npy"], "(1, 2, 4)", "(batch, L)"),
+    "an axis too many": (["rope", "x.npy", "--seq-axis", "3"], "--seq-axis is 3", "(2, 4, 8)", "axes 0 … 1"),
+    "the last axis": (["rope", "x.npy", "--seq-axis", "-1"], "--seq-axis is -1", "axes 0 … 1"),
+    "an axis and a shift": (["rope", "x.npy", "--seq-axis", "0", "--shift", "1"], "a shift needs no positions"),
     "negative positions": (["rope", "x.npy", "--positions", "minus.npy"], "-1", "0 or more"),
     "positions and offset": (["rope", "x.npy", "--positions", "ids.npy", "--offset", "1"], "--offset", "--positions"),
     "negative offset": (["rope", "x.npy", "--offset", "-1"], "--offset is -1", "from 0"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pecli.cli.commands import COMMANDS, PANELS, meant
+from pecli.cli.command import COMMANDS, PANELS, meant
 
 
 def test_every_command_is_listed_in_its_part(pecli_cli) -> None:
@@ -40,10 +40,10 @@ def test_another_word_for_a_command(pecli_cli, word: str, command: str) -> None:
 
 
 def test_other_words_mean_commands_that_there_are() -> None:
-    from pecli.cli import commands
+    from pecli.cli import command
 
-    assert set(commands._ALSO) <= set(COMMANDS)
-    assert not {word for words in commands._ALSO.values() for word in words} & set(COMMANDS)
+    assert set(command.SYNONYMS) <= set(COMMANDS)
+    assert not {word for words in command.SYNONYMS.values() for word in words} & set(COMMANDS)
     assert meant("nonsense") == ""
 
 

@@ -59,7 +59,7 @@ def test_one_fails_then_one_is_missing(pecli_cli, fifty, tmp_path) -> None:
     missing = pecli_cli("verify", fifty, "--junit", tmp_path / "r.xml")
     assert missing.code == 3
     assert missing.err == f"pecli: error: {tmp_path / '9000.npy'}: does not exist\n"
-    assert missing.out.splitlines()[-1] == "50 checks: 48 passed, 1 failed, 1 could not be made"
+    assert missing.out.splitlines()[-1] == "50 checks: 48 passed, 1 failed, 1 error"
     (error,) = ElementTree.parse(tmp_path / "r.xml").getroot().iter("error")
     assert "does not exist" in error.get("message")
     quiet = pecli_cli("verify", fifty, "-q")

@@ -152,7 +152,7 @@ def test_which_tensors_there_are():
     assert [t.name for t in Alibi(4, 6, slopes=True).tensors()] == ["slopes"]
     assert [(t.name, t.shape) for t in Alibi(4, 6).tensors()] == [("bias", (4, 6, 6)), ("slopes", (4,))]
     assert [(t.name, t.shape) for t in Alibi(4, 6, form="key").tensors()] == [("bias", (4, 1, 6)), ("slopes", (4,))]
-    assert Alibi(4, 6).plain().name == "bias"
+    assert Alibi(4, 6).single_array().name == "bias"
 
 
 WRONG = [

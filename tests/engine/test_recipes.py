@@ -213,7 +213,10 @@ def test_layouts_hold_the_same_numbers(recipe):
     assert np.delete(compact.tables()["cos"], 5, 0).tolist() == np.delete(interleaved[:, 1::2], 5, 0).tolist()
     doubled = replace(compact, layout="halves").tables()["sin"]
     assert doubled.tolist() == np.tile(compact.tables()["sin"], 2).tolist()
-    assert compact.plain().array().tolist() == [compact.tables()["cos"].tolist(), compact.tables()["sin"].tolist()]
+    assert compact.single_array().array().tolist() == [
+        compact.tables()["cos"].tolist(),
+        compact.tables()["sin"].tolist(),
+    ]
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

@@ -83,9 +83,9 @@ def test_layouts(name, dtype):
 def test_the_single_array_is_cos_then_sin(layout):
     scheme = Rope(33, 8, layout=layout)
     tables = scheme.tables()
-    assert scheme.plain().array().tobytes() == np.stack([tables["cos"], tables["sin"]]).tobytes()
-    assert scheme.plain().shape == (2, 33, 4 if layout == "compact" else 8)
-    across = scheme.plain().read(30, 36)  # three rows of each
+    assert scheme.single_array().array().tobytes() == np.stack([tables["cos"], tables["sin"]]).tobytes()
+    assert scheme.single_array().shape == (2, 33, 4 if layout == "compact" else 8)
+    across = scheme.single_array().read(30, 36)  # three rows of each
     assert across.tobytes() == np.concatenate([tables["cos"][30:], tables["sin"][:3]]).tobytes()
 
 

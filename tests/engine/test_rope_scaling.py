@@ -29,10 +29,14 @@ CASES = {
     "yarn, from lengths": {"max_position_embeddings": 131072, "original_max_position_embeddings": 4096},
     "yarn, mscale": {"factor": 40.0, "original_max_position_embeddings": 4096, "mscale": 0.7, "mscale_all_dim": 0.5},
     "yarn, given": {"factor": 40.0, "original_max_position_embeddings": 4096, "attention_factor": 1.25},
+    "ntk-fixed": {"factor": 8.0},
     "longrope, short": {"length": 4096},
     "longrope, long": {"length": 4097},
     "llama3": {
         "factor": 8.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0
+    },
+    "llama3, a step": {
+        "factor": 16.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 1.0
     },
 }  # fmt: skip
 LONGROPE = {
@@ -67,7 +71,10 @@ def expected(case: str) -> tuple[list[arb], arb]:
             1 + arb(32).log() / arb(4096).log()
         ).sqrt()
     if kind == "llama3":
-        return [llama3(v, arb(8), 8192, 1, 4) for v in inverse], arb(1)
+        low, high = int(o.low_freq_factor), int(o.high_freq_factor)
+        return [llama3(v, f, o.original_max_position_embeddings, low, high) for v in inverse], arb(1)
+    if kind == "ntk-fixed":
+        return [(arb(BASE) * f) ** (arb(-2 * i) / DIM) / f ** (arb(2) / DIM) for i in range(DIM // 2)], arb(1)
     return inverse, arb(1)
 
 
@@ -125,7 +132,7 @@ def test_tables_are_correctly_rounded(case: str, dtype: str) -> None:
     offset = 99_990
     made = rope(case, offset=offset, dtype=dtype)
     if case.startswith(("dynamic", "longrope")):
-        assert made.read_at == CASES[case]["length"]
+        assert made.effective_length == CASES[case]["length"]
     tables = made.tables()
     for row in (0, 7, 15):
         for name, function in (("cos", arb.cos), ("sin", arb.sin)):
@@ -204,9 +211,9 @@ REFUSED = [
     ({"scaling": "longrope", **LONGROPE, "short_factor": (-1.0,) * 64}, "short_factor[0]", "above 1e-19"),
     (
         {"scaling": "llama3", "factor": 8.0, "original_max_position_embeddings": 9, "low_freq_factor": 4.0}
-        | {"high_freq_factor": 4.0},
+        | {"high_freq_factor": 3.0},
         "high_freq_factor",
-        "high_freq_factor is 4; it must be above low_freq_factor",
+        "high_freq_factor is 3; it must be at least low_freq_factor",
     ),
     (
         {"scaling": "longrope", **LONGROPE, "original_max_position_embeddings": 1},

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pecli.engine.numerics.double_double import Doubled
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import differ, round_doubled, round_fixed, round_to, undecided
 from tests.oracle import DTYPES, FORMATS, bits, rational, rounded
 
@@ -84,7 +84,7 @@ def test_round_fixed(dtype):
 
 @pytest.mark.parametrize("dtype", NARROW)
 def test_undecided_tells_exactly_where_a_tie_is_within_reach(dtype):
-    tie = 1 + 2.0 ** -KINDS[dtype]
+    tie = 1 + 2.0 ** -SIGNIFICAND_BITS[dtype]
     error = np.array(2.0**-70)
     lows = np.array([0.0, 2.0**-71, -(2.0**-71), 2.0**-69, -(2.0**-69), 2.0**-55])
     assert undecided(Doubled(np.full(6, tie), lows), error, dtype).tolist() == [True, True, True, False, False, False]
@@ -106,4 +106,4 @@ def test_differ_looks_at_bits():
 
 @pytest.mark.parametrize("dtype", FORMATS)
 def test_bits_of_precision(dtype):
-    assert KINDS[dtype] == FORMATS[dtype][0]
+    assert SIGNIFICAND_BITS[dtype] == FORMATS[dtype][0]

@@ -32,7 +32,7 @@ LARGE = [
 
 
 def tables_of(scheme) -> list[Table]:
-    return [*scheme.tensors(), scheme.plain()]
+    return [*scheme.tensors(), scheme.single_array()]
 
 
 @given(strategies.schemes(), st.data())

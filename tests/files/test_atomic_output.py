@@ -8,13 +8,14 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pecli.errors import FileError
-from pecli.files import background_fsync
+from pecli.files import output as output_module
 from pecli.files.output import open_output
 
 
@@ -99,6 +100,33 @@ def test_the_old_file_is_there_until_the_new_one_is_complete(folder: Path) -> No
         assert temporary.endswith(".tmp")
 
 
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt])
+def test_a_folder_renamed_meanwhile_holds_the_file(folder: Path, error: type[BaseException] | None) -> None:
+    (folder / "before").mkdir()
+    with suppress(KeyboardInterrupt), open_output("before/a.bin") as output:
+        output.write(b"new")
+        os.rename("before", "after")
+        if error is not None:
+            raise error
+    assert names(folder) == ["after"]
+    assert names(folder / "after") == ([] if error else ["a.bin"])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user to be refused")
+@pytest.mark.skipif(not hasattr(os, "O_PATH"), reason="a folder that cannot be read cannot be opened here")
+def test_a_folder_that_cannot_be_read_can_be_written_in(folder: Path) -> None:
+    (folder / "drop").mkdir()
+    os.chmod(folder, 0o777)
+    os.chmod("drop", 0o333)
+    script = (
+        "import os; from pecli.files.output import open_output\n"
+        "os.setuid(65534)\n"
+        "with open_output('drop/a.bin') as output: output.write(b'new')\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment())
+    assert names(folder / "drop") == ["a.bin"]
+
+
 def test_written_bytes_can_be_patched(folder: Path) -> None:
     with open_output("a.bin") as output:
         output.write(b"one two")
@@ -110,7 +138,7 @@ def test_written_bytes_can_be_patched(folder: Path) -> None:
 def test_a_large_file_is_synced_on_the_way(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     monkeypatch.setattr(os, "fdatasync", synced.append)
-    monkeypatch.setattr(background_fsync, "SYNC_BYTES", 1000)
+    monkeypatch.setattr(output_module, "SYNC_BYTES", 1000)
     with open_output("a.bin") as output:
         for _ in range(50):
             output.write(bytes(600))
@@ -123,7 +151,7 @@ def test_an_error_met_by_an_early_sync_is_not_lost(folder: Path, monkeypatch: py
         raise OSError(5, "I/O error")
 
     monkeypatch.setattr(os, "fdatasync", broken)
-    monkeypatch.setattr(background_fsync, "SYNC_BYTES", 10)
+    monkeypatch.setattr(output_module, "SYNC_BYTES", 10)
     with pytest.raises(FileError, match="the disk reports an error"):
         put("a.bin", bytes(100))
     assert names(folder) == []

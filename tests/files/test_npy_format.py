@@ -175,3 +175,15 @@ def test_a_file_cut_short_while_it_is_read(folder: Path) -> None:
             file.truncate(300)
         with pytest.raises(FileError, match="changed while it was read"):
             loaded.tables[0].array()
+
+
+@pytest.mark.parametrize(("major", "minor"), [(1, 1), (2, 1), (3, 1), (0, 0), (4, 0)])
+def test_versions_that_do_not_exist_are_refused_as_numpy_refuses_them(tmp_path: Path, major: int, minor: int) -> None:
+    np.save(tmp_path / "a.npy", np.ones(3))
+    data = bytearray((tmp_path / "a.npy").read_bytes())
+    data[6:8] = major, minor
+    (tmp_path / "a.npy").write_bytes(data)
+    with pytest.raises(ValueError, match="version"):
+        np.load(tmp_path / "a.npy")
+    with pytest.raises(FileError, match=rf"has \.npy version {major}\.{minor}, only 1\.0, 2\.0 and 3\.0 exist"):
+        load_file(str(tmp_path / "a.npy"))

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
-from pecli.files import zip_directory, zip_layout
+from pecli.files import zip_archive
 from pecli.files.load import load_file
 from pecli.files.save import save_tables
-from pecli.files.zip_layout import Member, directory
+from pecli.files.zip_archive import Member, directory
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -110,14 +110,14 @@ def test_names_as_long_as_an_archive_has_room_for(folder: Path) -> None:
 
 def test_large_archives_use_zip64(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits are lowered instead of writing 4 GiB; zipfile is told the true ones."""
-    monkeypatch.setattr(zip_layout, "BIG", 1000)
+    monkeypatch.setattr(zip_archive, "BIG", 1000)
     member = Member("a.npy", 5000, 0, 2000)
     local, entry = member.local_header(), member.directory_entry()
-    assert zip_directory._zip64_numbers(entry[46 + 5 :]) == [5000, 5000, 2000]
+    assert zip_archive._zip64_numbers(entry[46 + 5 :]) == [5000, 5000, 2000]
     assert (2000 + len(local)) % 64 == 0
     end = directory([member], 3000)
-    assert zip_layout.END64_MARK in end
-    assert zip_layout.LOCATOR_MARK in end
+    assert zip_archive.END64_MARK in end
+    assert zip_archive.LOCATOR_MARK in end
 
 
 def test_more_members_than_a_plain_archive_can_count(folder: Path) -> None:

@@ -101,7 +101,7 @@ CHANGES: dict[str, tuple[dict[str, Any], int]] = {
     "no original length": ({"rope_scaling": {"type": "yarn", "factor": 2.0}}, 2),
     "text for truncate": ({"rope_scaling": {**YARN, "truncate": "no"}}, 3),
     "beta order": ({"rope_scaling": {**YARN, "beta_fast": 1, "beta_slow": 32}}, 2),
-    "high equals low": ({"rope_scaling": {**LLAMA3, "high_freq_factor": 1.0}}, 2),
+    "high below low": ({"rope_scaling": {**LLAMA3, "high_freq_factor": 0.5}}, 2),
     "no low": ({"rope_scaling": {**LLAMA3, "low_freq_factor": None}}, 2),
     "too few long factors": ({"rope_scaling": {**LONG, "long_factor": [1] * 7}}, 2),
     "texts for long factors": ({"rope_scaling": {**LONG, "long_factor": ["1"] * 8}}, 3),

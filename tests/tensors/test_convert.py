@@ -15,7 +15,8 @@ from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError
 from pecli.files import open_tensors
 from pecli.tensors.convert import Conversion, convert
-from pecli.tensors.head_layout import Heads, in_heads, layers, role
+from pecli.tensors.head_layout import Heads, in_heads
+from pecli.tensors.projections import Layer, layers, projection
 
 RNG = np.random.default_rng(7)
 HEADS, KV, DIM, INPUTS = 4, 2, 8, 16
@@ -99,10 +100,10 @@ def test_scores_stay_and_a_wrong_claim_shows(
     layout = Heads(HEADS, KV, rotary_dim=rotary_dim, trailing=trailing)
     with open_tensors(str(tmp_path / "a.safetensors")) as file:
         made = convert(file, Conversion(source, "halves", layout))
-        assert made.check() < 1e-14
+        assert made.check().change < 1e-14
         query = "model.layers.1.self_attn.q_proj.weight"
         made.tables[query] = next(table for table in file.tables if table.name == query)  # as if it had been forgotten
-        assert made.check() > 1e-3
+        assert made.check().change > 1e-3
 
 
 @pytest.mark.parametrize(("value", "change"), [(0.0, 0.0), (np.inf, np.inf), (np.nan, np.inf)])
@@ -110,13 +111,15 @@ def test_scores_that_are_no_measure(tmp_path: Path, value: float, change: float)
     weights = {f"{name}_proj.weight": np.full((HEADS * DIM, INPUTS), value) for name in "qk"}
     save_file(weights, tmp_path / "a.safetensors")
     with open_tensors(str(tmp_path / "a.safetensors")) as file:
-        assert convert(file, Conversion("interleaved", "halves", Heads(HEADS, HEADS))).check() == change
+        assert convert(file, Conversion("interleaved", "halves", Heads(HEADS, HEADS))).check().change == change
 
 
 def test_a_fused_projection_keeps_its_values() -> None:
     rows = (HEADS + 2 * KV) * DIM
     weight = RNG.standard_normal((rows, 3))
-    made = in_heads(table_of("h.0.attn.qkv_proj.weight", weight), Heads(HEADS, KV), "interleaved", "halves").array()
+    made = in_heads(
+        table_of("h.0.self_attn.qkv_proj.weight", weight), Heads(HEADS, KV), "interleaved", "halves"
+    ).array()
     turning = (HEADS + KV) * DIM
     assert np.array_equal(made[:turning], by_hand(weight[:turning], HEADS + KV))
     assert np.array_equal(made[turning:], weight[turning:])
@@ -147,7 +150,7 @@ def test_doubled_columns_of_rotary_tables_move(tmp_path: Path, name: str) -> Non
     assert np.allclose(moved, {"cos": np.cos, "sin": np.sin}[name](angles), atol=1e-7)
 
 
-@pytest.mark.parametrize(("layout", "words"), [("compact", "one column a pair"), ("interleaved", "says interleaved")])
+@pytest.mark.parametrize(("layout", "words"), [("compact", "one column per pair"), ("interleaved", "says interleaved")])
 def test_a_spec_that_says_otherwise(tmp_path: Path, layout: str, words: str) -> None:
     pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8, layout=layout))
     with open_tensors(str(tmp_path / "a.npz")) as file, pytest.raises(ParameterError, match=words):
@@ -186,21 +189,49 @@ def test_keys_that_do_not_fit_the_queries(tmp_path: Path) -> None:
             convert(file, Conversion("interleaved", "halves"))
 
 
-def test_roles_by_name() -> None:
+def test_projections_by_name() -> None:
     known = {"q": ["layers.0.attention.wq.weight", "blk.0.attn_q.weight", "a.self_attn.q_norm.weight", "h.query.bias"]}
-    known |= {"k": ["layers.0.attention.wk.weight", "blk.3.attn_k.bias", "a.k_proj.lora"], "qkv": ["h.0.Wqkv.weight"]}
-    known |= {"": ["a.v_proj.weight", "a.o_proj.weight", "mask.weight", "tok.kernel", "quant.scale"]}
-    assert {name: role(name) for names in known.values() for name in names} == {
+    known |= {"k": ["layers.0.attention.wk.weight", "blk.3.attn_k.bias", "a.k_proj.lora_B.weight", "k_proj_bias"]}
+    known |= {
+        "qkv": ["h.0.Wqkv.weight", "gpt_neox.layers.0.attention.query_key_value.bias", "h.0.attn.qkv_proj.weight"]
+    }
+    known |= {"latent": ["a.kv_a_proj_with_mqa.weight"]}
+    known |= {"": ["a.v_proj.weight", "a.o_proj.weight", "mask.weight", "tok.kernel", "quant.scale", "query_states"]}
+    known[""] += ["a.q_a_proj.weight", "a.q_a_layernorm.weight", "a.q_proj.lora_A.weight", "attn.k_scale"]
+    found = {name: projection(name) for names in known.values() for name in names}
+    assert {name: each.kind if each else "" for name, each in found.items()} == {
         name: kind for kind, names in known.items() for name in names
     }
-    assert layers(["l.0.q.w", "l.1.q.w", "l.0.k.w"]) == [("l.0.q.w", "l.0.k.w")]
+    assert layers(["l.0.q.w", "l.1.q.w", "l.0.k.w"]) == [Layer("l.0.q.w", "l.0.k.w")]
+
+
+def test_norms_of_several_shapes_move_with_their_channels(tmp_path: Path) -> None:
+    """(head_dim,) as Qwen 3 has them, (heads · head_dim,) as OLMo 2, (heads, head_dim) as Cohere."""
+    for shape, heads in (((DIM,), 1), ((HEADS * DIM,), HEADS), ((HEADS, DIM), HEADS)):
+        weight = RNG.standard_normal(shape)
+        layout = Heads(HEADS, KV, DIM)
+        made = in_heads(table_of("a.q_norm.weight", weight), layout, "interleaved", "halves").array()
+        assert np.array_equal(made, by_hand(weight.reshape(-1), heads).reshape(shape))
+
+
+@pytest.mark.parametrize("lost", ["k_norm.weight", "q_proj.bias"])
+def test_a_check_sees_norms_and_biases(tmp_path: Path, lost: str) -> None:
+    save_file(
+        checkpoint() | {"model.layers.0.self_attn.k_norm.weight": RNG.standard_normal(DIM)}, tmp_path / "a.safetensors"
+    )
+    with open_tensors(str(tmp_path / "a.safetensors")) as file:
+        made = convert(file, Conversion("interleaved", "halves", Heads(HEADS, KV)))
+        assert made.check().change < 1e-14
+        name = f"model.layers.0.self_attn.{lost}"
+        made.tables[name] = next(table for table in file.tables if table.name == name)
+        assert made.check().change > 1e-3
 
 
 @pytest.mark.parametrize(
     ("shape", "layout", "words"),
     [
         ((30, 4), Heads(4, 4), "(30, 4)"),
-        ((32, 4), Heads(4, 4, head_dim=16), "4 heads of 16 have 64 rows"),
+        ((32, 4), Heads(4, 4, head_dim=16), "4 heads of 16, that is 64 rows"),
         ((12, 4), Heads(4, 4), "rotary_dim is 3"),
         ((32, 4), Heads(4, 4, rotary_dim=10), "at most the 8"),
         ((4, 4, 4), Heads(4, 4), "(4, 4, 4)"),

@@ -15,8 +15,8 @@ from pecli.engine import rotation_factors
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.table import table_of
 from pecli.tensors.inputs import Input
-from pecli.tensors.position_ids import RowPlaces
-from pecli.tensors.rotary import Way, turn_all
+from pecli.tensors.position_ids import RowPositions
+from pecli.tensors.rotary import RotationPlan, rotate_all
 from tests.oracle import bits, rational, rounded
 
 DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float64": np.float64}
@@ -24,10 +24,10 @@ LAYOUTS = ("halves", "interleaved", "deepseek")
 
 
 def turned(x: np.ndarray, rope: Rope, offset: int = 0, ids=None, **options) -> np.ndarray:
-    places = RowPlaces(offset, None if ids is None else np.asarray(ids, np.int64)).arranged(
+    places = RowPositions(offset, None if ids is None else np.asarray(ids, np.int64)).arranged(
         len(rope.mrope_section or "1")
     )
-    (table,) = turn_all((Input(table_of("x", x), "x of a test"),), Way(rope, places, **options))
+    (table,) = rotate_all((Input(table_of("x", x), "x of a test"),), RotationPlan(rope, places, **options))
     return table.array()
 
 
@@ -134,7 +134,7 @@ def test_lengths_stay_and_scores_depend_on_distances_alone(start, shift, seed, l
 def test_blocks_change_nothing(shape, dtype, monkeypatch):
     x = random(*shape, dtype=DTYPES[dtype])
     whole = turned(x, Rope(shape[-2], 16), 30)
-    (table,) = turn_all((Input(table_of("x", x), "x"),), Way(Rope(shape[-2], 16), RowPlaces(30)))
+    (table,) = rotate_all((Input(table_of("x", x), "x"),), RotationPlan(Rope(shape[-2], 16), RowPositions(30)))
     for rows in (1, 7, 64):
         cut = np.concatenate(list(table.blocks(rows)))
         assert cut.tobytes() == whole.tobytes()

@@ -37,7 +37,7 @@ FAILED  check 3  not comparable
 error   check 4  does not exist
 error   check 5  offset is 3; too far
 error   check 6  config.json: does not exist
-7 checks: 2 passed, 2 failed, 3 could not be made
+7 checks: 2 passed, 2 failed, 3 errors
 """
 
 

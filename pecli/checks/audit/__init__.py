@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.audit.drift import Audit, Drift, Worst
-from pecli.checks.audit.positions import by_position
 from pecli.checks.tolerance import DRIFT
 from pecli.engine.arrays import Array, Floats, Indices
 from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.numerics.rounding import as_dtype, widened
 from pecli.engine.numerics.threads import results_in_order
-from pecli.engine.schemes.recipes import recipe_names
+from pecli.engine.schemes.by_position import ByPosition
+from pecli.engine.schemes.recipes import recipe_named
 
 if TYPE_CHECKING:
     from pecli.engine.schemes.scheme import Scheme
@@ -52,14 +52,14 @@ def audit(
     tolerance: float = DRIFT,
     on_block: Callable[[int], None] | None = None,
 ) -> Audit:
-    """Hold what the recipes (all but exact) make of a scheme against its exact table.
+    """Compare what the recipes (all but exact) make of a scheme with its exact table.
 
     `on_block` is told how many bytes are done, of `work(scheme, recipes)`.
     """
-    by_position(scheme)  # refuses what has no recipes
+    scheme.by_position()  # refuses what has no recipes
     chosen = _chosen(scheme, recipes)
-    reference = by_position(_changed(scheme, recipe="exact", dtype=_reference_dtype(scheme)))
-    tables = [by_position(_changed(scheme, recipe=recipe)) for recipe in chosen]
+    reference = _computed(scheme, "exact", "float64" if scheme.dtype == "float64" else "float32")
+    tables = [_computed(scheme, recipe, scheme.dtype) for recipe in chosen]
     edges = _edges(reference.first, reference.first + reference.count)
     result = Audit(scheme, tolerance, reference, edges)
     width = len(reference.groups)
@@ -88,7 +88,7 @@ def audit(
 
 def work(scheme: Scheme, recipes: Sequence[str] | None = None) -> int:
     """How many bytes of tables an audit looks at."""
-    numbers = by_position(scheme)
+    numbers = scheme.by_position()
     return _bytes(scheme, numbers.count * len(numbers.groups) * len(_chosen(scheme, recipes)))
 
 
@@ -97,16 +97,17 @@ def _bytes(scheme: Scheme, elements: int) -> int:
 
 
 def _chosen(scheme: Scheme, recipes: Sequence[str] | None) -> list[str]:
-    return list(dict.fromkeys(recipe_names(scheme) if recipes is None else recipes))
+    return list(dict.fromkeys(scheme.recipe_names() if recipes is None else recipes))
 
 
-def _changed(scheme: Any, **changes: str) -> Scheme:
-    changed: Scheme = replace(scheme, **changes)
-    return changed
-
-
-def _reference_dtype(scheme: Scheme) -> str:
-    return "float64" if scheme.dtype == "float64" else "float32"
+def _computed(scheme: Any, recipe: str, dtype: str) -> ByPosition:
+    """The numbers of a scheme as a recipe makes them; of one that knows no recipes, as the recipe keeps them."""
+    found: ByPosition
+    if "recipe" in scheme.parameters():
+        found = replace(scheme, recipe=recipe, dtype=dtype).by_position()
+        return found
+    found = replace(scheme, dtype=recipe_named(recipe).table or dtype).by_position()
+    return replace(found, read=lambda start, stop: as_dtype(found.read(start, stop), dtype))
 
 
 def _edges(first: int, stop: int) -> Indices:

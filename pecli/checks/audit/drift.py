@@ -12,7 +12,7 @@ import numpy as np
 from pecli.engine.arrays import Floats, Indices
 
 if TYPE_CHECKING:
-    from pecli.checks.audit.positions import ByPosition
+    from pecli.engine.schemes.by_position import ByPosition
     from pecli.engine.schemes.scheme import Scheme
 
 

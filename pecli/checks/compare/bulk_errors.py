@@ -19,7 +19,7 @@ from pecli.checks.compare.ulp_screen import Steps
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.arrays import Array, Indices
 from pecli.engine.numerics.aligned_buffer import room_for
-from pecli.engine.numerics.dtypes import KINDS, dtype_name
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
 from pecli.engine.numerics.rounding import widened
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Crowd:
         self._tally, self._set_aside = tally, set_aside
         self._signed = np.dtype(f"i{dtype.itemsize}")
         self._apart_zeros = 1 << (8 * dtype.itemsize - 1)  # how far the bits of 0 and −0 are
-        self._most_units = 2.0 ** KINDS[dtype_name(dtype)]
+        self._most_units = 2.0 ** SIGNIFICAND_BITS[dtype_name(dtype)]
         self._room = room_for(2 * elements, self.real)
         self._error, self._ratio = self._room[:elements], self._room[elements:]
         self._steps = Steps(dtype)

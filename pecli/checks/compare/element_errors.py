@@ -16,7 +16,7 @@ from pecli.checks.compare.ulp import errors, value_of, widest
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.arrays import Array, Indices
 from pecli.engine.numerics.aligned_buffer import room_for
-from pecli.engine.numerics.dtypes import KINDS, dtype_name
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
 
 PIECE_BYTES = 1 << 18
 """How much of a table is measured at once: with its scratch arrays it stays in a core's own cache."""
@@ -38,7 +38,7 @@ class Ruler:
         self._crowded = False
         self._flags = room_for(2 * self._elements, np.bool_)
         self._crowd: Crowd | None = None
-        if self._alike and dtype_name(found) in KINDS:
+        if self._alike and dtype_name(found) in SIGNIFICAND_BITS:
             self._crowd = Crowd(found, self._elements, tolerance, self._tally, self._set_aside)
 
     def measure(self, ours: Array, theirs: Array, start: int) -> None:

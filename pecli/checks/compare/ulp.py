@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.engine.arrays import Array, Flags, Floats
-from pecli.engine.numerics.dtypes import KINDS, dtype_name
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
 from pecli.engine.numerics.rounding import round_to, widened
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _units(ours: Array, theirs: Array) -> NDArray[Any] | None:
         return None
     if ours.dtype != theirs.dtype:
         name = dtype_name(theirs.dtype)
-        ours = round_to(widened(ours), name) if name in KINDS else widened(ours).astype(theirs.dtype)
+        ours = round_to(widened(ours), name) if name in SIGNIFICAND_BITS else widened(ours).astype(theirs.dtype)
     return ulps_apart(ours, theirs)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import KINDS, dtype_name
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ class Steps:
     """How the bits of a floating dtype count: as integers, floats of one sign are in order and without gaps."""
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
-        precision = KINDS[dtype_name(dtype)]
+        precision = SIGNIFICAND_BITS[dtype_name(dtype)]
         self._signed = np.dtype(f"i{dtype.itemsize}")
         self._unit = 1 << (precision - 1)  # bits of the fraction end here, those of the exponent begin
         self._magnitude = np.array((1 << (8 * dtype.itemsize - 1)) - 1, self._signed)

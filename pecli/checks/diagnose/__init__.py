@@ -58,7 +58,7 @@ def _sentences(scheme: Scheme, start: str, found: Mapping[str, Table], tolerance
     """About the tensors whose names start so."""
     named: dict[str, list[Explanation]] = {}
     plain: dict[str, list[str]] = {}
-    own = {table.name: table for table in (scheme.plain(), *scheme.tensors())}
+    own = {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
     for name, table in found.items():
         if name.startswith(start) and table.size:
             short = name.removeprefix(start)

@@ -8,7 +8,7 @@ import numpy as np
 
 from pecli.checks.diagnose.causes import Cause
 from pecli.engine.arrays import Array, Floats
-from pecli.engine.numerics.dtypes import COMPLEX, KINDS
+from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import narrowest, round_to, widened
 
 INFORMATIVE = 0.05
@@ -32,7 +32,7 @@ def grain(array: Array) -> str:
 
 def places(dtype: str) -> int:
     """Bits of precision of a dtype; of complex numbers, that of their parts."""
-    return KINDS.get(COMPLEX.get(dtype, dtype), 24)
+    return SIGNIFICAND_BITS.get(COMPLEX.get(dtype, dtype), 24)
 
 
 def cast(dtype: str) -> Cause:

@@ -12,8 +12,8 @@ from pecli.checks.diagnose.angles import TYPED, Option, bases
 from pecli.checks.diagnose.causes import Cause, cost_of
 from pecli.checks.diagnose.exchanged import exchanged_betas, exchanged_factors
 from pecli.engine.arrays import Floats, Indices
+from pecli.engine.scalings import PARAMETERS
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.rope_scaling import PARAMETERS
 
 Frequencies = Callable[[Rope], "Floats"]
 
@@ -65,11 +65,11 @@ def _exponents(rope: Rope, columns: int) -> Iterator[Mistake]:
     if rope.dim != d:
         words = f"the exponent is over the head dim, {rope.dim}, instead of the {d} channels that turn"
         yield Mistake((Cause(words),), _over(rope.dim))
-    if rope.turning < own:
-        words = f"the exponent is over the {2 * rope.turning} channels that turn instead of the head dim, {d}"
-        yield Mistake((Cause(words),), _over(2 * rope.turning))
+    if rope.rotating_pairs < own:
+        words = f"the exponent is over the {2 * rope.rotating_pairs} channels that turn instead of the head dim, {d}"
+        yield Mistake((Cause(words),), _over(2 * rope.rotating_pairs))
     for dim in (2 * d, 4 * d, d // 2, d // 4):
-        if dim >= 2 and dim not in (rope.dim, 2 * rope.turning) and (dim > d or _simple(rope)):
+        if dim >= 2 and dim not in (rope.dim, 2 * rope.rotating_pairs) and (dim > d or _simple(rope)):
             yield Mistake((Cause(f"the exponent is over {dim} instead of {d}"),), _over(dim))
     if d > 2:  # where frequencies are scaled all the same, one is missing and nothing matches
         yield Mistake((Cause("the exponent divides by d/2 − 1 instead of d/2"),), _over(d - 2))
@@ -106,7 +106,7 @@ def _over(dim: int) -> Callable[[Frequencies], Frequencies]:
     def found(frequencies: Frequencies, rope: Rope) -> Floats:
         if _simple(rope):
             index = np.arange(max(rope.rotary_dim, abs(dim)) // 2)
-            moving = rope.turning if rope.scaling == "proportional" else len(index)
+            moving = rope.rotating_pairs if rope.scaling == "proportional" else len(index)
             return np.where(index < moving, rope.base ** (-2 * index / dim) / (rope.factor or 1.0), 0.0)
         changes: dict[str, object] = {"dim": dim, "partial_rotary_factor": None}
         changes |= {"mrope_section": None, "mrope_interleaved": None}
@@ -227,8 +227,10 @@ def _of_itself(frequencies: Frequencies) -> Frequencies:
 def _other_factors(rope: Rope) -> Mistake:
     """Long factors where short ones belong, or the other way round."""
     original = rope.original_max_position_embeddings or 0
-    long = rope.read_at > original
-    place = "above" if long else "at exactly" if rope.read_at == original else "below"
-    words = f"the {'short' if long else 'long'} factors are used at length {rope.read_at}, {place} the original "
+    long = rope.effective_length > original
+    place = "above" if long else "at exactly" if rope.effective_length == original else "below"
+    words = (
+        f"the {'short' if long else 'long'} factors are used at length {rope.effective_length}, {place} the original "
+    )
     length = original if long else original + 1
     return Mistake((Cause(f"{words}{original}"),), _of(lambda rope: replace(rope, length=length)))

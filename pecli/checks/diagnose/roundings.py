@@ -96,9 +96,9 @@ def _of(recipe: str) -> Rounding:
     if steps is None:
         return _NONE
     return Rounding(
-        dtype="bfloat16" if steps.bfloat16 else "",
-        frequencies=steps.bfloat16 == "inv_freq",
-        positions=steps.bfloat16 == "positions",
-        phases=steps.bfloat16 == "phases",
+        dtype="bfloat16" if "bfloat16" in (steps.positions, steps.frequencies, steps.product) else "",
+        frequencies=steps.frequencies == "bfloat16",
+        positions=steps.positions == "bfloat16",
+        phases=steps.product == "bfloat16",
         recurrence=steps.recurrence,
     )

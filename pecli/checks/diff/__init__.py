@@ -13,7 +13,7 @@ from pecli.checks.diff.pairing import Pair, alone, pair, stacked_tables
 from pecli.checks.diff.samples import length_of, positions_of
 from pecli.checks.diff.search import routes
 from pecli.checks.tolerance import EXACT, Tolerance, check_tolerance
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.reshape import rows_of
 from pecli.engine.schemes.scheme import Scheme
 from pecli.files import LoadedFile
@@ -88,7 +88,7 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
     pairs = pair(first.tables, second.tables)
     tensors = tuple(compare(*each, tolerance) for each in pairs)
     schemes = scheme_of(first), scheme_of(second)
-    may_miss = frozenset[str]().union(*(scheme.byproducts for scheme in schemes if scheme))
+    may_miss = frozenset[str]().union(*(scheme.derived_tensors for scheme in schemes if scheme))
     problems = [*alone(first.tables, second.tables, pairs, may_miss), *problems_of(tensors)]
     failed = [each for each, found in zip(pairs, tensors, strict=True) if not (found.passed or _known(found))]
     explained = routes(failed[:MOST_EXPLAINED], tolerance)
@@ -115,7 +115,9 @@ def _by_spec(schemes: tuple[Scheme | None, Scheme | None], pairs: Sequence[Pair]
 
 def alike(a: LoadedFile, b: LoadedFile) -> tuple[LoadedFile, LoadedFile]:
     """Two files, one that has neither dtypes nor axes (.csv) read with those of the other."""
-    dtypes = [next((table.dtype for table in file.tables if table.dtype in KINDS), "float64") for file in (a, b)]
+    dtypes = [
+        next((table.dtype for table in file.tables if table.dtype in SIGNIFICAND_BITS), "float64") for file in (a, b)
+    ]
     a, b = a.read_as(dtypes[1]), b.read_as(dtypes[0])
     return _in_lines(a, b), _in_lines(b, a)
 
@@ -142,7 +144,11 @@ def _sentence(found: Transform, pairs: Sequence[Pair]) -> str:
     (one, other), *_ = [each for each in pairs if each[0].name == found.tensor]
     looked, length = len(positions_of(one.shape)), length_of(one)
     where = f" in {looked:,} of {length:,} rows" if looked < length else ""
-    if one.dtype != other.dtype and {one.dtype, other.dtype} <= {*KINDS} and not found.transform.startswith(ROUNDED):
-        where += f", in {min(one.dtype, other.dtype, key=lambda name: KINDS[name])}"
+    if (
+        one.dtype != other.dtype
+        and {one.dtype, other.dtype} <= {*SIGNIFICAND_BITS}
+        and not found.transform.startswith(ROUNDED)
+    ):
+        where += f", in {min(one.dtype, other.dtype, key=lambda name: SIGNIFICAND_BITS[name])}"
     left = f"{found.max_abs_error:.3g} is left at most" if found.max_abs_error else "nothing is left"
     return f"{found.tensor}: {found.transform}; {left}{where}"

@@ -21,7 +21,7 @@ from pecli.checks.diff.rows import shifts
 from pecli.checks.diff.samples import run
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.arrays import Indices
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,7 +62,7 @@ class Sides:
     def limits(self) -> tuple[float, float]:
         """What may be left: where all is explained, and where it is worth saying."""
         scale = _scale(self.b)
-        precision = min(KINDS.get(name, 24) for name in self.dtypes)
+        precision = min(SIGNIFICAND_BITS.get(name, 24) for name in self.dtypes)
         all_of_it = max(self.tolerance.atol, self.tolerance.rtol * scale, UNITS * scale * 2.0 ** (1 - precision))
         return all_of_it, max(all_of_it, SHARE * min(self.gap, scale))
 

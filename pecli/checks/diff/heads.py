@@ -8,7 +8,7 @@ import numpy as np
 
 from pecli.checks.layout_words import ARRANGEMENTS
 from pecli.engine.arrays import Floats, Indices
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.pair_permutation import reorder
 from pecli.engine.table import Table
@@ -25,7 +25,12 @@ def moved_in_heads(one: Table, other: Table, limit: float) -> tuple[str, float] 
     None unless that is within the limit.
     """
     rows = one.shape[0] if one.shape else 0
-    if one.shape != other.shape or len(one.shape) > 2 or rows < 8 or not {one.dtype, other.dtype} <= {*KINDS}:
+    if (
+        one.shape != other.shape
+        or len(one.shape) > 2
+        or rows < 8
+        or not {one.dtype, other.dtype} <= {*SIGNIFICAND_BITS}
+    ):
         return None
     places = np.array(sorted({int(k * GOLDEN % 1 * rows) for k in range(1, LOOKED_AT + 1)}))
     found = [widened(other.read(int(place), int(place) + 1)) for place in places]

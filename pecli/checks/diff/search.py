@@ -14,7 +14,7 @@ from pecli.checks.diff.heads import moved_in_heads
 from pecli.checks.diff.pairing import Pair
 from pecli.checks.diff.samples import length_of, positions_of, take, take_across
 from pecli.checks.tolerance import Tolerance
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.table import Table
 
@@ -86,7 +86,9 @@ def _sides(one: Table, other: Table, tolerance: Tolerance, across: bool = False)
     taken = take(one, places[0]), (take_across if across else take)(other, places[1])
     wide: list[NDArray[Any]] = [widest(each) for each in taken]
     dtypes = one.dtype, other.dtype
-    if one.dtype != other.dtype and {*dtypes} <= {*KINDS}:  # seen in the shorter one, the dtype is no difference
-        short = min(dtypes, key=lambda name: KINDS[name])
+    if one.dtype != other.dtype and {*dtypes} <= {
+        *SIGNIFICAND_BITS
+    }:  # seen in the shorter one, the dtype is no difference
+        short = min(dtypes, key=lambda name: SIGNIFICAND_BITS[name])
         wide, dtypes = [widened(round_to(each, short)) for each in wide], (short, short)
     return Sides(wide[0], wide[1], max(places, key=len), dtypes, tolerance)

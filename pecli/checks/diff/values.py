@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.engine.arrays import Indices
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import round_to, widened
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def changes(a: NDArray[Any], b: NDArray[Any], dtypes: tuple[str, str]) -> Iterat
     if not (np.iscomplexobj(a) or np.iscomplexobj(b)) and _near(a, b):
         for dtype in ("float32", "float16", "bfloat16"):
             for words, side, other, held in (("B is A", a, b, dtypes[1]), ("A is B", b, a, dtypes[0])):
-                if KINDS.get(held, 0) > KINDS[dtype] and _rounds_to(side, other, dtype):
+                if SIGNIFICAND_BITS.get(held, 0) > SIGNIFICAND_BITS[dtype] and _rounds_to(side, other, dtype):
                     yield Change(f"{words} rounded to {dtype}", 0.0)
 
 

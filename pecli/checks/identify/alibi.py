@@ -13,7 +13,7 @@ from pecli.checks.identify.bias import SlopeReading, readings
 from pecli.checks.identify.intervals import Interval, spacing
 from pecli.checks.identify.match import Match
 from pecli.engine.arrays import Floats
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import holds, round_to, widened
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.recipes import BIAS_RECIPE
@@ -76,7 +76,7 @@ def with_slopes(matches: list[Match]) -> list[Match]:
 
 
 def _same_slopes(one: Alibi, other: Alibi) -> bool:
-    mine, yours = (replace(scheme, slopes=True).plain().array() for scheme in (one, other))
+    mine, yours = (replace(scheme, slopes=True).single_array().array() for scheme in (one, other))
     return np.array_equal(mine, yours)
 
 
@@ -143,7 +143,7 @@ def _fits(reading: SlopeReading, dtype: str) -> Iterator[Fit]:
 def _held_by(values: Floats, dtype: str) -> Iterator[str]:
     """The dtype, and coarser ones that hold the values too: those in which they may have been made."""
     yield dtype
-    names = list(KINDS)
+    names = list(SIGNIFICAND_BITS)
     for coarse in names[names.index(dtype) + 1 :]:
         if holds(coarse, values):
             yield coarse
@@ -183,10 +183,10 @@ def _error(scheme: Alibi, reading: SlopeReading, fit: Fit) -> float:
     """The largest distance of an element from the scheme's."""
     farthest = int(reading.distances.max())
     if fit.heads * (farthest + 1) <= MOST:
-        keys = replace(scheme, seq_len=farthest + 1, form="key", slopes=False).plain().array()[:, 0]
+        keys = replace(scheme, seq_len=farthest + 1, form="key", slopes=False).single_array().array()[:, 0]
         multiples = widened(keys)[:, reading.distances.astype(np.intp)]
     else:
-        exact = replace(scheme, slopes=True, dtype="float64").plain().array()
+        exact = replace(scheme, slopes=True, dtype="float64").single_array().array()
         multiples = widened(round_to(widened(exact)[:, None] * reading.distances, scheme.dtype))
     expected = np.tile(multiples, (fit.repeats, 1))[: len(reading.values)]
     return float(np.abs(expected - reading.values).max())

@@ -10,7 +10,7 @@ import numpy as np
 
 from pecli.checks.compare.ulp import widest
 from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import KINDS, numpy_dtype
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, numpy_dtype
 from pecli.engine.table import Table
 
 MOST = 1 << 22
@@ -42,7 +42,7 @@ class Beginning:
     @property
     def floating(self) -> bool:
         """Whether its dtype is one that schemes make."""
-        return self.dtype in KINDS
+        return self.dtype in SIGNIFICAND_BITS
 
     @property
     def not_finite(self) -> int:

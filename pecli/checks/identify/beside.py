@@ -12,7 +12,7 @@ from pecli.checks.forms import shape_without_ones, without_ones
 from pecli.checks.identify.match import Match
 from pecli.checks.identify.vectors import LONGEST
 from pecli.engine.arrays import Array, Floats
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.schemes.recipes import RECIPE
 from pecli.engine.schemes.rope import Rope
@@ -55,14 +55,14 @@ def explained(frequencies: Match, samples: Sequence[Beginning]) -> Match | None:
             error = distance(candidate, cosine, sine)
             if best is None or error < best[0]:
                 best = error, candidate
-    if best is None or best[0] > size * 2.0 ** (3 - KINDS[samples[0].dtype]):
+    if best is None or best[0] > size * 2.0 ** (3 - SIGNIFICAND_BITS[samples[0].dtype]):
         return None
     return Match(best[1], best[0], tuple(one.name for one in samples), "", frequencies.undetermined)
 
 
 def geometric(one: Beginning) -> list[Match]:
     """The rotary scheme of frequencies that other programs computed in float32, where a round base comes near."""
-    if one.dtype not in KINDS:
+    if one.dtype not in SIGNIFICAND_BITS:
         return []
     values = one.array.astype(np.float64)
     count = len(values)
@@ -76,7 +76,9 @@ def geometric(one: Beginning) -> list[Match]:
     scheme = Rope(1, 2 * count, base=base, **scaling)
     exact = np.array(scheme.frequencies().floats())
     room = 4 + 2 * np.log(base)  # an exponent rounded to float32 is off by that much in the power
-    if (np.abs(values / exact - 1) > room * 2.0 ** (1 - min(KINDS[one.dtype], KINDS["float32"]))).any():
+    if (
+        np.abs(values / exact - 1) > room * 2.0 ** (1 - min(SIGNIFICAND_BITS[one.dtype], SIGNIFICAND_BITS["float32"]))
+    ).any():
         return []
     return [Match(scheme, float(np.abs(values - exact).max()), (one.name,), "inverse frequencies")]
 

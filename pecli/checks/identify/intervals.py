@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 
 _LOWEST_EXPONENT = {"float64": -1022, "float32": -126, "float16": -14, "bfloat16": -126}
 
@@ -53,4 +53,4 @@ def spacing(values: Floats, dtype: str) -> Floats:
     with np.errstate(divide="ignore"):
         exponent = np.frexp(np.abs(values))[1] - 1
     exponent = np.where(values == 0, _LOWEST_EXPONENT[dtype], exponent)
-    return np.asarray(np.ldexp(1.0, np.maximum(exponent, _LOWEST_EXPONENT[dtype]) - (KINDS[dtype] - 1)))
+    return np.asarray(np.ldexp(1.0, np.maximum(exponent, _LOWEST_EXPONENT[dtype]) - (SIGNIFICAND_BITS[dtype] - 1)))

@@ -136,7 +136,7 @@ def _fitted(
 def _error(scheme: LearnedInit, table: Floats) -> float | None:
     """The largest distance from the scheme's table over many elements; None where they are not the same draws."""
     rows = max(1, min(len(table), _MANY // scheme.dim))
-    expected = widened(scheme.plain().read(0, rows))[:, : table.shape[1]]
+    expected = widened(scheme.single_array().read(0, rows))[:, : table.shape[1]]
     off = np.abs(expected - table[:rows])
     allowed = 4 * spacing(expected, scheme.dtype) + 1e-6 * scheme.std * (scheme.rng != "pecli")
     return float(off.max()) if np.mean(off <= allowed) > 0.999 else None

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pecli.engine.schemes.parameters import Flag, spelled
+from pecli.engine.schemes.parameters import Flag
+from pecli.engine.text import spelled
 
 if TYPE_CHECKING:
     from pecli.engine.schemes.scheme import Scheme
@@ -61,7 +62,7 @@ def options(scheme: Scheme) -> Iterator[str]:
     """The options that ask for a scheme: those that count and differ from the defaults; each parses to its value."""
     for name, parameter in scheme.parameters().items():
         value, default = getattr(scheme, name), scheme.default_of(name)
-        if value is None or name in scheme.idle or (value == default and type(value) is type(default)):
+        if value is None or name in scheme.inert_parameters or (value == default and type(value) is type(default)):
             continue
         long = parameter.aliases[0] if parameter.aliases else f"--{name.replace('_', '-')}"
         if type(parameter) is Flag:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pecli.checks.identify.numerals import digits
 from pecli.engine.arrays import Array, Floats
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import narrowest, widened
 from pecli.engine.schemes.rope import Rope
 
@@ -43,7 +43,7 @@ _AS_NEAR = 1.5
 
 def unit(dtype: str) -> float:
     """The relative error of rounding to a dtype."""
-    return float(2.0 ** -KINDS[dtype])
+    return float(2.0 ** -SIGNIFICAND_BITS[dtype])
 
 
 def precision(values: Floats, dtype: str) -> str:

@@ -13,7 +13,7 @@ from pecli.checks.forms import without_ones
 from pecli.checks.identify import beside
 from pecli.checks.identify.intervals import spacing
 from pecli.checks.identify.numerals import digits
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
@@ -78,11 +78,11 @@ def _plainer(match: Match, samples: Sequence[Beginning]) -> Match:
             continue
         base = float(f"{scheme.base ** ((half - shift) / (half - scheme.freq_shift)):.3g}")
         other = replace(scheme, base=base, freq_shift=shift, scale=scale)
-        table = other.plain()
+        table = other.single_array()
         if table.shape[1] != found.shape[1]:
             continue
         error = float(np.abs(widened(table.read(0, len(found))) - widened(found)).max())
-        if error <= max(2 * match.max_abs_error, scheme.amplitude * 2.0 ** -KINDS[scheme.dtype]):
+        if error <= max(2 * match.max_abs_error, scheme.amplitude * 2.0 ** -SIGNIFICAND_BITS[scheme.dtype]):
             said = f"base and freq_shift: {scheme.base:g} with {scheme.freq_shift:g} comes as near"
             lines = match.undetermined if shift == scheme.freq_shift else (said,)
             return replace(match, scheme=other, max_abs_error=error, undetermined=lines)
@@ -143,7 +143,9 @@ def _agrees(match: Match, inv_freq: Beginning) -> bool:
     if mine.shape != yours.shape:
         return False
     singles = np.array_equal(widened(yours.astype(np.float32)), yours)
-    coarse = inv_freq.dtype if KINDS[inv_freq.dtype] < KINDS["float32"] or not singles else "float32"
+    coarse = (
+        inv_freq.dtype if SIGNIFICAND_BITS[inv_freq.dtype] < SIGNIFICAND_BITS["float32"] or not singles else "float32"
+    )
     off = np.abs(widened(mine) - yours)
     return bool(np.all(off <= 4 * spacing(yours, coarse)))
 
@@ -157,7 +159,7 @@ def _together(match: Match, other: Match, samples: Sequence[Beginning]) -> Match
         changes["attention_factor"] = match.scheme.attention_factor_value()
     twofold = other.scheme.scaling == "longrope" and other.scheme.short_factor != other.scheme.long_factor
     if (twofold or other.scheme.scaling == "dynamic") and other.scheme.length is None:
-        changes["length"] = other.scheme.read_at
+        changes["length"] = other.scheme.effective_length
     parts = [without_ones(one.array) for one in samples]
     tried = []
     for recipe in dict.fromkeys(("exact", match.recipe)):
@@ -167,7 +169,7 @@ def _together(match: Match, other: Match, samples: Sequence[Beginning]) -> Match
             return None
         tried.append((beside.distance(scheme, *parts), scheme))
     error, scheme = min(tried, key=lambda each: each[0])
-    if not error <= max(2 * match.max_abs_error, 2.0 ** (2 - KINDS[scheme.dtype])):
+    if not error <= max(2 * match.max_abs_error, 2.0 ** (2 - SIGNIFICAND_BITS[scheme.dtype])):
         return None
     kept = (line for line in match.undetermined if line.startswith(_OF_THE_TABLE))
     return replace(match, scheme=scheme, max_abs_error=error, undetermined=(*other.undetermined, *kept))

@@ -14,7 +14,7 @@ import numpy as np
 
 from pecli.checks.identify.beginning import Beginning
 from pecli.engine.arrays import Flags, Floats
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import round_to, widened
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def undone(samples: Sequence[Beginning]) -> Undone | None:
         return None
     table = np.concatenate([one.array for one in samples], axis=1) if _alike(samples) else np.empty((0, 0))
     whole = samples[0].dtype in _SHORT
-    if len(table) < _FEWEST or not (whole or samples[0].dtype in KINDS):
+    if len(table) < _FEWEST or not (whole or samples[0].dtype in SIGNIFICAND_BITS):
         return None
     for row in (0, 1, len(table) - 1):
         sines = _sines(table[row])

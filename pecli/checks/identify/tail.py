@@ -28,7 +28,7 @@ def confirmed(match: Match, tables: Sequence[Table]) -> tuple[Match | None, str]
     """The match with the errors in the tables counted in; or None, and what is wrong at their end, in words."""
     if not _wide_enough(match, tables):
         return None, "is too wide to be looked at whole"
-    made = [*match.scheme.tensors(), match.scheme.plain()]
+    made = [*match.scheme.tensors(), match.scheme.single_array()]
     error = match.max_abs_error
     for table in tables:
         like = [each for each in made if each.shape == table.shape]

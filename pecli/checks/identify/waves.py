@@ -14,7 +14,7 @@ from pecli.checks.identify.looks import Candidate, Look, Proposals, propose, way
 from pecli.checks.identify.match import Match
 from pecli.checks.identify.recipes import Evidence
 from pecli.engine.arrays import Array, Floats
-from pecli.engine.numerics.dtypes import COMPLEX, KINDS
+from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 
 _LOOKS = 16
 _PATIENCE = 40
@@ -52,7 +52,7 @@ def recognise(
     if not all(array.size and np.isfinite(array).all() for array in arrays.values()):
         return []
     kinds = {name: recipes.held(array.real, COMPLEX.get(dtypes[name], dtypes[name])) for name, array in arrays.items()}
-    if not all(kind in KINDS for kind in kinds.values()):
+    if not all(kind in SIGNIFICAND_BITS for kind in kinds.values()):
         return []
     if len(arrays) == 1 and next(iter(arrays.values())).ndim == 1:
         ((name, array),) = arrays.items()

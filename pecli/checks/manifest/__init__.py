@@ -44,8 +44,10 @@ PLACES: Mapping[str, Parameter] = {
     "recipe": RECIPE,
 }
 """Where the tables of a model are read, and how they were computed."""
-LARGEST = 2 << 20
-"""Bytes of a manifest: room for tens of thousands of checks, which take a second or two to parse."""
+MAX_BYTES = 512 << 10
+"""Of a manifest: room for thousands of checks. The standard library's parser takes up to 240 times as much memory."""
+_DOTTED = re.compile(r"""^[ \t]*+\[{0,2}+[ \t]*+(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){2}""", re.M)
+"""A key of three parts or more at the beginning of a line: of tables, each part takes half a kilobyte."""
 _DEEP = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){32}""")
 """A key of so many parts: the standard library's parser takes time and memory that grow with the square of them."""
 
@@ -79,15 +81,19 @@ def _toml(path: str) -> dict[str, Any]:
 
     try:
         with open(path, "rb") as file:
-            text = file.read(LARGEST + 1)
+            text = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as problem:
         raise failure(path, problem) from None
-    if len(text) > LARGEST:
-        raise ParameterError(path, f"larger than {LARGEST >> 20} MB", "a manifest is not")
+    if len(text) > MAX_BYTES:
+        rule = "a manifest has thousands of checks at most"
+        raise ParameterError(path, f"larger than {MAX_BYTES >> 10} KB", rule, "split it: verify takes several")
     try:
         decoded = text.decode()
         if _DEEP.search(decoded):
             raise ParameterError(path, "nested more than 32 levels deep", "a manifest has [defaults] and [[check]]")
+        if found := _DOTTED.search(decoded):
+            line = decoded.count("\n", 0, found.start()) + 1
+            raise ParameterError(path, f"nested too deep in line {line}", "a manifest has [defaults] and [[check]]")
         return tomllib.loads(decoded)
     except UnicodeDecodeError:
         raise ParameterError(path, "not UTF-8", "a manifest is TOML, in UTF-8") from None
@@ -212,7 +218,7 @@ def _scheme(where: str, name: str, given: Mapping[str, Any]) -> Scheme:
     if name not in SCHEMES:
         rule = f"it must be one of {', '.join(SCHEMES)}"
         raise ParameterError(f"{where}scheme", quoted(name), rule, nearest(name, SCHEMES))
-    kind = scheme_named(name)
+    kind: type[Scheme] = scheme_named(name)
     known = kind.settings()
     given = _by_own_names(where, given, known)
     _only_known(where, given, (*_COMMON, "scheme", *known))

@@ -10,7 +10,8 @@ from typing import Any
 
 from pecli.checks.verify.cancellation import until
 from pecli.checks.verify.verification import Verification
-from pecli.errors import FileError, PecliError
+from pecli.errors import PecliError
+from pecli.files.os_errors import translated
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,6 @@ def _run(check: Check) -> Outcome:
     result: Verification | PecliError
     try:
         result = check.run()
-    except PecliError as problem:
-        result = problem
-    except MemoryError:
-        result = FileError(check.file, "there is not enough memory to check it")
+    except Exception as problem:  # whatever becomes of one check, the others go on
+        result = translated(problem)
     return Outcome(check, result, time.perf_counter() - start)

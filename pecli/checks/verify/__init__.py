@@ -14,7 +14,7 @@ from pecli.checks.verify.explain_failures import reasons
 from pecli.checks.verify.tensor_roles import role_of
 from pecli.checks.verify.verification import Verification
 from pecli.engine.cast import cast
-from pecli.engine.numerics.dtypes import COMPLEX, KINDS
+from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 from pecli.engine.reshape import rows_of, views
 from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.scheme import Scheme
@@ -61,7 +61,9 @@ def _readable(file: LoadedFile, scheme: Scheme) -> LoadedFile:
     """The file; what .csv says of neither dtype nor axes is that of the scheme."""
     if file.format != "csv" or isinstance(scheme, Bundle):
         return file.read_as(scheme.dtype)
-    return replace(file, tables=tuple(rows_of(table, scheme.plain()) for table in file.read_as(scheme.dtype).tables))
+    return replace(
+        file, tables=tuple(rows_of(table, scheme.single_array()) for table in file.read_as(scheme.dtype).tables)
+    )
 
 
 class _Held:
@@ -101,14 +103,14 @@ class _Held:
     def _like(self, table: Table) -> Scheme:
         """The scheme; in the dtype of a table if it may be."""
         dtype = COMPLEX.get(table.dtype, table.dtype)
-        return in_dtype(self.scheme, dtype) if self.any_dtype and dtype in KINDS else self.scheme
+        return in_dtype(self.scheme, dtype) if self.any_dtype and dtype in SIGNIFICAND_BITS else self.scheme
 
     def _tables(self, like: Table) -> dict[str, Table]:
         """The scheme's tables by name, the one that stands for them all first."""
         scheme = self._like(like)
         tables = {table.name: table for table in scheme.tensors()}
         if not isinstance(scheme, Bundle):
-            plain = scheme.plain()
+            plain = scheme.single_array()
             tables = {plain.name: plain, **tables}
         return {name: _converted(table, like) for name, table in tables.items()}
 
@@ -121,7 +123,7 @@ class _Held:
         tables = self._tables(table)
         likely = [name for name in tables if name == table.name] or [name for name in tables if _means(table, name)]
         if not likely:
-            plain = next(iter(tables)) if not isinstance(self.scheme, Bundle) else self.scheme.plain().name
+            plain = next(iter(tables)) if not isinstance(self.scheme, Bundle) else self.scheme.single_array().name
             likely = [name for name in tables if _fitting(table, tables[name]).shape == tables[name].shape] or [plain]
         if len(likely) == 1:
             return likely[0]
@@ -130,7 +132,7 @@ class _Held:
 
     def _missing(self, found: Sequence[str], tables: Sequence[Table]) -> list[str]:
         """Tensors that the file should hold; what follows from the others may be absent, unless it is all there is."""
-        there = {*found, *(("cos", "sin") if "cos_sin" in found else ())} | self.scheme.byproducts
+        there = {*found, *(("cos", "sin") if "cos_sin" in found else ())} | self.scheme.derived_tensors
         missing = [table.name for table in self.scheme.tensors() if table.name not in there]
         names = begun([table.name for table in tables], 8)
         advice = f"the file has {names}, and FILE:NAME checks one alone"
@@ -158,6 +160,6 @@ def _fitting(table: Table, expected: Table) -> Table:
 def _converted(expected: Table, like: Table) -> Table:
     """inv_freq in the dtype that the file has it in: elsewhere it is hardly ever float64."""
     tail = expected.name.rpartition(".")[2]
-    if tail != "inv_freq" or like.dtype == expected.dtype or like.dtype not in KINDS:
+    if tail != "inv_freq" or like.dtype == expected.dtype or like.dtype not in SIGNIFICAND_BITS:
         return expected
     return cast(expected, like.dtype)

@@ -20,7 +20,7 @@ from pecli.engine.table import Table
 from pecli.engine.text import begun, bracketed
 from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile
-from pecli.files.npy_reader import ARRAY_NAME
+from pecli.files.npy import ARRAY_NAME
 from pecli.models.encoding import Encoding, ModelEncodings
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pecli.checks.verify.rope_layouts import Layout, laid_out, layouts, position
 from pecli.checks.verify.tensor_roles import ANYTHING
 from pecli.engine.arrays import Array
 from pecli.engine.cast import cast
-from pecli.engine.numerics.dtypes import COMPLEX, KINDS
+from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.reshape import as_pairs, reshaped, views
 from pecli.engine.schemes.scheme import Scheme
@@ -111,7 +111,7 @@ def readings(encoding: Encoding, table: Table, role: str | None, place: Place) -
 
 def _dtype(table: Table) -> str:
     """That of the expected table: the file's own, where a table can have it."""
-    return table.dtype if table.dtype in KINDS else "float32"
+    return table.dtype if table.dtype in SIGNIFICAND_BITS else "float32"
 
 
 def _rope(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:

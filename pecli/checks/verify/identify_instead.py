@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pecli.engine.schemes import yarn
+from pecli.engine.scalings import yarn
 
 if TYPE_CHECKING:
     from pecli.checks.identify.match import Match
@@ -127,6 +127,6 @@ def _exponent_over(held: Rope, found: Rope) -> int:
 
 
 def _spelled(value: object) -> str:
-    from pecli.engine.schemes.parameters import spelled
+    from pecli.engine.text import spelled
 
     return "none" if value is None else spelled(value)

@@ -5,39 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-ROLES: Mapping[str, tuple[str, ...]] = {
-    "both": (
-        "cos_sin", "cos_sin_cache", "cos_sin_cached", "cos_sin_table", "freqs_cis", "freq_cis", "freqs_complex",
-        "rope_cache", "rotary_cache", "rotary_table",
-    ),
-    "rows": (
-        "sin_cos", "sincos", "wpe", "pe", "embed_positions", "position_embeddings", "position_embedding",
-        "positional_embeddings", "positional_embedding", "pos_embedding", "pos_embeddings", "pos_embed", "pos_emb",
-        "position_emb", "positions_embed", "positional_encoding", "positional_encodings", "position_encoding",
-        "pos_encoding", "pos_enc",
-    ),
-    "inv_freq": ("inv_freq", "inv_freqs", "inverse_frequencies"),
-    "cos": ("cos", "cosine", "cosines", "cos_cached", "cos_cache", "cos_table", "cos_emb", "cos_freqs"),
-    "sin": ("sin", "sine", "sines", "sin_cached", "sin_cache", "sin_table", "sin_emb", "sin_freqs"),
-    "slopes": ("slopes", "alibi_slopes", "slope"),
-    "bias": ("alibi", "alibi_bias", "attn_bias"),
-}  # fmt: skip
+from pecli.engine.schemes import registry
+from pecli.engine.schemes.registry import scheme_named
+from pecli.engine.schemes.scheme import Scheme
+
+_KINDS: list[type[Scheme]] = [scheme_named(name) for name in registry.SCHEMES]
+
+ROLES: Mapping[str, tuple[str, ...]] = {role: words for kind in _KINDS for role, words in kind.checkpoint_names.items()}
 """What tensors are called, by what they hold; a longer name may end in one of these, as in `rope_cos`."""
 
 ANYTHING = "anything"
 """The role of a tensor whose name says that it belongs to the encoding, and not what it is."""
 
 SCHEMES: Mapping[str, frozenset[str]] = {
-    "both": frozenset({"rope"}),
-    "cos": frozenset({"rope"}),
-    "sin": frozenset({"rope"}),
-    "inv_freq": frozenset({"rope"}),
-    "rows": frozenset({"rope", "sinusoidal", "learned"}),
-    "slopes": frozenset({"alibi"}),
-    "bias": frozenset({"alibi"}),
-    ANYTHING: frozenset({"rope"}),
-}
-"""The schemes that have a tensor of that role."""
+    role: frozenset(kind.name.removesuffix("-init") for kind in _KINDS if role in kind.checkpoint_names)
+    for role in ROLES
+} | {ANYTHING: frozenset({"rope"})}
+"""The encodings of models that have a tensor of that role."""
 
 _ROLE = {word: role for role, words in ROLES.items() for word in words}
 _WHOLE = {"bias": "bias", "weight": "rows", "weights": "rows"}

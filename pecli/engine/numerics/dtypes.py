@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 
-KINDS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
+SIGNIFICAND_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 """The dtypes by name, with their bits of precision, the leading one included."""
 
 COMPLEX = {"complex64": "float32", "complex128": "float64"}

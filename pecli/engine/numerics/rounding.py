@@ -9,7 +9,7 @@ import numpy as np
 
 from pecli.engine.arrays import Array, Flags, Floats
 from pecli.engine.numerics.double_double import Doubled, normal
-from pecli.engine.numerics.dtypes import KINDS, dtype_name, numpy_dtype
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name, numpy_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,7 +83,9 @@ def holds(dtype: str, values: Floats) -> bool:
 def narrowest(values: Floats, dtype: str) -> str:
     """The narrowest dtype that has the values of a table of another one: float32 may hold bfloat16 numbers."""
     for narrow in ("bfloat16", "float16", "float32"):
-        if KINDS[narrow] < KINDS.get(dtype, KINDS["float64"]) and holds(narrow, values):
+        if SIGNIFICAND_BITS[narrow] < SIGNIFICAND_BITS.get(dtype, SIGNIFICAND_BITS["float64"]) and holds(
+            narrow, values
+        ):
             return narrow
     return dtype
 

@@ -24,7 +24,7 @@ import numpy as np
 from pecli.engine.arrays import Array, Complex, Floats, Indices, Ints
 from pecli.engine.numerics import phases
 from pecli.engine.numerics.aligned_buffer import room_for
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.numerics.rounding import round_to
 
@@ -150,7 +150,7 @@ class Tile:
     def __init__(self, factors: Factors, columns: int, dtype: str) -> None:
         self.factors, self.columns, self.dtype = factors, columns, dtype
         together = factors.height // factors.fine
-        self._shift = np.array(64 - (53 - KINDS[dtype] - 1), np.uint64)
+        self._shift = np.array(64 - (53 - SIGNIFICAND_BITS[dtype] - 1), np.uint64)
         self._scale = np.array(1 / factors.unit, np.float32)
         self._work = tuple(room_for(together * t.size, t.dtype).reshape(-1, *t.shape) for t in factors.rows)
         self._steps = room_for(factors.steps.size, factors.steps.dtype).reshape(factors.steps.shape)

@@ -7,10 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pecli.engine.schemes.parameters import Parameter
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Axes, Neighbour, Scheme
 from pecli.errors import KindError, ParameterError
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from pecli.engine.arrays import Array
+    from pecli.engine.schemes.by_position import ByPosition
     from pecli.engine.table import Table
 
 
@@ -46,16 +50,45 @@ class Bundle(Scheme):
         specs = {name: scheme.spec() for name, scheme in self.parts}
         return {"scheme": self.name, "parameters": {"parts": specs, "dtype": self.dtype}}
 
+    def named_parts(self) -> tuple[tuple[str, Scheme], ...]:
+        return self.parts
+
     @property
-    def byproducts(self) -> frozenset[str]:
-        return frozenset(f"{name}.{each}" for name, scheme in self.parts for each in scheme.byproducts)
+    def derived_tensors(self) -> frozenset[str]:
+        return frozenset(f"{name}.{each}" for name, scheme in self.parts for each in scheme.derived_tensors)
 
     def tensors(self) -> tuple[Table, ...]:
         return tuple(
             replace(table, name=f"{name}.{table.name}") for name, scheme in self.parts for table in scheme.tensors()
         )
 
-    def plain(self) -> Table:
+    def single_array(self) -> Table:
         names = ", ".join(name for name, _ in self.parts)
         rule = f"one array holds the tables of one kind of layer, and the model has {names}"
         raise ParameterError("layer_type", "missing", rule, "name one, or write .npz or .safetensors")
+
+    def axes_of(self, tensor: str) -> Axes:
+        name, part = next((name, part) for name, part in self.parts if tensor.startswith(f"{name}."))
+        return part.axes_of(tensor.removeprefix(f"{name}."))
+
+    def by_position(self) -> ByPosition:
+        raise ParameterError("the scheme", repr(self.name), "it holds several", "take one of its parts")
+
+    def neighbours(self) -> tuple[Neighbour, ...]:
+        """Those of every part, the others being as they should."""
+        found = []
+        for name, part in self.parts:
+            for edits, other in part.neighbours():
+                parts = tuple((each, other if each == name else scheme) for each, scheme in self.parts)
+                edits = tuple({**edit, "layer": name} for edit in edits)
+                found.append(Neighbour(edits, replace(self, parts=parts)))
+        return tuple(found)
+
+    def applied_to(self, x: ArrayLike) -> Array:
+        raise ParameterError("the scheme", repr(self.name), "it holds several", "apply one of its parts")
+
+    @property
+    def picture_kinds(self) -> tuple[str, ...]:
+        """Those that show all its parts."""
+        every = [part.picture_kinds for _, part in self.parts]
+        return tuple(kind for kind in every[0] if all(kind in kinds for kinds in every))

@@ -10,7 +10,7 @@ import operator
 from abc import ABC, abstractmethod
 from typing import Any
 
-from pecli.engine.text import nearest, quoted
+from pecli.engine.text import nearest, quoted, shown
 from pecli.errors import KindError, ParameterError
 
 _TRUTHS = ("bool", "bool_")
@@ -22,16 +22,28 @@ class Parameter(ABC):
 
     `default` stands for a value that was not given; where a scheme's own field has a default, that one counts.
     `panel` is the heading under which a command's help lists it. A spec leaves the parameter out where it has the
-    value `unsaid`: so it is with parameters that are younger than the files that lack them.
+    value `omitted_default`: so it is with parameters that are younger than the files that lack them.
     """
 
     metavar = ""
     rule = ""
 
     def __init__(
-        self, *, help: str, default: Any = None, aliases: tuple[str, ...] = (), panel: str = "", unsaid: Any = None
+        self,
+        *,
+        help: str,
+        default: Any = None,
+        aliases: tuple[str, ...] = (),
+        panel: str = "",
+        omitted_default: Any = None,
     ) -> None:
-        self.help, self.default, self.aliases, self.panel, self.unsaid = help, default, aliases, panel, unsaid
+        self.help, self.default, self.aliases, self.panel, self.omitted_default = (
+            help,
+            default,
+            aliases,
+            panel,
+            omitted_default,
+        )
 
     def parse(self, name: str, text: str) -> Any:
         """The value that a text stands for."""
@@ -124,27 +136,6 @@ class Real(Parameter):
         return number
 
 
-def shown(number: float) -> str:
-    """A number in few digits, unless that would make another of it."""
-    short = f"{number:g}"
-    return short if float(short) == number or math.isnan(number) else repr(number)
-
-
-def spelled(value: Any) -> str:
-    """A value as text that parses to the very same.
-
-    >>> spelled(500000.0), spelled(0.1), spelled((1.0, 2.5)), spelled(True)
-    ('500000', '0.1', '1,2.5', 'true')
-    """
-    if isinstance(value, (tuple, list)):
-        return ",".join(map(spelled, value))
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return str(int(value))
-    return str(value)
-
-
 class Choice(Parameter):
     """One of a few words."""
 
@@ -171,7 +162,7 @@ class Flag(Parameter):
         return value
 
 
-class Truth(Flag):
+class OptionalFlag(Flag):
     """true or false, where saying neither is a third thing."""
 
     metavar = "[true|false]"
@@ -182,7 +173,7 @@ class Truth(Flag):
         return text.lower() == "true"
 
 
-class Several(Parameter):
+class ListOf(Parameter):
     """Several values that follow one rule."""
 
     def __init__(self, *, each: Parameter, **common: Any) -> None:

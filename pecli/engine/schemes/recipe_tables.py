@@ -7,50 +7,29 @@ slows each frequency, as ggml does.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.engine.arrays import Array, Indices, Singles
 from pecli.engine.numerics import fixed_point, geometric
+from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.numerics.float32_functions import as_bfloat16, power, round_single, waves_of
-from pecli.engine.numerics.geometric import Frequencies
 from pecli.engine.numerics.rounding import as_dtype, round_fixed
-from pecli.engine.schemes.recipes import Recipe
-
-if TYPE_CHECKING:
-    from pecli.engine.numerics.cos_sin_tables import Rotation
-
+from pecli.engine.schemes.recipes import FrequencyRecipe, Recipe
 
 _CHUNK = 1 << 13
 """Elements dealt with at once, so that intermediate arrays stay in the cache."""
 
 
-@dataclass(frozen=True)
-class Course:
-    """What a recipe needs to know of a scheme: the frequencies base^(−i/denominator), and what else acts on them."""
-
-    base: float
-    denominator: Fraction
-    count: int
-    scale: float = 1.0
-    amplitude: float = 1.0
-    steps: Callable[[Singles], Singles] | None = None
-    """From base^(i/denominator) to inverse frequencies, where that is more than a division."""
-    scaled: Callable[[], Frequencies] | None = None
-    """The exact frequencies after those steps."""
-
-
-class Computed:
+class RecipeFiller:
     """Makes rows of cos and sin tables by a recipe. Rows do not depend on each other, so blocks may be cut anyhow."""
 
-    def __init__(self, recipe: Recipe, course: Course) -> None:
-        self._recipe, self._course = recipe, course
-        self._amplitude = np.float32(course.amplitude)
+    def __init__(self, recipe: Recipe, frequencies: FrequencyRecipe) -> None:
+        self._recipe, self._frequencies = recipe, frequencies
+        self._amplitude = np.float32(frequencies.amplitude)
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
         """Write positions first, first + 1, … into the rows of `out`; see `Rotation.fill`."""
@@ -59,7 +38,7 @@ class Computed:
     def fill_at(self, part: str, positions: Indices, out: Array, dtype: str) -> None:
         """Write the given positions into the rows of `out`."""
         parts = part.split(",")
-        step = max(1, _CHUNK // max(1, self._course.count))
+        step = max(1, _CHUNK // max(1, self._frequencies.count))
         distinct = np.unique(self._places(positions))
         if 2 * len(distinct) < len(out):  # rows that far out are the same: make each of them once
             few = np.empty((len(distinct), out.shape[1]), out.dtype)
@@ -68,12 +47,15 @@ class Computed:
             return
         for start in range(0, len(out), step):
             angles = self.angles(positions[start : start + step])
-            waves = _looked_up(angles, parts) if self._recipe.bfloat16 == "phases" else waves_of(angles, parts)
+            waves = _looked_up(angles, parts) if self._recipe.product == "bfloat16" else waves_of(angles, parts)
             for k, values in enumerate(waves):
                 if self._amplitude != 1:
                     values *= self._amplitude
                 target = out[start : start + step, k :: len(parts)]
-                target[...] = as_dtype(values[:, : target.shape[1]], dtype)
+                kept: Array = values[:, : target.shape[1]]
+                if self._recipe.table:
+                    kept = as_dtype(kept, self._recipe.table)
+                target[...] = as_dtype(kept, dtype)
 
     def at(self, part: str, positions: Indices, axes: Indices, dtype: str) -> Array:
         """The cos or sin of a few positions; see `Rotation.at`."""
@@ -85,53 +67,55 @@ class Computed:
         return out
 
     def angles(self, positions: Indices) -> Singles:
-        """The phases, in float32: a row a position."""
+        """The phases, in float32: one row per position."""
         places = self._places(positions)[:, None]
-        if self._course.scale != 1:
-            places = places * np.float32(self._course.scale)
+        if self._frequencies.scale != 1:
+            places = places * np.float32(self._frequencies.scale)
         if not self._recipe.recurrence:
-            return self._rounded("phases", places * self.inv_freq)
-        found = np.full((len(places), self._course.count), self._ratio)
+            return _rounded(places * self.inv_freq, self._recipe.product)
+        found = np.full((len(places), self._frequencies.count), self._ratio)
         found[:, :1] = places
         np.multiply.accumulate(found, axis=1, out=found)
         return found if self._slowing is None else found / self._slowing
 
-    def _rounded(self, what: str, values: Singles) -> Singles:
-        return as_bfloat16(values) if self._recipe.bfloat16 == what else values
-
     def _places(self, positions: Indices) -> Singles:
-        return self._rounded("positions", positions.astype(np.float32))
+        return _rounded(positions.astype(np.float32), self._recipe.positions)
 
     @cached_property
     def inv_freq(self) -> Singles:
         """What positions are multiplied by, in effect."""
-        course = self._course
+        given = self._frequencies
         if self._recipe.recurrence:
-            steps = np.full(course.count, self._ratio)
+            steps = np.full(given.count, self._ratio)
             steps[:1] = 1
             np.multiply.accumulate(steps, out=steps)
             return steps if self._slowing is None else steps / self._slowing
-        exponents = np.arange(course.count, dtype=np.float32) / np.float32(float(course.denominator))
-        base = round_single(course.base)
+        exponents = np.arange(given.count, dtype=np.float32) / np.float32(float(given.denominator))
+        base = round_single(given.base)
         powers = np.array([power(base, float(exponent)) for exponent in exponents], np.float32)
-        return self._rounded("inv_freq", course.steps(powers) if course.steps else np.float32(1) / powers)
+        return _rounded(given.steps(powers) if given.steps else np.float32(1) / powers, self._recipe.frequencies)
 
     @cached_property
     def _ratio(self) -> np.float32:
         """Of a frequency to the one before."""
-        exponent = np.float32(-1) / np.float32(float(self._course.denominator))
-        return np.float32(power(round_single(self._course.base), float(exponent)))
+        exponent = np.float32(-1) / np.float32(float(self._frequencies.denominator))
+        return np.float32(power(round_single(self._frequencies.base), float(exponent)))
 
     @cached_property
     def _slowing(self) -> Singles | None:
         """How many times slower scaling makes each frequency."""
-        course = self._course
-        if course.scaled is None:
+        given = self._frequencies
+        if given.scaled is None:
             return None
-        before, after = geometric.geometric(course.base, course.denominator, course.count), course.scaled()
-        pairs = zip(before.values, after.values[: course.count], strict=True)
+        before, after = geometric.geometric(given.base, given.denominator, given.count), given.scaled()
+        pairs = zip(before.values, after.values[: given.count], strict=True)
         ratios = [Fraction(old << after.bits, new << before.bits) for old, new in pairs]
         return np.array([round_fixed(fixed_point.fixed(ratio, 128), 128, "float32") for ratio in ratios], np.float32)
+
+
+def _rounded(values: Singles, dtype: str) -> Singles:
+    """Values that only a dtype has, in float32."""
+    return as_bfloat16(values) if dtype == "bfloat16" else values
 
 
 def _looked_up(angles: Singles, parts: list[str]) -> list[Singles]:
@@ -148,7 +132,7 @@ def _bfloat16_waves(part: str) -> Singles:
     return waves
 
 
-class Narrowed:
+class CastFiller:
     """The exact values, rounded to a dtype on the way."""
 
     def __init__(self, exact: Rotation, through: str) -> None:
@@ -163,3 +147,14 @@ class Narrowed:
     def at(self, part: str, positions: Indices, axes: Indices, dtype: str) -> Array:
         """See `Rotation.at`."""
         return as_dtype(self._exact.at(part, positions, axes, self._through), dtype)
+
+
+Filler = Rotation | RecipeFiller | CastFiller
+"""What fills tables of cos and sin."""
+
+
+def filler(recipe: Recipe, exact: Rotation, frequencies: Callable[[], FrequencyRecipe]) -> Filler:
+    """The tables as a recipe makes them."""
+    if not recipe.is_exact:
+        return RecipeFiller(recipe, frequencies())
+    return CastFiller(exact, recipe.table) if recipe.table else exact

@@ -10,72 +10,89 @@ take the same steps as rotary ones; projects that write exp(−i·ln b/…) get 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from fractions import Fraction
 
+from pecli.engine.arrays import Singles
+from pecli.engine.numerics.geometric import Frequencies
 from pecli.engine.schemes.parameters import Choice
 from pecli.errors import ParameterError
-
-if TYPE_CHECKING:
-    from pecli.engine.numerics.cos_sin_tables import Rotation
-    from pecli.engine.schemes.recipe_tables import Computed, Course, Narrowed
-    from pecli.engine.schemes.scheme import Scheme
 
 _SMALLEST, _LARGEST = 2.0**-126, (2 - 2.0**-23) * 2.0**127
 """The range of float32."""
 
 
-class Recipe(NamedTuple):
-    """What happens on the way to a table."""
+@dataclass(frozen=True)
+class Recipe:
+    """The dtypes of positions, frequencies, their product and the table: any combination of float32 and bfloat16,
+    or exact for the first three; the table in any dtype, or, where it is empty, in the one that is asked for.
+    """
 
+    positions: str = "float32"
+    frequencies: str = "float32"
+    product: str = "float32"
     table: str = ""
-    """The exact value is rounded to this dtype, and nothing else happens."""
-    bfloat16: str = ""
-    """What is rounded to bfloat16: inv_freq, positions or phases."""
     recurrence: bool = False
     """Each phase is the one before times a constant, in float32 (ggml)."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing but the table is rounded."""
+        return self.positions == self.frequencies == self.product == "exact"
+
+
+def _stored(dtype: str) -> Recipe:
+    """The exact values, kept in a dtype."""
+    return Recipe("exact", "exact", "exact", dtype)
 
 
 RECIPES = {
     "float32": Recipe(),
     "float32-recurrence": Recipe(recurrence=True),
-    "bfloat16-inv-freq": Recipe(bfloat16="inv_freq"),
-    "bfloat16-positions": Recipe(bfloat16="positions"),
-    "bfloat16-phases": Recipe(bfloat16="phases"),
-    "float16-table": Recipe(table="float16"),
-    "bfloat16-table": Recipe(table="bfloat16"),
+    "bfloat16-inv-freq": Recipe(frequencies="bfloat16"),
+    "bfloat16-positions": Recipe(positions="bfloat16"),
+    "bfloat16-phases": Recipe(product="bfloat16"),
+    "float16-table": _stored("float16"),
+    "bfloat16-table": _stored("bfloat16"),
 }
+"""Points of that space, by name; the exact table is none of them."""
 
-_BIASES = ("float32", "float16-table", "bfloat16-table")
+STORED = tuple(name for name, recipe in RECIPES.items() if recipe.is_exact)
+"""The recipes that any computed table can follow."""
+
+
+@dataclass(frozen=True)
+class FrequencyRecipe:
+    """What a recipe needs to know of a scheme: the frequencies base^(−i/denominator), and what else acts on them."""
+
+    base: float
+    denominator: Fraction
+    count: int
+    scale: float = 1.0
+    amplitude: float = 1.0
+    steps: Callable[[Singles], Singles] | None = None
+    """From base^(i/denominator) to inverse frequencies, where that is more than a division."""
+    scaled: Callable[[], Frequencies] | None = None
+    """The exact frequencies after those steps."""
 
 
 def _choice(names: tuple[str, ...]) -> Choice:
     """The parameter. Files that were made before there were recipes do not name one: exact goes without saying."""
     help = "how a runtime would compute the table, rounding on the way"
-    return Choice(help=help, options=("exact", *names), default="exact", unsaid="exact")
+    return Choice(help=help, options=("exact", *names), default="exact", omitted_default="exact")
 
 
 RECIPE = _choice(tuple(RECIPES))
-BIAS_RECIPE = _choice(_BIASES)
+BIAS_RECIPE = _choice(("float32", *STORED))
 """For ALiBi, which has no frequencies: float32 rounds the slopes, and their products with the distances."""
+
+
+def recipe_named(name: str) -> Recipe:
+    """The recipe of that name, `exact` included."""
+    return _stored("") if name == "exact" else RECIPES[name]
 
 
 def check_base(recipe: str, base: float) -> None:
     """Refuse a base that a recipe cannot hold."""
-    if recipe != "exact" and not RECIPES[recipe].table and not _SMALLEST <= base <= _LARGEST:
+    if not recipe_named(recipe).is_exact and not _SMALLEST <= base <= _LARGEST:
         raise ParameterError("base", f"{base:g}", f"the recipe {recipe} computes in float32, which does not reach it")
-
-
-def filler(recipe: str, exact: Rotation, course: Callable[[], Course]) -> Rotation | Computed | Narrowed:
-    """What fills the tables of cos and sin."""
-    if recipe == "exact":
-        return exact
-    from pecli.engine.schemes.recipe_tables import Computed, Narrowed
-
-    chosen = RECIPES[recipe]
-    return Narrowed(exact, chosen.table) if chosen.table else Computed(chosen, course())
-
-
-def recipe_names(scheme: Scheme | type[Scheme]) -> tuple[str, ...]:
-    """The recipes of a scheme, but for the exact one; none where it has no such parameter."""
-    parameter = scheme.parameters().get("recipe")
-    return tuple(name for name in parameter.options if name != "exact") if isinstance(parameter, Choice) else ()

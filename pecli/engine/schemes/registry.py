@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
-from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 
-SCHEMES = {
+SCHEMES: dict[str, tuple[str, str] | type[Any]] = {
     "sinusoidal": ("pecli.engine.schemes.sinusoidal", "Sinusoidal"),
     "rope": ("pecli.engine.schemes.rope", "Rope"),
     "alibi": ("pecli.engine.schemes.alibi", "Alibi"),
     "learned-init": ("pecli.engine.schemes.learned", "LearnedInit"),
 }
-"""Where each scheme lives; a command imports only its own."""
+"""Each scheme's class, or the module and name of it: a command imports only its own."""
 
 _BUNDLE = {"layers": ("pecli.engine.schemes.bundle", "Bundle")}
 
 
-def scheme_named(name: object) -> type[Scheme]:
-    """The class of that name."""
-    known = SCHEMES | _BUNDLE
+def scheme_named(name: object) -> Any:
+    """The class of that name, a subclass of `Scheme`."""
+    known = {**SCHEMES, **_BUNDLE}
     if not isinstance(name, str) or name not in known:
         raise ParameterError("scheme", repr(name), f"it must be one of {', '.join(SCHEMES)}")
-    module, attribute = known[name]
-    found: type[Scheme] = getattr(import_module(module), attribute)
-    return found
+    found = known[name]
+    return getattr(import_module(found[0]), found[1]) if isinstance(found, tuple) else found
+
+
+def register(kind: type[Any]) -> None:
+    """Make a scheme known under its name, to commands and specs alike."""
+    if kind.name in SCHEMES or kind.name in _BUNDLE:
+        raise ParameterError("scheme", repr(kind.name), "there is one of that name")
+    SCHEMES[kind.name] = kind
+
+
+@contextmanager
+def registered(kind: type[Any]) -> Iterator[None]:
+    """The same for the length of a `with` block."""
+    register(kind)
+    try:
+        yield
+    finally:
+        del SCHEMES[kind.name]

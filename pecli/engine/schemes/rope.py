@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pecli.engine.arrays import Array
+from pecli.engine.arrays import Array, Singles
 from pecli.engine.numerics import geometric
-from pecli.engine.schemes import recipes, rope_scaling, yarn
-from pecli.engine.schemes.parameters import Choice, Real, Several, Truth, Whole, spelled
+from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.scalings import PARAMETERS, SCALINGS
+from pecli.engine.scalings.scaling import Scaling, transformed
+from pecli.engine.scalings.yarn import MAX_ATTENTION, MIN_ATTENTION
+from pecli.engine.schemes.parameters import Choice, ListOf, OptionalFlag, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, check_last
-from pecli.engine.schemes.recipes import RECIPE
-from pecli.engine.schemes.rope_scaling import SCALINGS
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.recipes import RECIPE, FrequencyRecipe, check_base, recipe_named
+from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, Scheme
+from pecli.engine.text import spelled
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -21,9 +26,9 @@ if TYPE_CHECKING:
 
     from pecli.engine.numerics.cos_sin_tables import Rotation
     from pecli.engine.numerics.phases import Waves
-    from pecli.engine.schemes.recipe_tables import Computed, Course, Narrowed
+    from pecli.engine.schemes.by_position import ByPosition
+    from pecli.engine.schemes.rope_tables import RopeTables
     from pecli.engine.table import Table
-
 
 _PANEL = "Scaling"
 _DIVISOR = Real(help="a divisor", above=1e-19)  # frequencies stay below 2^64 radians a position
@@ -48,13 +53,13 @@ class Rope(Scheme):
     )
 
     seq_len: Annotated[int, Whole(help="rows of the tables", high=LAST_POSITION)]
-    dim: Annotated[int, Whole(help="channels that turn, in pairs", low=2, high=65536, even=True)]
+    dim: Annotated[int, Whole(help="rotary dimension, in pairs of channels", low=2, high=65536, even=True)]
     base: Annotated[float, Real(help="theta, the base of the frequencies", above=0, aliases=("--theta",))] = 10000.0
     offset: Annotated[int, Whole(help="position of the first row", low=0, high=LAST_POSITION)] = 0
     layout: Annotated[
         str,
         Choice(
-            help="a column a pair; or doubled, as c0 c1 … c0 c1 … or c0 c0 c1 c1 …",
+            help="one column per pair; or doubled, as c0 c1 … c0 c1 … or c0 c0 c1 c1 …",
             options=("compact", "halves", "interleaved"),
         ),
     ] = "compact"
@@ -63,16 +68,16 @@ class Rope(Scheme):
         str,
         Choice(help="how a model reaches beyond the context it was trained on", options=tuple(SCALINGS), panel=_PANEL),
     ] = "none"
-    factor: Annotated[float | None, Real(help="how many times longer", at_least=1, panel=_PANEL)] = None
+    factor: Annotated[float | None, Real(help="context extension factor", at_least=1, panel=_PANEL)] = None
     original_max_position_embeddings: Annotated[
-        int | None, Whole(help="the length before scaling", aliases=("--original-len",), panel=_PANEL)
+        int | None, Whole(help="length before scaling (O)", aliases=("--original-len",), panel=_PANEL)
     ] = None
     max_position_embeddings: Annotated[
-        int | None, Whole(help="the length that the model claims", aliases=("--max-len",), panel=_PANEL)
+        int | None, Whole(help="length after scaling, as the model states it (M)", aliases=("--max-len",), panel=_PANEL)
     ] = None
     attention_factor: Annotated[
         float | None,
-        Real(help="yarn, longrope: multiplies cos and sin", above=yarn.LEAST, up_to=yarn.LARGEST, panel=_PANEL),
+        Real(help="yarn, longrope: multiplies cos and sin", above=MIN_ATTENTION, up_to=MAX_ATTENTION, panel=_PANEL),
     ] = None
     beta_fast: Annotated[
         float | None, Real(help="yarn: rotations above which nothing changes (32)", above=0, panel=_PANEL)
@@ -80,9 +85,9 @@ class Rope(Scheme):
     beta_slow: Annotated[
         float | None, Real(help="yarn: rotations below which all is scaled (1)", above=0, panel=_PANEL)
     ] = None
-    truncate: Annotated[bool | None, Truth(help="yarn: round the limits to whole frequencies (true)", panel=_PANEL)] = (
-        None
-    )
+    truncate: Annotated[
+        bool | None, OptionalFlag(help="yarn: round the limits to whole frequencies (true)", panel=_PANEL)
+    ] = None
     mscale: Annotated[float | None, Real(help="yarn: scales the attention factor", panel=_PANEL)] = None
     mscale_all_dim: Annotated[float | None, Real(help="yarn: divides the attention factor", panel=_PANEL)] = None
     low_freq_factor: Annotated[
@@ -93,25 +98,38 @@ class Rope(Scheme):
     ] = None
     short_factor: Annotated[
         tuple[float, ...] | None,
-        Several(help="longrope: divisors up to the original length", each=_DIVISOR, panel=_PANEL),
+        ListOf(help="longrope: divisors up to the original length", each=_DIVISOR, panel=_PANEL),
     ] = None
     long_factor: Annotated[
-        tuple[float, ...] | None, Several(help="longrope: divisors beyond it", each=_DIVISOR, panel=_PANEL)
+        tuple[float, ...] | None, ListOf(help="longrope: divisors beyond it", each=_DIVISOR, panel=_PANEL)
     ] = None
     length: Annotated[
-        int | None, Whole(help="dynamic, longrope: read at this length; else that of the table", panel=_PANEL)
+        int | None, Whole(help="dynamic, longrope: length they are evaluated at (that of the table)", panel=_PANEL)
     ] = None
     partial_rotary_factor: Annotated[
-        float | None, Real(help="share of the dim that turns", above=0, up_to=1, panel=_PANEL)
+        float | None, Real(help="share of the dim that is rotary", above=0, up_to=1, panel=_PANEL)
     ] = None
     mrope_section: Annotated[
         tuple[int, ...] | None,
-        Several(help="how many frequencies follow each axis of positions (M-RoPE)", each=_SECTION, panel=_PANEL),
+        ListOf(help="how many frequencies follow each axis of positions (M-RoPE)", each=_SECTION, panel=_PANEL),
     ] = None
-    mrope_interleaved: Annotated[
-        bool | None, Truth(help="axes take turns (Qwen3-VL), not one after the other", panel=_PANEL)
-    ] = None
+    mrope_interleaved: Annotated[bool | None, OptionalFlag(help="interleave the sections (Qwen3-VL)", panel=_PANEL)] = (
+        None
+    )
     recipe: Annotated[str, RECIPE] = field(default="exact", kw_only=True)
+
+    checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "both": (
+            "cos_sin", "cos_sin_cache", "cos_sin_cached", "cos_sin_table", "freqs_cis", "freq_cis", "freqs_complex",
+            "rope_cache", "rotary_cache", "rotary_table",
+        ),
+        "inv_freq": ("inv_freq", "inv_freqs", "inverse_frequencies"),
+        "cos": ("cos", "cosine", "cosines", "cos_cached", "cos_cache", "cos_table", "cos_emb", "cos_freqs"),
+        "sin": ("sin", "sine", "sines", "sin_cached", "sin_cache", "sin_table", "sin_emb", "sin_freqs"),
+        "rows": ROW_NAMES,
+    }  # fmt: skip
+    applied_as = "rotation"
+    is_configured = True
 
     def _check(self) -> None:
         check_last(self.offset, self.seq_len)
@@ -119,9 +137,26 @@ class Rope(Scheme):
             rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels turn in pairs"
             raise ParameterError("partial_rotary_factor", spelled(self.partial_rotary_factor), rule)
         geometric.check_base(self.base, 1.0)
-        recipes.check_base(self.recipe, self.base)
-        rope_scaling.check(self)
+        check_base(self.recipe, self.base)
+        self._check_scaling()
+        if not self.rotating_pairs:
+            given = spelled(self.partial_rotary_factor)
+            raise ParameterError("partial_rotary_factor", given, "it leaves no pair that turns")
         self._check_axes()
+
+    def _check_scaling(self) -> None:
+        """Everything that the scaling needs is there, nothing else is, and the values fit together."""
+        kind = SCALINGS[self.scaling]
+        for name in PARAMETERS:
+            value = getattr(self, name)
+            if value is not None and name not in (*kind.required(), *kind.optional()):
+                users = [word for word, each in SCALINGS.items() if name in (*each.required(), *each.optional())]
+                given = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
+                rule = f"{self.scaling} scaling does not use it"
+                raise ParameterError(name, given, rule, f"it belongs to {', '.join(users)}")
+            if value is None and name in kind.required():
+                raise ParameterError(name, "missing", f"{self.scaling} scaling needs it")
+        self.scaling_value.check(self.base, self.exponent_dim)
 
     def _check_axes(self) -> None:
         if self.mrope_section is None:
@@ -133,6 +168,15 @@ class Rope(Scheme):
             given = spelled(self.mrope_section)
             raise ParameterError("mrope_section", given, f"the sections must add up to {self.rotary_dim // 2}, d/2")
 
+    @cached_property
+    def scaling_value(self) -> Scaling:
+        """The scaling with its parameters."""
+        kind = SCALINGS[self.scaling]
+        given = {name: getattr(self, name) for name in (*kind.required(), *kind.optional())}
+        if "length" in given:
+            given["length"] = self.effective_length
+        return kind(**given)
+
     @property
     def axes(self) -> list[int]:
         """Which axis of positions each frequency follows; all the first, unless there are sections."""
@@ -142,127 +186,178 @@ class Rope(Scheme):
             return [i % count if i < section[i % count] * count else 0 for i in range(half)]
         return [axis for axis, count in enumerate(section) for _ in range(count)]
 
-    def at(self, position_ids: ArrayLike) -> dict[str, Array]:
-        """cos and sin, a column a frequency, of the given positions: (L,), or (axes, L) where there are sections."""
-        import numpy as np
-
-        ids = np.atleast_2d(np.asarray(position_ids))
-        count = len(self.mrope_section or (1,))
-        if ids.dtype.kind not in "iu" or ids.ndim != 2 or len(ids) not in (1, count):
-            rule = f"they must be integers of shape (L,) or ({count}, L)"
-            raise ParameterError("position_ids", f"of shape {ids.shape} and dtype {ids.dtype}", rule)
-        if ids.size and not 0 <= ids.min() <= ids.max() <= LAST_POSITION:
-            raise ParameterError("position_ids", f"{ids.min()} … {ids.max()}", "positions are from 0 to 2^40")
-        axes = np.array(self.axes)[: self.turning] if len(ids) > 1 else np.zeros(self.turning, np.intp)
-        filler, found = self.filler(), {}
-        for name in ("cos", "sin"):
-            table = filler.at(name, ids.astype(np.int64), axes, self.dtype)
-            still = np.full((len(table), self.rotary_dim // 2 - self.turning), 1 - (name == "sin")).astype(table.dtype)
-            found[name] = np.concatenate([table, still], axis=1)
-        return found
-
     @property
-    def byproducts(self) -> frozenset[str]:
-        return frozenset({"inv_freq", "axis"})
+    def _rotary(self) -> tuple[int, int]:
+        share = 1.0 if self.partial_rotary_factor is None else self.partial_rotary_factor
+        return SCALINGS[self.scaling].rotary(self.dim, share)
 
     @property
     def exponent_dim(self) -> int:
-        """d in the formulas: the channels that turn. A partial factor may leave an odd number of them."""
-        if self.partial_rotary_factor is None or self.scaling == "proportional":
-            return self.dim
-        return int(self.dim * self.partial_rotary_factor)
+        """d in the formulas: the rotary dimension. A partial factor may leave an odd number."""
+        return self._rotary[0]
 
     @property
     def rotary_dim(self) -> int:
-        """How many channels turn, in whole pairs; with proportional scaling all do, some of them by no angle."""
+        """The rotary dimension in whole pairs; with proportional scaling all of it, some of it by no angle."""
         return self.exponent_dim + self.exponent_dim % 2
 
     @property
-    def read_at(self) -> int:
+    def rotating_pairs(self) -> int:
+        """How many pairs rotate at all; those whose angle proportional scaling makes 0 come last."""
+        return self._rotary[1]
+
+    @property
+    def effective_length(self) -> int:
         """The length that dynamic and longrope scaling go by."""
         return self.offset + self.seq_len if self.length is None else self.length
 
-    def frequencies(self) -> geometric.Frequencies:
+    def frequencies(self) -> Frequencies:
         """The inverse frequencies, exact, after scaling."""
-        return rope_scaling.SCALINGS[self.scaling].frequencies(self)
+        every, count = self.scaling_value.frequencies(self.base, self.exponent_dim), self.rotating_pairs
+        if count == len(every.values):
+            return every
+        return transformed(every, lambda values, bits: [*values[:count], *[0] * (len(values) - count)])
 
     def attention_factor_value(self) -> float:
         """What cos and sin are multiplied by, as float64."""
-        return rope_scaling.attention(self)(200) / (1 << 200)
-
-    @property
-    def turning(self) -> int:
-        """How many pairs turn at all; the others, which proportional scaling leaves still, come last."""
-        if self.scaling != "proportional":
-            return self.rotary_dim // 2
-        return rope_scaling.turning(self)
+        return self.scaling_value.attention(200) / (1 << 200)
 
     def waves(self) -> Waves:
         """The frequencies and the amplitude, in integers: what tables and rotations are made from."""
-        moving = self.frequencies().first(self.turning)
-        return geometric.waves(moving, amplitude=rope_scaling.attention(self))
+        return geometric.waves(self.frequencies().first(self.rotating_pairs), amplitude=self.scaling_value.attention)
+
+    def frequency_recipe(self) -> FrequencyRecipe:
+        """What a recipe needs to know."""
+        scaling, d = self.scaling_value, self.exponent_dim
+
+        def steps(powers: Singles) -> Singles:
+            return scaling.float32_steps(powers, self.base, d)
+
+        one_by_one = scaling.per_frequency
+        return FrequencyRecipe(
+            scaling.float32_base(self.base, d),
+            Fraction(d, 2),
+            self.rotating_pairs,
+            amplitude=self.attention_factor_value(),
+            steps=steps if one_by_one else None,
+            scaled=self.frequencies if one_by_one else None,
+        )
+
+    def _tables(self) -> RopeTables:
+        """What NumPy is needed for."""
+        from pecli.engine.schemes.rope_tables import RopeTables
+
+        return RopeTables(
+            recipe_named(self.recipe),
+            self.waves,
+            self.frequency_recipe,
+            self.seq_len,
+            self.offset,
+            self.rotary_dim // 2,
+            self.rotating_pairs,
+            self.layout,
+            self.dtype,
+        )
 
     def rotation(self) -> Rotation:
-        from pecli.engine.numerics.cos_sin_tables import Rotation
+        """What makes the exact cos and sin of any rows."""
+        return self._tables().rotation()
 
-        return Rotation(self.waves, self.seq_len)
-
-    def _course(self) -> Course:
-        from pecli.engine.schemes import rope_steps
-
-        return rope_steps.course(self, Fraction(self.exponent_dim, 2))
-
-    def filler(self) -> Rotation | Computed | Narrowed:
-        """What makes cos and sin, by the recipe."""
-        return recipes.filler(self.recipe, self.rotation(), self._course)
+    def at(self, position_ids: ArrayLike) -> dict[str, Array]:
+        """cos and sin, one column per frequency, of positions (L,), or (axes, L) where there are sections."""
+        return self._tables().at(position_ids, self.axes, len(self.mrope_section or (1,)))
 
     def inverse_frequencies(self) -> list[float]:
         """As float64; where a recipe rounds them, as rounded."""
-        if self.recipe == "exact" or recipes.RECIPES[self.recipe].table:
-            return self.frequencies().floats()
-        from pecli.engine.schemes.recipe_tables import Computed
+        exact = recipe_named(self.recipe).is_exact
+        return self.frequencies().floats() if exact else self._tables().inverse_frequencies()
 
-        still = [0.0] * (self.rotary_dim // 2 - self.turning)
-        return [float(value) for value in Computed(recipes.RECIPES[self.recipe], self._course()).inv_freq] + still
+    def angular_frequencies(self) -> list[float]:
+        return self.frequencies().floats()
 
     def tensors(self) -> tuple[Table, ...]:
-        from pecli.engine.table import Table
+        from pecli.engine.schemes.rope_tables import vector
 
-        rotation = self.filler()
-        shape = (self.seq_len, self._width)
+        half = self.rotary_dim // 2
+        cos, sin = self._tables().cos_sin()
+        inv_freq = vector("inv_freq", "float64", self.inverse_frequencies, half)
+        if self.mrope_section is None:
+            return cos, sin, inv_freq
+        return cos, sin, inv_freq, vector("axis", "int32", lambda: self.axes, half)
 
-        def inverse_frequencies(start: int, out: Array) -> None:
-            out[:, 0] = self.inverse_frequencies()[start : start + len(out)]
-
-        def axis(start: int, out: Array) -> None:
-            out[:, 0] = self.axes[start : start + len(out)]
-
-        def part(name: str) -> Table:
-            return Table(name, self.dtype, shape, lambda start, out: self._fill(rotation, name, start, out))
-
-        tables = [part("cos"), part("sin"), Table("inv_freq", "float64", (self.rotary_dim // 2,), inverse_frequencies)]
-        if self.mrope_section is not None:
-            tables.append(Table("axis", "int32", (self.rotary_dim // 2,), axis))
-        return tuple(tables)
-
-    def plain(self) -> Table:
+    def single_array(self) -> Table:
         """cos and sin, one after the other: (2, seq_len, width)."""
         from pecli.engine.reshape import stacked
 
-        return stacked("cos_sin", self.tensors()[:2])
+        return stacked("cos_sin", self._tables().cos_sin())
 
     @property
-    def _width(self) -> int:
-        return self.rotary_dim // 2 if self.layout == "compact" else self.rotary_dim
+    def derived_tensors(self) -> frozenset[str]:
+        return frozenset({"inv_freq", "axis"})
 
-    def _fill(self, rotation: Rotation | Computed | Narrowed, part: str, start: int, out: Array) -> None:
-        half = self.rotary_dim // 2
-        if self.layout == "interleaved":
-            single, double = out[:, 0::2], out[:, 1::2]
-        else:
-            single, double = out[:, :half], out[:, half:]
-        moving = self.turning
-        rotation.fill(part, self.offset + start, single[:, :moving], self.dtype)
-        single[:, moving:] = 1 if part == "cos" else 0
-        if self.layout != "compact":
-            double[...] = single
+    def axes_of(self, tensor: str) -> Axes:
+        if tensor in ("inv_freq", "axis"):
+            return Axes(("pair",), value="frequency" if tensor == "inv_freq" else "axis")
+        column = "pair" if self.layout == "compact" else "channel"
+        stack = ("part",) if tensor == "cos_sin" else ()
+        value = {"cos": "cosine", "sin": "sine"}.get(tensor, "value")
+        return Axes((*stack, "position", column), self.offset, value, 2 if self.layout == "interleaved" else 1)
+
+    def by_position(self) -> ByPosition:
+        return self._tables().by_position(self.angular_frequencies())
+
+    def applied_to(self, x: ArrayLike) -> Array:
+        """x (…, seq_len, D), its first channels rotated; compact tables are of pairs (i, i + d/2)."""
+        from pecli.engine.rotation_factors import RotationFactors
+        from pecli.engine.schemes.application import rotate
+
+        last = self.offset + self.seq_len
+        factors = RotationFactors(self, self.offset, last, exact=True).at(range(self.offset, last))
+        return rotate(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
+
+    @property
+    def picture_kinds(self) -> tuple[str, ...]:
+        return tuple(kind for kind in super().picture_kinds if kind != "histogram")
+
+    def contexts(self, context: int | None = None) -> dict[float, str]:
+        """What a model was trained on, and how far scaling takes it."""
+        if self.scaling == "none":
+            return {float(context): "context"} if context else super().contexts()
+        trained = self.original_max_position_embeddings or self.max_position_embeddings
+        if trained is None:
+            return {float(self.effective_length): "length"}
+        longest = context or self.max_position_embeddings or 0
+        found = {float(trained): "trained on"}
+        if longest > trained:
+            found[float(longest)] = "extended to"
+        elif self.factor is not None and self.factor > 1:
+            found[float(trained * self.factor)] = f"{self.factor:g} times the original,"
+        return found
+
+    def neighbours(self) -> tuple[Neighbour, ...]:
+        """Another base, layout or position; the exponent over the head; a scaling that is missing, applied twice or
+        read otherwise; an attention factor that is dropped or squared.
+        """
+        changes: list[dict[str, Any]] = [{"base": 10000.0}, {"offset": self.offset - 1}, {"offset": self.offset + 1}]
+        found = [self.neighbour(**each) for each in (*changes, *self._other_scalings())]
+        d = self.exponent_dim
+        if d != self.dim and self.scaling in ("none", "linear"):
+            over = self.neighbour(base=self.base ** (d / self.dim))
+            found += [Neighbour((self.edit("exponent_dim", d, self.dim),), over.scheme)] if over else []
+        return tuple(filter(None, found))
+
+    def _other_scalings(self) -> Iterator[dict[str, Any]]:
+        if self.scaling == "none":
+            return
+        given = {name: None for name in PARAMETERS if getattr(self, name) is not None}
+        yield {"scaling": "none", **given}
+        if self.scaling in ("linear", "ntk", "ntk-fixed", "proportional") and self.factor is not None:
+            yield {"factor": self.factor**2}
+        if self.scaling in ("yarn", "longrope") and (attention := self.attention_factor_value()) != 1:
+            yield {"attention_factor": 1.0}
+            yield {"attention_factor": attention**2}
+        if self.scaling == "yarn":
+            yield {"truncate": self.truncate is False}
+        original = self.original_max_position_embeddings
+        if self.scaling == "longrope" and original is not None:
+            yield {"length": original if self.effective_length > original else original + 1}

@@ -4,21 +4,59 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, get_args, get_type_hints
 
 from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.parameters import Choice, Parameter, Whole
+from pecli.engine.schemes.recipes import STORED
+from pecli.engine.schemes.registry import scheme_named
 from pecli.engine.text import nearest
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from pecli.engine.schemes.by_position import ByPosition
     from pecli.engine.table import Table
 
-
 _ROWS = Whole(help="rows of a block")
+
+ROW_NAMES = (
+    "sin_cos", "sincos", "wpe", "pe", "embed_positions", "position_embeddings", "position_embedding",
+    "positional_embeddings", "positional_embedding", "pos_embedding", "pos_embeddings", "pos_embed", "pos_emb",
+    "position_emb", "positions_embed", "positional_encoding", "positional_encodings", "position_encoding",
+    "pos_encoding", "pos_enc",
+)  # fmt: skip
+"""What checkpoints call a table of which rows are added to the input."""
+
+
+TABLE_PICTURES = ("heatmap", "curves", "similarity", "histogram", "spectrum")
+"""The kinds of pictures that show any table with rows and columns."""
+
+
+class Axes(NamedTuple):
+    """What the axes of a tensor mean."""
+
+    names: tuple[str, ...]
+    """A word for each axis: position, channel, pair, head, query, key."""
+    first: int = 0
+    """The position of the first row."""
+    value: str = "value"
+    """What the elements are: value, cosine, sine, bias, slope, frequency."""
+    step: int = 1
+    """Columns from one pair of channels to the next."""
+
+
+class Neighbour(NamedTuple):
+    """A known mistake: what is wrong, as plain data in the words of an explanation's `edits`, and the scheme that it
+    makes of the right one.
+    """
+
+    edits: tuple[Mapping[str, Any], ...]
+    scheme: Scheme
 
 
 def unset() -> Any:
@@ -30,8 +68,19 @@ def unset() -> Any:
 class Scheme(ABC):
     """A positional encoding with all its parameters.
 
-    A subclass is a frozen dataclass whose fields are annotated with a `Parameter` each; everything else (checks, the
-    saved spec, command-line options) derives from those.
+    A subclass is a frozen dataclass whose fields are annotated with a `Parameter` each; checks, the saved spec and
+    command-line options derive from those. Besides, it answers what others ask of a scheme, so that nobody asks which
+    one it is. `tensors` has to be written; the defaults of the rest serve a scheme with one table (positions,
+    channels):
+
+    - what its tensors are: `tensors`, `single_array`, `derived_tensors`, `axes_of`, `checkpoint_names`;
+    - its frequencies, if it has any: `inverse_frequencies`, `angular_frequencies`;
+    - how it is computed elsewhere: `recipe_names`, `by_position`;
+    - what is easily mistaken for it: `inert_parameters`, `neighbours`;
+    - how it is used and drawn: `applied_to`, `applied_as`, `picture_kinds`, `contexts`;
+    - `named_parts`, for schemes that hold several.
+
+    What needs NumPy is in a module of its own, imported when it is asked for.
     """
 
     name: ClassVar[str]
@@ -39,8 +88,14 @@ class Scheme(ABC):
     examples: ClassVar[tuple[str, ...]]
     presets: ClassVar[Mapping[str, Parameter]] = {}
     """Words that stand for several parameters at once; they leave no trace in the spec."""
+    checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {"rows": ROW_NAMES}
+    """What checkpoints call its tensors, by role; a longer name may end in one of these, as in `rope_cos`."""
+    applied_as: ClassVar[str] = "rows"
+    """How it is applied: rows added to the input, a rotation of it, or a bias on attention scores."""
+    is_configured: ClassVar[bool] = False
+    """Whether models' configurations have its parameters, so that a command may take them from there."""
 
-    dtype: Annotated[str, Choice(help="type of the numbers", options=tuple(KINDS))] = field(
+    dtype: Annotated[str, Choice(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))] = field(
         default="float32", kw_only=True
     )
 
@@ -96,23 +151,21 @@ class Scheme(ABC):
     def spec(self) -> dict[str, Any]:
         """The scheme as plain data; `from_spec` makes it again."""
         values = {name: getattr(self, name) for name in self.parameters()}
-        said = {name: value for name, value in values.items() if value is None or value != self._unsaid(name)}
+        said = {name: value for name, value in values.items() if value is None or value != self._omitted_default(name)}
         return {"scheme": self.name, "parameters": said}
 
     @classmethod
-    def _unsaid(cls, name: str) -> Any:
+    def _omitted_default(cls, name: str) -> Any:
         """The value of a parameter that goes without saying; None where there is no such."""
-        return cls.parameters()[name].unsaid
+        return cls.parameters()[name].omitted_default
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> Self:
         """The scheme of a spec. `Scheme.from_spec` finds the class by the spec's `scheme`."""
-        from pecli.engine.schemes.registry import scheme_named
-
         if not isinstance(spec, Mapping):
             raise ParameterError("spec", repr(spec), "it must be a mapping with scheme and parameters")
         name, parameters = spec.get("scheme"), spec.get("parameters")
-        kind = scheme_named(name)
+        kind: type[Scheme] = scheme_named(name)
         if not issubclass(kind, cls):
             raise ParameterError("scheme", repr(name), f"it must be {cls.name}")
         if not isinstance(parameters, Mapping):
@@ -123,17 +176,17 @@ class Scheme(ABC):
                     str(key), "unknown", f"{name} has no such parameter", nearest(key, kind.parameters())
                 )
         for key in kind.parameters():
-            if key not in parameters and kind._unsaid(key) is None:
+            if key not in parameters and kind._omitted_default(key) is None:
                 raise ParameterError(key, "missing", f"a spec of {name} names every parameter")
         return kind(**parameters)
 
     @property
-    def idle(self) -> frozenset[str]:
+    def inert_parameters(self) -> frozenset[str]:
         """Parameters that change nothing beside the others: commands leave them out, a spec has them all the same."""
         return frozenset()
 
     @property
-    def byproducts(self) -> frozenset[str]:
+    def derived_tensors(self) -> frozenset[str]:
         """Tensors that follow from the others; a file from elsewhere may lack them."""
         return frozenset()
 
@@ -141,9 +194,101 @@ class Scheme(ABC):
     def tensors(self) -> tuple[Table, ...]:
         """The tensors of the scheme, made on demand."""
 
-    def plain(self) -> Table:
+    def single_array(self) -> Table:
         """The one tensor that stands for the scheme in files that hold a single array."""
         return self.tensors()[0]
+
+    def axes_of(self, tensor: str) -> Axes:
+        """What the axes of the tensor of that name mean."""
+        table = next(table for table in self.tensors() if table.name == tensor)
+        names = ("head",) * (len(table.shape) - 2) + ("position", "channel")
+        return Axes(names[-len(table.shape) :], self.first_position if len(table.shape) > 1 else 0)
+
+    @property
+    def first_position(self) -> int:
+        """The position of the first row."""
+        return int(getattr(self, "offset", 0))
+
+    def named_parts(self) -> tuple[tuple[str, Scheme], ...]:
+        """The schemes that it holds, by name; itself, without one, where it is a single scheme."""
+        return (("", self),)
+
+    def inverse_frequencies(self) -> list[float] | None:
+        """Radians per position of every pair of channels, as float64; None where it has no frequencies."""
+        return None
+
+    def angular_frequencies(self) -> list[float] | None:
+        """The same without what a recipe rounds, and with what positions are multiplied by."""
+        return self.inverse_frequencies()
+
+    @classmethod
+    def recipe_names(cls) -> tuple[str, ...]:
+        """The recipes it can be computed by, but for the exact one; those of storage where it has no such parameter."""
+        parameter = cls.parameters().get("recipe")
+        if not isinstance(parameter, Choice):
+            return STORED
+        return tuple(name for name in parameter.options if name != "exact")
+
+    def by_position(self) -> ByPosition:
+        """Its numbers by position; ParameterError where they have none that could be computed otherwise."""
+        from pecli.engine.schemes.by_position import by_column
+
+        table = self.single_array()
+        if len(table.shape) != 2:
+            raise ParameterError("the scheme", repr(self.name), "it has no table with a row per position")
+        return by_column(table, self.first_position)
+
+    def neighbours(self) -> tuple[Neighbour, ...]:
+        """Known mistakes: each parameter at its default, and positions that are off by one."""
+        found = [self.neighbour(**{name: default}) for name, default in self._other_defaults().items()]
+        if "offset" in self.parameters():
+            found += [self.neighbour(offset=self.first_position + by) for by in (-1, 1)]
+        return tuple(filter(None, found))
+
+    def neighbour(self, **changes: Any) -> Neighbour | None:
+        """The scheme with other parameters; None where there is none such, or it is the same.
+
+        Parameters that are None then have lost their meaning with the others: they are no edits.
+        """
+        other: Any = self
+        try:
+            scheme = replace(other, **changes)
+        except ParameterError:
+            return None
+        given = {name: value for name, value in changes.items() if value is not None}
+        edits = tuple(self.edit(name, getattr(self, name), value) for name, value in given.items())
+        return Neighbour(edits, scheme) if scheme != self else None
+
+    @staticmethod
+    def edit(name: str, expected: Any, found: Any) -> Mapping[str, Any]:
+        """A parameter that is another than expected, as plain data."""
+        if name == "layout":
+            return {"edit": "layout", "expected": expected, "found": found}
+        return {"edit": "parameter", "name": name, "expected": expected, "found": found}
+
+    def _other_defaults(self) -> dict[str, Any]:
+        """The defaults of parameters that have other values here."""
+        names = [name for name in self.parameters() if name not in ("dtype", "recipe", "offset")]
+        defaults = {name: self.default_of(name) for name in names if name not in self.inert_parameters}
+        given = {name: value for name, value in defaults.items() if value is not None and value is not MISSING}
+        return {name: value for name, value in given.items() if value != getattr(self, name)}
+
+    def applied_to(self, x: ArrayLike) -> Array:
+        """x (…, L, D) with the encoding applied, from its first position on: in float64, rounded once to x's dtype."""
+        from pecli.engine.schemes.application import add_rows
+
+        other: Any = self
+        return add_rows(x, replace(other, dtype="float64").single_array())
+
+    @property
+    def picture_kinds(self) -> tuple[str, ...]:
+        """The kinds of pictures that show it."""
+        waves = () if self.inverse_frequencies() is None else ("wavelengths", "decay", "circle")
+        return (*TABLE_PICTURES, *waves)
+
+    def contexts(self, context: int | None = None) -> dict[float, str]:
+        """Lengths that its wavelengths are compared with, and what they are; `context` is that of its model."""
+        return {float(self.first_position + self.tensors()[0].rows): "length"}
 
     def tables(self) -> dict[str, Array]:
         """All tensors in memory, by name."""

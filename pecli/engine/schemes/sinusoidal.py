@@ -11,19 +11,19 @@ from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pecli.engine.arrays import Array
 from pecli.engine.numerics import geometric
-from pecli.engine.schemes import recipes
-from pecli.engine.schemes.parameters import Choice, Flag, Parameter, Real, Whole, shown
+from pecli.engine.schemes.parameters import Choice, Flag, Parameter, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, check_last
-from pecli.engine.schemes.recipes import RECIPE
-from pecli.engine.schemes.scheme import Scheme, unset
+from pecli.engine.schemes.recipes import RECIPE, FrequencyRecipe, check_base, recipe_named
+from pecli.engine.schemes.scheme import Axes, Neighbour, Scheme, unset
+from pecli.engine.text import shown
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
-    from pecli.engine.schemes.recipe_tables import Course
+    from pecli.engine.numerics.phases import Waves
+    from pecli.engine.schemes.by_position import ByPosition
+    from pecli.engine.schemes.sinusoidal_tables import SinusoidalTable
     from pecli.engine.table import Table
-
 
 _HALVES: Mapping[str, Any] = {"layout": "halves"}
 _TENSOR2TENSOR = {**_HALVES, "freq_shift": 1.0}
@@ -111,7 +111,7 @@ class Sinusoidal(Scheme):
             raise ParameterError("freq_shift", shown(self.freq_shift), rule)
         largest = float((self._waves - 1) / self._denominator) if self._waves > 1 else 0.0
         geometric.check_base(self.base, largest, self.scale)
-        recipes.check_base(self.recipe, self.base)
+        check_base(self.recipe, self.base)
 
     @property
     def _half(self) -> Fraction:
@@ -131,37 +131,57 @@ class Sinusoidal(Scheme):
     def _waves(self) -> int:
         return self.dim // 2 if self.layout == "halves" else (self.dim + 1) // 2
 
-    def _course(self) -> Course:
-        from pecli.engine.schemes.recipe_tables import Course
-
-        denominator = self._denominator if self._waves > 1 else Fraction(1)  # one frequency is 1, even over zero
-        return Course(self.base, denominator, self._waves, self.scale, self.amplitude)
-
     def inverse_frequencies(self) -> list[float]:
         """base^(−i / (D/2 − freq_shift)), as float64; a dim of one, in halves, has none."""
         return geometric.geometric(self.base, self._denominator, self._waves).floats()[: self._waves]
 
+    def angular_frequencies(self) -> list[float]:
+        return [self.scale * value for value in self.inverse_frequencies()]
+
+    def waves(self) -> Waves:
+        """The frequencies and the amplitude, in integers."""
+        shape = geometric.geometric(self.base, self._denominator, self._waves, self.scale)
+        return geometric.waves(shape, scale=self.scale, amplitude=self.amplitude)
+
+    def frequency_recipe(self) -> FrequencyRecipe:
+        """What a recipe needs to know."""
+        denominator = self._denominator if self._waves > 1 else Fraction(1)  # one frequency is 1, even over zero
+        return FrequencyRecipe(self.base, denominator, self._waves, self.scale, self.amplitude)
+
+    def _table(self) -> SinusoidalTable:
+        """What NumPy is needed for."""
+        from pecli.engine.schemes.sinusoidal_tables import SinusoidalTable
+
+        return SinusoidalTable(
+            recipe_named(self.recipe),
+            self.waves,
+            self.frequency_recipe,
+            self.seq_len,
+            self.dim,
+            self._waves,
+            self.layout,
+            self.cos_first,
+            self.offset,
+            self.padding_idx,
+            self.dtype,
+        )
+
     def tensors(self) -> tuple[Table, ...]:
-        from pecli.engine.numerics.cos_sin_tables import Rotation
-        from pecli.engine.table import Table
+        return (self._table().table(),)
 
-        def waves() -> Any:
-            shape = geometric.geometric(self.base, self._denominator, self._waves, self.scale)
-            return geometric.waves(shape, scale=self.scale, amplitude=self.amplitude)
+    def axes_of(self, tensor: str) -> Axes:
+        return Axes(("position", "channel"), self.offset, step=2 if self.layout == "interleaved" else 1)
 
-        rotation = recipes.filler(self.recipe, Rotation(waves, self.seq_len), self._course)
+    def by_position(self) -> ByPosition:
+        return self._table().by_position(self.inverse_frequencies())
 
-        def fill(start: int, out: Array) -> None:
-            first, half = self.offset + start, self._waves
-            parts = ("cos", "sin") if self.cos_first else ("sin", "cos")
-            if self.layout == "interleaved":
-                rotation.fill(",".join(parts), first, out, self.dtype)
-            elif half:
-                rotation.fill(parts[0], first, out[:, :half], self.dtype)
-                rotation.fill(parts[1], first, out[:, half : 2 * half], self.dtype)
-            if self.layout == "halves" and self.dim % 2:
-                out[:, -1] = 0
-            if self.padding_idx is not None and first <= self.padding_idx < first + len(out):
-                out[self.padding_idx - first] = 0
-
-        return (Table("pe", self.dtype, (self.seq_len, self.dim), fill),)
+    def neighbours(self) -> tuple[Neighbour, ...]:
+        """Besides parameters at their defaults: the other layout, order and exponent."""
+        other = "halves" if self.layout == "interleaved" else "interleaved"
+        changes: list[dict[str, Any]] = [
+            {"layout": other},
+            {"cos_first": not self.cos_first},
+            {"freq_shift": 0.0 if self.freq_shift else 1.0},
+        ]
+        found = {each.scheme: each for change in changes if (each := self.neighbour(**change))}
+        return (*found.values(), *(each for each in super().neighbours() if each.scheme not in found))

@@ -54,7 +54,8 @@ def _means(values: Floats, count: int) -> Floats:
         weights = np.full(stop - first + (after > 0), float(count))
         weights[0] -= before
         weights[-1] -= count - after if after else 0
-        out[k] = weights @ values[first : first + len(weights)] / length
+        with np.errstate(over="ignore", invalid="ignore"):
+            out[k] = weights @ values[first : first + len(weights)] / length
     return out
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pecli.errors import ParameterError
+from pecli.errors import FileError, ParameterError
 from pecli.files.output import open_output
 from pecli.views.pictures import palettes
 from pecli.views.screen import escaped
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
+FONT = "DejaVu Sans"
 SUFFIXES = ("png", "svg", "pdf")
 _NEEDED = ("matplotlib.figure", "matplotlib.backends.backend_agg")
 
@@ -80,6 +81,7 @@ def new(width: float = 8.0, height: float = 5.0, look: Look = PLAIN) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    _check_font()
     settings: Any = matplotlib.rcParams
     kept = ("backend", "backend_fallback")
     settings.update({name: value for name, value in matplotlib.rcParamsDefault.items() if name not in kept})
@@ -87,6 +89,22 @@ def new(width: float = 8.0, height: float = 5.0, look: Look = PLAIN) -> Figure:
     figure = Figure(figsize=(width, height), dpi=100)
     FigureCanvasAgg(figure)
     return figure
+
+
+def _check_font() -> None:
+    """Refuse to draw without the font that comes with matplotlib: with another the picture would be another."""
+    import matplotlib
+    from matplotlib.font_manager import findfont
+
+    try:
+        path = findfont(FONT, fallback_to_default=False)
+        with open(path, "rb") as file:
+            file.read(4)
+    except (OSError, ValueError) as problem:
+        folder = os.path.join(matplotlib.get_data_path(), "fonts")
+        why = f"the font {FONT} cannot be read: {' '.join(str(problem).split())}"
+        advice = f"reinstall matplotlib, or delete its cache in {matplotlib.get_cachedir()}"
+        raise FileError(folder, why, advice) from None
 
 
 def make_legible(figure: Figure) -> None:
@@ -128,7 +146,7 @@ def _lacking(figure: Figure) -> str:
     from matplotlib.font_manager import findfont, get_font
     from matplotlib.text import Text
 
-    font = get_font(findfont("DejaVu Sans"))
+    font = get_font(findfont(FONT))
     texts = [text.get_text() for text in figure.findobj(Text) if isinstance(text, Text) and text.get_visible()]
     return "".join(sorted({c for text in texts for c in text if c.isprintable() and not font.get_char_index(ord(c))}))
 

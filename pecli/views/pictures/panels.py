@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import TABLE_PICTURES, Axes, Scheme
 from pecli.engine.table import Table
 
 MOST_PANELS = 12
@@ -39,14 +39,30 @@ class Subject(NamedTuple):
         return self.scheme.name if self.scheme is not None else "file"
 
     @property
+    def applied_as(self) -> str:
+        """How the scheme is applied; of a file, nothing is known."""
+        return self.scheme.applied_as if self.scheme is not None else ""
+
+    @property
+    def picture_kinds(self) -> tuple[str, ...]:
+        """The kinds of pictures that show it."""
+        return self.scheme.picture_kinds if self.scheme is not None else TABLE_PICTURES
+
+    def axes_of(self, table: Table) -> Axes:
+        """What the axes of one of its tables mean."""
+        if self.scheme is not None and any(own.name == table.name for own in self.scheme.tensors()):
+            return self.scheme.axes_of(table.name)
+        return Axes(("",) * (len(table.shape) - 2) + ("position", "channel"))
+
+    @property
     def is_compact(self) -> bool:
         """Whether a column is a pair of channels."""
-        return getattr(self.scheme, "layout", "") == "compact"
+        return bool(self.tables) and self.axes_of(self.tables[0]).names[-1] == "pair"
 
     @property
     def first(self) -> int:
         """The position of the first row."""
-        return int(getattr(self.scheme, "offset", 0))
+        return self.scheme.first_position if self.scheme is not None else 0
 
 
 class Wish(NamedTuple):

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.engine.arrays import Array
-from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError
@@ -28,9 +27,7 @@ _ROOM = 40
 
 def of_scheme(scheme: Scheme, label: str = "", context: int | None = None) -> list[Subject]:
     """A scheme; one of several kinds of layers is as many subjects. `context` is that of the model it belongs to."""
-    if isinstance(scheme, Bundle):
-        return [Subject(f"{label} {name}".strip(), part.tensors(), part, context) for name, part in scheme.parts]
-    return [Subject(label, scheme.tensors(), scheme, context)]
+    return [Subject(f"{label} {name}".strip(), part.tensors(), part, context) for name, part in scheme.named_parts()]
 
 
 def of_file(text: str, file: LoadedFile) -> list[Subject]:
@@ -46,12 +43,11 @@ def of_file(text: str, file: LoadedFile) -> list[Subject]:
         scheme: Scheme = Scheme.from_spec({name: spec.get(name) for name in ("scheme", "parameters")})
     except ParameterError as problem:
         raise FileError(text, f"carries a spec that makes no table ({problem})") from None
-    if not isinstance(scheme, Bundle):
-        return [Subject(label, tables, scheme if _has(tables, scheme) else None)]
     found = []
-    for name, part in scheme.parts:
-        own = tuple(replace(t, name=t.name.removeprefix(f"{name}.")) for t in tables if t.name.startswith(f"{name}."))
-        found.append(Subject(f"{label} {name}", own, part if _has(own, part) else None))
+    for name, part in scheme.named_parts():
+        start = f"{name}." if name else ""
+        own = tuple(replace(t, name=t.name.removeprefix(start)) for t in tables if t.name.startswith(start))
+        found.append(Subject(f"{label} {name}".strip(), own, part if _has(own, part) else None))
     return found
 
 

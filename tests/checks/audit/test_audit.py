@@ -10,7 +10,6 @@ import pytest
 
 from pecli.checks import audit as module
 from pecli.checks.audit import audit, work
-from pecli.checks.audit.positions import by_position
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
@@ -81,7 +80,7 @@ def test_float32_keeps_what_its_phases_keep():
 def test_sinusoidal_columns_belong_to_their_frequencies():
     for layout, dim in (("interleaved", 33), ("halves", 33), ("interleaved", 1)):
         scheme = Sinusoidal(300, dim, layout=layout, cos_first=True, padding_idx=4, amplitude=2.0)
-        numbers = by_position(scheme)
+        numbers = scheme.by_position()
         table = Sinusoidal(300, dim, layout=layout, cos_first=True, amplitude=2.0, dtype="float64").tables()["pe"]
         for column, (group, name) in enumerate(zip(numbers.groups, numbers.names, strict=True)):
             wave = 2 * {"cos": np.cos, "sin": np.sin}[name](np.arange(300) * numbers.values[group])

@@ -27,7 +27,7 @@ import numpy as np
 import pecli
 from pecli.checks.identify.match import Match
 from pecli.cli.app import run as run_command
-from pecli.engine.numerics.dtypes import KINDS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme
 from tests.checks.identify.specs import random_scheme
 
@@ -68,7 +68,7 @@ class Outcome:
 
 def tables_of(scheme: Scheme, suffix: str) -> dict[str, np.ndarray]:
     """What a file of that format holds."""
-    return {"array": scheme.plain().array()} if suffix == ".npy" else scheme.tables()
+    return {"array": scheme.single_array().array()} if suffix == ".npy" else scheme.tables()
 
 
 def attempt(seed: int, recipes: float = 0.0) -> Outcome:
@@ -99,7 +99,7 @@ def attempt(seed: int, recipes: float = 0.0) -> Outcome:
 
 def same_bits(one: Scheme, other: Scheme) -> bool:
     """Whether two schemes make the same table; rounded frequencies beside it do not count."""
-    mine, yours = one.plain().array(), other.plain().array()
+    mine, yours = one.single_array().array(), other.single_array().array()
     return mine.dtype == yours.dtype and mine.shape == yours.shape and mine.tobytes() == yours.tobytes()
 
 
@@ -137,7 +137,7 @@ def unlike(one: np.ndarray, other: np.ndarray) -> str:
     if not np.array_equal(np.isfinite(a), np.isfinite(b)):
         return "other elements are infinite"
     finite = np.isfinite(a)
-    allowed = 2.0 ** (2 - KINDS[one.dtype.name]) * float(np.abs(a[finite]).max(initial=0))
+    allowed = 2.0 ** (2 - SIGNIFICAND_BITS[one.dtype.name]) * float(np.abs(a[finite]).max(initial=0))
     error = float(np.abs(a[finite] - b[finite]).max(initial=0))
     return f"an error of {error:.3g}, where {allowed:.3g} is allowed" if error > allowed else ""
 
@@ -149,7 +149,10 @@ def wrong_parameters(scheme: Scheme, match: Match) -> list[str]:
         return [] if found.name in ("sinusoidal", "learned-init") else ["scheme"]
     if scheme.name != found.name:
         return ["scheme"]
-    idle = {*scheme.idle, *({"slopes", "seq_len"} if "form" in scheme.idle else ())}  # of slopes alone
+    idle = {
+        *scheme.inert_parameters,
+        *({"slopes", "seq_len"} if "form" in scheme.inert_parameters else ()),
+    }  # of slopes alone
     said = " ".join(match.undetermined)
     for words, names in SPOKEN.items():
         said = re.sub(words, names, said)

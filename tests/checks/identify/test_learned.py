@@ -56,7 +56,7 @@ def test_what_torch_drew_is_found(rng: str) -> None:
 
 
 def test_leading_axes_of_one_are_said() -> None:
-    table = LearnedInit(197, 32, init="trunc-normal", seed=3).plain().array()[None]
+    table = LearnedInit(197, 32, init="trunc-normal", seed=3).single_array().array()[None]
     (match,) = identify(table).matches
     assert match.form == "of shape 1 × 197 × 32"
 

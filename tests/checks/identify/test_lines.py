@@ -20,7 +20,9 @@ SCHEMES = [
 ]
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: f"{scheme.name} {scheme.dtype} {scheme.plain().shape}")
+@pytest.mark.parametrize(
+    "scheme", SCHEMES, ids=lambda scheme: f"{scheme.name} {scheme.dtype} {scheme.single_array().shape}"
+)
 def test_what_is_written_is_identified(tmp_path, scheme) -> None:
     pecli.save(tmp_path / "t.csv", scheme)
     pecli.save(tmp_path / "again.csv", pecli.identify(tmp_path / "t.csv").matches[0].scheme)

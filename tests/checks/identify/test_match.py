@@ -12,10 +12,10 @@ from pecli.checks.identify.match import Match, options
 from pecli.cli.app import run
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
-from pecli.engine.schemes.parameters import spelled
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.engine.text import spelled
 from pecli.files import load_file
 from pecli.files.provenance import carried_spec
 from tests.checks.identify.specs import random_scheme
@@ -56,7 +56,9 @@ def test_the_command_makes_the_very_scheme(tmp_path) -> None:
         path = tmp_path / f"{k}.safetensors"
         assert run([*words[1:], str(path), "-q"]) == 0
         with load_file(str(path)) as file:
-            usual = {name: type(scheme).default_of(name) for name in scheme.idle}  # which the command leaves out
+            usual = {
+                name: type(scheme).default_of(name) for name in scheme.inert_parameters
+            }  # which the command leaves out
             assert Scheme.from_spec({**carried_spec("", file.metadata)}) == replace(scheme, **usual)
 
 

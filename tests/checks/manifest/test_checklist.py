@@ -10,7 +10,7 @@ import pecli
 from pecli.checks.manifest.checklist import Check, run_all
 from pecli.checks.verify.verification import Verification
 from pecli.engine.numerics.threads import share_of_threads, thread_count
-from pecli.errors import FileError
+from pecli.errors import DefectError, FileError
 
 
 def good(name: str) -> Verification:
@@ -67,12 +67,24 @@ def test_memory_that_runs_out_is_the_problem_of_one_check() -> None:
     assert "memory" in str(outcomes[0].result)
 
 
-def test_what_pecli_does_not_raise_is_not_swallowed() -> None:
+def test_what_pecli_does_not_raise_is_a_defect_with_its_cause() -> None:
     def broken() -> Verification:
         raise ZeroDivisionError
 
-    with pytest.raises(ZeroDivisionError):
-        list(run_all([Check("a", broken), Check("b", broken)]))
+    for outcome in run_all([Check("a", broken), Check("b", broken)]):
+        assert isinstance(outcome.result, DefectError)
+        assert isinstance(outcome.result.__cause__, ZeroDivisionError)
+        assert str(outcome.result).startswith("unexpected ZeroDivisionError; this is a defect of pecli")
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_ends_all_checks(stop: type[BaseException], monkeypatch) -> None:
+    def wrapped() -> Verification:  # as Python before 3.12 does while a class is being made
+        raise RuntimeError from stop()
+
+    monkeypatch.setenv("PECLI_THREADS", "1")
+    with pytest.raises(stop):
+        list(run_all([Check("a", wrapped), Check("b", wrapped)]))
 
 
 def test_checks_that_nobody_waits_for_end_after_a_block(monkeypatch, tmp_path) -> None:

@@ -142,7 +142,8 @@ MALFORMED = {
     CHECK + f"scheme = '{'a' * 5000}'": "scheme is 'aaaaaaaa",
     ("a." * 20000) + "a = 1": "nested more than 32 levels deep",
     "[" + '"a" . ' * 40 + "a]": "nested more than 32 levels deep",
-    "#" * (3 << 20): "larger than 2 MB",
+    CHECK + "[a.b.c]": "nested too deep in line 3",
+    "#" * (3 << 20): "larger than 512 KB",
     "[[check]]\nfile = '-'": "standard input",
     CHECK + "name = 3": "check 1: name is 3",
     CHECK + "name = ''": "check 1: name is ''",
@@ -198,6 +199,14 @@ def test_not_text_and_not_there(tmp_path) -> None:
         read_manifest(str(tmp_path / "y.toml"))
     with pytest.raises(FileError, match="folder"):
         read_manifest(str(tmp_path))
+
+
+def test_a_manifest_takes_little_memory_whatever_it_holds(manifest, peak_memory) -> None:
+    lines = (f"[{number:x}.a]\nb.c=1\n" for number in range(1 << 15))
+    path = manifest("".join(lines)[: 512 << 10].rpartition("[")[0])
+    script = "import sys; from pecli.checks.manifest import read_manifest; from pecli.errors import ParameterError\n"
+    script += "try: read_manifest(sys.argv[1])\nexcept ParameterError as problem: assert 'unknown' in str(problem)"
+    assert peak_memory("-c", script, path) < 220
 
 
 def test_manifests_go_by_their_suffix() -> None:

@@ -137,14 +137,14 @@ def test_arrays_are_held_against_a_scheme() -> None:
         pecli.Alibi(4),
         pecli.Sinusoidal(6, 8, dtype="float16"),
     ],
-    ids=lambda scheme: str(scheme.plain().shape),
+    ids=lambda scheme: str(scheme.single_array().shape),
 )
 def test_lines_of_text_are_the_rows_of_the_table_they_were_made_of(tmp_path, scheme) -> None:
     for name in ("t.csv", "t.npy"):
         pecli.save(tmp_path / name, scheme)
     found = pecli.verify(tmp_path / "t.csv", scheme)
     assert found.passed
-    assert found.tensors[0].shape == scheme.plain().shape
+    assert found.tensors[0].shape == scheme.single_array().shape
     assert pecli.diff(tmp_path / "t.csv", tmp_path / "t.npy").passed
     assert pecli.diff(tmp_path / "t.npy", tmp_path / "t.csv").passed
 

@@ -115,3 +115,23 @@ assert "matplotlib.pyplot" not in sys.modules
 """
     for before in ("gc.enable()", "gc.disable()"):
         subprocess.run([sys.executable, "-c", code.format(before)], check=True)
+
+
+def unreadable(*words: object, **options: object) -> None:
+    raise ValueError("Failed to find font DejaVu Sans")
+
+
+@pytest.mark.parametrize("kind", ["png", "svg"])
+def test_without_its_font_nothing_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    figure.new(1, 1)
+    monkeypatch.setattr("matplotlib.font_manager.findfont", unreadable)
+    with pytest.raises(FileError, match=r"the font DejaVu Sans cannot be read: .*; reinstall matplotlib"):
+        drawn(tmp_path, f"x.{kind}")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_font_on_a_broken_disk_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figure.new(1, 1)
+    monkeypatch.setattr("matplotlib.font_manager.findfont", lambda *words, **options: str(tmp_path / "missing.ttf"))
+    with pytest.raises(FileError, match="the font DejaVu Sans cannot be read"):
+        drawn(tmp_path)

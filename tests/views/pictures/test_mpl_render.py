@@ -24,7 +24,7 @@ CASES = {
     "alibi": pecli.Alibi(8, 64, form="causal"),
     "learned-init": pecli.LearnedInit(300, 64),
 }
-FITTING = [(name, kind) for kind, each in figures.KINDS.items() for name in CASES if name in each.fits]
+FITTING = [(name, kind) for kind in figures.KINDS for name, scheme in CASES.items() if kind in scheme.picture_kinds]
 
 
 BESIDE = {

@@ -7,21 +7,16 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from pecli.engine.schemes.parameters import spelled
-from pecli.engine.text import nearest
+from pecli.engine.text import nearest, spelled
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.views.pictures.panels import Picture, Subject, Wish
 
-_TABLES = ("sinusoidal", "learned-init", "file")
-_TURNING = ("sinusoidal", "rope")
-
 
 class Kind(NamedTuple):
-    """One kind of picture: what it fits, and what it shows."""
+    """One kind of picture, and what it shows; schemes say which kinds show them."""
 
-    fits: tuple[str, ...]
     summary: str
     terminal: bool = True
     picks: bool = False
@@ -29,15 +24,15 @@ class Kind(NamedTuple):
 
 
 KINDS: dict[str, Kind] = {
-    "heatmap": Kind((*_TABLES, "rope", "alibi"), "the values, by position and channel", picks=True),
-    "curves": Kind((*_TABLES, "rope", "alibi"), "channels over positions; of ALiBi, biases over distances", picks=True),
-    "wavelengths": Kind(_TURNING, "how long each wave is, and the contexts that it has to span"),
-    "similarity": Kind((*_TABLES, "rope"), "dot products of all positions with each other"),
-    "decay": Kind((*_TURNING, "alibi"), "how attention falls with distance, whatever the content", picks=True),
-    "circle": Kind(_TURNING, "where pairs of channels point, as they turn", terminal=False, picks=True),
-    "histogram": Kind(_TABLES, "how the values are distributed"),
-    "spectrum": Kind((*_TABLES, "rope"), "singular values: how many directions a table uses"),
-    "slopes": Kind(("alibi",), "ALiBi's slopes, head by head"),
+    "heatmap": Kind("the values, by position and channel", picks=True),
+    "curves": Kind("channels over positions; of ALiBi, biases over distances", picks=True),
+    "wavelengths": Kind("how long each wave is, and the contexts that it has to span"),
+    "similarity": Kind("dot products of all positions with each other"),
+    "decay": Kind("how attention falls with distance, whatever the content", picks=True),
+    "circle": Kind("where pairs of channels point, as they turn", terminal=False, picks=True),
+    "histogram": Kind("how the values are distributed"),
+    "spectrum": Kind("singular values: how many directions a table uses"),
+    "slopes": Kind("ALiBi's slopes, head by head"),
 }
 """Each kind lives in the module of its name."""
 
@@ -45,7 +40,7 @@ KINDS: dict[str, Kind] = {
 def default_kind(subjects: Sequence[Subject]) -> str:
     """What is drawn when nobody says what: the tables, or the slopes where there is nothing else."""
     alone = all([table.name for table in subject.tables] == ["slopes"] for subject in subjects)
-    return "slopes" if alone and {subject.kind for subject in subjects} == {"alibi"} else "heatmap"
+    return "slopes" if alone and all("slopes" in subject.picture_kinds for subject in subjects) else "heatmap"
 
 
 def picture(kind: str, subjects: Sequence[Subject], wish: Wish) -> Picture:
@@ -56,7 +51,10 @@ def picture(kind: str, subjects: Sequence[Subject], wish: Wish) -> Picture:
         raise ParameterError(
             "channels", spelled(wish.channels), f"{kind} shows all of them", f"it belongs to {picking}"
         )
-    made: Picture = import_module(f"pecli.views.pictures.kinds.{kind}").picture(subjects, wish)
+    import numpy as np
+
+    with np.errstate(all="ignore"):  # of infinite values in a file, say, which are drawn as such
+        made: Picture = import_module(f"pecli.views.pictures.kinds.{kind}").picture(subjects, wish)
     return made
 
 
@@ -73,9 +71,9 @@ def check(kind: str, subjects: Sequence[Subject] = (), *, terminal: bool = False
     if kind not in KINDS:
         raise ParameterError("kind", repr(kind), f"it must be one of {', '.join(KINDS)}", nearest(kind, KINDS))
     for subject in subjects:
-        if subject.kind not in KINDS[kind].fits:
+        if kind not in subject.picture_kinds:
             name = f"a {subject.kind} without a pecli spec" if subject.kind == "file" else subject.kind
-            fitting = ", ".join(other for other, each in KINDS.items() if subject.kind in each.fits)
+            fitting = ", ".join(other for other in KINDS if other in subject.picture_kinds)
             raise ParameterError("kind", kind, f"{name} has no such picture", f"take one of {fitting}")
     if terminal and not KINDS[kind].terminal:
         raise ParameterError("kind", kind, "it is not drawn in a terminal", "write it to a file with -o x.png")

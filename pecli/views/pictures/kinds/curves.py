@@ -8,9 +8,6 @@ import numpy as np
 
 from pecli.engine.arrays import Floats
 from pecli.engine.numerics.rounding import widened
-from pecli.engine.schemes.alibi import Alibi
-from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures.block_mean import envelope
@@ -30,7 +27,7 @@ _MOST_TURNS = 16.0
 
 def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     """One chart; with several subjects each curve says whose it is."""
-    if all(isinstance(subject.scheme, Alibi) for subject in subjects):
+    if all(subject.applied_as == "bias" for subject in subjects):
         return Picture("bias by distance", [_biases(subjects, wish)])
     most = max(1, _MOST // len(subjects))
     curves: list[Curve] = []
@@ -65,7 +62,7 @@ def _is_one_of_many(subject: Subject) -> bool:
 
 def _matrices(subject: Subject) -> list[Table]:
     """What has rows and columns; of a rotation the cosines, as the sines look alike."""
-    turned = subject.kind == "rope"
+    turned = subject.applied_as == "rotation"
     found = [table for table in subject.tables if len(table.shape) == 2 and table.size]
     for table in found:
         check_width(table, "curves")
@@ -74,13 +71,12 @@ def _matrices(subject: Subject) -> list[Table]:
 
 def _picked(subject: Subject, table: Table, most: int) -> list[int]:
     """A few channels that are neither bands nor lines: by their frequencies where those are known."""
-    scheme = subject.scheme
-    if not isinstance(scheme, Sinusoidal | Rope):
+    if "wavelengths" not in subject.picture_kinds:
         return (
             [(k + 1) * table.width // (most + 1) for k in range(most)] if table.width > most else [*range(table.width)]
         )
-    pairs = telling(angles(scheme), table.rows, most, _MOST_TURNS)
-    return [2 * pair if scheme.layout == "interleaved" else pair for pair in pairs]
+    pairs = telling(angles(subject.scheme), table.rows, most, _MOST_TURNS)
+    return [subject.axes_of(table).step * pair for pair in pairs]
 
 
 def _is_restless(rows: Floats) -> bool:

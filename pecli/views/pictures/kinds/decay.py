@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.engine.schemes.alibi import Alibi
 from pecli.errors import ParameterError
 from pecli.views.pictures.kinds.slopes import heads_of
 from pecli.views.pictures.kinds.wavelengths import angles
@@ -20,7 +19,7 @@ FAINTEST = 1e-9
 
 def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     """RoPE's expected score and its bound; ALiBi's weights after softmax."""
-    biased = [isinstance(subject.scheme, Alibi) for subject in subjects]
+    biased = [subject.applied_as == "bias" for subject in subjects]
     if all(biased):
         return Picture("attention weight by distance", [_weights(subjects, wish)])
     if any(biased):

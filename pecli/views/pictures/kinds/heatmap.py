@@ -17,6 +17,10 @@ _BEND = 0.4
 """Slopes fall as powers of two, so that on an even scale all heads but the first few would look alike."""
 
 
+_SHOWN = {"bias": "bias", "rotation": "cosine and sine"}
+"""What the elements of tables are, by how these are applied."""
+
+
 def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
     """One panel a matrix; panels of one meaning share their colours."""
     panels = []
@@ -33,15 +37,15 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
             check_room(len(panels))
     if not panels:
         names = ", ".join(subject.label for subject in subjects)
-        advice = "give it a --seq-len" if subjects[0].kind == "alibi" else ""
+        advice = "give it a --seq-len" if subjects[0].applied_as == "bias" else ""
         raise ParameterError("kind", "heatmap", f"{names} has no table with rows and columns", advice)
     shows = _shows(subjects, panels[0]) + ", from a part of the rows" * sampled
     return Picture(shows, _alike(panels), across=_across(len(panels)))
 
 
 def _shows(subjects: Sequence[Subject], panel: Heat) -> str:
-    kinds = {subject.kind for subject in subjects}
-    what = "bias" if kinds == {"alibi"} else "cosine and sine" if kinds == {"rope"} else "value"
+    every = {_SHOWN.get(subject.applied_as, "value") for subject in subjects}
+    what = every.pop() if len(every) == 1 else "value"
     return f"{what} by {panel.rows} and {panel.columns}"
 
 
@@ -49,7 +53,7 @@ def _matrices(subject: Subject, wish: Wish) -> Iterator[tuple[Table, str, str]]:
     """Every matrix worth drawing, with what it is called and what its rows are."""
     tables = [table for table in subject.tables if len(table.shape) > 1 and table.size]
     for table in tables:
-        name = table.name if len(tables) > 1 or subject.kind == "rope" else ""
+        name = table.name if len(tables) > 1 or subject.applied_as == "rotation" else ""
         if len(table.shape) == 2:
             yield table, name, "position"
             continue
@@ -58,19 +62,19 @@ def _matrices(subject: Subject, wish: Wish) -> Iterator[tuple[Table, str, str]]:
             yield Table(table.name, table.dtype, (outer, table.shape[-1]), table.fill, table.in_order), name, "head"
             continue
         for index in chosen(wish, outer, 8, "heads"):
-            word = f"head {index}" if subject.kind == "alibi" else f"{table.name}[{index}]"
-            yield slab(table, index), word, "query" if subject.kind == "alibi" else "position"
+            outermost, *_, row, _ = subject.axes_of(table).names
+            yield slab(table, index), f"{outermost} {index}" if outermost else f"{table.name}[{index}]", row
 
 
 def _heat(table: Table, values: Floats, title: str, rows: str, subject: Subject) -> Heat:
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-    biased = subject.kind == "alibi"
+    biased = subject.applied_as == "bias"
     return Heat(
         title,
         values,
         rows=rows,
-        columns="key" if biased else "pair" if subject.is_compact else "channel",
+        columns=subject.axes_of(table).names[-1],
         centred=low < 0 < high and not biased,
         first_row=subject.first if rows == "position" else 0,
         row_count=table.rows,

@@ -26,7 +26,7 @@ _RUNS = 1024
 
 
 def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
-    """A density a table; a table on its own is held against the normal distribution of its mean and spread."""
+    """A density a table; a table on its own is compared with the normal distribution of its mean and spread."""
     curves, parts = [], []
     for subject in subjects:
         tables = [table for table in subject.tables if table.size]
@@ -38,7 +38,7 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
             curves.append(Curve(", ".join(names) or table.name, middles, density))
     if not curves:
         raise ParameterError("kind", "histogram", "there are no values")
-    if len(curves) == 1 and spread > 0 and subjects[0].kind != "sinusoidal":
+    if len(curves) == 1 and spread > 0 and "wavelengths" not in subjects[0].picture_kinds:
         bell = np.exp(-(((middles - mean) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi))
         curves.append(Curve(f"normal, mean {mean:.3g}, std {spread:.3g}", middles, bell))
     several = f"a part of the values of {len(parts)} tables"

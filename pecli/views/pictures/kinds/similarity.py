@@ -52,7 +52,7 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
 def vectors(subject: Subject, kind: str) -> Table:
     """The rows that stand for positions; for RoPE cosines and sines side by side."""
     tables = [table for table in subject.tables if len(table.shape) == 2 and table.size]
-    if subject.kind == "rope":
+    if subject.applied_as == "rotation":
         cos, sin = (next(table for table in tables if table.name == name) for name in ("cos", "sin"))
 
         def fill(start: int, out: Array) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from pecli.engine.arrays import Floats
 from pecli.engine.numerics.rounding import widened
-from pecli.engine.schemes.alibi import Alibi
 from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish, chosen
 
 _MANY, _FEW = 8, 3
@@ -39,11 +38,10 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
 def heads_of(subjects: Sequence[Subject], wish: Wish) -> Iterator[Head]:
     """The heads that were asked for, or a few of every subject."""
     for subject in subjects:
-        assert isinstance(subject.scheme, Alibi)
         slopes = _slopes(subject)
         prefix = f"{subject.label}, " if len(subjects) > 1 else ""
         for head in chosen(wish, len(slopes), _MANY if len(subjects) == 1 else _FEW, "heads"):
-            yield Head(f"{prefix}head {head}", float(slopes[head]), subject.scheme.seq_len or _KEYS)
+            yield Head(f"{prefix}head {head}", float(slopes[head]), getattr(subject.scheme, "seq_len", None) or _KEYS)
 
 
 def _slopes(subject: Subject) -> Floats:

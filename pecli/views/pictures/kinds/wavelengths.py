@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.views.pictures.panels import Chart, Curve, Picture, Subject, Wish
 
 if TYPE_CHECKING:
@@ -29,23 +27,22 @@ def picture(subjects: Sequence[Subject], wish: Wish) -> Picture:
         with np.errstate(divide="ignore"):
             lengths = 2 * math.pi / frequencies
         curves.append(Curve(subject.label, np.arange(len(lengths), dtype=np.float64), lengths))
-        for length, word in contexts(subject).items():
+        contexts = subject.scheme.contexts(subject.context) if subject.scheme is not None else {}
+        for length, word in contexts.items():
             if word in _TELLING or length not in levels:
                 levels[length] = word
     if set(levels.values()) & {*_TELLING, "context"}:  # the length of the table says nothing then
         levels = {length: word for length, word in levels.items() if word != "length"}
     shown = [(f"{word} {length:,.0f}", length) for length, word in sorted(levels.items())]
     chart = Chart("", curves, x="pair", y="wavelength, in positions", log_y=True, levels=shown, points=True)
-    turned = all(subject.kind == "rope" for subject in subjects)
+    turned = all(subject.applied_as == "rotation" for subject in subjects)
     return Picture(f"wavelength of each {'rotary' if turned else 'sine and cosine'} pair", [chart])
 
 
 def angles(scheme: Scheme | None) -> Floats:
-    """Radians a position, pair by pair."""
-    if isinstance(scheme, Rope):
-        return np.array(scheme.frequencies().floats())
-    assert isinstance(scheme, Sinusoidal)
-    return scheme.scale * np.array(scheme.inverse_frequencies(), np.float64)
+    """Radians per position, pair by pair."""
+    assert scheme is not None
+    return np.array(scheme.angular_frequencies(), np.float64)
 
 
 def telling(turning: Floats, length: int, most: int, turns: float) -> list[int]:
@@ -60,22 +57,3 @@ def telling(turning: Floats, length: int, most: int, turns: float) -> list[int]:
         found.append(int(np.nanargmin(away)))
     found.sort(key=lambda pair: (-turning[pair], pair))
     return [pair for pair in found if places[pair] < math.log(1.6 * turns)] or found[-2:]  # more would be bands
-
-
-def contexts(subject: Subject) -> dict[float, str]:
-    """The lengths that matter to a scheme: what a model was trained on, and how far scaling takes it."""
-    scheme = subject.scheme
-    if isinstance(scheme, Rope) and scheme.scaling == "none" and subject.context:
-        return {float(subject.context): "context"}
-    if not isinstance(scheme, Rope) or scheme.scaling == "none":
-        return {float(getattr(scheme, "seq_len", 0) + getattr(scheme, "offset", 0)): "length"}
-    trained = scheme.original_max_position_embeddings or scheme.max_position_embeddings
-    if trained is None:
-        return {float(scheme.read_at): "length"}
-    longest = subject.context or scheme.max_position_embeddings or 0
-    found = {float(trained): "trained on"}
-    if longest > trained:
-        found[float(longest)] = "extended to"
-    elif scheme.factor is not None and scheme.factor > 1:
-        found[float(trained * scheme.factor)] = f"{scheme.factor:g} times the original,"
-    return found

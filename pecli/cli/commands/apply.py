@@ -1,0 +1,173 @@
+"""`pecli apply`: an encoding applied to tensors, as a model's layer would."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import typer.main
+
+from pecli.cli import options
+from pecli.cli.command import examples, keyword, new_app, with_options
+from pecli.cli.commands import apply_rope
+from pecli.cli.commands.apply_output import Applied, along, positions, write
+from pecli.cli.options import option, parsed
+from pecli.engine.schemes.parameters import Parameter, Whole
+from pecli.engine.schemes.registry import scheme_named
+from pecli.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pecli.tensors.inputs import Inputs
+
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE…",
+        help=".npy, .npz or .safetensors files, or FILE:NAME for one tensor; - is a .npy on standard input.",
+    ),
+]
+Tensor = Annotated[
+    list[str] | None,
+    typer.Option("--tensor", metavar="NAME", help="Only the tensor of this name; may be repeated.", show_default=False),
+]
+Output = Annotated[str, options.output(f"{options.FORMATS}. (required)")]
+Table = Annotated[str, typer.Option("--table", metavar="FILE", help="The table, (rows, D); or FILE:NAME. (required)")]
+Offset = Annotated[
+    str | None, typer.Option("--offset", metavar="INTEGER", help="The row for the first position. (default: 0)")
+]
+Causal = Annotated[bool, typer.Option("--causal", help="The same as --form causal.")]
+Heads = Annotated[
+    str | None, typer.Option("--heads", metavar="INTEGER", help="Refuse scores with another number of heads.")
+]
+
+_OFFSET = Whole(help="the row for the first position", low=0)
+_SHARED = (
+    keyword("tensor", Tensor, None),
+    keyword("output", Output),
+    keyword("json", options.Json, False),
+    keyword("quiet", options.Quiet, False),
+    keyword("no_progress", options.NoProgress, False),
+)
+
+_ALSO = {"learned": ("learned-init",)}
+"""What a command goes by, too: the scheme's own name, where weights that were trained are hardly an init."""
+_COMMON = "The output has the names and dtypes of the input; it is computed in float64 and rounded once."
+_SINUSOIDAL = (
+    "pecli apply sinusoidal x.npy -o y.npy",
+    "pecli apply sinusoidal x.safetensors --style whisper --offset 10 -o y.safetensors",
+)
+_LEARNED = (
+    "pecli apply learned x.npy --table wpe.npy -o y.npy",
+    "pecli apply learned x.npy --table model.safetensors:wpe.weight --offset 2 -o y.npy",
+)
+_ALIBI = (
+    "pecli apply alibi scores.npy --causal -o biased.npy",
+    "pecli apply alibi scores.npz --form key --rule paper -o biased.npz",
+)
+_LEARNED_OPTIONS = [keyword("table", Table), keyword("offset", Offset, None)]
+
+Make = Callable[["Inputs", Mapping[str, Any], ExitStack], Applied]
+"""What one of the commands does with its inputs and its options; the last closes files that it opens."""
+
+
+def command(name: str) -> Any:
+    """The group of commands, one a scheme."""
+    app = new_app(
+        name=name,
+        no_args_is_help=True,
+        help="Apply an encoding to tensors, as a model's layer would.",
+        epilog=examples((_SINUSOIDAL[0], _LEARNED[0], _ALIBI[0], *apply_rope.EXAMPLES[:2])),
+    )
+    _add(app, "sinusoidal", _sinusoidal, "Add a sinusoidal table to x (…, L, D).", _SINUSOIDAL, _own("sinusoidal"))
+    _add(app, "learned", _learned, "Add rows of a learned table to x (…, L, D).", _LEARNED, _LEARNED_OPTIONS)
+    _add(app, "alibi", _alibi, "Add ALiBi biases to scores (…, H, Lq, Lk), whose queries come last.", _ALIBI, _alibis())
+    _add(app, "rope", apply_rope.make, apply_rope.SUMMARY, apply_rope.EXAMPLES, apply_rope.own_options())
+    return typer.main.get_command(app)
+
+
+def _add(
+    app: typer.Typer, name: str, make: Make, summary: str, shown: tuple[str, ...], own: list[inspect.Parameter]
+) -> None:
+    def run(**values: Any) -> int:
+        from pecli.tensors.inputs import open_inputs
+
+        with ExitStack() as held:
+            inputs = open_inputs(values["files"], values["tensor"] or [], held)
+            return write(name, make(inputs, values, held), inputs.metadata, values)
+
+    declared = with_options(run, [keyword("files", Files), *own, *_SHARED])
+    help, epilog = f"{summary} {_COMMON}", examples(shown)
+    for word in (name, *_ALSO.get(name, ())):
+        app.command(word, help=help, short_help=summary, epilog=epilog, hidden=word != name)(declared)
+
+
+def _parameters(name: str) -> dict[str, Parameter]:
+    """The parameters that the input does not decide."""
+    decided = ("seq_len", "dim", "heads", "slopes", "dtype")
+    return {label: each for label, each in scheme_named(name).settings().items() if label not in decided}
+
+
+def _own(name: str) -> list[inspect.Parameter]:
+    kind = scheme_named(name)
+    return [option(label, parameter, kind) for label, parameter in _parameters(name).items()]
+
+
+def _alibis() -> list[inspect.Parameter]:
+    return [*_own("alibi"), keyword("causal", Causal, False), keyword("heads", Heads, None)]
+
+
+def _sinusoidal(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
+    from pecli.engine.schemes.sinusoidal import Sinusoidal
+    from pecli.tensors.additive import Rows, add_sinusoidal, sinusoidal_rows
+    from pecli.tensors.inputs import check_dim, check_sequence
+
+    given, tables = parsed(_parameters("sinusoidal"), values), []
+    shared: dict[Sinusoidal, Rows] = {}
+    for each in inputs.tensors:
+        length, dim = check_sequence(each)
+        check_dim(each, Sinusoidal.parameters()["dim"])
+        scheme = Sinusoidal(max(1, length), dim, **given)
+        if scheme not in shared:
+            shared[scheme] = sinusoidal_rows(scheme)
+        tables.append(add_sinusoidal(each, shared[scheme]))
+    spec = {name: getattr(scheme, name) for name in _parameters("sinusoidal") if name != "style"}
+    longest = max(each.table.shape[-2] for each in inputs.tensors)
+    at = f"{positions(scheme.offset, scheme.offset + longest)} {along(tables[0])}"
+    words = f"{scheme.layout}, positions {at}"
+    return Applied(tables, spec, words)
+
+
+def _learned(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
+    from pecli.tensors.additive import add_learned
+    from pecli.tensors.inputs import check_alone, open_inputs
+
+    offset = 0 if values["offset"] is None else _OFFSET.parse("offset", values["offset"])
+    found = open_inputs([values["table"]], [], held).tensors
+    check_alone("table", values["table"], [each.table for each in found])
+    (weight,) = found
+    tables = [add_learned(each, weight, offset) for each in inputs.tensors]
+    longest = max(each.table.shape[-2] for each in inputs.tensors)
+    spec = {"table": values["table"], "offset": offset}
+    rows = f"rows {positions(offset, offset + longest)} of {weight.table.shape[0]}"
+    return Applied(tables, spec, f"{rows} {along(tables[0])}")
+
+
+def _alibi(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
+    from pecli.engine.schemes.alibi import Alibi
+    from pecli.tensors.additive import add_alibi, check_scores
+
+    given, heads = parsed(_parameters("alibi"), values), values["heads"]
+    if values["causal"] and given.setdefault("form", "causal") != "causal":
+        raise ParameterError("causal", "given", f"--form is {given['form']}", "leave out one of them")
+    wanted = None if heads is None else Alibi.parameters()["heads"].parse("heads", heads)
+    tables = []
+    for each in inputs.tensors:
+        found, queries, keys = check_scores(each, wanted)
+        scheme = Alibi(found, **given)
+        tables.append(add_alibi(each, scheme))
+    spec = {name: getattr(scheme, name) for name in ("heads", *_parameters("alibi"))}
+    last = f", queries are the last {queries} of {keys} positions" if queries < keys else ""
+    return Applied(tables, spec, f"{scheme.form}, {scheme.rule} slopes of {found} heads{last}", seq_axis=None)

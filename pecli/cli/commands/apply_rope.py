@@ -1,0 +1,243 @@
+"""`pecli apply rope`: which scheme, channels and positions q and k are rotated by."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from pecli.cli import from_model, options
+from pecli.cli.command import keyword
+from pecli.cli.commands.apply_output import Applied, along, positions
+from pecli.cli.options import completer, option, parsed
+from pecli.engine.schemes.parameters import Parameter, Whole
+from pecli.engine.schemes.positions import LAST_POSITION
+from pecli.engine.schemes.rope import Rope
+from pecli.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pecli.models.encoding import Encoding
+    from pecli.tensors.inputs import Input, Inputs
+    from pecli.tensors.position_ids import RowPositions
+    from pecli.tensors.rotary import RotationPlan
+
+SUMMARY = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
+EXAMPLES = (
+    "pecli apply rope q.npy k.npy --theta 500000 -o rotated.safetensors",
+    "pecli apply rope qk.safetensors --model llama-3.1-8b --offset 4096 -o rotated.safetensors",
+    "pecli apply rope q.npy --model llama-3.1-8b --seq-axis 1 -o rotated.npy",
+    "pecli apply rope q.npy --config config.json --positions ids.npy --inverse -o q0.npy",
+    "pecli apply rope cache.safetensors --layout interleaved --shift -512 -o moved.safetensors",
+)
+
+_SHIFT = Whole(help="positions to move by", low=-LAST_POSITION, high=LAST_POSITION)
+_AXIS = Whole(help="the axis of positions", low=-64, high=64)
+
+Layout = Annotated[
+    str | None,
+    typer.Option(
+        "--layout",
+        metavar="[halves|interleaved|deepseek]",
+        help="A pair is channels i, i + d/2; or 2i, 2i + 1; or the second, written as the first."
+        " (default: the model's, or halves)",
+        show_default=False,
+        autocompletion=completer(options.PAIRS.options),
+    ),
+]
+Trailing = Annotated[bool, typer.Option("--trailing", help="Where only some channels rotate, the last ones do.")]
+SeqAxis = Annotated[
+    str | None,
+    typer.Option(
+        "--seq-axis",
+        metavar="INTEGER",
+        help="The axis of positions: -3 for q of shape (batch, L, heads, D). (default: -2)",
+        show_default=False,
+    ),
+]
+PositionsFile = Annotated[
+    str | None,
+    typer.Option(
+        "--positions",
+        metavar="FILE",
+        help="Integers (L,) or (batch, L); with --mrope-section (axes, L) or (axes, batch, L).",
+        show_default=False,
+    ),
+]
+Inverse = Annotated[bool, typer.Option("--inverse", help="Undo the rotation, the attention factor included.")]
+Shift = Annotated[
+    str | None,
+    typer.Option(
+        "--shift",
+        metavar="INTEGER",
+        help="Move what was rotated already by this many positions, in one step.",
+        show_default=False,
+    ),
+]
+
+
+class _Scheme(NamedTuple):
+    """A rotary scheme, and what a model says besides."""
+
+    rope: Rope
+    layout: str
+    why: str
+    trailing: bool
+    model: str = ""
+    heads: tuple[int, ...] = ()
+    """How many query and key heads the model has, as far as it says so."""
+
+
+def own_options() -> list[inspect.Parameter]:
+    """Those of `pecli rope` that the input does not decide, those of a model, and what is done with them."""
+    own = [option(label, parameter, Rope) for label, parameter in _parameters().items() if label != "dim"]
+    dim = Annotated[
+        str | None,
+        typer.Option(
+            "--dim",
+            metavar="INTEGER",
+            help="Rotary dimension: channels that rotate, in pairs. (default: all)",
+            show_default=False,
+        ),
+    ]
+    ours = (
+        ("layout", Layout, None),
+        ("trailing", Trailing, False),
+        ("seq_axis", SeqAxis, None),
+        ("positions", PositionsFile, None),
+        ("inverse", Inverse, False),
+        ("shift", Shift, None),
+        *from_model.OPTIONS,
+    )
+    return [keyword("dim", dim, None), *own, *(keyword(*each) for each in ours)]
+
+
+def _parameters() -> dict[str, Parameter]:
+    decided = ("seq_len", "layout", "dtype", "recipe")
+    return {label: each for label, each in Rope.parameters().items() if label not in decided}
+
+
+def make(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
+    """The tensors, rotated as the options ask for."""
+    from pecli.tensors.inputs import SEQ_AXIS, check_sequence
+    from pecli.tensors.rotary import RotationPlan, rotate_all
+
+    shift = _check_options(values)
+    seq_axis = SEQ_AXIS if values["seq_axis"] is None else _AXIS.parse("seq_axis", values["seq_axis"])
+    first, *others = inputs.tensors
+    length, dim = check_sequence(first, seq_axis)
+    for each in others:
+        length = max(length, check_sequence(each, seq_axis)[0])
+        if each.table.shape[-1] != dim:
+            raise each.wrong(f"{first.label} is of shape {first.table.shape}", "they must share D, the last axis")
+    rows = _positions(values)
+    if rows.ids is None:
+        for each in inputs.tensors:
+            rows.check(each, seq_axis)
+    scheme = _scheme(first, length, rows, values)
+    if shift is None and values["seq_axis"] is None:
+        for each in inputs.tensors:
+            _check_axis(each, scheme)
+    rows = rows.arranged(len(scheme.rope.mrope_section or (1,)))
+    plan = RotationPlan(scheme.rope, rows, scheme.layout, scheme.trailing, values["inverse"], shift, seq_axis)
+    tables = rotate_all(inputs.tensors, plan)
+    done = f"positions {_span(rows, length)} {along(first.table, seq_axis)}"
+    if shift is not None:
+        done = f"moved by {shift} positions"
+    words = [f"{plan.layout} ({scheme.why})", "undone at " * plan.inverse + done]
+    if plan.rope.rotary_dim < dim:
+        words.insert(1, f"the {'last' if plan.trailing else 'first'} {plan.rope.rotary_dim} of {dim} channels")
+    parameters = _described(plan, values["positions"])
+    return Applied(tables, parameters, ", ".join(words), seq_axis if shift is None else None)
+
+
+def _check_axis(each: Input, scheme: _Scheme) -> None:
+    """Refuse a tensor that has the model's heads where positions should be, and no heads where heads should be."""
+    shape = each.table.shape
+    if len(shape) > 2 and shape[-2] in scheme.heads and shape[-3] not in scheme.heads:
+        axis = len(shape) - 2
+        rule = f"axis {axis} would be positions, and {shape[-2]} is a number of heads of {scheme.model}"
+        advice = f"give `seq_axis` {axis - 1} for (…, L, heads, D), or {axis} if these are positions after all"
+        raise each.wrong(rule, advice)
+
+
+def _described(plan: RotationPlan, file: str | None) -> dict[str, Any]:
+    """What was done, as plain data."""
+    scheme = {name: getattr(plan.rope, name) for name in _parameters()}
+    own = {"layout": plan.layout, "trailing": plan.trailing, "inverse": plan.inverse, "shift": plan.shift}
+    return {**scheme, **own, "positions": file}
+
+
+def _check_options(values: Mapping[str, Any]) -> int | None:
+    """Refuse options that contradict each other; the shift, if one is given."""
+    if values["positions"] is not None and values["offset"] is not None:
+        raise ParameterError("offset", values["offset"], "--positions says where every row stands", "leave out one")
+    if values["shift"] is None:
+        return None
+    for name in ("inverse", "positions", "offset", "seq_axis"):
+        if values[name] not in (None, False):
+            given = "given" if values[name] is True else values[name]
+            raise ParameterError(name, given, "a shift needs no positions", "leave out one of them")
+    return _SHIFT.parse("shift", values["shift"])
+
+
+def _positions(values: Mapping[str, Any]) -> RowPositions:
+    """The positions of the rows."""
+    from pecli.tensors.position_ids import RowPositions, read_positions
+
+    if values["positions"] is not None:
+        return read_positions(values["positions"])
+    offset = values["offset"]
+    return RowPositions(0 if offset is None else _parameters()["offset"].parse("offset", offset))
+
+
+def _span(rows: RowPositions, length: int) -> str:
+    between = positions(*rows.span(length))
+    return f"{between} of {rows.source}" if rows.source else between
+
+
+def _scheme(first: Input, length: int, rows: RowPositions, values: Mapping[str, Any]) -> _Scheme:
+    """The rotary scheme that the options, or a model, ask for, read at the last position."""
+    seq_len = max(1, length if rows.ids is None else rows.span(length)[1])
+    layout = None if values["layout"] is None else options.PAIRS.check("layout", values["layout"])
+    if from_model.is_named(values):
+        from pecli.models.reader import find_model
+
+        given = from_model.beside(values, _parameters())
+        model = find_model(values["config"], values["model"])
+        encoding = model.one(values["layer_type"])
+        if encoding.scheme != "rope":
+            given_as = "config" if values["config"] else "model"
+            raise ParameterError(given_as, model.file, f"its encoding is {encoding.scheme}, not rope")
+        rope = encoding.rope(seq_len, **given)
+        _check_head(first, rope, encoding, model.file, trailing=values["trailing"])
+        why, trailing = "given" if layout else f"as {model.file} has it", values["trailing"] or encoding.trailing
+        heads = () if encoding.part else _heads(values)
+        return _Scheme(rope, layout or encoding.layout or "halves", why, trailing, model.file, heads)
+    from pecli.tensors.inputs import check_dim
+
+    given = parsed(_parameters(), values)
+    if "dim" not in given:
+        check_dim(first, Rope.parameters()["dim"], "or give the rotary dimension with --dim")
+        given["dim"] = first.table.shape[-1]
+    return _Scheme(Rope(seq_len, **given), layout or "halves", "given" if layout else "the default", values["trailing"])
+
+
+def _heads(values: Mapping[str, Any]) -> tuple[int, ...]:
+    from pecli.models.attention import attention_of
+
+    found = attention_of(values["config"], values["model"], values["layer_type"])
+    return tuple(count for count in (found.heads, found.kv_heads) if count is not None)
+
+
+def _check_head(first: Input, rope: Rope, encoding: Encoding, file: str, *, trailing: bool) -> None:
+    """A tensor with a model's encoding has the channels of a whole head, or its rotary ones."""
+    for name, rule in (("axes", "it rotates by places in an image"), ("order", "its frequencies are in another order")):
+        if name in encoding.extra:
+            raise ParameterError("layer_type", f"{encoding.layer_type!r} of {file}", f"{rule}, which apply cannot do")
+    head, dim = encoding.head_dim or rope.rotary_dim, first.table.shape[-1]
+    if dim not in (head, rope.rotary_dim) and not (trailing and dim > rope.rotary_dim):
+        some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
+        raise first.wrong(f"a head of {file} has {head} channels{some}", f"D, the last axis, is {dim}")

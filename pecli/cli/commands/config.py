@@ -1,0 +1,90 @@
+"""`pecli config`: which positional encodings a model asks for."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from pecli.cli import options
+from pecli.cli.command import command_of
+from pecli.cli.exits import Exit, code_of, complain
+from pecli.engine.schemes.parameters import Whole
+from pecli.errors import ParameterError, PecliError
+
+EXAMPLES = (
+    "pecli config config.json",
+    "pecli config models/*/config.json --json --seq-len 8192",
+    "pecli config old/config.json new/config.json",
+    "pecli config --model gpt-oss-20b --strict",
+)
+_LENGTH = Whole(help="a length")
+
+
+def command(name: str) -> Any:
+    """The command itself, for the group that holds it."""
+    return command_of(config, name, EXAMPLES)
+
+
+def config(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE…", help="config.json, params.json, .gguf, or a folder with one.", show_default=False
+        ),
+    ] = None,
+    model: Annotated[list[str] | None, options.model("A preset, which pecli models lists; may be repeated.")] = None,
+    seq_len: Annotated[
+        str | None,
+        typer.Option(
+            "--seq-len",
+            "--length",
+            metavar="INTEGER",
+            help="Read dynamic and longrope at this length; else as before any call.",
+        ),
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 when there are warnings.")] = False,
+    json: options.Json = False,
+) -> int:
+    """Say which positional encodings a config.json asks for: every value, its source, and what to beware of.
+
+    Of several models it also says what differs. Exit code 1: warnings, with --strict; 3: a file cannot be read.
+    """
+    length = None if seq_len is None else _LENGTH.parse("seq_len", seq_len)
+    if not files and not model:
+        raise ParameterError("FILE", "missing", "name a config.json, or a preset with --model", "see pecli models")
+    wanted = [("--config", file) for file in files or []] + [("--model", name) for name in model or []]
+    return _show(wanted, length, strict=strict, json=json)
+
+
+def _show(wanted: Sequence[tuple[str, str]], length: int | None, *, strict: bool, json: bool) -> int:
+    """Each model after the other, whatever is wrong with those before; then what differs."""
+    from pecli.models import presets
+    from pecli.models.reader import load_config
+    from pecli.views import encodings as view
+    from pecli.views import screen
+    from pecli.views.regenerate_commands import commands
+
+    code, found = Exit.DONE, []
+    for option, name in wanted:
+        try:
+            result = load_config(name) if option == "--config" else presets.load_model(name)
+            data = result.as_json(length) if json else {}
+        except PecliError as problem:
+            complain(problem)
+            code = max(code, code_of(problem))
+            continue
+        if strict and result.warnings:
+            code = max(code, Exit.CHECK_FAILED)
+        found.append(result)
+        if json:
+            screen.say_json(data)
+        else:
+            view.show(result, length, first=len(found) == 1)
+            for line in commands(result, f"{option} {shlex.quote(name)}"):
+                screen.say(line)
+    if not json and len(found) > 1:
+        view.show_differences(found, length)
+    return code

@@ -1,0 +1,133 @@
+"""`pecli sinusoidal`, `rope`, `alibi`, `learned-init`: make tables, show them, or hold a file against them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pecli.cli import options, schemes
+from pecli.cli.command import command_of, keyword, with_options
+from pecli.cli.exits import Exit
+from pecli.engine.schemes.registry import scheme_named
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pecli.checks.tolerance import Tolerance
+
+Output = Annotated[str | None, options.output(f"{options.FORMATS}.")]
+Verify = Annotated[
+    str | None,
+    typer.Option(
+        "--verify",
+        metavar="FILE",
+        help="Hold this file (or FILE:NAME) against the table.",
+        rich_help_panel=options.CHECK,
+    ),
+]
+_SHARED = (
+    keyword("output", Output, None),
+    keyword("verify", Verify, None),
+    keyword("max_ulp", options.MaxUlp, None),
+    keyword("atol", options.Atol, None),
+    keyword("rtol", options.Rtol, None),
+    keyword("plot", options.Plot, False),
+    keyword("json", options.Json, False),
+    keyword("quiet", options.Quiet, False),
+    keyword("no_progress", options.NoProgress, False),
+)
+
+
+def command(name: str) -> Any:
+    """The command that makes the tables of the named scheme."""
+    kind: type[Scheme] = scheme_named(name)
+
+    def run(**values: Any) -> int:
+        return _act(schemes.scheme_from(kind, values), values)
+
+    return command_of(with_options(run, [*schemes.options_of(kind), *_SHARED]), name, kind.examples, help=kind.summary)
+
+
+def _act(scheme: Scheme, values: Mapping[str, Any]) -> int:
+    output, file = values["output"], values["verify"]
+    tolerances = values["max_ulp"], values["atol"], values["rtol"]
+    if file is None and tolerances != (None, None, None):
+        raise ParameterError("verify", "missing", "a tolerance is for checking a file")
+    if output is not None and file is not None:
+        raise ParameterError("verify", file, "a table is either written or checked", "leave out -o or --verify")
+    if values["plot"]:
+        _check_plot(output, file, values["json"])
+    if file is not None:
+        return _check(scheme, file, options.tolerance(*tolerances), values)
+    if output is not None:
+        _write(scheme, output, values)
+    elif values["json"]:
+        return _describe(scheme, values)
+    if values["plot"] and not values["quiet"]:
+        _draw(scheme)
+    elif output is None and not values["quiet"]:
+        from pecli.views import preview
+
+        slopes_alone = [table.name for table in scheme.tensors()] == ["slopes"]
+        show = preview.show_slopes if slopes_alone else preview.show
+        show(scheme)
+    return Exit.DONE
+
+
+def _check_plot(output: str | None, file: str | None, json: bool) -> None:
+    if file is not None:
+        raise ParameterError("plot", "given with --verify", "a table is either drawn or checked", "see pecli plot FILE")
+    if json or output == "-":
+        other = "--json" if json else "-o -"
+        raise ParameterError("plot", f"given with {other}", "standard output holds either a picture or data")
+
+
+def _draw(scheme: Scheme) -> None:
+    """The scheme's own picture, in the terminal."""
+    from pecli.views.pictures import kinds, subjects, terminal_render
+    from pecli.views.pictures.panels import Wish
+
+    terminal_render.show(kinds.titled(subjects.labelled(subjects.of_scheme(scheme)), Wish()))
+
+
+def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str, Any]) -> int:
+    from pecli.checks.verify import verify
+    from pecli.views import screen, write_summary
+
+    result = verify(file, scheme, tolerance, any_dtype=values["dtype"] is None)
+    if values["json"]:
+        screen.say_json(result.as_json())
+    elif not values["quiet"]:
+        write_summary.show(result)
+    return Exit.DONE if result.passed else Exit.CHECK_FAILED
+
+
+def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
+    from pecli.cli.block_observer import Watch
+    from pecli.files import save
+    from pecli.views import screen
+
+    options.check_output(path, json=values["json"], example="pe.npy")
+    config = values.get("config")
+    if config is not None and os.path.exists(path) and os.path.exists(config) and os.path.samefile(path, config):
+        raise ParameterError("output", path, "it is the configuration that is read", "name another file")
+    watch = Watch(scheme.name, save.tables_written(path, scheme), values, scheme.tensors())
+    with watch:
+        save.save_scheme(path, scheme, on_block=watch.see)
+    if values["json"]:
+        screen.say_json({**scheme.spec(), "tensors": watch.tensors(), "output": path})
+    elif not values["quiet"]:
+        tables = ", ".join(f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in watch.tables)
+        screen.say_written(path, f"{tables}, ")
+
+
+def _describe(scheme: Scheme, values: Mapping[str, Any]) -> int:
+    from pecli.cli.block_observer import Watch
+    from pecli.views import screen
+
+    watch = Watch(scheme.name, [], values, scheme.tensors())
+    screen.say_json({**scheme.spec(), "tensors": watch.tensors(), "output": None})
+    return Exit.DONE

@@ -1,0 +1,244 @@
+"""`pecli plot`: pictures of schemes and files, in the terminal or in a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pecli.cli import options
+from pecli.cli.command import command_of
+from pecli.cli.exits import Exit, remark
+from pecli.cli.options import completer
+from pecli.engine.schemes.parameters import ListOf, Real, Whole
+from pecli.engine.schemes.registry import SCHEMES
+from pecli.errors import FileError, ParameterError
+from pecli.views.pictures import kinds as figures
+from pecli.views.pictures.kinds import KINDS
+
+if TYPE_CHECKING:
+    from pecli.views.pictures.panels import Picture, Subject
+
+EXAMPLES = (
+    "pecli plot sinusoidal --seq-len 512 --dim 64",
+    "pecli plot rope.safetensors --kind similarity -o rope.png",
+    "pecli plot before.npy after.npy -o both.svg",
+    "pecli plot rope --model llama-3.1-8b --against rope --theta 10000 --kind wavelengths",
+    "",
+    "What each kind shows:",
+    "",
+    *(f"{name:<11}  {kind.summary}" for name, kind in KINDS.items()),
+)
+DEFAULTS = {"seq_len": "512", "max_len": "512", "dim": "64", "heads": "8"}
+"""For what a scheme must be told, and a picture need not."""
+SIZE, DPI = Real(help="inches", above=0.99, up_to=100), Whole(help="dots an inch", low=10, high=2400)
+CHANNELS = ListOf(help="channels", each=Whole(help="a channel", low=0, high=2**40))
+LARGEST = 1 << 26
+"""Pixels of a figure, each of which takes a dozen bytes on the way; it is laid out at 100 dots an inch at least."""
+
+_LOOK = "Look"
+Title = Annotated[
+    str | None, typer.Option("--title", metavar="TEXT", help="Instead of what pecli calls it.", rich_help_panel=_LOOK)
+]
+Size = Annotated[
+    str | None,
+    typer.Option(
+        "--size",
+        metavar="WxH",
+        help="Inches of a figure. (default: 8 wide, as high as the panels are)",
+        rich_help_panel=_LOOK,
+    ),
+]
+Dpi = Annotated[
+    str | None, typer.Option("--dpi", metavar="INTEGER", help="Dots an inch. (default: 100)", rich_help_panel=_LOOK)
+]
+Dark = Annotated[bool, typer.Option("--dark", help="Light on dark.", rich_help_panel=_LOOK)]
+Cmap = Annotated[
+    str | None, typer.Option("--cmap", metavar="NAME", help="One of matplotlib's colour maps.", rich_help_panel=_LOOK)
+]
+
+
+def command(name: str) -> Any:
+    """The command itself, for the group that holds it."""
+    return command_of(plot, name, EXAMPLES, context_settings={"ignore_unknown_options": True})
+
+
+def plot(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE…|SCHEME…",
+            help="Files (or FILE:NAME; - is a .npy on standard input); or a scheme with its options, and more of them"
+            " after --against.",
+        ),
+    ],
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            "--kind",
+            "-k",
+            metavar="NAME",
+            help=f"{', '.join(KINDS)}; see below. (default: heatmap)",
+            autocompletion=completer(tuple(KINDS)),
+        ),
+    ] = None,
+    output: Annotated[
+        str | None, options.output("Write .png, .svg or .pdf; else draw in the terminal.", panel=None)
+    ] = None,
+    channels: Annotated[
+        str | None, typer.Option("--channels", metavar="INTEGER,…", help="Channels, pairs or heads to draw.")
+    ] = None,
+    title: Title = None,
+    size: Size = None,
+    dpi: Dpi = None,
+    dark: Dark = False,
+    cmap: Cmap = None,
+    quiet: options.Quiet = False,
+) -> int:
+    """Draw tables: as colours, as curves, or what follows from them. Several are drawn beside each other."""
+    from pecli.views.pictures.panels import Wish
+
+    picked = None if channels is None else CHANNELS.parse("channels", channels)
+    inches, dots = _size(size), 100 if dpi is None else DPI.parse("dpi", dpi)
+    if kind is not None:
+        figures.check(kind)
+    if output is None:
+        _refuse(size=size, dpi=dpi, dark=dark or None, cmap=cmap)
+        wish = Wish(channels=picked)
+    else:
+        _check_figure(output, inches or (8, 5), dots)
+        wide, high = inches or (8, 5)
+        wish = Wish(round(0.75 * high * dots), round(0.75 * wide * dots), picked)
+    with ExitStack() as open_files:
+        subjects = _subjects(what, open_files)
+        if kind is not None:
+            figures.check(kind, subjects, terminal=output is None)
+        picture = figures.titled(subjects, wish, kind, title)
+    if output is not None:
+        return _write(picture, output, inches, dots, {"dark": dark, "cmap": cmap}, quiet=quiet)
+    if not quiet:
+        from pecli.views.pictures.terminal_render import show
+
+        show(picture)
+    return Exit.DONE
+
+
+def _write(
+    picture: Picture, path: str, inches: tuple[float, float] | None, dots: int, look: dict[str, Any], *, quiet: bool
+) -> int:
+    """The picture as a figure in a file."""
+    from pecli.views import screen
+    from pecli.views.pictures import figure, mpl_render
+
+    width, height = inches or mpl_render.size_of(picture)
+    boxes = figure.save(mpl_render.paint(picture, width=width, height=height, **look), path, dots)
+    if boxes and not quiet:
+        remark(f"{path}: the font of figures has no {boxes}; boxes stand for it, and an .svg has the text itself")
+    if not quiet:
+        screen.say_written(path, f"{width:g} × {height:g} inches, ")
+    return Exit.DONE
+
+
+def _subjects(words: Sequence[str], open_files: ExitStack) -> list[Subject]:
+    """What the words name: parts separated by --against, each a scheme with its options, or files."""
+    from pecli.views.pictures import subjects
+
+    parts: list[list[str]] = [[]]
+    for word in words:
+        if word == "--against":
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    found: list[Subject] = []
+    defaults = dict(DEFAULTS)
+    for part in parts:
+        if not part:
+            raise ParameterError("against", "alone", "it stands before a scheme or a file")
+        if part[0] in SCHEMES:
+            found += _of_scheme(part, defaults)
+            continue
+        for word in part:
+            if word.startswith("-") and word != "-":
+                advice = f"a scheme does: pecli plot rope {word} …" if word in ("--model", "--config") else ""
+                rule = "files take no such option"
+                raise ParameterError(f"the option {word}", "unknown", rule, advice or "see pecli plot --help")
+            file = open_files.enter_context(_opened(word))
+            file.check()
+            found += subjects.of_file(word, file)
+    return subjects.labelled(found)
+
+
+def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:
+    """A scheme; what the next ones leave out is as in this one."""
+    from pecli.cli import schemes
+    from pecli.views.pictures import subjects
+
+    scheme = schemes.parse(words[0], words[1:], defaults)
+    apart = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    given = {word: after for word, after in pairwise(apart) if word in ("--model", "--config")}
+    made = subjects.of_scheme(scheme, _name(given), _context(given))
+    for subject in made[:1]:
+        values = subject.scheme.spec()["parameters"] if subject.scheme else {}
+        defaults.update({name: str(values[name]) for name in DEFAULTS if values.get(name) is not None})
+    return made
+
+
+def _name(given: Mapping[str, str]) -> str:
+    """What to call a model: by its preset, or by its file; where that is called as all are, by its folder."""
+    path = given.get("--config", "").rstrip(os.sep)
+    folder, file = os.path.split(path)
+    return given.get("--model") or (os.path.basename(folder) if file in ("config.json", "params.json") else "") or file
+
+
+def _context(given: Mapping[str, str]) -> int | None:
+    if not given:
+        return None
+    from pecli.models.context import longest
+
+    return longest(given.get("--config"), given.get("--model"))
+
+
+def _opened(word: str) -> Any:
+    from pecli.files import open_tensors
+
+    try:
+        return open_tensors(word)
+    except FileError as problem:
+        from pecli.models import presets
+
+        if problem.problem != "does not exist":
+            raise
+        schemes = "" if "." in word else f"a scheme is one of {', '.join(SCHEMES)}"
+        preset = presets.find(word)
+        advice = f"a preset is drawn by pecli plot rope --model {preset.name}" if preset else schemes
+        raise FileError(word, problem.problem, advice) from None
+
+
+def _size(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    parts = text.lower().replace("×", "x").split("x")
+    if len(parts) != 2:
+        raise ParameterError("size", repr(text), "it must be two numbers of inches, such as 8x5")
+    return SIZE.parse("size", parts[0]), SIZE.parse("size", parts[1])
+
+
+def _refuse(**given: Any) -> None:
+    """Options that belong to figures in files."""
+    for name, value in given.items():
+        if value is not None:
+            said = "given" if value is True else value
+            raise ParameterError(name, said, "it belongs to a figure in a file", "add -o x.png")
+
+
+def _check_figure(output: str, inches: tuple[float, float], dots: int) -> None:
+    """All refusals that need no work."""
+    from pecli.views.pictures import figure
+
+    figure.check_suffix(output)
+    if inches[0] * inches[1] * max(dots, 100) ** 2 > LARGEST:
+        raise ParameterError("dpi", dots, f"the figure would have more than {LARGEST:,} pixels", "make it smaller")

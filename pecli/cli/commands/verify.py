@@ -1,0 +1,216 @@
+"""`pecli verify`: files held against their own spec, a model, or what a manifest says of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pecli.cli import options
+from pecli.cli.command import command_of
+from pecli.cli.exits import Exit, code_of, complain
+from pecli.errors import ParameterError, PecliError
+
+if TYPE_CHECKING:
+    from pecli.checks.manifest.checklist import Check, Outcome
+
+EXAMPLES = (
+    "pecli verify rope.safetensors",
+    "pecli verify tables/*.safetensors --json",
+    "pecli verify model.safetensors --config config.json --max-ulp 2",
+    "pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2",
+    "pecli verify pecli.toml --junit write_summary.xml",
+    "",
+    "A manifest, whose paths start from its folder:",
+    "",
+    r"\[defaults]                # optional: max_ulp, atol, rtol",
+    "max_ulp = 2",
+    r"[\[check]]",
+    'file = "dumps/cos.npy"    # or FILE:NAME; name = "…" is optional',
+    'model = "llama-3.1-8b"    # or config = "config.json"',
+    'recipe = "float32"        # what runtimes compute; also offset, length, layer_type',
+    r"[\[check]]",
+    'file = "dumps/pe.npy"',
+    'scheme = "sinusoidal"     # with its parameters as keys',
+    "seq_len = 512",
+    "dim = 64",
+    r"[\[check]]                 # neither: the file carries its spec",
+    'file = "rope.safetensors"',
+)
+_PANEL = "Against a model"
+
+Config = Annotated[
+    str | None,
+    typer.Option("--config", metavar="FILE", help="A config.json, params.json or .gguf.", rich_help_panel=_PANEL),
+]
+Model = Annotated[str | None, options.model("A preset; pecli models lists them.", _PANEL)]
+LayerType = Annotated[
+    str | None,
+    typer.Option(
+        "--layer-type",
+        metavar="NAME",
+        help="Layers of this kind; else those that a tensor's name speaks of, or that it fits best.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Offset = Annotated[
+    str | None,
+    typer.Option("--offset", metavar="INTEGER", help="Position of the first row.", rich_help_panel=_PANEL),
+]
+Length = Annotated[
+    str | None,
+    typer.Option(
+        "--length",
+        metavar="INTEGER",
+        help="Read dynamic and longrope at this length; else where the table ends.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Recipe = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        metavar="NAME",
+        help="How the tables were computed, such as float32; see pecli audit. (default: exact)",
+        rich_help_panel=_PANEL,
+    ),
+]
+Junit = Annotated[
+    str | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report.", rich_help_panel=options.OUTPUT)
+]
+
+
+def command(name: str) -> Any:
+    """The command itself, for the group that holds it."""
+    return command_of(verify, name, EXAMPLES)
+
+
+def verify(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE…", help="Files (or FILE:NAME) of any format that pecli writes, and .toml manifests."
+        ),
+    ],
+    config: Config = None,
+    model: Model = None,
+    layer_type: LayerType = None,
+    offset: Offset = None,
+    length: Length = None,
+    recipe: Recipe = None,
+    max_ulp: options.MaxUlp = None,
+    atol: options.Atol = None,
+    rtol: options.Rtol = None,
+    junit: Junit = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    no_progress: options.NoProgress = False,
+) -> int:
+    """Check files against a model, a manifest, or the spec that they carry; say what is wrong with those that fail.
+
+    Against a scheme with parameters of your own: pecli rope --seq-len … --dim … --verify FILE.
+
+    Exit code 0: all hold what they should; 1: one does not; 2: a manifest is wrong; 3: a file cannot be read.
+    """
+    from pecli.checks.manifest import is_manifest
+    from pecli.checks.manifest.checklist import run_all
+    from pecli.views import annotations, checklist
+    from pecli.views.progress import counting
+
+    places = {"config": config, "model": model, "layer_type": layer_type}
+    places |= {"offset": offset, "length": length, "recipe": recipe}
+    tolerances = options.tolerances(max_ulp, atol, rtol)
+    if junit is not None and any(_same(junit, file) for file in files):
+        raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
+    checks = _checks(files, {name: value for name, value in places.items() if value is not None}, tolerances)
+    as_table = any(map(is_manifest, files)) and not json
+    outcomes = []
+    watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
+    with counting("verify", len(checks), watched, bytes=False) as advance:
+        for outcome in run_all(checks):
+            outcomes.append(outcome)
+            advance(1)
+            if not as_table:
+                _answer(outcome, json, quiet)
+    if as_table:
+        if not quiet:
+            checklist.show(outcomes)
+        for outcome in outcomes:
+            _answer(outcome, json, quiet=True)
+    if annotations.wanted() and not json:
+        annotations.annotate(outcomes)
+    if junit is not None:
+        from pecli.views import junit as report
+
+        report.write(junit, outcomes)
+    return max(map(_code, outcomes))
+
+
+def _same(path: str, file: str) -> bool:
+    """Whether two paths, or a path and FILE:NAME, are one file."""
+    from pecli.files.load import split_name
+
+    try:
+        return os.path.samefile(path, split_name(file)[0])
+    except (OSError, ValueError, PecliError):
+        return False
+
+
+def _answer(outcome: Outcome, json: bool, quiet: bool) -> None:
+    """What there is to say of one check by itself; a problem goes to standard error."""
+    from pecli.views import screen, write_summary
+
+    if isinstance(outcome.result, PecliError):
+        complain(outcome.result)
+    if json:
+        screen.say_json(outcome.as_json())
+    elif not quiet and not isinstance(outcome.result, PecliError):
+        write_summary.show(outcome.result)
+
+
+def _code(outcome: Outcome) -> Exit:
+    if isinstance(outcome.result, PecliError):
+        return code_of(outcome.result)
+    return Exit.DONE if outcome.passed else Exit.CHECK_FAILED
+
+
+def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any]) -> list[Check]:
+    """What the command line asks for; all of it is looked at before anything runs."""
+    from pecli.checks.manifest import is_manifest, read_manifest
+    from pecli.checks.manifest.checklist import Check
+    from pecli.checks.tolerance import Tolerance
+
+    if places and all(map(is_manifest, files)):
+        name, value = next(iter(places.items()))
+        raise ParameterError(name, repr(value), "a manifest says itself what its files should be", "leave it out")
+    run = partial(_against(places), tolerance=Tolerance(**tolerances))
+    found: list[Check] = []
+    for file in files:
+        found += read_manifest(file, tolerances) if is_manifest(file) else [Check(file, partial(run, file))]
+    return found
+
+
+def _against(places: Mapping[str, str]) -> Any:
+    """What holds a file against what the options name: a model, or the spec that it carries."""
+    from pecli.checks.manifest import PLACES
+    from pecli.checks.verify import verify as verify_carried
+    from pecli.checks.verify.against_model import verify_model
+    from pecli.cli.from_model import check_one
+    from pecli.models.reader import find_model
+
+    config, model = places.get("config"), places.get("model")
+    if config is None and model is None:
+        for name, value in places.items():
+            raise ParameterError(name, repr(value), "it belongs to a model", "add --config or --model")
+        return verify_carried
+    check_one(config, model)
+    given = {name: rule.parse(name, places[name]) for name, rule in PLACES.items() if name in places}
+    found = find_model(config, model)
+    layer_type = places.get("layer_type")
+    if layer_type is not None:
+        found.one(layer_type)
+    known: dict[str, Any] = {"model": found, "layer_type": layer_type, **given}
+    return partial(verify_model, **known)

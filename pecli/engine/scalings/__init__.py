@@ -1,0 +1,28 @@
+"""The scalings of rotary frequencies by name, one file each."""
+
+from pecli.engine.scalings.dynamic import Dynamic
+from pecli.engine.scalings.linear import Linear
+from pecli.engine.scalings.llama3 import Llama3
+from pecli.engine.scalings.longrope import LongRope
+from pecli.engine.scalings.ntk import Ntk
+from pecli.engine.scalings.ntk_fixed import NtkFixed
+from pecli.engine.scalings.proportional import Proportional
+from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.scalings.yarn import Yarn
+
+SCALINGS: dict[str, type[Scaling]] = {
+    "none": Scaling,
+    "linear": Linear,
+    "ntk": Ntk,
+    "dynamic": Dynamic,
+    "yarn": Yarn,
+    "longrope": LongRope,
+    "llama3": Llama3,
+    "proportional": Proportional,
+    "ntk-fixed": NtkFixed,
+}
+
+PARAMETERS = tuple(
+    dict.fromkeys(name for scaling in SCALINGS.values() for name in (*scaling.required(), *scaling.optional()))
+)
+"""Every parameter that belongs to some scaling."""

@@ -1,0 +1,67 @@
+"""Llama 3.1: by wavelength, long waves are interpolated, short ones stay, those between are blended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from pecli.engine.arrays import Singles
+from pecli.engine.numerics import fixed_point
+from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.scalings.scaling import Scaling, transformed, unscaled
+from pecli.engine.text import spelled
+from pecli.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class Llama3(Scaling):
+    """λ > O/low: inv_freq/f; λ < O/high: inv_freq; between: blended. Where low = high, a step (Llama 4 Scout)."""
+
+    per_frequency = True
+
+    factor: float
+    original_max_position_embeddings: int
+    low_freq_factor: float
+    high_freq_factor: float
+
+    def frequencies(self, base: float, dim: int) -> Frequencies:
+        factor, length = Fraction(self.factor), self.original_max_position_embeddings
+        low, high = Fraction(self.low_freq_factor), Fraction(self.high_freq_factor)
+
+        def share(rotations: Fraction) -> Fraction:
+            """How much of a frequency is kept."""
+            if low == high:
+                return Fraction(rotations > low)
+            return min(max((rotations - low) / (high - low), Fraction(0)), Fraction(1))
+
+        def blend(values: Sequence[int], bits: int) -> list[int]:
+            one, turn, blended = 1 << bits, 2 * fixed_point.pi(bits), []
+            for value in values:
+                keep = fixed_point.fixed(share(Fraction(value * length, turn)), bits)  # of O/λ
+                scaled = value * factor.denominator // factor.numerator
+                blended.append((scaled * (one - keep) + value * keep) >> bits)
+            return blended
+
+        return transformed(unscaled(base, dim), blend)
+
+    def check(self, base: float, dim: int) -> None:
+        if self.high_freq_factor < self.low_freq_factor:
+            rule = f"it must be at least low_freq_factor, {self.low_freq_factor:g}"
+            raise ParameterError("high_freq_factor", spelled(self.high_freq_factor), rule)
+
+    def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+        import numpy as np
+
+        one, factor = np.float32(1), np.float32(self.factor)
+        length = np.float32(self.original_max_position_embeddings)
+        low, high = self.low_freq_factor, self.high_freq_factor
+        inverse = one / powers
+        wavelength = np.float32(2 * math.pi) / inverse
+        long = wavelength > np.float32(float(length) / low)
+        between = ~long & ~(wavelength < np.float32(float(length) / high))
+        found = np.where(long, inverse / factor, inverse)
+        span = np.float32(high - low)
+        share = (length / wavelength - np.float32(low)) / span if span else np.float32(0)
+        return np.where(between, (one - share) * found / factor + share * found, found)

@@ -1,0 +1,73 @@
+"""LongRoPE (Ding et al., 2024): a divisor for every frequency, one list up to the original length, one beyond it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isqrt
+
+from pecli.engine.arrays import Singles
+from pecli.engine.numerics import fixed_point
+from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.scalings.scaling import Scaling, divided, reciprocal, unscaled
+from pecli.errors import ParameterError
+
+
+@dataclass(frozen=True)
+class LongRope(Scaling):
+    """inv_freq / short_factor, or / long_factor where the length exceeds O."""
+
+    per_frequency = True
+
+    original_max_position_embeddings: int
+    short_factor: tuple[float, ...]
+    long_factor: tuple[float, ...]
+    factor: float | None = None
+    max_position_embeddings: int | None = None
+    attention_factor: float | None = None
+    length: int | None = None
+
+    @property
+    def divisors(self) -> tuple[float, ...]:
+        """At exactly O still the short ones."""
+        return self.long_factor if (self.length or 0) > self.original_max_position_embeddings else self.short_factor
+
+    def frequencies(self, base: float, dim: int) -> Frequencies:
+        return divided(unscaled(base, dim), [Fraction(each) for each in self.divisors])
+
+    def _extension(self) -> Fraction:
+        """f, or M/O where it is not given."""
+        if self.factor is not None:
+            return Fraction(self.factor)
+        return Fraction(self.max_position_embeddings or 0) / self.original_max_position_embeddings
+
+    def attention(self, bits: int) -> int:
+        """As given, or sqrt(1 + ln f / ln O)."""
+        if self.attention_factor is not None:
+            return fixed_point.fixed(Fraction(self.attention_factor), bits)
+        factor, length = self._extension(), Fraction(self.original_max_position_embeddings)
+        if factor <= 1:
+            return 1 << bits
+        work = 2 * bits + 16
+        ratio = (fixed_point.log(factor, work) << work) // fixed_point.log(length, work)
+        return isqrt(((1 << work) + ratio) << work) >> (work - bits)
+
+    def check(self, base: float, dim: int) -> None:
+        count = (dim + 1) // 2
+        for name in ("short_factor", "long_factor"):
+            given = len(getattr(self, name))
+            if given != count:
+                raise ParameterError(name, f"{given} numbers", f"there must be one for each of {count} frequencies")
+        if self.attention_factor is not None:
+            return
+        if self.factor is None and self.max_position_embeddings is None:
+            rule = "longrope scaling needs it, max_position_embeddings or attention_factor"
+            raise ParameterError("factor", "missing", rule)
+        if self._extension() > 1 and self.original_max_position_embeddings == 1:
+            rule = "the attention factor divides by ln O, so O must be above 1"
+            raise ParameterError("original_max_position_embeddings", 1, rule, "or give attention_factor")
+
+    def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+        import numpy as np
+
+        return reciprocal(np.array(self.divisors, np.float32) * powers)

@@ -1,0 +1,46 @@
+"""NTK-aware scaling: a larger base, which leaves the highest frequency alone and divides the lowest by f."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from pecli.engine.numerics import fixed_point, geometric
+from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.scalings.scaling import Scaling
+from pecli.errors import ParameterError
+
+_BITS = 160
+
+
+@dataclass(frozen=True)
+class Ntk(Scaling):
+    """Base b·f^(d/(d−2))."""
+
+    name: ClassVar[str] = "ntk"
+
+    factor: float
+
+    def stretch(self) -> Fraction:
+        """What the base is multiplied by, before it is raised to d/(d − 2)."""
+        return Fraction(self.factor)
+
+    def check(self, base: float, dim: int) -> None:
+        if dim < 3:
+            raise ParameterError("dim", dim, f"{self.name} scaling divides by d − 2, so d must be at least 3")
+
+    def frequencies(self, base: float, dim: int) -> Frequencies:
+        by, power = self.stretch(), Fraction(dim, dim - 2)
+
+        def log_base(bits: int) -> int:
+            stretch = fixed_point.log(by, bits + 8) * power.numerator // power.denominator
+            return fixed_point.round_shift(fixed_point.log(Fraction(base), bits + 8) + stretch, 8)
+
+        return geometric.geometric(base, Fraction(dim, 2), (dim + 1) // 2, log_base=log_base)
+
+    def float32_base(self, base: float, dim: int) -> float:
+        from pecli.engine.numerics.rounding import round_fixed
+
+        value = Fraction(base) * fixed_point.power(self.stretch(), Fraction(dim, dim - 2), _BITS)
+        return round_fixed(value.numerator // value.denominator, _BITS, "float32")

@@ -1,0 +1,44 @@
+"""Fixed NTK scaling: vLLM's and GTE's `rope_type: ntk`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from pecli.engine.arrays import Singles
+from pecli.engine.numerics import fixed_point, geometric
+from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.scalings.scaling import Scaling, reciprocal, transformed
+
+_BITS = 160
+
+
+@dataclass(frozen=True)
+class NtkFixed(Scaling):
+    """(b·f)^(−2i/d) / f^(2/d)."""
+
+    per_frequency = True
+
+    factor: float
+
+    def frequencies(self, base: float, dim: int) -> Frequencies:
+        factor = Fraction(self.factor)
+
+        def log_base(bits: int) -> int:
+            whole = fixed_point.log(Fraction(base), bits + 8) + fixed_point.log(factor, bits + 8)
+            return fixed_point.round_shift(whole, 8)
+
+        def slowed(values: Sequence[int], bits: int) -> list[int]:
+            by = fixed_point.power(factor, Fraction(-2, dim), bits)
+            return [value * by >> bits for value in values]
+
+        stretched = geometric.geometric(base, Fraction(dim, 2), (dim + 1) // 2, log_base=log_base)
+        return transformed(stretched, slowed)
+
+    def float32_base(self, base: float, dim: int) -> float:
+        return base * self.factor
+
+    def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+        by = fixed_point.power(Fraction(self.factor), Fraction(2, dim), _BITS) / (1 << _BITS)
+        return reciprocal(powers) / powers.dtype.type(by)

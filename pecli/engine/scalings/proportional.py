@@ -1,0 +1,29 @@
+"""Proportional rotation (Gemma 4): frequencies as for the whole head, of which only the first pairs rotate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from pecli.engine.arrays import Singles
+from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.scalings.scaling import Scaling, divided, reciprocal, unscaled
+
+
+@dataclass(frozen=True)
+class Proportional(Scaling):
+    """inv_freq / f for the pairs within the partial factor; the others have angle 0."""
+
+    per_frequency = True
+
+    factor: float | None = None
+
+    @classmethod
+    def rotary(cls, dim: int, share: float) -> tuple[int, int]:
+        return dim, int(dim * share // 2)
+
+    def frequencies(self, base: float, dim: int) -> Frequencies:
+        return divided(unscaled(base, dim), [Fraction(self.factor or 1.0)])
+
+    def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+        return reciprocal(powers) / powers.dtype.type(self.factor or 1.0)

@@ -1,0 +1,91 @@
+"""What a scaling of rotary frequencies is, and the frequencies before any.
+
+b is the base, d the rotary dim, f the factor, O the original length, M the max_position_embeddings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, fields
+from fractions import Fraction
+from typing import ClassVar
+
+from pecli.engine.arrays import Singles
+from pecli.engine.numerics import geometric
+from pecli.engine.numerics.geometric import Frequencies
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """No scaling, and the base of all others: a frozen value whose fields are its parameters.
+
+    Fields bear the names of `Rope`'s; one without a default is required. `length` is the length that a scaling which
+    depends on it is evaluated at.
+    """
+
+    per_frequency: ClassVar[bool] = False
+    """Whether frequencies are scaled one by one; if not, all that changes is the base."""
+
+    @classmethod
+    def required(cls) -> tuple[str, ...]:
+        """The parameters that have to be given."""
+        return tuple(each.name for each in fields(cls) if each.default is MISSING)
+
+    @classmethod
+    def optional(cls) -> tuple[str, ...]:
+        """The parameters that may be left out."""
+        return tuple(each.name for each in fields(cls) if each.default is not MISSING)
+
+    @classmethod
+    def rotary(cls, dim: int, share: float) -> tuple[int, int]:
+        """d in the formulas, and how many pairs rotate, for a head of `dim` channels of which a share is rotary."""
+        d = int(dim * share)
+        return d, (d + 1) // 2
+
+    def check(self, base: float, dim: int) -> None:
+        """Refuse parameters that do not fit together."""
+
+    def frequencies(self, base: float, dim: int) -> Frequencies:
+        """The inverse frequencies, exact: radians per position of every pair."""
+        return unscaled(base, dim)
+
+    def attention(self, bits: int) -> int:
+        """What cos and sin are multiplied by, as an integer over 2**bits."""
+        return 1 << bits
+
+    def float32_base(self, base: float, dim: int) -> float:
+        """The base of the powers that transformers computes in float32."""
+        return base
+
+    def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+        """The inverse frequencies from the powers p_i = b^(2i/d), step by step as transformers takes them.
+
+        Every step rounds to float32; what is computed in float64 before is exact here, then rounded.
+        """
+        return reciprocal(powers)
+
+
+def reciprocal(powers: Singles) -> Singles:
+    """1 / p, in float32."""
+    return powers.dtype.type(1) / powers
+
+
+def unscaled(base: float, dim: int) -> Frequencies:
+    """b^(−2i/d)."""
+    return geometric.geometric(base, Fraction(dim, 2), (dim + 1) // 2)
+
+
+def transformed(before: Frequencies, change: Callable[[Sequence[int], int], Sequence[int]]) -> Frequencies:
+    """The frequencies after a change to their integers over 2**bits."""
+    values = tuple(change(before.values, before.bits))
+    return Frequencies(values, before.bits, lambda extra: transformed(before.more(extra), change))
+
+
+def divided(before: Frequencies, by: Sequence[Fraction]) -> Frequencies:
+    """Each frequency by its own divisor; a single one is for all."""
+
+    def change(values: Sequence[int], bits: int) -> list[int]:
+        every = by if len(by) > 1 else [by[0]] * len(values)
+        return [value * f.denominator // f.numerator for value, f in zip(values, every, strict=True)]
+
+    return transformed(before, change)

@@ -1,0 +1,137 @@
+"""YaRN (Peng et al., 2023): which frequencies are interpolated, and by how much attention is sharpened for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from pecli.engine.arrays import Singles
+from pecli.engine.numerics import fixed_point
+from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.scalings.scaling import Scaling, transformed, unscaled
+from pecli.engine.text import spelled
+from pecli.errors import ParameterError
+
+DEFAULTS = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
+"""What counts where it is not given."""
+MIN_ATTENTION, MAX_ATTENTION = 1e-30, 10**6
+"""Between which an attention factor is."""
+_BITS = 100
+"""With which MIN_ATTENTION is more than nothing."""
+
+
+@dataclass(frozen=True)
+class Yarn(Scaling):
+    """High frequencies stay, low ones are divided by f, those between are blended."""
+
+    per_frequency = True
+
+    original_max_position_embeddings: int
+    factor: float | None = None
+    max_position_embeddings: int | None = None
+    attention_factor: float | None = None
+    beta_fast: float | None = None
+    beta_slow: float | None = None
+    truncate: bool | None = None
+    mscale: float | None = None
+    mscale_all_dim: float | None = None
+
+    def frequencies(self, base: float, dim: int) -> Frequencies:
+        by = self.divisor()
+
+        def blend(values: Sequence[int], bits: int) -> list[int]:
+            low, high = self.limits(base, dim, bits)
+            one, blended = 1 << bits, []
+            for k, value in enumerate(values):
+                ramp = min(max(((k * one - low) << bits) // (high - low), 0), one)
+                scaled = value * by.denominator // by.numerator
+                blended.append((scaled * ramp + value * (one - ramp)) >> bits)
+            return blended
+
+        return transformed(unscaled(base, dim), blend)
+
+    def limits(self, base: float, dim: int, bits: int) -> tuple[int, int]:
+        """The frequencies between which YaRN blends: indices, over 2**bits."""
+        log_base = fixed_point.log(Fraction(base), bits)
+        length = Fraction(self.original_max_position_embeddings)
+        circle = fixed_point.log(Fraction(2 * fixed_point.pi(bits), 1 << bits), bits)
+
+        def index(rotations: Fraction) -> int:
+            return (dim * (fixed_point.log(length / rotations, bits) - circle) << bits) // (2 * log_base)
+
+        low, high = (index(Fraction(beta)) for beta in self._betas())
+        one = 1 << bits
+        if self.truncate is not False:
+            low, high = low // one * one, -(-high // one) * one
+        low, high = max(low, 0), min(high, (dim - 1) * one)
+        return low, high + (fixed_point.fixed(Fraction(1, 1000), bits) if low == high else 0)
+
+    def _betas(self) -> tuple[float, float]:
+        return self.beta_fast or DEFAULTS["beta_fast"], self.beta_slow or DEFAULTS["beta_slow"]
+
+    def divisor(self) -> Fraction:
+        """f, or M/O where it is not given."""
+        if self.factor is not None:
+            return Fraction(self.factor)
+        return Fraction(self.max_position_embeddings or 0) / self.original_max_position_embeddings
+
+    def attention(self, bits: int) -> int:
+        """As given; else g(f, mscale) / g(f, mscale_all_dim) where both are given; else g(f)."""
+        if self.attention_factor is not None:
+            return fixed_point.fixed(Fraction(self.attention_factor), bits)
+        by = self.divisor()
+        if not (self.mscale and self.mscale_all_dim):
+            return magnitude(by)(bits)
+        if self.mscale == self.mscale_all_dim:
+            return 1 << bits
+        above, below = magnitude(by, Fraction(self.mscale)), magnitude(by, Fraction(self.mscale_all_dim))
+        return (above(bits + 16) << bits) // below(bits + 16)
+
+    def check(self, base: float, dim: int) -> None:
+        if self.factor is None and self.max_position_embeddings is None:
+            rule = "yarn scaling needs it, or max_position_embeddings to divide by the original length"
+            raise ParameterError("factor", "missing", rule)
+        if self.divisor() < 1:
+            rule = "it is below the original length"
+            raise ParameterError("max_position_embeddings", self.max_position_embeddings, rule)
+        fast, slow = self._betas()
+        if fast < slow:
+            raise ParameterError("beta_fast", spelled(fast), f"it must be at least beta_slow, {slow:g}")
+        if base <= 1:
+            raise ParameterError("base", spelled(base), "yarn scaling divides by ln b, so b must be above 1")
+        self._check_attention()
+
+    def _check_attention(self) -> None:
+        """What follows from mscale has the limits of an attention factor that is given."""
+        if self.attention_factor is not None or not (self.mscale and self.mscale_all_dim):
+            return
+        for name in ("mscale", "mscale_all_dim"):
+            if magnitude(self.divisor(), Fraction(getattr(self, name)))(_BITS) <= 0:
+                raise ParameterError(name, spelled(getattr(self, name)), "0.1 · mscale · ln factor + 1 must be above 0")
+        if not 0 < self.attention(_BITS) <= MAX_ATTENTION << _BITS:
+            rule = f"with mscale_all_dim {self.mscale_all_dim:g}, the attention factor is not from 1e-30 to 1e+06"
+            raise ParameterError("mscale", spelled(self.mscale), rule)
+
+    def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+        import numpy as np
+
+        bits, one = 160, np.float32(1)
+        low, high = (value / (1 << bits) for value in self.limits(base, dim, bits))
+        places = np.arange(len(powers), dtype=np.float32)
+        keep = one - np.clip((places - np.float32(low)) / np.float32(high - low), 0, 1)
+        slow = one / (np.float32(float(self.divisor())) * powers)
+        found: Singles = slow * (one - keep) + one / powers * keep
+        return found
+
+
+def magnitude(factor: Fraction, scale: Fraction = Fraction(1)) -> Callable[[int], int]:
+    """YaRN's g(f, m) = 0.1·m·ln f + 1, and 1 where f ≤ 1, as an integer over 2**bits."""
+
+    def value(bits: int) -> int:
+        if factor <= 1:
+            return 1 << bits
+        part = scale / 10
+        return (fixed_point.log(factor, bits + 16) * part.numerator // part.denominator >> 16) + (1 << bits)
+
+    return value

@@ -1,0 +1,109 @@
+"""The tables of rotary schemes: cos and sin in their layouts, at rows in order or at any positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pecli.engine.arrays import Array
+from pecli.engine.numerics.cos_sin_tables import Rotation
+from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.numerics.phases import Waves
+from pecli.engine.schemes.by_position import ByPosition
+from pecli.engine.schemes.positions import LAST_POSITION
+from pecli.engine.schemes.recipe_tables import Filler, RecipeFiller, filler
+from pecli.engine.schemes.recipes import FrequencyRecipe, Recipe
+from pecli.engine.table import Table
+from pecli.errors import ParameterError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True)
+class RopeTables:
+    """What cos and sin are made from; the pairs from `rotating` on have angle 0."""
+
+    recipe: Recipe
+    waves: Callable[[], Waves]
+    frequency_recipe: Callable[[], FrequencyRecipe]
+    seq_len: int
+    offset: int
+    pairs: int
+    rotating: int
+    layout: str
+    dtype: str
+
+    def rotation(self) -> Rotation:
+        """What makes the exact cos and sin."""
+        return Rotation(self.waves, self.seq_len)
+
+    @cached_property
+    def filler(self) -> Filler:
+        """What makes cos and sin by the recipe."""
+        return filler(self.recipe, self.rotation(), self.frequency_recipe)
+
+    def inverse_frequencies(self) -> list[float]:
+        """As the recipe rounds them."""
+        found = RecipeFiller(self.recipe, self.frequency_recipe()).inv_freq
+        return [float(value) for value in found] + [0.0] * (self.pairs - self.rotating)
+
+    def cos_sin(self) -> tuple[Table, Table]:
+        """cos and sin, (seq_len, width)."""
+        shape = (self.seq_len, self.pairs if self.layout == "compact" else 2 * self.pairs)
+
+        def table(part: str) -> Table:
+            return Table(part, self.dtype, shape, lambda start, out: self._fill(part, start, out))
+
+        return table("cos"), table("sin")
+
+    def _fill(self, part: str, start: int, out: Array) -> None:
+        if self.layout == "interleaved":
+            single, double = out[:, 0::2], out[:, 1::2]
+        else:
+            single, double = out[:, : self.pairs], out[:, self.pairs :]
+        self.filler.fill(part, self.offset + start, single[:, : self.rotating], self.dtype)
+        single[:, self.rotating :] = 1 if part == "cos" else 0
+        if self.layout != "compact":
+            double[...] = single
+
+    def at(self, position_ids: ArrayLike, axes: Sequence[int], count: int) -> dict[str, Array]:
+        """cos and sin, one column per frequency, of positions (L,) or (count, L); each follows one axis."""
+        ids = np.atleast_2d(np.asarray(position_ids))
+        if ids.dtype.kind not in "iu" or ids.ndim != 2 or len(ids) not in (1, count):
+            rule = f"they must be integers of shape (L,) or ({count}, L)"
+            raise ParameterError("position_ids", f"of shape {ids.shape} and dtype {ids.dtype}", rule)
+        if ids.size and not 0 <= ids.min() <= ids.max() <= LAST_POSITION:
+            raise ParameterError("position_ids", f"{ids.min()} … {ids.max()}", "positions are from 0 to 2^40")
+        follows = np.array(axes)[: self.rotating] if len(ids) > 1 else np.zeros(self.rotating, np.intp)
+        found = {}
+        for name in ("cos", "sin"):
+            table = self.filler.at(name, ids.astype(np.int64), follows, self.dtype)
+            rest = np.full((len(table), self.pairs - self.rotating), 1 - (name == "sin")).astype(table.dtype)
+            found[name] = np.concatenate([table, rest], axis=1)
+        return found
+
+    def by_position(self, frequencies: list[float]) -> ByPosition:
+        """Columns of cos and sin in turns; the layouts only repeat them."""
+        count = self.rotating
+
+        def read(start: int, stop: int) -> Array:
+            out = np.empty((stop - start, 2 * count), numpy_dtype(self.dtype))
+            self.filler.fill("cos,sin", self.offset + start, out, self.dtype)
+            return out
+
+        groups, names = np.arange(2 * count) // 2, ("cos", "sin") * count
+        return ByPosition(self.offset, self.seq_len, "frequencies", frequencies[:count], groups, names, read)
+
+
+def vector(name: str, dtype: str, values: Callable[[], Sequence[float]], count: int) -> Table:
+    """A tensor of few numbers, computed when they are asked for."""
+
+    def fill(start: int, out: Array) -> None:
+        out[:, 0] = values()[start : start + len(out)]
+
+    return Table(name, dtype, (count,), fill)

@@ -1,0 +1,195 @@
+"""How a model divides its query, key and value projections: heads, their size, and the order of fused rows.
+
+Families that keep q, k and v in one tensor, or whose number of key heads no key gives, are rows of QKV_LAYOUTS; orders
+have the names that `pecli.tensors.head_layout` gives them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pecli.errors import ParameterError
+from pecli.models import gguf, jsonfile, presets
+from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.families import SUFFIXES, Family, family_of, plain_name
+from pecli.models.gguf_header import read_header
+from pecli.models.heads import HEADS, head_size
+from pecli.models.reader import file_in, find_model, read_bytes
+from pecli.models.submodels import TEXTS
+from pecli.models.values import Keys, Value, default
+
+BLOCKS, GROUPS, CODEGEN = "blocks", "groups", "codegen"
+KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "n_head_kv", "attention.head_count_kv")
+GATED = frozenset(("qwen3_next", "qwen3_5", "qwen3_5_moe"))
+"""Families whose q_proj holds the query of each head, followed by an output gate of the same size."""
+
+
+@dataclass(frozen=True)
+class QkvLayout:
+    """How a family fuses q, k and v, and how many key heads it has where a flag of its configuration is set."""
+
+    order: str | None
+    """The order of rows in a fused projection; None for projections of their own."""
+    flag: str = ""
+    """The key that must be true for this row to apply; without one it always does."""
+    flag_default: bool = False
+    kv_keys: tuple[str, ...] = KV_HEADS
+    kv_default: int | Literal["heads"] | None = None
+    """Key heads where no key says it; None where the class default is not known, and the tensors decide."""
+
+
+_PER_HEAD = (QkvLayout(GROUPS, kv_keys=(), kv_default="heads"),)
+_IN_BLOCKS = (QkvLayout(BLOCKS),)
+_BLOCKS_PER_HEAD = (QkvLayout(BLOCKS, kv_keys=(), kv_default="heads"),)
+_MULTI_QUERY = (QkvLayout(GROUPS, "multi_query", flag_default=True, kv_keys=(), kv_default=1), *_PER_HEAD)
+_GROUPED = QkvLayout(GROUPS, kv_keys=("num_kv_heads", "n_head_kv"), kv_default="heads")
+_SEPARATE = (QkvLayout(None, kv_keys=(), kv_default="heads"),)
+_SHARDED = (QkvLayout(CODEGEN, kv_keys=(), kv_default="heads"),)
+
+QKV_LAYOUTS: dict[str, tuple[QkvLayout, ...]] = {
+    "baichuan": _BLOCKS_PER_HEAD,
+    "bloom": _PER_HEAD,
+    "chatglm": (
+        QkvLayout(BLOCKS, "multi_query_attention", kv_keys=("multi_query_group_num",), kv_default=1),
+        *_PER_HEAD,
+    ),
+    "codegen": _SHARDED,
+    "dbrx": _IN_BLOCKS,
+    "falcon": (
+        QkvLayout(GROUPS, "new_decoder_architecture", kv_keys=_GROUPED.kv_keys, kv_default="heads"),
+        *_MULTI_QUERY,
+    ),
+    "esm": _SEPARATE,
+    "fuyu": _PER_HEAD,
+    "gpt_neox": _PER_HEAD,
+    "gpt_neox_japanese": _PER_HEAD,
+    "gptj": _SEPARATE,
+    "internlm2": (QkvLayout(GROUPS),),
+    "llama": (QkvLayout(None, kv_default="heads"),),
+    "modernbert": _BLOCKS_PER_HEAD,
+    "moss": _SHARDED,
+    "mpt": _IN_BLOCKS,
+    "nomic_bert": _BLOCKS_PER_HEAD,
+    "persimmon": _PER_HEAD,
+    "phi": _IN_BLOCKS,
+    "phi3": _IN_BLOCKS,
+    "phi4_multimodal": _IN_BLOCKS,
+    "qwen": _BLOCKS_PER_HEAD,
+    "refinedweb": (_GROUPED,),
+    "refinedwebmodel": _MULTI_QUERY,
+    "roformer": _SEPARATE,
+}
+"""By model_type; the first row whose flag is true applies."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The heads of a model's attention; None where its configuration does not say."""
+
+    file: str
+    heads: int | None
+    kv_heads: int | None
+    head_dim: int | None
+    rotary_dim: int | None
+    """Rotary dimension of a head; None where nothing is known to rotate."""
+    trailing: bool = False
+    fused: str | None = None
+    """The order of rows in fused projections; None where the family has none."""
+    gated: bool = False
+    rotates: bool = True
+    """False where the model has another encoding, such as ALiBi."""
+
+
+def attention_of(config: str | os.PathLike[str] | None, model: str | None, layer_type: str | None = None) -> Attention:
+    """The heads of a model's language part, for all its layers or for those of one type."""
+    found = find_model(config, model)
+    keys, model_type = _text_part(_keys(os.fspath(config) if config is not None else model or ""), found.model_type)
+    family = family_of(model_type) or Family()
+    heads = _whole(keys, (*HEADS, "attention.head_count")) or default(family.heads, family.source)
+    encoding = _encoding(found, layer_type)
+    if encoding is not None:
+        size, rotary, trailing = encoding.head_dim, encoding.rotary_dim, encoding.trailing
+    else:
+        size, rotary, trailing = head_size(keys, family).value if heads else None, None, False
+    rows = () if "general.architecture" in keys else _rows(model_type)  # llama.cpp has names and orders of its own
+    row = next((each for each in rows if _applies(each, keys)), None)
+    count = heads.value if heads else None
+    return Attention(
+        found.file,
+        count,
+        _kv_heads(keys, row or QkvLayout(None), count),
+        size,
+        rotary,
+        trailing,
+        row.order if row else None,
+        plain_name(model_type).removesuffix("_text") in GATED,
+        encoding is not None or not any(each.scheme != "rope" and not each.part for each in found),
+    )
+
+
+def _encoding(found: ModelEncodings, layer_type: str | None) -> Encoding | None:
+    """The rotary encoding whose heads all layers share; None where the model has none."""
+    if layer_type is not None:
+        chosen = found.one(layer_type)
+        return chosen if chosen.scheme == "rope" else None
+    ropes = [each for each in found.ropes() if not each.part and "axes" not in each.extra]
+    shapes = {(each.head_dim, each.rotary_dim, each.layout, each.trailing) for each in ropes}
+    if len(shapes) > 1:
+        names = ", ".join(f"{each.layer_type!r} (heads of {each.head_dim})" for each in ropes)
+        advice = "name one, and its tensors with `include`"
+        raise ParameterError("layer_type", "missing", f"{found.file} has layers that differ: {names}", advice)
+    return ropes[0] if ropes else None
+
+
+def _keys(name: str) -> Keys:
+    """The configuration itself, of which `find_model` keeps the encodings alone."""
+    preset = None if os.path.exists(name) else presets.find(name)
+    if preset is not None:
+        return Keys(preset.config, preset.name)
+    path = file_in(name)
+    data = read_bytes(path)
+    if data[:4] != gguf.MAGIC:
+        return Keys(jsonfile.parse(path, data), name)
+    values = read_header(path, frozenset()).values
+    return Keys(
+        {key.removeprefix(f"{values.get('general.architecture')}."): value for key, value in values.items()}, name
+    )
+
+
+def _text_part(keys: Keys, model_type: str | None) -> tuple[Keys, str | None]:
+    """The keys of the language model, and its model_type."""
+    for name in TEXTS:
+        if isinstance(keys.data.get(name), Mapping) and (inner := keys.part(name)) is not None:
+            said = inner.word("model_type")
+            return inner, said.value if said else model_type
+    return keys, model_type
+
+
+def _rows(model_type: str | None) -> tuple[QkvLayout, ...]:
+    name = plain_name(model_type)
+    while name and name not in QKV_LAYOUTS:
+        suffix = next((each for each in SUFFIXES if name.endswith(each)), name)
+        name = name.removesuffix(suffix)
+    return QKV_LAYOUTS.get(name, ())
+
+
+def _applies(row: QkvLayout, keys: Keys) -> bool:
+    given = keys.flag(row.flag) if row.flag else Value(True, "")
+    return bool(given.value) if given is not None else row.flag_default
+
+
+def _kv_heads(keys: Keys, row: QkvLayout, heads: int | None) -> int | None:
+    within = keys.part("attn_config")
+    found = _whole(keys, row.kv_keys) or (within.whole("kv_n_heads") if within and row.kv_keys else None)
+    if found is not None:
+        return int(found.value)
+    return heads if row.kv_default == "heads" else row.kv_default
+
+
+def _whole(keys: Keys, names: tuple[str, ...]) -> Value | None:
+    """A whole number; a list, with one for each layer, counts as absent."""
+    known = tuple(name for name in names if not isinstance(keys.data.get(name), list))
+    return keys.whole(*known)

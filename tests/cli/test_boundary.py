@@ -1,0 +1,186 @@
+"""The one boundary: whatever goes wrong is one line and an exit code, never 1, which is an answer."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.checks.manifest import checklist
+from pecli.engine.table import table_of
+from pecli.files.safetensors import prepare
+from pecli.files.save import save_tables, write_file
+
+SMALL = ["sinusoidal", "--seq-len", "8", "--dim", "4"]
+START = "from pecli.__main__ import main; import sys; sys.argv = ['pecli', '--version']; main()"
+
+
+def broken(*words: object, **values: object) -> None:
+    raise OverflowError("cannot convert\nfloat infinity to integer")
+
+
+def test_what_nobody_foresaw_is_70_and_one_line(pecli_cli, monkeypatch) -> None:
+    monkeypatch.setattr("pecli.views.preview.show", broken)
+    outcome = pecli_cli(*SMALL)
+    assert (outcome.code, outcome.out) == (70, "")
+    assert outcome.err.startswith("pecli: error: unexpected OverflowError: cannot convert float infinity to integer; ")
+    assert "defect of pecli" in outcome.err
+    assert "PECLI_DEBUG=1" in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_the_traceback_is_there_for_who_asks(pecli_cli, monkeypatch) -> None:
+    monkeypatch.setattr("pecli.views.preview.show", broken)
+    monkeypatch.setenv("PECLI_DEBUG", "1")
+    outcome = pecli_cli(*SMALL)
+    assert outcome.code == 70
+    assert outcome.err.startswith("Traceback (most recent call last):")
+    assert "in broken" in outcome.err
+    assert outcome.err.splitlines()[-1].startswith("pecli: error: unexpected OverflowError")
+
+
+@pytest.mark.parametrize("threads", ["1", "4"])
+def test_a_check_that_breaks_is_an_error_and_the_others_go_on(pecli_cli, tmp_path, monkeypatch, threads) -> None:
+    monkeypatch.setenv("PECLI_THREADS", threads)
+    monkeypatch.chdir(tmp_path)
+    lines = []
+    for name in ("a", "b", "c"):
+        pecli.save(f"{name}.npy", pecli.Sinusoidal(8, 4))
+        lines += ["[[check]]", f"file = '{name}.npy'", "scheme = 'sinusoidal'", "seq_len = 8", "dim = 4"]
+    (tmp_path / "pecli.toml").write_text("\n".join(lines))
+    run = checklist.Check.__dict__["__init__"]
+
+    def breaking(self: object, file: str, check: object, *rest: object) -> None:
+        run(self, file, broken if file == "b.npy" else check, *rest)
+
+    monkeypatch.setattr(checklist.Check, "__init__", breaking)
+    outcome = pecli_cli("verify", "pecli.toml", "--junit", "r.xml")
+    assert outcome.code == 70
+    assert [line.split()[0] for line in outcome.out.splitlines()] == ["status", "passed", "error", "passed", "3"]
+    assert outcome.out.endswith("3 checks: 2 passed, 1 error\n")
+    assert outcome.err.startswith("pecli: error: unexpected OverflowError")
+    assert outcome.err.count("\n") == 1
+    cases = ElementTree.parse("r.xml").getroot().findall("./testsuite/testcase")
+    assert [[part.tag for part in case] for case in cases] == [[], ["error"], []]
+
+
+class Unreadable:
+    """A disk that fails when a module is opened, or read, on it."""
+
+    def __init__(self, *path: str) -> None:
+        self.path = path
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == "pecli.views.preview":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), *self.path)
+
+
+@pytest.mark.parametrize("path", [(), ("pecli/views/preview.py",)])
+def test_a_disk_that_fails_under_a_late_import_is_not_standard_output(pecli_cli, monkeypatch, path) -> None:
+    import pecli.views
+
+    monkeypatch.delattr(pecli.views, "preview", raising=False)
+    monkeypatch.delitem(sys.modules, "pecli.views.preview", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Unreadable(*path), *sys.meta_path])
+    outcome = pecli_cli(*SMALL)
+    assert (outcome.code, outcome.out) == (70, "")
+    assert outcome.err.startswith("pecli: error: unexpected OSError: [Errno 5]")
+    assert "standard output" not in outcome.err
+
+
+def test_a_library_that_is_missing_is_70() -> None:
+    script = f"import sys; sys.modules['typer'] = None; {START}"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (70, "")
+    assert done.stderr.startswith("pecli: error: pecli cannot run: ModuleNotFoundError: import of typer halted")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(("redirection", "code"), [("", 0), (">&-", 70)])
+def test_without_a_null_device_only_closed_streams_are_an_error(redirection: str, code: int) -> None:
+    script = f"import os; os.devnull = '/nowhere/null'; {START}"
+    command = ["sh", "-c", f'"$0" -c "$1" {redirection}', sys.executable, script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr.count("\n")) == (code, int(code != 0))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit address space")
+def test_no_memory_for_numpy_is_3_and_one_line(process) -> None:
+    size = 100_000 << 10
+    result = process(*SMALL, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size)))
+    assert (result.returncode, result.stdout) == (3, b"")
+    assert result.stderr.startswith(b"pecli: error: there is not enough memory to load NumPy")
+    assert result.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdout"])
+def test_a_table_for_a_closed_standard_output_is_3(tmp_path, name: str) -> None:
+    command = f"{sys.executable} -m pecli {' '.join(SMALL)} -o {name} >&-"
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, stderr=subprocess.PIPE, timeout=60)
+    label = "standard output" if name == "-" else name
+    assert (done.returncode, done.stderr.decode()) == (3, f"pecli: error: {label}: is not open\n")
+
+
+SPECS = {
+    "a number out of range": '{"parameters":{"base":1e999},"scheme":"rope"}',
+    "nested more than 32 levels": '{"parameters":{"base":' + "[" * 500 + "]" * 500 + '},"scheme":"rope"}',
+}
+
+
+@pytest.mark.parametrize("problem", SPECS)
+def test_a_carried_spec_that_cannot_be_is_no_defect(pecli_cli, tmp_path, monkeypatch, problem: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = table_of("cos", np.ones((4, 4), np.float32))
+    write_file("t.safetensors", prepare([table], None, {"pecli": SPECS[problem]}), 0)
+    for words in (["convert", "t.safetensors", "-o", "u.npz"], ["verify", "t.safetensors"]):
+        outcome = pecli_cli(*words)
+        assert (outcome.code, outcome.out, outcome.err.count("\n")) == (3, "", 1), words
+        assert problem in outcome.err
+    for words in ([], ["--json"]):
+        assert pecli_cli("inspect", "t.safetensors", *words).code == 0
+
+
+NAMES = ["::error title=x::y", "  ::stop-commands::z", "##[error]z", "a ##vso[task.setvariable]b", "#" * 7 + "[group]"]
+
+
+def test_names_are_no_commands_to_a_ci_system(pecli_cli, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    for file, value in (("a", 1.0), ("b", 2.0)):
+        pecli.save(f"{file}.safetensors", {name: np.full((3, 4), value) for name in NAMES})
+    commands = [["inspect", "a.safetensors"], ["inspect", "a.safetensors", "--stats", "--rows", "0:2"]]
+    commands += [["diff", "a.safetensors", "b.safetensors"], ["identify", "a.safetensors"]]
+    commands += [[*words, "--json"] for words in commands] + [["inspect", "a.safetensors:##[error]"]]
+    for words in commands:
+        outcome = pecli_cli(*words)
+        for line in [*outcome.out.splitlines(), *outcome.err.splitlines()]:
+            assert not line.strip().startswith("::"), words
+            assert "##[" not in line, words
+            assert "##vso[" not in line, words
+    found = pecli_cli("inspect", "a.safetensors", "--json").json
+    assert {tensor["name"] for tensor in found["tensors"]} == set(NAMES)
+
+
+@pytest.mark.parametrize("kind", ["decay", "curves", "slopes", "heatmap"])
+def test_infinite_slopes_are_drawn_without_a_warning(pecli_cli, tmp_path, kind: str) -> None:
+    alibi = pecli.Alibi(4, 16)
+    tables = {name: array.copy() for name, array in alibi.tables().items()}
+    tables["slopes"][1:3] = np.inf, np.nan
+    tables["bias"][1:3] = -np.inf
+    path = str(tmp_path / "t.safetensors")
+    save_tables(path, [table_of(name, array) for name, array in tables.items()], alibi.spec())
+    outcome = pecli_cli("plot", path, "--kind", kind)
+    assert (outcome.code, outcome.err) == (0, "")
+
+
+def test_huge_values_are_drawn_without_a_warning(pecli_cli, tmp_path) -> None:
+    np.save(tmp_path / "t.npy", np.full((300, 200), 1.7e308))
+    outcome = pecli_cli("plot", tmp_path / "t.npy")
+    assert (outcome.code, outcome.err) == (0, "")

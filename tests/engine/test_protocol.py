@@ -1,0 +1,170 @@
+"""What a scheme answers about itself: axes, frequencies, known mistakes, how it is applied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.bundle import Bundle
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.recipe_tables import RecipeFiller
+from pecli.engine.schemes.recipes import Recipe
+from pecli.engine.schemes.registry import SCHEMES, register, registered, scheme_named
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.errors import ParameterError
+
+YARN = Rope(64, 32, 500000.0, scaling="yarn", factor=8.0, original_max_position_embeddings=16)
+LONG = Rope(
+    8, 4, 500000.0, scaling="longrope", factor=4.0, original_max_position_embeddings=16,
+    short_factor=(1.0, 1.5), long_factor=(2.0, 8.0),
+)  # fmt: skip
+EVERY = [
+    Sinusoidal(16, 8, style="whisper"),
+    Rope(16, 8, layout="halves", mrope_section=(1, 2, 1)),
+    YARN,
+    LONG,
+    Alibi(6, 12),
+    Alibi(6, 12, form="key"),
+    Alibi(6),
+    LearnedInit(16, 8),
+    Bundle({"full": YARN, "sliding": Rope(16, 8)}),
+]
+
+
+@pytest.mark.parametrize("scheme", EVERY, ids=lambda scheme: scheme.name)
+def test_every_axis_has_a_name(scheme: Scheme) -> None:
+    for table in scheme.tensors():
+        assert len(scheme.axes_of(table.name).names) == len(table.shape)
+
+
+def test_axes_say_what_rows_and_columns_are() -> None:
+    assert Rope(4, 8, offset=7).axes_of("cos") == (("position", "pair"), 7, "cosine")
+    assert Rope(4, 8, layout="halves").axes_of("sin").names == ("position", "channel")
+    assert Alibi(2, 4).axes_of("bias") == (("head", "query", "key"), 0, "bias")
+    assert Sinusoidal(4, 8, offset=3).axes_of("pe") == (("position", "channel"), 3, "value")
+    assert Bundle({"full": Rope(4, 8, offset=2)}).axes_of("full.cos").first == 2
+
+
+def test_frequencies_are_those_of_the_formula() -> None:
+    whole = [10000.0 ** (-2 * i / 8) for i in range(4)]
+    assert Rope(4, 8).inverse_frequencies() == pytest.approx(whole, rel=1e-15)
+    assert Sinusoidal(4, 8, scale=1000.0).angular_frequencies() == pytest.approx([1000 * f for f in whole], rel=1e-15)
+    assert Alibi(2, 4).inverse_frequencies() is LearnedInit(4, 8).inverse_frequencies() is None
+
+
+@pytest.mark.parametrize("scheme", EVERY, ids=lambda scheme: scheme.name)
+def test_known_mistakes_make_other_tables(scheme: Scheme) -> None:
+    """Each is told by its edits, and has tables of its own."""
+    own = {name: table.tobytes() for name, table in scheme.tables().items()}
+    found = scheme.neighbours()
+    assert found
+    for edits, other in found:
+        assert edits
+        assert all(edit["expected"] != edit["found"] for edit in edits)
+        assert {name: table.tobytes() for name, table in other.tables().items()} != own
+
+
+def test_mistakes_of_scalings_are_named() -> None:
+    def changes(rope: Rope) -> set[tuple[str, object]]:
+        return {(edit["name"], edit["found"]) for edits, _ in rope.neighbours() for edit in edits}
+
+    assert {("base", 10000.0), ("offset", 1), ("scaling", "none"), ("truncate", False)} <= changes(YARN)
+    attention = 0.1 * np.log(8) + 1
+    factors = sorted(found for name, found in changes(YARN) if name == "attention_factor")
+    assert factors == pytest.approx([1.0, attention**2], rel=1e-12)
+    assert all(len(edits) == 1 for edits, _ in YARN.neighbours())
+    (other,) = (other for edits, other in LONG.neighbours() if edits[0]["name"] == "length")
+    assert other.inverse_frequencies() == pytest.approx([0.5, 500000.0**-0.5 / 8], rel=1e-15)
+    assert ("factor", 16.0) in changes(Rope(4, 8, scaling="linear", factor=4.0))
+
+
+def test_the_exponent_over_the_whole_head() -> None:
+    rope = Rope(4, 16, 500000.0, partial_rotary_factor=0.5)
+    found = [other for edits, other in rope.neighbours() if edits[0].get("name") == "exponent_dim"]
+    assert found[0].inverse_frequencies() == pytest.approx([500000.0 ** (-2 * i / 16) for i in range(4)], rel=1e-14)
+
+
+def test_rows_are_added_and_rounded_once() -> None:
+    x = np.random.default_rng(0).standard_normal((2, 4, 8)).astype(np.float32)
+    scheme = Sinusoidal(5, 8, offset=3)
+    rows = replace(scheme, dtype="float64").tables()["pe"][:4]
+    found = scheme.applied_to(x)
+    assert found.dtype == np.float32
+    assert np.array_equal(found, (x.astype(np.float64) + rows).astype(np.float32))
+
+
+@pytest.mark.parametrize("layout", ["halves", "interleaved"])
+def test_pairs_are_rotated_by_position_times_frequency(layout: str) -> None:
+    rope = Rope(3, 4, offset=5, layout=layout)
+    x = np.arange(2 * 3 * 6, dtype=np.float64).reshape(2, 3, 6)
+    found = rope.applied_to(x)
+    first, second = ([0, 1], [2, 3]) if layout == "halves" else ([0, 2], [1, 3])
+    angles = np.arange(5, 8)[:, None] * np.array([1.0, 0.01])
+    pairs = (x[..., first] + 1j * x[..., second]) * np.exp(1j * angles)
+    np.testing.assert_allclose(found[..., first] + 1j * found[..., second], pairs, rtol=1e-14)
+    assert np.array_equal(found[..., 4:], x[..., 4:])
+
+
+def test_biases_are_added_to_the_last_queries() -> None:
+    scores = np.zeros((1, 2, 2, 3), np.float32)
+    found = Alibi(2, 3).applied_to(scores)
+    assert found[0, 0].tolist() == [[-0.0625, 0.0, -0.0625], [-0.125, -0.0625, 0.0]]
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    for scheme, x in ((Sinusoidal(4, 8), np.zeros((5, 8))), (Rope(4, 8), np.zeros((3, 8))), (Alibi(2, 3), np.zeros(3))):
+        with pytest.raises(ParameterError):
+            scheme.applied_to(x)
+
+
+def test_recipes_compose() -> None:
+    """Positions, frequencies and their product in bfloat16, and a bfloat16 table, as torch's autocast has them."""
+
+    def narrow(values: np.ndarray) -> np.ndarray:
+        return values.astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float64)
+
+    rope, positions = Rope(300, 16), np.arange(300)
+    out = np.empty((300, 8), np.float32)
+    recipe = Recipe("bfloat16", "bfloat16", "bfloat16", table="bfloat16")
+    RecipeFiller(recipe, rope.frequency_recipe()).fill("cos", 0, out, "float32")
+    frequencies = narrow(10000.0 ** (-np.arange(8) / 8))
+    expected = narrow(np.cos(narrow(narrow(positions)[:, None] * frequencies)))
+    assert np.array_equal(out, expected)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "expected"),
+    [
+        ({"scaling": "ntk-fixed", "factor": 4.0}, lambda p: 40000.0 ** -(p / 16) / 4 ** (2 / 32)),
+        (
+            {"scaling": "llama3", "factor": 8.0, "original_max_position_embeddings": 64}
+            | {"low_freq_factor": 2.0, "high_freq_factor": 2.0},
+            lambda p: np.where(2 * np.pi * 10000.0 ** (p / 16) > 32, 10000.0 ** -(p / 16) / 8, 10000.0 ** -(p / 16)),
+        ),
+    ],
+    ids=["ntk-fixed", "llama3 step"],
+)
+def test_float32_steps_of_other_scalings(scaling: dict, expected) -> None:
+    found = Rope(4, 32, recipe="float32", **scaling).inverse_frequencies()
+    assert found == pytest.approx(expected(np.arange(16)), rel=1e-6)
+    assert found == [float(np.float32(value)) for value in found]
+    assert Rope(4, 32, recipe="float32-recurrence", **scaling).inverse_frequencies() == pytest.approx(found, rel=1e-5)
+
+
+def test_a_scheme_is_known_as_long_as_it_is_registered() -> None:
+    class Other(Sinusoidal):
+        name = "other"
+
+    with registered(Other):
+        assert scheme_named("other") is Other
+        with pytest.raises(ParameterError, match="there is one of that name"):
+            register(Other)
+    assert "other" not in SCHEMES
+    with pytest.raises(ParameterError, match="it must be one of"):
+        scheme_named("other")
