@@ -112,9 +112,10 @@ def _recognise(source: Source) -> LoadedFile:
 
         return LoadedFile(source.path, "npy", (read_table(source, ARRAY_NAME),), {}, source)
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        from pecli.files import npz
+        from pecli.files import npz, torch_file
 
-        _refuse_torch(source)
+        if torch_file.is_torch(source):
+            return LoadedFile(source.path, "torch", torch_file.read(source), {}, source)
         tables, metadata, checksums = npz.read(source)
         return LoadedFile(source.path, "npz", tables, metadata, source, checksums)
     if kind := _text_kind(source.path, start):
@@ -132,14 +133,6 @@ def _recognise(source: Source) -> LoadedFile:
     if start.startswith(b"GGUF"):
         raise source.error("is a .gguf file, whose tensors are not read", "pecli config reads its settings")
     raise source.error("is not a .npy, .npz, .safetensors, .csv, .json or .h file of tables", _advice(source.path))
-
-
-def _refuse_torch(source: Source) -> None:
-    """Refuse what torch.save writes: an archive whose first member is a pickle."""
-    header = source.read(0, 30)
-    name = source.read(30, int.from_bytes(header[26:28], "little"))
-    if name.endswith(b"/data.pkl"):
-        raise source.error("is a file of torch.save, a pickle, and those are never loaded", _INSTEAD)
 
 
 def _advice(path: str) -> str:

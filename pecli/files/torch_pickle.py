@@ -1,21 +1,25 @@
 """The pickle inside a torch file, read as data: nothing is imported, nothing is called.
 
 A state dict needs few opcodes and fewer constructors. The pickle runs on a machine that knows only those: a global is a
-name on an allow-list, a call of one builds a record of ours, everything else refuses the file.
+name on an allow-list, a call of one builds a record of ours, anything else rejects the file. The standard library's
+disassembler is not used: it decodes the arguments of every opcode there is, and loads codecs for some of them.
 """
 
 from __future__ import annotations
 
-import io
 import math
-import pickletools
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-MAX_DEPTH, MAX_PATH = 32, 4096
-MAX_NODES = 1_000_000
-"""Containers are shared in a pickle, so that a few bytes can stand for a tree without end."""
+MAX_OPCODES = 4_000_000
+"""About 25 for each tensor; a few microseconds each."""
+MAX_DEPTH, MAX_NAME = 32, 4096
+MAX_NODES, MAX_NAMES = 1_000_000, 32 << 20
+"""Items of containers that are looked at, and letters of all names together: containers are shared in a pickle, so that
+a few bytes can stand for a tree without end.
+"""
 
 STORAGE_DTYPES = {
     "FloatStorage": "float32",
@@ -31,8 +35,12 @@ STORAGE_DTYPES = {
     "ComplexFloatStorage": "complex64",
     "ComplexDoubleStorage": "complex128",
 }
-_INERT = frozenset({"device", "Size", "float32", "float16", "bfloat16", "float64", "int64", "int32", "bool", "strided"})
-"""Names of torch that checkpoints mention beside tensors; what is made of them is not looked at."""
+BYTES = "bytes"
+"""The dtype of a storage that leaves it to its tensors to say what the bytes are."""
+_SMALL_DTYPES = {"float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"}
+_DTYPES = frozenset({*STORAGE_DTYPES.values(), "uint16", "uint32", "uint64", *_SMALL_DTYPES})
+_INERT = frozenset({"device", "Size"})
+"""Constructors of torch that checkpoints mention beside tensors; what they would make is not looked at."""
 
 
 class PickleError(ValueError):
@@ -50,9 +58,10 @@ class Storage:
 
 @dataclass(frozen=True)
 class StridedTensor:
-    """A view of a storage."""
+    """A view of a storage; offset and strides count elements of the tensor's dtype."""
 
     storage: Storage
+    dtype: str
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -64,12 +73,13 @@ class StridedTensor:
             return 0
         return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
 
-    @property
-    def contiguous(self) -> bool:
+    def is_contiguous(self, *, fortran: bool = False) -> bool:
+        """Whether the elements lie one after the other, the last axis (or with `fortran` the first) the fastest."""
+        axes = list(zip(self.shape, self.strides, strict=True))
         expected = 1
-        for size, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+        for size, stride in axes if fortran else axes[::-1]:
             if size != 1 and stride != expected:
-                return False
+                return not self.span
             expected *= size
         return True
 
@@ -80,11 +90,7 @@ class _Global:
     name: str
 
 
-class _Mark:
-    """What MARK puts on the stack."""
-
-
-_MARK = _Mark()
+_MARK = object()
 _IGNORED = object()
 """What stands for values that no tensor needs."""
 
@@ -93,59 +99,97 @@ def read_tensors(data: bytes) -> dict[str, StridedTensor]:
     """The tensors of a pickle by name; those in nested dicts and lists have their path, joined with dots."""
     try:
         root = _run(data)
-    except (IndexError, KeyError, TypeError, UnicodeError, AttributeError) as problem:
-        raise PickleError(f"is a broken pickle ({type(problem).__name__})") from None
+    except PickleError:
+        raise
+    except (IndexError, KeyError, TypeError, ValueError) as problem:
+        raise PickleError(f"holds a broken pickle ({type(problem).__name__})") from None
     found: dict[str, StridedTensor] = {}
+    letters = 0
     for path, tensor in _walk(root):
         if path in found:
             raise PickleError(f"names the tensor {path[:60]!r} twice")
         found[path] = tensor
+        letters += len(path)
+        if letters > MAX_NAMES:
+            raise _too_nested()
     return found
 
 
 def _walk(root: Any) -> Iterator[tuple[str, StridedTensor]]:
     """The tensors in nested dicts and lists, in order, each with its path."""
-    pending, seen = [("", root, 0)], 0
+    if isinstance(root, StridedTensor):
+        yield "array", root
+    pending, seen = [("", iter(_items(root)))], 0
     while pending:
-        path, value, depth = pending.pop()
-        if isinstance(value, StridedTensor):
-            yield path or "array", value
-        items = list(value.items() if isinstance(value, dict) else enumerate(value) if _is_list(value) else ())
-        seen += len(items)
-        if seen > MAX_NODES or (items and depth == MAX_DEPTH) or len(path) > MAX_PATH:
-            raise PickleError("nests its containers deeper or wider than any state dict does")
-        pending.extend((f"{path}.{key}" if path else str(key), each, depth + 1) for key, each in reversed(items))
+        path, items = pending[-1]
+        for key, value in items:
+            seen += 1
+            name = f"{path}.{key}" if path else f"{key}"
+            if seen > MAX_NODES or len(name) > MAX_NAME or len(pending) > MAX_DEPTH:
+                raise _too_nested()
+            if isinstance(value, StridedTensor):
+                yield name, value
+            elif inner := _items(value):
+                pending.append((name, iter(inner)))
+                break
+        else:
+            pending.pop()
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple)
+def _items(value: Any) -> Any:
+    """The keys and values of a dict, or of a list with its places as keys; of anything else, none."""
+    return value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
+
+
+def _too_nested() -> PickleError:
+    return PickleError("nests its containers deeper or wider than any state dict does")
 
 
 def _run(data: bytes) -> Any:
-    machine = _Machine()
-    try:
-        for opcode, argument, _ in pickletools.genops(io.BytesIO(data)):
-            if opcode.name == "STOP":
-                return machine.pop()
-            machine.step(opcode.name, argument)
-    except PickleError:
-        raise
-    except ValueError as problem:
-        raise PickleError(f"is a broken pickle ({str(problem)[:60]})") from None
-    raise PickleError("is a broken pickle (it has no end)")
+    machine = _Machine(data)
+    for _ in range(MAX_OPCODES):
+        opcode = data[machine.at : machine.at + 1]
+        machine.at += 1
+        if opcode == b".":
+            return machine.pop()
+        if opcode not in _OPCODES:
+            shown = repr(opcode)[1:] if opcode else "none, where it breaks off"
+            raise PickleError(f"holds a pickle with the opcode {shown}, which no state dict needs; it is not run")
+        _OPCODES[opcode](machine)
+    raise PickleError(f"holds a pickle of more than {MAX_OPCODES:,} opcodes")
 
 
 class _Machine:
-    """A stack and a memo, and the opcodes that state dicts are made of."""
+    """A stack, a memo, and the opcodes that state dicts are made of."""
 
-    def __init__(self) -> None:
+    def __init__(self, data: bytes) -> None:
+        self.data, self.at = data, 0
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
+
+    def number(self, code: str) -> Any:
+        """The argument of an opcode, as `struct` spells it."""
+        return struct.unpack(f"<{code}", self.take(struct.calcsize(f"<{code}")))[0]
+
+    def take(self, count: int) -> bytes:
+        piece = self.data[self.at : self.at + count]
+        if len(piece) < count:
+            raise PickleError("holds a broken pickle (it breaks off)")
+        self.at += count
+        return piece
+
+    def line(self) -> str:
+        end = self.data.index(b"\n", self.at)
+        text, self.at = self.data[self.at : end], end + 1
+        return text.decode()
+
+    def push(self, value: Any) -> None:
+        self.stack.append(value)
 
     def pop(self) -> Any:
         value = self.stack.pop()
         if value is _MARK:
-            raise PickleError("is a broken pickle (a mark where a value should be)")
+            raise PickleError("holds a broken pickle (a mark where a value should be)")
         return value
 
     def since_mark(self) -> list[Any]:
@@ -154,59 +198,52 @@ class _Machine:
             items.append(value)
         return items[::-1]
 
-    def step(self, name: str, argument: Any) -> None:
-        if name in _CONSTANTS:
-            self.stack.append(_CONSTANTS[name]())
-        elif name in _VALUES:
-            self.stack.append(argument)
-        elif name in _NO_EFFECT:
-            pass
-        elif name in _ACTIONS:
-            _ACTIONS[name](self, argument)
-        else:
-            raise PickleError(f"holds a pickle with the opcode {name}, which no state dict needs; it is not run")
+    def put(self, index: int) -> None:
+        value = self.pop()
+        self.memo[index] = value
+        self.push(value)
 
-    def put(self, index: int | None) -> None:
-        self.memo[len(self.memo) if index is None else index] = self.stack[-1]
-
-    def get(self, index: int) -> None:
-        self.stack.append(self.memo[index])
-
-    def make_tuple(self, count: int | None) -> None:
-        items = self.since_mark() if count is None else [self.pop() for _ in range(count)][::-1]
-        self.stack.append(tuple(items))
+    def make_tuple(self, count: int) -> None:
+        self.push(tuple([self.pop() for _ in range(count)][::-1]))
 
     def set_items(self, pairs: list[Any]) -> None:
         target = self.stack[-1]
         if not isinstance(target, dict):
-            raise PickleError("is a broken pickle (items of what is no dict)")
+            raise PickleError("holds a broken pickle (items of what is no dict)")
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-            if isinstance(key, str | int):
-                target[key] = value
+            if not isinstance(key, str | int | float | None):
+                raise PickleError("holds a dict whose keys are not names")
+            if isinstance(key, str) and len(key) > MAX_NAME:
+                raise _too_nested()
+            target[key] = value
 
     def extend(self, items: list[Any]) -> None:
         if not isinstance(self.stack[-1], list):
-            raise PickleError("is a broken pickle (items of what is no list)")
+            raise PickleError("holds a broken pickle (items of what is no list)")
         self.stack[-1].extend(items)
 
     def push_global(self, module: Any, name: Any) -> None:
         if not _is_allowed(module, name):
-            shown = f"{module}.{name}"[:60]
-            raise PickleError(f"asks for {shown!r}, which no state dict needs; nothing of it is run")
-        self.stack.append(_Global(module, name))
+            shown = repr(f"{module}.{name}"[:60])
+            raise PickleError(f"asks for {shown}, which is none of the few constructors of state dicts; it is not run")
+        self.push(_Global(module, name))
 
     def reduce(self) -> None:
         arguments, function = self.pop(), self.pop()
         if not isinstance(function, _Global) or not isinstance(arguments, tuple):
-            raise PickleError("calls what is no known constructor; nothing of it is run")
-        build: Callable[..., Any] = _CONSTRUCTORS.get(function.name, _ignored)
-        self.stack.append(build(*arguments))
+            raise PickleError("calls what is no known constructor; it is not run")
+        if function.name in _INERT:
+            self.push(_IGNORED)
+        elif function.name in _CONSTRUCTORS:
+            self.push(_CONSTRUCTORS[function.name](*arguments))
+        else:
+            raise PickleError(f"calls {function.name!r}, which is no constructor; it is not run")
 
     def set_state(self) -> None:
         """The state of an OrderedDict is its `_metadata`, which no tensor needs."""
         self.pop()
         if not isinstance(self.stack[-1], dict):
-            raise PickleError("sets the state of an object; nothing of it is run")
+            raise PickleError("sets the state of an object; it is not run")
 
     def persistent(self) -> None:
         """A storage: ("storage", type, key, device, count)."""
@@ -214,18 +251,20 @@ class _Machine:
         if not isinstance(kind, tuple) or len(kind) != 5 or kind[0] != "storage" or not isinstance(kind[1], _Global):
             raise PickleError("names a storage in an unknown way")
         _, storage_type, key, _, count = kind
-        dtype = STORAGE_DTYPES.get(storage_type.name)
+        dtype = BYTES if storage_type.name == "UntypedStorage" else STORAGE_DTYPES.get(storage_type.name)
         if dtype is None or not isinstance(key, str) or not _is_length(count):
             raise PickleError(f"names a storage of an unknown type, {storage_type.name[:40]!r}")
-        self.stack.append(Storage(dtype, key, count))
+        self.push(Storage(dtype, key, count))
 
 
 def _is_allowed(module: Any, name: Any) -> bool:
     if module == "torch":
-        return name in STORAGE_DTYPES or name in _INERT
+        return name in STORAGE_DTYPES or name in _DTYPES or name in _INERT
     return (module, name) in {
         ("collections", "OrderedDict"),
+        ("torch.storage", "UntypedStorage"),
         ("torch._utils", "_rebuild_tensor_v2"),
+        ("torch._utils", "_rebuild_tensor_v3"),
         ("torch._utils", "_rebuild_parameter"),
     }
 
@@ -240,57 +279,76 @@ def _ordered_dict(*items: Any) -> dict[Any, Any]:
     return {}
 
 
-def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any) -> StridedTensor:
-    numbers = (*shape, *strides)
-    if not isinstance(storage, Storage) or len(shape) != len(strides) or not all(map(_is_length, (offset, *numbers))):
+def _tensor_v2(storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any) -> StridedTensor:
+    return _tensor(storage, offset, shape, strides, storage.dtype if isinstance(storage, Storage) else BYTES)
+
+
+def _tensor_v3(
+    storage: Any, offset: Any, shape: Any, strides: Any, grad: Any, hooks: Any, dtype: Any, *rest: Any
+) -> StridedTensor:
+    if not isinstance(dtype, _Global) or dtype.name not in _DTYPES:
+        raise PickleError("rebuilds a tensor of an unknown dtype")
+    return _tensor(storage, offset, shape, strides, dtype.name)
+
+
+def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, dtype: str) -> StridedTensor:
+    """A tensor whose numbers make sense; whether it lies in its storage, the file knows."""
+    numbers = (offset, *shape, *strides)
+    same_dtype = isinstance(storage, Storage) and storage.dtype in (dtype, BYTES)
+    if not same_dtype or dtype == BYTES or len(shape) != len(strides) or not all(map(_is_length, numbers)):
         raise PickleError("rebuilds a tensor in an unknown way")
-    tensor = StridedTensor(storage, offset, tuple(shape), tuple(strides))
-    if offset + tensor.span > storage.count:
-        raise PickleError(f"has a tensor that reaches beyond its storage of {storage.count} elements")
+    return StridedTensor(storage, dtype, offset, tuple(shape), tuple(strides))
+
+
+def _parameter(tensor: Any, *rest: Any) -> StridedTensor:
+    if not isinstance(tensor, StridedTensor):
+        raise PickleError("makes a parameter of what is no tensor")
     return tensor
-
-
-def _parameter(tensor: Any, *rest: Any) -> Any:
-    return tensor
-
-
-def _ignored(*arguments: Any) -> object:
-    return _IGNORED
 
 
 _CONSTRUCTORS: dict[str, Callable[..., Any]] = {
     "OrderedDict": _ordered_dict,
-    "_rebuild_tensor_v2": _tensor,
+    "_rebuild_tensor_v2": _tensor_v2,
+    "_rebuild_tensor_v3": _tensor_v3,
     "_rebuild_parameter": _parameter,
 }
-_CONSTANTS: dict[str, Callable[[], Any]] = {
-    "MARK": lambda: _MARK,
-    "NONE": lambda: None,
-    "NEWTRUE": lambda: True,
-    "NEWFALSE": lambda: False,
-    "EMPTY_DICT": dict,
-    "EMPTY_LIST": list,
-    "EMPTY_TUPLE": tuple,
+_OPCODES: dict[bytes, Callable[[_Machine], None]] = {
+    b"\x80": lambda machine: _ignore(machine.take(1)),  # PROTO
+    b"\x95": lambda machine: _ignore(machine.take(8)),  # FRAME
+    b"(": lambda machine: machine.push(_MARK),
+    b"N": lambda machine: machine.push(None),
+    b"\x88": lambda machine: machine.push(True),
+    b"\x89": lambda machine: machine.push(False),
+    b"}": lambda machine: machine.push({}),
+    b"]": lambda machine: machine.push([]),
+    b")": lambda machine: machine.push(()),
+    b"J": lambda machine: machine.push(machine.number("i")),
+    b"K": lambda machine: machine.push(machine.number("B")),
+    b"M": lambda machine: machine.push(machine.number("H")),
+    b"\x8a": lambda machine: machine.push(int.from_bytes(machine.take(machine.number("B")), "little", signed=True)),
+    b"G": lambda machine: machine.push(struct.unpack(">d", machine.take(8))[0]),
+    b"X": lambda machine: machine.push(machine.take(machine.number("I")).decode()),
+    b"\x8c": lambda machine: machine.push(machine.take(machine.number("B")).decode()),
+    b"q": lambda machine: machine.put(machine.number("B")),
+    b"r": lambda machine: machine.put(machine.number("I")),
+    b"\x94": lambda machine: machine.put(len(machine.memo)),
+    b"h": lambda machine: machine.push(machine.memo[machine.number("B")]),
+    b"j": lambda machine: machine.push(machine.memo[machine.number("I")]),
+    b"t": lambda machine: machine.push(tuple(machine.since_mark())),
+    b"\x85": lambda machine: machine.make_tuple(1),
+    b"\x86": lambda machine: machine.make_tuple(2),
+    b"\x87": lambda machine: machine.make_tuple(3),
+    b"u": lambda machine: machine.set_items(machine.since_mark()),
+    b"s": lambda machine: machine.set_items([machine.pop(), machine.pop()][::-1]),
+    b"e": lambda machine: machine.extend(machine.since_mark()),
+    b"a": lambda machine: machine.extend([machine.pop()]),
+    b"c": lambda machine: machine.push_global(machine.line(), machine.line()),
+    b"\x93": lambda machine: machine.push_global(*[machine.pop(), machine.pop()][::-1]),
+    b"R": lambda machine: machine.reduce(),
+    b"Q": lambda machine: machine.persistent(),
+    b"b": lambda machine: machine.set_state(),
 }
-_VALUES = frozenset({"BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE"})
-_NO_EFFECT = frozenset({"PROTO", "FRAME"})
-_ACTIONS: dict[str, Callable[[_Machine, Any], None]] = {
-    "BINPUT": _Machine.put,
-    "LONG_BINPUT": _Machine.put,
-    "MEMOIZE": lambda machine, _: machine.put(None),
-    "BINGET": _Machine.get,
-    "LONG_BINGET": _Machine.get,
-    "TUPLE": lambda machine, _: machine.make_tuple(None),
-    "TUPLE1": lambda machine, _: machine.make_tuple(1),
-    "TUPLE2": lambda machine, _: machine.make_tuple(2),
-    "TUPLE3": lambda machine, _: machine.make_tuple(3),
-    "SETITEMS": lambda machine, _: machine.set_items(machine.since_mark()),
-    "SETITEM": lambda machine, _: machine.set_items([machine.pop(), machine.pop()][::-1]),
-    "APPENDS": lambda machine, _: machine.extend(machine.since_mark()),
-    "APPEND": lambda machine, _: machine.extend([machine.pop()]),
-    "GLOBAL": lambda machine, text: machine.push_global(*text.split(" ", 1)),
-    "STACK_GLOBAL": lambda machine, _: machine.push_global(*[machine.pop(), machine.pop()][::-1]),
-    "REDUCE": lambda machine, _: machine.reduce(),
-    "BINPERSID": lambda machine, _: machine.persistent(),
-    "BUILD": lambda machine, _: machine.set_state(),
-}
+
+
+def _ignore(argument: bytes) -> None:
+    """The protocol's version and the length of a frame: the opcodes themselves say what is there."""
