@@ -31,8 +31,8 @@ _HOMES = {
     "diff": "pecli.checks.diff",
     "identify": "pecli.checks.identify",
     "load": "pecli.files.load",
-    "load_config": "pecli.models.reader",
-    "load_model": "pecli.models.presets",
+    "load_config": "pecli.models.find",
+    "load_model": "pecli.models.find",
     "save": "pecli.files.save",
     "sinusoidal_pos_embedding": "pecli.layers",
     "verify": "pecli.checks.verify",
@@ -60,8 +60,7 @@ if TYPE_CHECKING:
         SinusoidalPosEmbedding,
         sinusoidal_pos_embedding,
     )
-    from pecli.models.presets import load_model
-    from pecli.models.reader import load_config
+    from pecli.models.find import load_config, load_model
 
 __all__ = [
     "Alibi",

@@ -80,13 +80,17 @@ def beside(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> di
 
 def _of_layers(config: str | None, model: str | None, layer_type: str | None, given: dict[str, Any]) -> Scheme:
     from pecli.engine.schemes.bundle import Bundle
-    from pecli.models.reader import find_model
+    from pecli.models.find import find_model
 
     found = find_model(config, model)
     encodings: tuple[Encoding, ...] = (found.one(layer_type),) if layer_type is not None else found.ropes()
+    what = "config" if config else "model"
     if not encodings:
         kinds = ", ".join(sorted({encoding.scheme for encoding in found.encodings})) or "none"
-        raise ParameterError("config" if config else "model", found.file, f"it has no rotary encoding (found: {kinds})")
+        raise ParameterError(what, found.file, f"it has no rotary encoding (found: {kinds})")
+    reason = next(filter(None, (encoding.no_table for encoding in encodings)), "")
+    if reason:
+        raise ParameterError(what, found.file, f"it has no table over positions 0, 1, 2, …: {reason}")
     schemes = {encoding.layer_type: encoding.rope(**given) for encoding in encodings}
     if len(schemes) == 1:
         (scheme,) = schemes.values()

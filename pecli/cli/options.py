@@ -41,12 +41,17 @@ MaxUlp = Annotated[
 ]
 Atol = Annotated[
     str | None,
-    typer.Option("--atol", metavar="NUMBER", help="Let elements be off by this much.", rich_help_panel=CHECK),
+    typer.Option(
+        "--atol", metavar="NUMBER", help="Absolute tolerance; not for inv_freq and slopes.", rich_help_panel=CHECK
+    ),
 ]
 Rtol = Annotated[
     str | None,
     typer.Option(
-        "--rtol", metavar="NUMBER", help="Let elements be off by this share of their value.", rich_help_panel=CHECK
+        "--rtol",
+        metavar="NUMBER",
+        help="Relative tolerance. (of inv_freq and slopes, where any tolerance is given: 1e-5)",
+        rich_help_panel=CHECK,
     ),
 ]
 

@@ -26,23 +26,33 @@ class Taps(NamedTuple):
 
     def apply(self, values: Floats) -> Floats:
         """The new rows of (old, …) values."""
-        out = np.zeros((len(self.rows), *values.shape[1:]))
-        for k in range(self.rows.shape[1]):
-            weights = self.weights[:, k].reshape(-1, *([1] * (values.ndim - 1)))
-            out += weights * values[self.rows[:, k]]
-        return out
+        return self.added(None, values, 0, slice(None))
+
+    def added(self, sums: Floats | None, values: Floats, first: int, which: slice) -> Floats:
+        """The sums so far, and what some taps add to them; row 0 of the values is the old row `first`."""
+        part = np.empty((len(self.rows), *values.shape[1:]))
+        for rows, weights in zip(self.rows.T[which], self.weights.T[which], strict=True):
+            np.take(values, rows - first, axis=0, out=part, mode="clip")
+            part *= weights.reshape(-1, *([1] * (values.ndim - 1)))
+            if sums is None:
+                sums = part + 0.0  # a sum from 0 on, in which −0 does not last
+            else:
+                sums += part
+        assert sums is not None
+        return sums
 
 
-def taps(old: int, new: int, kernel: str, antialias: bool = False) -> Taps:
-    """How `old` rows become `new` ones.
+def taps(old: int, new: int, kernel: str, antialias: bool = False, part: slice = slice(None)) -> Taps:
+    """How `old` rows become `new` ones, or some of the new ones.
 
     >>> taps(4, 2, "linear").weights.tolist()
     [[0.5, 0.5], [0.5, 0.5]]
     """
+    wanted = np.arange(*part.indices(new))
     if old == new:
-        return Taps(np.arange(new)[:, None], np.ones((new, 1)))
+        return Taps(wanted[:, None], np.ones((len(wanted), 1)))
     ratio = old / new
-    centre = (np.arange(new, dtype=np.float64) + 0.5) * ratio - 0.5
+    centre = (wanted.astype(np.float64) + 0.5) * ratio - 0.5
     if not antialias:
         return _plain(centre, old, kernel)
     stretch = max(ratio, 1.0)

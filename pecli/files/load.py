@@ -11,16 +11,15 @@ from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.engine.text import listed, quoted
 from pecli.errors import FileError
-from pecli.files.folder import Shards, shards_of
+from pecli.files.checkpoints.folder import Shards, shards_of
 from pecli.files.os_errors import JSON_FORM
 from pecli.files.raw_tensors import UnreadTensor
 from pecli.files.source import Source, SourceGroup, open_source
 
 _INSTEAD = "write the tensors with safetensors.torch.save_file or numpy.save"
-FORMATS = ".safetensors, .npz, .npy, .gguf, .onnx, torch's .pt and .bin, .csv, .json and .h"
-MOST_NAMES = 8
+MAX_NAMES = 8
 """How many names an error lists."""
-MOST_COMPARED = 2000
+MAX_COMPARED = 2000
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class LoadedFile:
     """Tensors that are only named, such as quantised ones."""
 
     def check(self, tables: Iterable[Table] | None = None) -> None:
-        """Read these tables, or all, and hold them against their checksums; only those of a .npz have any."""
+        """Read these tables, or all, and compare them with their checksums; only those of a .npz have any."""
         for table in self.tables if tables is None else tables:
             if table.name in self.checksums:
                 self.checksums[table.name]()
@@ -157,16 +156,15 @@ def _recognise(source: Source) -> LoadedFile:
 
         return LoadedFile(source.path, "npy", (read_table(source, ARRAY_NAME),), {}, source)
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        from pecli.files import npz, torch_file
+        from pecli.files import npz
+        from pecli.files.checkpoints import torch_file
 
         if torch_file.is_torch(source):
             return LoadedFile(source.path, "torch", torch_file.read(source), {}, source)
         tables, metadata, checksums = npz.read(source)
         return LoadedFile(source.path, "npz", tables, metadata, source, checksums)
     if kind := _text_kind(source.path, start):
-        from pecli.files.text_reader import READERS
-
-        tables, metadata = READERS[kind](source)
+        tables, metadata = _text_reader(kind)(source)
         return LoadedFile(source.path, kind, tables, metadata, source)
     if start[8:] == b"{":
         from pecli.files import safetensors
@@ -174,19 +172,31 @@ def _recognise(source: Source) -> LoadedFile:
         tables, metadata = safetensors.read(source)
         return LoadedFile(source.path, "safetensors", tables, metadata, source)
     if source.path.lower().endswith(".onnx"):
-        from pecli.files import onnx_file
+        from pecli.files.checkpoints import onnx_file
 
         found = onnx_file.read(source)
         group = SourceGroup(source.path, source, *found.beside.values())
         return LoadedFile(source.path, "onnx", tuple(found.tables), {}, group, unread=tuple(found.unread))
     if start.startswith(b"\x80"):
-        raise source.error("is a pickle outside of an archive, and those are not read", _INSTEAD)
+        raise source.error("is a pickle without an archive around it, and those are never loaded", _INSTEAD)
     if start.startswith(b"GGUF"):
-        from pecli.files import gguf_file
+        from pecli.files.checkpoints import gguf_file
 
         tables, unread = gguf_file.read(source)
         return LoadedFile(source.path, "gguf", tables, {}, source, unread=unread)
-    raise source.error(f"is not a file of tables; known are {FORMATS}", _advice(source.path))
+    raise source.error(
+        "is not a .npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .json or .h file of tables", _advice(source.path)
+    )
+
+
+def _text_reader(kind: str) -> Callable[[Source], tuple[tuple[Table, ...], dict[str, str]]]:
+    if kind == "csv":
+        from pecli.files.text_tables import read_csv as read
+    elif kind == "json":
+        from pecli.files.json_tables import read_json as read
+    else:
+        from pecli.files.c_header import read_header as read
+    return read
 
 
 def _advice(path: str) -> str:
@@ -214,6 +224,6 @@ def _offer(name: str, names: Sequence[str]) -> str:
     """The names there are, the likeliest first."""
     import difflib
 
-    close = difflib.get_close_matches(name, names[:MOST_COMPARED], n=MOST_NAMES, cutoff=0.4)
+    close = difflib.get_close_matches(name, names[:MAX_COMPARED], n=MAX_NAMES, cutoff=0.4)
     likeliest = [*close, *(other for other in names if other not in close)]
-    return f"it has {listed(likeliest, MOST_NAMES, quoted) or 'none'}"
+    return f"it has {listed(likeliest, MAX_NAMES, quoted) or 'none'}"

@@ -14,7 +14,7 @@ from pecli.errors import ParameterError
 from pecli.files.output import Output
 from pecli.files.raw_tensors import data_bytes, stored_table
 from pecli.files.source import Source
-from pecli.files.tee_blocks import OnBlock, Spec, Write, pour
+from pecli.files.tee_blocks import OnBlock, Spec, Write, write_blocks
 
 MAGIC = b"\x93NUMPY"
 ALIGNMENT = 64
@@ -36,7 +36,7 @@ CODES = {
     "complex128": "<c16",
 }
 """What the format calls the dtypes it can hold, their bytes in little-endian order."""
-LONGEST_HEADER = 1 << 16
+MAX_HEADER = 1 << 16
 ARRAY_NAME = "array"
 """What the one array of a .npy file is called, which has no name of its own."""
 
@@ -59,7 +59,7 @@ def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
 
     def write(output: Output, on_block: OnBlock | None) -> None:
         output.write(header)
-        pour(table, [output.write], on_block)
+        write_blocks(table, [output.write], on_block)
 
     return write
 
@@ -112,8 +112,8 @@ def read_header(source: Source) -> Header:
     if version not in (1, 2, 3) or start[7]:
         raise source.error(f"has .npy version {version}.{start[7]}, only 1.0, 2.0 and 3.0 exist")
     length = int.from_bytes(start[8 : 8 + width], "little")
-    if length > LONGEST_HEADER:
-        raise source.error(f"claims a header of {length} bytes, more than {LONGEST_HEADER}")
+    if length > MAX_HEADER:
+        raise source.error(f"claims a header of {length} bytes, more than {MAX_HEADER}")
     raw = source.read(8 + width, length)
     if len(raw) < length:
         raise source.error("is truncated: its header is cut short")

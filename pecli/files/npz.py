@@ -17,7 +17,7 @@ from pecli.files.npy import header, read_header, read_table, table_header
 from pecli.files.output import Output
 from pecli.files.provenance import KEY, NO_DIGEST, file_order, provenance
 from pecli.files.source import Source
-from pecli.files.tee_blocks import OnBlock, Sink, Spec, Write, pour
+from pecli.files.tee_blocks import OnBlock, Sink, Spec, Write, write_blocks
 from pecli.files.zip_archive import (
     CRC_AT,
     DEFLATED,
@@ -34,11 +34,11 @@ from pecli.files.zip_archive import (
     read_directory,
 )
 
-LONGEST_NAME = MANY - len(".npy")
+MAX_NAME_BYTES = MANY - len(".npy")
 """Bytes for which a ZIP archive has room."""
 BOMB_BYTES = 64 << 20
 BOMB_RATIO = 100
-LONGEST_TEXT = 16 << 20
+MAX_TEXT = 16 << 20
 
 
 def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
@@ -48,8 +48,8 @@ def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
     for table in ordered:
         if table.name == KEY or bad_name(table.name):
             raise ParameterError("name", quoted(table.name), "a member of a .npz cannot be called that")
-        if len(table.name.encode()) > LONGEST_NAME:
-            rule = f"a member of a .npz has at most {LONGEST_NAME:,} bytes"
+        if len(table.name.encode()) > MAX_NAME_BYTES:
+            rule = f"a member of a .npz has at most {MAX_NAME_BYTES:,} bytes"
             raise ParameterError("name", quoted(table.name), rule, "write .safetensors")
     if spec is not None:
         provenance(spec, NO_DIGEST)  # a spec that is not JSON is refused before the output is opened
@@ -98,7 +98,7 @@ class _Archive:
         checksum.update(start)
         member = Member(f"{table.name}.npy", len(start) + table.nbytes, 0, self.end)
         self._begin(member, start)
-        pour(table, [self.output.write, checksum.update, *hashes], self.on_block)
+        write_blocks(table, [self.output.write, checksum.update, *hashes], self.on_block)
         self.members[-1] = replace(member, crc=checksum.value)
         self.output.patch(member.offset + CRC_AT, checksum.value.to_bytes(4, "little"))
 
@@ -106,9 +106,9 @@ class _Archive:
         """What went into a pipe cannot be changed: make the table twice, once for its checksum."""
         checksum = Checksum()
         checksum.update(start)
-        pour(table, [checksum.update, *hashes])
+        write_blocks(table, [checksum.update, *hashes])
         self._begin(Member(f"{table.name}.npy", len(start) + table.nbytes, checksum.value, self.end), start)
-        pour(table, [self.output.write], self.on_block)
+        write_blocks(table, [self.output.write], self.on_block)
 
     def _begin(self, member: Member, data: bytes) -> None:
         """Write a member's own header and the first of its data, and count on the rest."""
@@ -120,7 +120,7 @@ class _Archive:
 
 
 def read(source: Source) -> tuple[tuple[Table, ...], dict[str, str], dict[str, Callable[[], None]]]:
-    """The tables, the metadata, and for every table what holds it against its checksum."""
+    """The tables, the metadata, and for every table what compares it with its checksum."""
     if source.size is None:
         raise source.error("an .npz file cannot be read from a pipe", "save it to a file first")
     entries = read_directory(source, source.size)
@@ -167,7 +167,7 @@ def _text(member: MemberSource) -> str:
     """The one text in a .npy file of characters."""
     header = read_header(member)
     match = re.fullmatch(r"([<>])U([0-9]{1,9})", header.code)
-    if not match or header.shape or int(match[2]) * 4 > LONGEST_TEXT:
+    if not match or header.shape or int(match[2]) * 4 > MAX_TEXT:
         raise member.error("should hold one text")
     member.check_size(header.offset + 4 * int(match[2]))
     member.check()

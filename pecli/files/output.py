@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 Buffer = bytes | bytearray | memoryview
 """Bytes one after the other; a writer hands over its arrays as memoryviews, so that nothing is copied."""
 
-LONGEST_NAME = 255  # bytes, on every file system in common use
+MAX_NAME_BYTES = 255  # bytes, on every file system in common use
 SYNC_BYTES = 1 << 26
 """How much is written before it is sent on: a small part of a large file, and not so little that syncs queue up."""
 
 
-class SyncAhead:
+class BackgroundSync:
     """A thread that syncs a file now and then, so that the last sync has little left to do."""
 
     def __init__(self, descriptor: int) -> None:
@@ -68,7 +68,7 @@ class Output:
     def __init__(self, path: str, descriptor: int, seekable: bool) -> None:
         self.path, self.seekable = path, seekable
         self._descriptor = descriptor
-        self._ahead = SyncAhead(descriptor) if seekable else None
+        self._sync = BackgroundSync(descriptor) if seekable else None
 
     def write(self, data: Buffer) -> None:
         """Append `data`, all of it: one call to the system may take less."""
@@ -79,8 +79,8 @@ class Output:
         try:
             while left:
                 left = left[_write_some(self._descriptor, left) :]
-            if self._ahead is not None:
-                self._ahead.wrote(count)
+            if self._sync is not None:
+                self._sync.wrote(count)
         except BrokenPipeError:  # not an error of the file: whoever read it has seen enough
             raise
         except OSError as error:
@@ -90,8 +90,8 @@ class Output:
         """Append bytes of another file without their passing through this process; how many, 0 where that cannot be."""
         try:
             copied = os.copy_file_range(descriptor, self._descriptor, count, offset)
-            if self._ahead is not None:
-                self._ahead.wrote(copied)
+            if self._sync is not None:
+                self._sync.wrote(copied)
         except AttributeError:  # only Linux has it
             return 0
         except OSError as error:
@@ -114,8 +114,8 @@ class Output:
     def finish(self, replaced: os.stat_result | None) -> None:
         """Give a new file the mode and owner of the one it replaces, and have it on disk."""
         try:
-            if self._ahead is not None:
-                self._ahead.settle()
+            if self._sync is not None:
+                self._sync.settle()
             if replaced is not None:
                 os.fchmod(self._descriptor, _take_over(self._descriptor, replaced))
             os.fsync(self._descriptor)
@@ -124,14 +124,14 @@ class Output:
 
     def close(self) -> None:
         """Let go of the descriptor."""
-        if self._ahead is not None:
-            self._ahead.close()
+        if self._sync is not None:
+            self._sync.close()
         with suppress(OSError):  # a synced file has nothing left to fail, a pipe nobody to tell
             os.close(self._descriptor)
 
 
-WORTH_ASKING = 1 << 24
-"""Bytes below which nobody asks the disk whether they fit."""
+MIN_CHECKED_BYTES = 1 << 24
+"""Bytes from which on the disk is asked whether they fit."""
 
 
 @contextmanager
@@ -160,7 +160,7 @@ def is_stream(path: str) -> bool:
 
 def check_room(path: str, size: int) -> None:
     """Refuse what cannot fit on the disk before any of it is written; text takes more room than `size`, never less."""
-    if size < WORTH_ASKING or is_stream(path) or not hasattr(os, "statvfs"):
+    if size < MIN_CHECKED_BYTES or is_stream(path) or not hasattr(os, "statvfs"):
         return
     with suppress(OSError, ValueError):
         disk = os.statvfs(os.path.dirname(os.path.realpath(path)))
@@ -239,7 +239,7 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
 
 def _temporary_name(name: str) -> str:
     ending = f".{os.urandom(4).hex()}.tmp"
-    kept = os.fsencode(name)[: LONGEST_NAME - 1 - len(ending)]
+    kept = os.fsencode(name)[: MAX_NAME_BYTES - 1 - len(ending)]
     return "." + os.fsdecode(kept) + ending
 
 

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     Indices = NDArray[np.signedinteger]
 
 
-MOST_AXES = 32  # NumPy 1 has no more
-MOST_BYTES = 2**62
-MOST_EMPTY = 2**31
+MAX_AXES = 32  # NumPy 1 has no more
+MAX_BYTES = 2**62
+MAX_EMPTY_ROWS = 2**31
 """How many rows a table without elements may claim: they take no bytes of the file, but time to step through."""
 
 SHORT_COLUMN = 1 << 14
 """Bytes that are read as fast as they are skipped."""
+
 
 @dataclass(frozen=True)
 class UnreadTensor:
@@ -47,10 +48,10 @@ Complain = Callable[[str], FileError]
 
 def data_bytes(shape: tuple[int, ...], itemsize: int, complain: Complain) -> int:
     """How many bytes a tensor of that shape takes; refuses a shape that no file can hold."""
-    if len(shape) > MOST_AXES:
-        raise complain(f"has {len(shape)} axes, more than {MOST_AXES}")
+    if len(shape) > MAX_AXES:
+        raise complain(f"has {len(shape)} axes, more than {MAX_AXES}")
     size = math.prod(shape) * itemsize
-    if size > MOST_BYTES or (size == 0 and math.prod(filter(None, shape)) > MOST_EMPTY):
+    if size > MAX_BYTES or (size == 0 and math.prod(filter(None, shape)) > MAX_EMPTY_ROWS):
         raise complain("claims an impossible shape, " + quoted(", ".join(map(str, shape))))
     return size
 

@@ -19,10 +19,10 @@ from pecli.files.output import Output
 from pecli.files.provenance import KEY, NO_DIGEST, compact, file_order, provenance
 from pecli.files.raw_tensors import data_bytes, stored_table
 from pecli.files.source import Source
-from pecli.files.tee_blocks import OnBlock, Sink, Spec, Write, pour
+from pecli.files.tee_blocks import OnBlock, Sink, Spec, Write, write_blocks
 
 ALIGNMENT = 8
-LONGEST_HEADER = 16 << 20
+MAX_HEADER = 16 << 20
 COPIED = 1 << 26
 """Bytes that are copied between two steps of a progress bar."""
 
@@ -50,8 +50,8 @@ CODES = {
 }
 DTYPES = {code.encode(): (name, itemsize) for name, (code, itemsize) in CODES.items()}
 
-MOST_TENSORS = 100_000
-MOST_TEXTS = 10_000
+MAX_TENSORS = 100_000
+MAX_TEXTS = 10_000
 
 PARTS = {
     b"_": rb"[ \t\r\n]*+",  # any space that JSON allows
@@ -87,13 +87,13 @@ def prepare(tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str]
     def write(output: Output, on_block: OnBlock | None) -> None:
         if spec is None:
             output.write(header(""))
-            _pour_all(ordered, [output.write], on_block)
+            _write_all(ordered, [output.write], on_block)
         elif output.seekable:
             output.write(header(NO_DIGEST))
             output.patch(0, header(_digest(ordered, [output.write], on_block)))
         else:  # what went into a pipe cannot be changed: make the tables twice, once for the digest
             output.write(header(_digest(ordered, [], None)))
-            _pour_all(ordered, [output.write], on_block)
+            _write_all(ordered, [output.write], on_block)
 
     return write
 
@@ -104,7 +104,7 @@ def prepare_copy(source: Source, tables: Sequence[Table], changed: Mapping[str, 
     `tables` are all that the file holds, in its own order.
     """
     length = int.from_bytes(source.read(0, 8), "little")
-    if length > LONGEST_HEADER or source.size not in (None, 8 + length + sum(table.nbytes for table in tables)):
+    if length > MAX_HEADER or source.size not in (None, 8 + length + sum(table.nbytes for table in tables)):
         raise source.error("changed while it was read: its header has another length now")
     header = source.read(0, 8 + length)
 
@@ -114,7 +114,7 @@ def prepare_copy(source: Source, tables: Sequence[Table], changed: Mapping[str, 
         for table in tables:
             if table.name in changed:
                 _copy(source, begin, end, output, on_block)
-                pour(changed[table.name], [output.write], on_block)
+                write_blocks(changed[table.name], [output.write], on_block)
                 begin = end + table.nbytes
             end += table.nbytes
         _copy(source, begin, end, output, on_block)
@@ -140,9 +140,9 @@ def _check(tables: Sequence[Table]) -> None:
             raise ParameterError("name", table.name, "in .safetensors that name is reserved")
 
 
-def _pour_all(tables: Sequence[Table], sinks: Sequence[Sink], on_block: OnBlock | None) -> None:
+def _write_all(tables: Sequence[Table], sinks: Sequence[Sink], on_block: OnBlock | None) -> None:
     for table in tables:
-        pour(table, sinks, on_block)
+        write_blocks(table, sinks, on_block)
 
 
 def _digest(tables: Sequence[Table], sinks: Sequence[Sink], on_block: OnBlock | None) -> str:
@@ -150,7 +150,7 @@ def _digest(tables: Sequence[Table], sinks: Sequence[Sink], on_block: OnBlock | 
     import hashlib
 
     digest = hashlib.sha256()
-    _pour_all(tables, [*sinks, digest.update], on_block)
+    _write_all(tables, [*sinks, digest.update], on_block)
     return digest.hexdigest()
 
 
@@ -171,8 +171,8 @@ def read(source: Source) -> tuple[tuple[Table, ...], dict[str, str]]:
     """The tables of a .safetensors file, in the order of their data, and its metadata."""
     start = source.read(0, 8)
     length = int.from_bytes(start, "little")
-    if length > LONGEST_HEADER:
-        raise source.error(f"claims a header of {length} bytes, more than {LONGEST_HEADER}")
+    if length > MAX_HEADER:
+        raise source.error(f"claims a header of {length} bytes, more than {MAX_HEADER}")
     text = source.read(8, length) if source.size is None or length <= source.size - 8 else b""
     if len(text) < length:
         raise source.error(f"is truncated: its header should have {length} bytes")
@@ -190,8 +190,8 @@ def read(source: Source) -> tuple[tuple[Table, ...], dict[str, str]]:
 
 def _parse_header(source: Source, header: bytes) -> tuple[list[Place], dict[str, str]]:
     """The tensors and the metadata that a header names; places are checked one by one, not against each other."""
-    if header.count(b'"data_offsets"') > MOST_TENSORS:
-        raise source.error(f"has more than {MOST_TENSORS} tensors")
+    if header.count(b'"data_offsets"') > MAX_TENSORS:
+        raise source.error(f"has more than {MAX_TENSORS} tensors")
     places: dict[str, Place] = {}
     metadata: dict[str, str] | None = None
     closing = EMPTY.match(header, 1)
@@ -226,8 +226,8 @@ def _parse_texts(source: Source, header: bytes, at: int) -> tuple[dict[str, str]
         if key in texts:
             raise source.error(f"names {quoted(key)} twice in its metadata")
         texts[key] = _decode(source, match[2], at)
-        if len(texts) > MOST_TEXTS:
-            raise source.error(f"has more than {MOST_TEXTS} metadata entries")
+        if len(texts) > MAX_TEXTS:
+            raise source.error(f"has more than {MAX_TEXTS} metadata entries")
         following = NEXT.match(header, match.end()) or _broken(source, match.end())
         at, more = following.end(), following[1] == b","
     return texts, at

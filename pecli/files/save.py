@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table, table_of_numbers
+from pecli.engine.table import Table
 from pecli.engine.text import quoted
 from pecli.errors import KindError, ParameterError
+from pecli.files.in_memory import table_in_memory
 from pecli.files.output import check_room, is_stream, open_output
 from pecli.files.tee_blocks import OnBlock, Spec, Write
 from pecli.version import __version__
@@ -57,7 +58,7 @@ def save(path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] 
         save_scheme(os.fspath(path), tables)
     else:
         named: Mapping[str, Any] = tables if isinstance(tables, Mapping) else {"table": tables}
-        save_tables(os.fspath(path), [table_of_numbers(name, array) for name, array in named.items()], None)
+        save_tables(os.fspath(path), [table_in_memory(name, array) for name, array in named.items()], None)
 
 
 def save_tables(
@@ -98,11 +99,11 @@ def _prepare(kind: str, tables: Sequence[Table], spec: Spec | None, metadata: Ma
     elif kind == "npz":
         from pecli.files.npz import prepare
     elif kind == "csv":
-        from pecli.files.csvfile import prepare
+        from pecli.files.text_tables import prepare
     elif kind == "json":
-        from pecli.files.jsonfile import prepare
+        from pecli.files.json_tables import prepare
     else:
-        from pecli.files.cheader import prepare
+        from pecli.files.c_header import prepare
     return prepare(tables, spec)
 
 

@@ -20,10 +20,10 @@ WORTH_A_THREAD = 1 << 18
 """Tables of fewer bytes are hashed sooner than threads wake up."""
 
 
-def pour(table: Table, sinks: Sequence[Sink], on_block: OnBlock | None = None) -> None:
+def write_blocks(table: Table, sinks: Sequence[Sink], on_block: OnBlock | None = None) -> None:
     """Hand every block of the table to all the sinks, in order; the sinks work side by side where that is worth it."""
     if len(sinks) < 2 or table.nbytes < WORTH_A_THREAD:
-        _pour(table, lambda data: [sink(data) for sink in sinks], on_block)
+        _write_blocks(table, lambda data: [sink(data) for sink in sinks], on_block)
         return
     from concurrent.futures import ThreadPoolExecutor
 
@@ -36,10 +36,10 @@ def pour(table: Table, sinks: Sequence[Sink], on_block: OnBlock | None = None) -
             for future in working:
                 future.result()
 
-        _pour(table, side_by_side, on_block)
+        _write_blocks(table, side_by_side, on_block)
 
 
-def _pour(table: Table, sink: Sink, on_block: OnBlock | None) -> None:
+def _write_blocks(table: Table, sink: Sink, on_block: OnBlock | None) -> None:
     for block in table.blocks():
         sink(raw_bytes(block))
         if on_block is not None:

@@ -37,7 +37,7 @@ ALIGNMENT = 64
 CRC_AT = 14
 """Where the checksum is in a member's own header."""
 
-LONGEST_COMMENT = 0xFFFF
+MAX_COMMENT = 0xFFFF
 MAX_DIRECTORY = 16 << 20
 MAX_MEMBERS = 100_000
 
@@ -134,7 +134,7 @@ def read_directory(source: Source, size: int) -> list[Entry]:
 
 def _find_directory(source: Source, size: int) -> tuple[int, int, int]:
     """Where the directory begins, its length, and how many members it claims."""
-    tail_at = max(0, size - END.size - LONGEST_COMMENT)
+    tail_at = max(0, size - END.size - MAX_COMMENT)
     tail = source.read(tail_at, size - tail_at)
     place = tail.rfind(END_MARK)
     if place < 0 or len(tail) < place + END.size:
@@ -269,7 +269,7 @@ class MemberSource(Source):
         return super().error(f"member {quoted(self._name)} {problem}", advice)
 
     def check(self) -> None:
-        """Read it all and hold it against its checksum."""
+        """Read it all and compare it with its checksum."""
         checksum = Checksum()
         buffer = memoryview(bytearray(min(CHUNK, self.size)))
         for offset in range(0, self.size, CHUNK):

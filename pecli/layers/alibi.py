@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from pecli.engine.schemes.alibi import Alibi
-from pecli.layers.inputs import arithmetic, floating, gradient, kind_of, plus, shape_error
+from pecli.layers.input_checks import arithmetic, floating, gradient, kind_of, plus, shape_error
 
 _HEADS, _SEQ_LEN = (Alibi.parameters()[name] for name in ("heads", "seq_len"))
 

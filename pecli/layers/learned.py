@@ -12,7 +12,7 @@ from pecli.engine.numerics.rounding import round_to
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.parameters import Whole
 from pecli.errors import ParameterError
-from pecli.layers.inputs import floating, gradient, plus, sequences, shape_error
+from pecli.layers.input_checks import floating, gradient, plus, sequences, shape_error
 
 _MAX_LEN, _DIM, _SEED = (LearnedInit.parameters()[name] for name in ("max_len", "dim", "seed"))
 _OFFSET = Whole(help="the first row", low=0)

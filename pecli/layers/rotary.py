@@ -12,8 +12,8 @@ from pecli.engine.schemes.parameters import Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError
-from pecli.layers.inputs import arithmetic, floating, gradient, shape_error
-from pecli.layers.rows import Positions, RotationCache
+from pecli.layers.input_checks import arithmetic, floating, gradient, shape_error
+from pecli.layers.table_cache import Positions, RotationCache
 
 _DIM, _SEQ_LEN = (Rope.parameters()[name] for name in ("dim", "seq_len"))
 _OFFSET = Whole(help="position of the first row", low=0, high=LAST_POSITION)

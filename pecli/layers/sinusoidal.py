@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
-from pecli.layers.inputs import arithmetic, gradient, kind_of, plus, sequences, shape_error
-from pecli.layers.rows import FirstRows
+from pecli.layers.input_checks import arithmetic, gradient, kind_of, plus, sequences, shape_error
+from pecli.layers.table_cache import FirstRows
 
 _SEQ_LEN, _DIM = (Sinusoidal.parameters()[name] for name in ("seq_len", "dim"))
 

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pecli.errors import ParameterError
-from pecli.models import gguf, jsonfile, presets
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.families import SUFFIXES, Family, family_of, plain_name
-from pecli.models.gguf_header import read_header
+from pecli.models.families import SUFFIXES, class_defaults, plain_name
+from pecli.models.find import describe
 from pecli.models.heads import HEADS, head_size
-from pecli.models.reader import file_in, find_model, read_bytes
 from pecli.models.submodels import TEXTS
-from pecli.models.values import Keys, Value, default
+from pecli.models.values import Keys, Value
 
 BLOCKS, GROUPS, CODEGEN = "blocks", "groups", "codegen"
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "n_head_kv", "attention.head_count_kv")
@@ -105,16 +103,18 @@ class Attention:
 
 def attention_of(config: str | os.PathLike[str] | None, model: str | None, layer_type: str | None = None) -> Attention:
     """The heads of a model's language part, for all its layers or for those of one type."""
-    found = find_model(config, model)
-    keys, model_type = _text_part(_keys(os.fspath(config) if config is not None else model or ""), found.model_type)
-    family = family_of(model_type) or Family()
-    heads = _whole(keys, (*HEADS, "attention.head_count")) or default(family.heads, family.source)
+    described = describe(config if config is not None else model)
+    found = described.encodings()
+    keys, model_type = _text_part(Keys(described.values, described.label), found.model_type)
+    is_gguf = "general.architecture" in keys  # whose architectures have names and orders of their own
+    keys = keys if is_gguf else keys.with_defaults(class_defaults(model_type))
+    heads = _whole(keys, (*HEADS, "attention.head_count"))
     encoding = _encoding(found, layer_type)
     if encoding is not None:
         size, rotary, trailing = encoding.head_dim, encoding.rotary_dim, encoding.trailing
     else:
-        size, rotary, trailing = head_size(keys, family).value if heads else None, None, False
-    rows = () if "general.architecture" in keys else _rows(model_type)  # llama.cpp has names and orders of its own
+        size, rotary, trailing = head_size(keys).value if heads else None, None, False
+    rows = () if is_gguf else _rows(model_type)
     row = next((each for each in rows if _applies(each, keys)), None)
     count = heads.value if heads else None
     return Attention(
@@ -126,7 +126,7 @@ def attention_of(config: str | os.PathLike[str] | None, model: str | None, layer
         trailing,
         row.order if row else None,
         plain_name(model_type).removesuffix("_text") in GATED,
-        encoding is not None or not any(each.scheme != "rope" and not each.part for each in found),
+        encoding is not None or not any(not each.is_rotary and not each.part for each in found),
     )
 
 
@@ -134,7 +134,7 @@ def _encoding(found: ModelEncodings, layer_type: str | None) -> Encoding | None:
     """The rotary encoding whose heads all layers share; None where the model has none."""
     if layer_type is not None:
         chosen = found.one(layer_type)
-        return chosen if chosen.scheme == "rope" else None
+        return chosen if chosen.is_rotary else None
     ropes = [each for each in found.ropes() if not each.part and "axes" not in each.extra]
     shapes = {(each.head_dim, each.rotary_dim, each.layout, each.trailing) for each in ropes}
     if len(shapes) > 1:
@@ -142,21 +142,6 @@ def _encoding(found: ModelEncodings, layer_type: str | None) -> Encoding | None:
         advice = "name one, and its tensors with `include`"
         raise ParameterError("layer_type", "missing", f"{found.file} has layers that differ: {names}", advice)
     return ropes[0] if ropes else None
-
-
-def _keys(name: str) -> Keys:
-    """The configuration itself, of which `find_model` keeps the encodings alone."""
-    preset = None if os.path.exists(name) else presets.find(name)
-    if preset is not None:
-        return Keys(preset.config, preset.name)
-    path = file_in(name)
-    data = read_bytes(path)
-    if data[:4] != gguf.MAGIC:
-        return Keys(jsonfile.parse(path, data), name)
-    values = read_header(path, frozenset()).values
-    return Keys(
-        {key.removeprefix(f"{values.get('general.architecture')}."): value for key, value in values.items()}, name
-    )
 
 
 def _text_part(keys: Keys, model_type: str | None) -> tuple[Keys, str | None]:
@@ -192,4 +177,4 @@ def _kv_heads(keys: Keys, row: QkvLayout, heads: int | None) -> int | None:
 def _whole(keys: Keys, names: tuple[str, ...]) -> Value | None:
     """A whole number; a list, with one for each layer, counts as absent."""
     known = tuple(name for name in names if not isinstance(keys.data.get(name), list))
-    return keys.whole(*known)
+    return keys.whole(*known) if keys.any(*known) or len(known) == len(names) else None

@@ -33,6 +33,8 @@ class Encoding:
     """The part of the model it belongs to, such as `vision`; empty for the language model itself."""
     trailing: bool = False
     """Whether the channels that turn are the last of a head, as with latent attention; else the first."""
+    no_table: str = ""
+    """Why no table over positions 0, 1, 2, … is what the model uses; its frequencies are right all the same."""
 
     @classmethod
     def of(
@@ -56,6 +58,14 @@ class Encoding:
             **others,
         )
 
+    def with_extra(self, more: Mapping[str, Value]) -> Encoding:
+        """The same, with more that the model does beyond the scheme."""
+        return replace(
+            self,
+            extra={**self.extra, **{name: each.value for name, each in more.items()}},
+            sources={**self.sources, **{name: each.source for name, each in more.items()}},
+        )
+
     @property
     def is_rotary(self) -> bool:
         """Whether there are tables of it; the other encodings of models are only described."""
@@ -66,11 +76,23 @@ class Encoding:
 
         Dynamic and longrope scaling are read at `length`, or else where the table ends.
         """
-        from pecli.engine.schemes.rope import Rope
-
         if not self.is_rotary:
             name = self.layer_type or "the model"
             raise ParameterError("layer_type", repr(name), f"its encoding is {self.scheme}, not rope")
+        if self.no_table:
+            name = self.layer_type or "the model"
+            raise ParameterError(
+                "layer_type", repr(name), f"it has no table over positions 0, 1, 2, …: {self.no_table}"
+            )
+        return self._rope(seq_len, length=length, **others)
+
+    def frequency_rope(self, length: int | None = None, **others: Any) -> Rope:
+        """A scheme whose frequencies are the model's, read at a length; without one, as before any call."""
+        return self._rope(1, length=length or 1, **others)
+
+    def _rope(self, seq_len: int, *, length: int | None, **others: Any) -> Rope:
+        from pecli.engine.schemes.rope import Rope
+
         given = {**self.parameters, **others}
         if self.follows_length:
             given["length"] = length
@@ -90,16 +112,12 @@ class Encoding:
 
         return self.is_rotary and "length" in SCALINGS[self.parameters["scaling"]].optional()
 
-    def _at(self, seq_len: int | None) -> Rope:
-        """The scheme as read at a length; without one, as a model has it before any call."""
-        return self.rope(1, length=seq_len or 1)
-
     def check(self, path: str = "") -> None:
         """Let the engine judge the values; with a path, name the key of that file that it finds fault with."""
         if not self.is_rotary:
             return
         try:
-            self._at(None)
+            self.frequency_rope()
         except ParameterError as problem:
             if not path:
                 raise
@@ -110,18 +128,18 @@ class Encoding:
         """Radians a position, in the order that the model keeps them; None unless it turns channels."""
         if not self.is_rotary:
             return None
-        values = self._at(seq_len).frequencies().floats()
+        values = self.frequency_rope(seq_len).frequencies().floats()
         order = self.extra.get("order")
         return values if order is None else [values[k] for k in order]
 
     def attention_factor(self, seq_len: int | None = None) -> float | None:
         """What cos and sin are multiplied by; None unless it turns channels."""
-        return self._at(seq_len).attention_factor_value() if self.is_rotary else None
+        return self.frequency_rope(seq_len).attention_factor_value() if self.is_rotary else None
 
     @property
     def rotary_dim(self) -> int | None:
         """How many channels turn together; with several axes, those of one."""
-        return self._at(None).rotary_dim if self.is_rotary else None
+        return self.frequency_rope().rotary_dim if self.is_rotary else None
 
     def described(self) -> dict[str, Any]:
         """Parameters and what goes beyond them, as plain data."""

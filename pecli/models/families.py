@@ -1,14 +1,20 @@
 """What a family of models means where its configuration is silent: one literal table.
 
 A model_type is looked up by its exact name, then with suffixes that name a variant of the same text model taken off
-(`qwen3_5_moe_text` → `qwen3_5_moe` → `qwen3_5`). Values are the class defaults of the public implementations.
+(`qwen3_5_moe_text` → `qwen3_5_moe` → `qwen3_5`). Sizes and rotary settings that a configuration leaves out are those
+of its class in transformers, which class_defaults.json beside this file holds.
 Families whose keys say everything, in halves, need no entry of their own: they stand in ORDINARY, and all that this
 does is to silence the warning about an unknown model_type.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+from pecli.models.values import NO_CLASS, ClassDefaults
 
 HALVES = "halves"
 INTERLEAVED = "interleaved"
@@ -28,14 +34,12 @@ class Family:
     """Base of the sliding layers, where these differ in the spelling without layer types."""
     partial: float | None = None
     layout: str = HALVES
-    head_dim: int | None = None
-    hidden: int | None = None
-    heads: int | None = None
     axes: int = 0
     """2 or 3: each axis of an image or a video turns a share of the head."""
     whole_axes: bool = False
     """The axes share the frequencies of the whole head: even ones for rows, odd ones for columns."""
-    yarn_is_longrope: bool = False
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    """Rope types whose names mean others here."""
     wide_partial: bool = False
     """A partial factor above 1 is meant: the frequencies span several heads."""
     sections: tuple[int, ...] = ()
@@ -51,6 +55,8 @@ class Family:
     ignores_rotary_dim: bool = False
     beside_text: str = ""
     """What turns by the keys at the top, beside a language model in `text_config`."""
+    no_table: str = ""
+    """Why no table over positions 0, 1, 2, … is what the model uses."""
     note: str | None = None
     """A warning about what the keys do not say."""
 
@@ -68,8 +74,15 @@ _AXIAL = _f(axes=2)
 _GLM_SECTIONS = (8, 12, 12)
 _QWEN2_SECTIONS = (16, 24, 24)
 _QWEN3_SECTIONS = (24, 20, 20)
-_GEMMA = _f(head_dim=256)
-_NOPE_FULL = "full attention layers of this family turn nothing; only the sliding ones do"
+_YARN_IS_LONGROPE = {"yarn": "longrope"}
+_NTK_IS_FIXED = {"ntk": "ntk-fixed"}
+_CENTRES = _f(
+    theta=100.0,
+    axes=2,
+    no_table="its positions are centres of patches, 2(i + ½)/n − 1 along each axis of n, times 2π",
+)
+_TILED = "it pairs channels 2i and 2i + 1, but repeats the angles as halves, so that no pair turns by one angle"
+_NOPE_FULL = "full attention layers of this family have no rope; only the sliding ones do"
 _ROTARY_DIM = "rotary_dim is not used by this family, only partial_rotary_factor is"
 _TIME = "the keys at the top turn features of sound by window and by second, not by position"
 
@@ -101,14 +114,14 @@ FAMILIES: dict[str, Family] = {
         partial=0.125,
         layout=INTERLEAVED,
         trailing=True,
-        note="this family turns the last channels of a head, not the first",
+        note="this family rotates the last channels of a head, not the first",
     ),
-    "dinov3": _f(theta=100.0, axes=2),
-    "dinov3_vit": _f(theta=100.0, axes=2),
+    "dinov3": _CENTRES,
+    "dinov3_vit": _CENTRES,
     "edgetam_video": _f(axes=2, layout=INTERLEAVED),
     "efficientloftr": _f(partial=4.0, wide_partial=True, layout=INTERLEAVED),
     "emu3": _f(theta=1e6),
-    "eomt_dinov3": _f(theta=100.0, axes=2),
+    "eomt_dinov3": _CENTRES,
     "ernie4_5": _f(theta=5e5, layout=INTERLEAVED),
     "ernie4_5_moe": _f(theta=5e5, layout=INTERLEAVED),
     "ernie4_5_vl_moe": _f(theta=5e5, layout=INTERLEAVED, order="ernie"),
@@ -116,10 +129,8 @@ FAMILIES: dict[str, Family] = {
     "exaone4": _f(note="with a sliding window, " + _NOPE_FULL),
     "flex_olmo": _f(theta=5e5),
     "fuyu": _f(partial=0.5, theta=25000.0),
-    "gemma": _GEMMA,
-    "gemma2": _GEMMA,
-    "gemma3": _f(theta=1e6, local_theta=1e4, head_dim=256, heads=8),
-    "gemma3n": _f(theta=1e6, local_theta=1e4, head_dim=256),
+    "gemma3": _f(theta=1e6, local_theta=1e4),
+    "gemma3n": _f(theta=1e6, local_theta=1e4),
     "gemma4_vision": _f(theta=100.0, axes=2),
     "glm": _f(partial=0.5, layout=INTERLEAVED),
     "glm4": _f(partial=0.5, layout=INTERLEAVED),
@@ -134,8 +145,8 @@ FAMILIES: dict[str, Family] = {
     "gpt_oss": _f(theta=150000.0),
     "gptj": _f(layout=INTERLEAVED),
     "glmasr_encoder": _f(partial=0.5),
-    "granitemoehybrid": _f(note="this family turns nothing unless position_embedding_type is rope"),
-    "gte": _f(theta=160000.0),
+    "granitemoehybrid": _f(note="this family has no rope unless position_embedding_type is rope"),
+    "gte": _f(theta=160000.0, renamed=_NTK_IS_FIXED),
     "helium": _f(theta=1e5, layout=INTERLEAVED),
     "higgs_audio_v2": _f(theta=5e5),
     "hy_v3": _f(theta=11158840.0),
@@ -143,7 +154,6 @@ FAMILIES: dict[str, Family] = {
     "kimi_k2": _f(layout=DEEPSEEK),
     "lfm2": _f(theta=1e6),
     "lfm2_moe": _f(theta=1e6),
-    "llama": _f(hidden=4096, heads=32),
     "llama4": _f(theta=5e5, layout=INTERLEAVED),
     "llama4_vision_model": _f(layout=INTERLEAVED, axes=2),
     "longcat_flash": _f(theta=1e7, layout=DEEPSEEK),
@@ -152,11 +162,10 @@ FAMILIES: dict[str, Family] = {
     "minimax_m3": _f(theta=5e6, ignores_rotary_dim=True, note=_ROTARY_DIM),
     "minimax_m3_vl_vision": _f(axes=3),
     "ministral3": _f(theta=1e6),
-    "mistral": _f(hidden=4096, heads=32),
     "mistral4": _f(layout=DEEPSEEK),
     "mistral_large4": _f(layout=DEEPSEEK),
-    "mixtral": _f(theta=1e6, hidden=4096, heads=32),
-    "mllama": _f(theta=5e5, hidden=4096, heads=32),
+    "mixtral": _f(theta=1e6),
+    "mllama": _f(theta=5e5),
     "modernbert": _f(theta=160000.0, local_theta=1e4),
     "modernbert_decoder": _f(theta=160000.0, local_theta=1e4),
     "moonshine": _f(partial=0.9, layout=INTERLEAVED),
@@ -165,6 +174,7 @@ FAMILIES: dict[str, Family] = {
     "muse_spark": _f(theta=5e5),
     "musicflamingo": _f(theta=1200.0, partial=0.2, layout=INTERLEAVED, beside_text="audio", note=_TIME),
     "nemotron": _f(partial=0.5),
+    "new": _f(renamed=_NTK_IS_FIXED),
     "nomic_bert": _f(theta=1000.0),
     "olmo3": _f(theta=5e5, scales_full_layers=True),
     "openai_privacy_filter": _f(theta=150000.0, layout=INTERLEAVED),
@@ -172,9 +182,9 @@ FAMILIES: dict[str, Family] = {
     **dict.fromkeys(("pe_audio_encoder", "pe_video_encoder", "pe_audio_video_encoder"), _f(theta=2e4)),
     "persimmon": _f(partial=0.5),
     "phi": _f(partial=0.5),
-    "phi3": _f(yarn_is_longrope=True),
-    "phi4_multimodal": _f(yarn_is_longrope=True),
-    "phimoe": _f(theta=1e6, yarn_is_longrope=True),
+    "phi3": _f(renamed=_YARN_IS_LONGROPE),
+    "phi4_multimodal": _f(renamed=_YARN_IS_LONGROPE),
+    "phimoe": _f(theta=1e6, renamed=_YARN_IS_LONGROPE),
     "pixtral": _f(axes=2, whole_axes=True, order="axes"),
     **dict.fromkeys(("qwen2_vl", "qwen2_5_vl", "qwen2_5_omni"), _f(theta=1e6, sections=_QWEN2_SECTIONS)),
     "qwen3_5": _f(partial=0.25, sections=(11, 11, 10), mixed_sections=True),
@@ -186,14 +196,14 @@ FAMILIES: dict[str, Family] = {
     "sam2_video": _f(axes=2, layout=INTERLEAVED),
     "sam3_tracker_video": _f(axes=2, layout=INTERLEAVED),
     "sam3_vit_model": _f(axes=2, layout=INTERLEAVED),
-    "sapiens2": _f(theta=100.0, axes=2),
+    "sapiens2": _CENTRES,
     "smollm3": _f(theta=2e6),
     "solar_open": _f(theta=1e6),
     "stablelm": _f(partial=0.25),
-    "t5gemma2": _f(theta=1e6, local_theta=1e4, head_dim=256),
-    "t5gemma2_decoder": _f(theta=1e6, local_theta=1e4, head_dim=256),
-    "vjepa2": _f(axes=3),
-    "zamba2": _f(note="this family turns nothing unless use_mem_rope is true"),
+    "t5gemma2": _f(theta=1e6, local_theta=1e4),
+    "t5gemma2_decoder": _f(theta=1e6, local_theta=1e4),
+    "vjepa2": _f(axes=3, layout=INTERLEAVED, no_table=_TILED),
+    "zamba2": _f(note="this family has no rope unless use_mem_rope is true"),
     **dict.fromkeys(
         (
             "cohere_compass_vision",
@@ -229,27 +239,22 @@ FAMILIES: dict[str, Family] = {
 }
 
 _ORDINARY = """
-    afmoe arcee aria baichuan beam chameleon colqwen2 deepseek_ocr2 deepseek_ocr2_encoder deepseek_vl dia dia_decoder
-    dia_encoder diffllama diffusion_gemma doge dots1 embedding_gemma2 esm esmc eurobert exaone exaone_moe falcon
-    falcon_h1 flint fuyu_text gemma4 gemma4_unified glm4_moe_text glm_image glmasr gradium_phonon_tts granite
-    granite4_vision granite_swa granitemoe granitemoe_swa granitemoeshared hrm_text hunyuan_v1_dense hunyuan_v1_moe
-    hunyuan_vl hy_v4 hyperclovax idefics idefics2 idefics3 internlm internlm2 internlm3 jais2 jetmoe kolibri1
-    kosmos2_5 kyutai_speech_to_text laguna lasr_encoder lfm2_vl llava llava_next mellum mimi mimi_decoder mimi_encoder
-    mimo_v2 mimo_v2_flash minicpm minicpm3 ministral mistral3 molmo2 moshi muse_glimmer muse_glimmer_text nanochat
-    nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_word_timestamp nemotron3_diarization_audio neomme neucodec
-    olmo olmo2 olmo_hybrid olmoe orion ovis2 paligemma phi4 pocket_tts pocket_tts_audio_tokenizer
-    pocket_tts_audio_tokenizer_decoder pocket_tts_audio_tokenizer_encoder qwen qwen2 qwen2_5_omni_dit qwen2_audio
-    qwen2_moe qwen3 qwen3_moe qwen3_omni_moe_talker_code_predictor qwen4_exp seed_oss smolvlm starcoder2 step3p5
-    t5_gemma_module t5gemma timesfm2_5 ultrabert unlimited_ocr vaultgemma voxtral voxtral_realtime
-    voxtral_realtime_encoder xcodec2 xverse yi youtu zaya
+    afmoe arcee aria baichuan beam chameleon colqwen2 deepseek_ocr2 deepseek_ocr2_encoder deepseek_vl dia
+    dia_decoder dia_encoder diffllama diffusion_gemma doge dots1 embedding_gemma2 esm esmc eurobert exaone
+    exaone_moe falcon falcon_h1 flint fuyu_text gemma gemma2 gemma4 gemma4_unified glm4_moe_text glm_image glmasr
+    gradium_phonon_tts granite granite4_vision granite_swa granitemoe granitemoe_swa granitemoeshared hrm_text
+    hunyuan_v1_dense hunyuan_v1_moe hunyuan_vl hy_v4 hyperclovax idefics idefics2 idefics3 internlm internlm2
+    internlm3 jais2 jetmoe kolibri1 kosmos2_5 kyutai_speech_to_text laguna lasr_encoder lfm2_vl llama llava
+    llava_next mellum mimi mimi_decoder mimi_encoder mimo_v2 mimo_v2_flash minicpm minicpm3 ministral mistral
+    mistral3 molmo2 moshi muse_glimmer muse_glimmer_text nanochat nemotron3_5_transcribe_asr_audio
+    nemotron3_5_transcribe_word_timestamp nemotron3_diarization_audio neomme neucodec olmo olmo2 olmo_hybrid olmoe
+    orion ovis2 paligemma phi4 pocket_tts pocket_tts_audio_tokenizer pocket_tts_audio_tokenizer_decoder
+    pocket_tts_audio_tokenizer_encoder qwen qwen2 qwen2_5_omni_dit qwen2_audio qwen2_moe qwen3 qwen3_moe
+    qwen3_omni_moe_talker_code_predictor qwen4_exp seed_oss smolvlm starcoder2 step3p5 t5_gemma_module t5gemma
+    timesfm2_5 ultrabert unlimited_ocr vaultgemma voxtral voxtral_realtime voxtral_realtime_encoder xcodec2 xverse
+    yi youtu zaya
 """
 ORDINARY = frozenset(_ORDINARY.split())
-_WITHOUT = """
-    apertus beam cwm diffusion_gemma embedding_gemma2 gemma4 gemma4_unified gpt_oss higgs_audio_v2 laguna mellum
-    mimo_v2_flash ministral3 mistral4 mistral_large4 neomme openai_privacy_filter ultrabert zaya
-"""
-WITHOUT_SETTINGS = frozenset(_WITHOUT.split())
-"""Families whose classes scale, or tell layer types apart, where a configuration has no settings at all."""
 
 
 def plain_name(model_type: str | None) -> str:
@@ -277,3 +282,23 @@ def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
         if suffix is None:
             return None
         name = name.removesuffix(suffix)
+
+
+@cache
+def _classes() -> dict[str, ClassDefaults]:
+    import json
+
+    data = json.loads((Path(__file__).parent / "class_defaults.json").read_text(encoding="utf-8"))
+    return {name: ClassDefaults(config, values, name) for name, (config, values) in data.items()}
+
+
+def class_defaults(model_type: str | None, *, vision: bool = False) -> ClassDefaults:
+    """What the configuration class of a model_type means by what is left out; nothing for unknown ones.
+
+    >>> class_defaults("clip_text_model").values["max_position_embeddings"]
+    77
+    """
+    name = plain_name(model_type)
+    more = [f"{name}_vision", f"{name}_vision_model"] if vision else [f"{name}_text", f"{name}_text_model"]
+    names = [*more, name] if vision else [name, *more]
+    return next((_classes()[each] for each in names if each in _classes()), NO_CLASS)

@@ -5,22 +5,36 @@ from __future__ import annotations
 import math
 
 from pecli.errors import FileError
-from pecli.files.gguf_file import MAGIC, Header, header_of, read_numbers
-from pecli.models.default_parameters import filled
+from pecli.files.checkpoints.gguf_file import MAGIC, Header, header_of, read_numbers
 from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.rope import filled
 from pecli.models.values import Keys, Value
 
 __all__ = ["MAGIC", "read"]
 
 FREQS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
 _INTERLEAVED = """
-    llama llama4 deci baichuan starcoder internlm2 minicpm xverse command-r cohere2 olmo arctic deepseek deepseek2
-    chatglm glm4 granite granitemoe chameleon plm bailingmoe arcee ernie4_5 smollm3 mistral3
+    llama llada llama4 deci baichuan starcoder internlm2 minicpm xverse command-r cohere2 cohere2moe olmo arctic
+    deepseek deepseek2 deepseek2-ocr deepseek32 deepseek4 muse-glimmer plm chatglm granite granitemoe granitehybrid
+    graniteswitch granite_swa chameleon bailingmoe neo-bert smollm3 arcee ernie4_5 ernie4_5-moe mistral3 eagle3
+    mistral4 llama-embed maincoder glm-dsa dots3note nanbeige pockettts hy_v4 bailingmoe3 glm4
 """
 INTERLEAVED = frozenset(_INTERLEAVED.split())
-"""Architectures whose pairs ggml takes as neighbours (NORMAL); the others turn halves (NEOX)."""
-LEARNED = frozenset(("gpt2", "bert", "starcoder"))
-STILL = frozenset(("mamba", "mamba2", "rwkv6", "rwkv7", "jamba", "t5", "t5encoder"))
+"""Architectures whose pairs ggml takes as neighbours (NORMAL), without sections; the others turn halves (NEOX)."""
+MIXED_SECTIONS = frozenset(("qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe", "qwen4exp", "qwen3tts"))
+"""Architectures that interleave M-RoPE sections (IMROPE)."""
+LEARNED = frozenset(("gpt2", "bert", "starcoder", "mpt"))
+_WITHOUT = "mamba mamba2 rwkv6 rwkv6qwen2 rwkv7 arwkv7 jamba t5 t5encoder jais nemotron_h nemotron_h_moe kimi-linear"
+POSITION_FREE = frozenset(_WITHOUT.split())
+ALIBI = {"bloom": None, "jina-bert-v2": None, "refact": None, "baichuan": 40}
+"""Architectures that llama.cpp gives ALiBi without a key for it; Baichuan with that many blocks only."""
+MAX_BIAS = 8.0
+_OWN = "gemma3 gemma3n gemma-embedding gemma4 gemma4-assistant plamo3 step35 mimo2 modern-bert dots3note"
+OWN_SLIDING = frozenset(_OWN.split())
+"""Architectures whose sliding layers have the base 10000 and no scaling, unless a key says otherwise."""
+UNSCALED_SLIDING = frozenset(("olmo2", "laguna", "muse-glimmer"))
+"""Architectures whose sliding layers have the base of the others, but no scaling."""
+_SLIDING_SOURCE = "llama.cpp's sliding layers"
 
 
 def read(path: str, label: str) -> ModelEncodings:
@@ -32,15 +46,15 @@ def read(path: str, label: str) -> ModelEncodings:
     values = {name.removeprefix(f"{arch}."): value for name, value in header.values.items() if value is not None}
     keys = Keys(values, label, f"{arch}.")
     warnings: list[str] = []
-    bias = keys.number("attention.max_alibi_bias")
-    if bias is not None and bias.value > 0:
+    bias = _max_bias(keys, arch)
+    if bias is not None:
         heads = keys.whole("attention.head_count")
         if heads is None:
             raise FileError(label, "has no attention.head_count", "it is needed")
         rule, form = Value("paper", "ggml"), Value("symmetric", "ggml")
         found = {"heads": heads, "rule": rule, "max_bias": bias, "form": form}
         encodings = [Encoding.of("alibi", found)]
-    elif arch in STILL:
+    elif arch in POSITION_FREE:
         encodings = []
         warnings.append("no positional encoding was found: no key names one")
     elif arch in LEARNED and "rope.dimension_count" not in keys:
@@ -49,41 +63,99 @@ def read(path: str, label: str) -> ModelEncodings:
             raise FileError(label, "has no context_length or embedding_length", "both are needed")
         encodings = [Encoding.of("learned", {"max_len": rows, "dim": dim})]
     else:
-        encodings = [_rope(path, keys, header, arch, warnings)]
+        encodings = _ropes(path, keys, header, arch, warnings)
     return ModelEncodings(label, arch, tuple(encodings), tuple(warnings))
 
 
-def _rope(path: str, keys: Keys, header: Header, arch: str, warnings: list[str]) -> Encoding:
-    size = keys.whole("attention.key_length")
-    width = keys.whole("embedding_length")
-    if size is None and width is not None and not isinstance(keys.data.get("attention.head_count"), list):
-        heads = keys.whole("attention.head_count")
-        size = heads and Value(width.value // heads.value, f"{width.source} // {heads.source}")
+def _max_bias(keys: Keys, arch: str) -> Value | None:
+    """The largest bias of ALiBi: as a key says, or as llama.cpp has it for the architecture."""
+    bias = keys.number("attention.max_alibi_bias")
+    if bias is not None and bias.value > 0:
+        return bias
+    blocks = keys.whole("block_count", low=0)
+    if arch in ALIBI and ALIBI[arch] in (None, blocks and blocks.value):
+        return Value(MAX_BIAS, f"llama.cpp's {arch}" + (f" with {blocks.source} 40" if ALIBI[arch] and blocks else ""))
+    return None
+
+
+def _ropes(path: str, keys: Keys, header: Header, arch: str, warnings: list[str]) -> list[Encoding]:
+    """The encoding of all layers, or those of full and of sliding layers where they differ."""
+    theta = keys.number("rope.freq_base") or Value(10000.0, "default")
+    size = _head_size(keys)
     dim = keys.whole("rope.dimension_count") or size
     if dim is None:
         raise FileError(keys.path, "has neither rope.dimension_count nor the width of a head", "one is needed")
-    found = {"dim": dim, "base": keys.number("rope.freq_base") or Value(10000.0, "default")}
-    found = filled(found | _scaling(path, keys, header))
-    if found["scaling"].source == FREQS:
+    scaling = _scaling(path, keys, header)
+    if scaling["scaling"].source == FREQS:
         warnings.append(f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says")
+    full = {"dim": dim, "base": theta, **scaling}
+    sliding = _sliding(keys, arch, full)
+    small = keys.whole("attention.key_length_swa") or size
+    if {name: each.value for name, each in sliding.items()} == {name: each.value for name, each in full.items()}:
+        return [_encoding(keys, arch, "", full, size)]
+    types = ("full_attention", full, size), ("sliding_attention", sliding, small)
+    return [_encoding(keys, arch, layer_type, found, width) for layer_type, found, width in types]
+
+
+def _head_size(keys: Keys) -> Value | None:
+    size, width = keys.whole("attention.key_length"), keys.whole("embedding_length")
+    if size is None and width is not None and not isinstance(keys.data.get("attention.head_count"), list):
+        heads = keys.whole("attention.head_count")
+        size = heads and Value(width.value // heads.value, f"{width.source} // {heads.source}")
+    return size
+
+
+def _sliding(keys: Keys, arch: str, full: dict[str, Value]) -> dict[str, Value]:
+    """The parameters of layers with a sliding window; those of the others where there are none."""
+    base = keys.number("rope.freq_base_swa")
+    if not keys.data.get("attention.sliding_window") and base is None:
+        return full
+    found = dict(full)
+    if arch in OWN_SLIDING or arch in UNSCALED_SLIDING:
+        found = {"dim": full["dim"], "base": full["base"], "scaling": Value("none", _SLIDING_SOURCE)}
+    if arch in OWN_SLIDING:
+        found["base"] = Value(10000.0, _SLIDING_SOURCE)
+    return found | {
+        "dim": keys.whole("rope.dimension_count_swa") or found["dim"],
+        "base": base or found["base"],
+    }
+
+
+def _encoding(keys: Keys, arch: str, layer_type: str, found: dict[str, Value], size: Value | None) -> Encoding:
+    sections, width = _sections(keys, arch), size or found["dim"]
     encoding = Encoding.of(
         "rope",
-        found,
-        sources={"layout": f"ggml's rope type of {arch}", "head_dim": (size or dim).source},
-        layout="interleaved" if arch in INTERLEAVED else "halves",
-        head_dim=(size or dim).value,
+        filled(found),
+        sections,
+        layer_type=layer_type,
+        sources={"layout": f"ggml's rope type of {arch}", "head_dim": width.source},
+        layout="interleaved" if arch in INTERLEAVED and not sections else "halves",
+        head_dim=width.value,
     )
     encoding.check(keys.path)
     return encoding
 
 
+def _sections(keys: Keys, arch: str) -> dict[str, Value]:
+    """How many frequencies follow time, rows and columns; a fourth number is for an axis that no model uses."""
+    given = keys.numbers("rope.dimension_sections")
+    counts = [int(count) for count in given.value] if given else []
+    while counts and not counts[-1]:
+        counts.pop()
+    if given is None or not counts:
+        return {}
+    mixed = Value(arch in MIXED_SECTIONS, f"ggml's rope type of {arch}")
+    return {"mrope_section": Value(counts, given.source), "mrope_interleaved": mixed}
+
+
 def _scaling(path: str, keys: Keys, header: Header) -> dict[str, Value]:
     kind = keys.word("rope.scaling.type")
-    name = kind.value if kind else "none"
-    source = kind.source if kind else "default: no scaling is asked for"
+    name = kind.value if kind else "linear"  # a factor without a type, in llama.cpp
+    source = kind.source if kind else "default"
     original = keys.whole("rope.scaling.original_context_length") or keys.whole("context_length")
     attention = keys.number("rope.scaling.attn_factor")
     factor = keys.number("rope.scaling.factor", "rope.scale_linear")
+    factor = factor if factor and factor.value else None  # 0 stands for none
     divisors = read_numbers(path, header, FREQS)
     short, long = read_numbers(path, header, SHORT), read_numbers(path, header, LONG)
     found: dict[str, Value | None]
@@ -97,7 +169,7 @@ def _scaling(path: str, keys: Keys, header: Header) -> dict[str, Value]:
             "attention_factor": attention or Value(1.0, "default"),
         }
     elif name == "none" or (name == "linear" and factor is None):
-        found = {"scaling": Value("none", source)}
+        found = {"scaling": Value("none", source if kind else "default: no scaling is asked for")}
     elif name == "linear":
         found = {"scaling": Value("linear", source), "factor": factor}
     elif name == "yarn":

@@ -11,7 +11,7 @@ from pecli.models.values import Keys, Value, default
 
 SIZES = ("head_dim", "attention_head_dim", "kv_channels", "attn_head_dim", "d_head", "head_size")
 _MEMORY = "memory_attention_hidden_size"
-WIDTHS = ("hidden_size", "n_embd", "d_model", "dim", "hidden_dim", "encoder_embed_dim", "model_dim", _MEMORY)
+WIDTHS = ("hidden_size", "n_embd", "d_model", "emb_dim", "dim", "hidden_dim", "encoder_embed_dim", "model_dim", _MEMORY)
 HEADS = (
     "num_attention_heads",
     "n_head",
@@ -41,18 +41,17 @@ def width_of(keys: Keys) -> Value | None:
     return keys.whole("embed_dim") or keys.whole(*WIDTHS)
 
 
-def head_size(keys: Keys, family: Family, layer: str = "", *, several: bool = False) -> Value:
+def head_size(keys: Keys, layer: str = "", *, several: bool = False) -> Value:
     """The width of a head, by the first rule that applies."""
     own = _size_of_layer(keys, layer)
     if own is None and several and layer == "full_attention":
         own = keys.whole("global_head_dim")
     if own is None and several and layer == "sliding_attention":
         own = keys.whole("swa_head_dim")
-    found = own or keys.whole(*SIZES) or default(family.head_dim, family.source)
+    found = own or keys.whole(*SIZES)
     if found is not None:
         return found
-    width = width_of(keys) or default(family.hidden, family.source)
-    heads = keys.whole(*HEADS) or default(family.heads, family.source)
+    width, heads = width_of(keys), keys.whole(*HEADS)
     if width is None or heads is None:
         missing = "head_dim" if width is None else "number of attention heads"
         raise FileError(keys.path, f"{keys.prefix or 'it'} has no {missing}".replace(". ", " "), "it is needed")
@@ -92,7 +91,7 @@ def head_of(
     latent = keys.whole("qk_rope_head_dim", low=0)
     if latent is not None and latent.value:
         return Head(_latent_size(keys, latent), latent, latent=True)
-    size = head_size(keys, family, layer, several=several)
+    size = head_size(keys, layer, several=several)
     if axes:
         return Head(size, _axis(size, axes, family))
     given = own.number("partial_rotary_factor") or keys.number(*partials)
@@ -109,13 +108,13 @@ def head_of(
 
 def _latent_size(keys: Keys, latent: Value) -> Value:
     whole = keys.whole("qk_head_dim")
-    still = keys.whole("qk_nope_head_dim", low=0)
+    nope = keys.whole("qk_nope_head_dim", low=0)
     if whole is not None:
         return whole
-    if still is None:
+    if nope is None:
         size = keys.whole("head_dim")
         return size if size is not None and size.value > latent.value else latent
-    return Value(latent.value + still.value, f"{still.source} + {latent.source}")
+    return Value(latent.value + nope.value, f"{nope.source} + {latent.source}")
 
 
 def _axis(size: Value, axes: int, family: Family) -> Value:

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pecli.engine.scalings import PARAMETERS
+from pecli.engine.text import begun
 from pecli.errors import FileError
-from pecli.models.families import WITHOUT_SETTINGS, Family
+from pecli.models.families import Family
 from pecli.models.values import Keys, Value, default
 
 THETAS = (
@@ -38,11 +39,12 @@ EVIDENCE = (
 """Keys that only models with rotary encodings have."""
 
 MROPE = ("mrope_section", "xdrope_section")
-SETTINGS = {"rope_type", "type", "rope_theta", "factor", "alpha", *PARTIALS, *MROPE, "mrope_interleaved", *PARAMETERS}
+_OWN = ("rope_type", "type", "rope_theta", "factor", "alpha", "mrope_interleaved", "llama_4_scaling_beta")
+SETTINGS = {*_OWN, *PARTIALS, *MROPE, *PARAMETERS}
 """What settings may hold beside layer types."""
 
 
-MOST_TYPES = 64
+MOST_TYPES, MOST_LAYERS, MOST_LISTED = 64, 4096, 32
 
 
 @dataclass(frozen=True)
@@ -57,18 +59,19 @@ class Layer:
 def layers_of(keys: Keys, family: Family, warnings: list[str]) -> list[Layer]:
     """The layer types that turn; one without a name where all layers share their settings."""
     settings = _settings(keys, warnings)
-    if not settings.data and family.name in WITHOUT_SETTINGS and not keys.any(*LOCAL_THETAS):
-        warnings.append(f"rope_parameters is missing: {family.name} has defaults of its own, not read here")
     nested = _nested(keys, settings, warnings)
     return _flat(keys, settings, family) if nested is None else nested
 
 
 def _settings(keys: Keys, warnings: list[str]) -> Keys:
-    """The settings: `rope_scaling` where it stands, else `rope_parameters`."""
+    """The settings: `rope_scaling` where it stands, else `rope_parameters`, else what the class has for it."""
     old, new = keys.section("rope_scaling"), keys.section("rope_parameters")
     if old is not None and new is not None and dict(old.data) != dict(new.data):
         warnings.append("rope_scaling and rope_parameters both stand and differ; rope_scaling wins")
-    return old or new or Keys({}, keys.path, keys.prefix)
+    implied = keys.value("rope_parameters") if not keys.any(*LOCAL_THETAS) else None
+    if old or new or implied is None:
+        return old or new or Keys({}, keys.path, keys.prefix)
+    return Keys(implied.value, keys.path, f"{implied.source}.")
 
 
 def _nested(keys: Keys, settings: Keys, warnings: list[str]) -> list[Layer] | None:
@@ -87,9 +90,9 @@ def _nested(keys: Keys, settings: Keys, warnings: list[str]) -> list[Layer] | No
     if len(nested) > MOST_TYPES:
         raise FileError(keys.path, f"has settings for {len(nested)} layer types, more than any model has")
     nested = _of_layers(nested, types, warnings)
-    still = [name for name in nested if not settings.data[name]]
-    if still:
-        warnings.append(f"layers of type {', '.join(still)} have no positional encoding: their settings are null")
+    without = [name for name in nested if not settings.data[name]]
+    if without:
+        warnings.append(f"layers of type {', '.join(without)} have no positional encoding: their settings are null")
     shared = {name: value for name, value in settings.data.items() if name in SETTINGS}
     found = []
     for name in nested:
@@ -127,3 +130,39 @@ def _compressed(settings: Keys) -> Keys:
     if "yarn" in (own.get("rope_type"), own.get("type")):
         own.setdefault("attention_factor", 1.0)
     return Keys(own, settings.path, settings.prefix)
+
+
+def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
+    """Layers that have no rope, by number, and what their queries are multiplied by instead.
+
+    They are 0 in a list of all layers; without a list, every so many layers one where the class has an interval.
+    """
+    _warn_of_thetas(keys, warnings)
+    rotates = keys.numbers("no_rope_layers") or keys.numbers("no_rope_layer_flags") or keys.numbers("layer_rope_theta")
+    interval, layers = keys.whole("no_rope_layer_interval"), keys.whole("num_hidden_layers")
+    if rotates is not None and rotates.value:
+        numbers, source = [k for k, value in enumerate(rotates.value) if not value], f"{rotates.source} is 0 there"
+    elif interval is not None and layers is not None:
+        step, source = interval.value, f"one layer in {interval.value} ({interval.source})"
+        numbers = [*range(step - 1, min(layers.value, MOST_LAYERS), step)]
+    else:
+        return {}
+    if not numbers:
+        return {}
+    warnings.append(f"layers {begun([str(number) for number in numbers], MOST_LISTED)} have no rope: {source}")
+    found = {"nope_layers": Value(numbers, source)}
+    tuned, scale, floor = keys.value("attn_temperature_tuning"), keys.number("attn_scale"), keys.whole("floor_scale")
+    if tuned and tuned.value and scale and floor:
+        warnings.append(
+            f"queries of layers without rope are multiplied by 1 + {scale.value:g}·ln(1 + ⌊(p + 1)/{floor.value}⌋) "
+            "at position p, outside the table"
+        )
+        found |= {"attn_scale": scale, "floor_scale": floor}
+    return found
+
+
+def _warn_of_thetas(keys: Keys, warnings: list[str]) -> None:
+    thetas = keys.numbers("layer_rope_theta")
+    others = sorted({value for value in thetas.value if value}) if thetas else []
+    if thetas and len(others) > 1:
+        warnings.append(f"layers have bases of their own: {thetas.source} holds {', '.join(map(str, others))}")

@@ -7,17 +7,17 @@ the names that it goes by, then among what the family implies.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-from pecli.engine.scalings import SCALINGS
+from pecli.engine.scalings import SCALINGS, yarn
 from pecli.errors import FileError
-from pecli.models.default_parameters import filled
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, INTERLEAVED, Family
 from pecli.models.heads import Head, head_of
-from pecli.models.layer_types import MROPE, PARTIALS, THETAS, Layer, layers_of
+from pecli.models.layer_types import MROPE, PARTIALS, THETAS, Layer, layers_of, unrotated_layers
 from pecli.models.values import Keys, Value, default
-from pecli.models.warnings import warn, warn_of_contradictions, warn_of_still_layers
+from pecli.models.warnings import warn, warn_of_contradictions, warn_of_keys
 
 KINDS = {
     "default": "none",
@@ -26,10 +26,12 @@ KINDS = {
     "axial": "none",
     "linear": "linear",
     "ntk": "ntk",
+    "ntk-fixed": "ntk-fixed",
     "dynamic": "dynamic",
     "xdrope": "dynamic",
     "yarn": "yarn",
     "deepseek_yarn": "yarn",
+    "telechat3-yarn": "yarn",
     "longrope": "longrope",
     "su": "longrope",
     "llama3": "llama3",
@@ -37,25 +39,33 @@ KINDS = {
 }
 """The names of rope types in configurations, and pecli's names for them."""
 
+MAGNITUDES = {"telechat3-yarn": 0.07}
+"""What multiplies ln f in the attention factor of YaRN where it is not 0.1."""
+
 LENGTHS = ("max_position_embeddings", "n_positions", "seq_length", "max_seq_len", "max_sequence_length", "n_ctx")
-ORIGINAL = "original_max_position_embeddings"
+LENGTH, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
 
 
 def rope_encodings(keys: Keys, family: Family, warnings: list[str], *, vision: bool = False) -> list[Encoding]:
     """All rotary encodings that the keys and the family ask for."""
     layers = layers_of(keys, family, warnings)
-    warn_of_still_layers(keys, warnings)
-    if family.note:
-        warnings.append(family.note)
+    unrotated = unrotated_layers(keys, warnings)
+    warn_of_keys(keys, warnings)
+    warnings.extend(
+        filter(
+            None, (family.note, family.no_table and f"there is no table over positions 0, 1, 2, …: {family.no_table}")
+        )
+    )
     several = len(layers) > 1
-    return [_encoding(keys, layer, family, warnings, vision=vision, several=several) for layer in layers]
+    found = [_encoding(keys, layer, family, warnings, vision=vision, several=several) for layer in layers]
+    return [encoding.with_extra(unrotated) for encoding in found]
 
 
 def _encoding(
     keys: Keys, layer: Layer, family: Family, warnings: list[str], *, vision: bool, several: bool
 ) -> Encoding:
     own = layer.own
-    kind, kind_source = _kind(own, family)
+    kind, kind_source = _kind(own, family, warnings)
     axes = _axes(kind, kind_source, family, vision=vision)
     head = head_of(keys, own, family, layer.name, axes=axes.value if axes else 0, several=several, partials=PARTIALS)
     theta = _theta(keys, own, layer, family)
@@ -69,7 +79,7 @@ def _encoding(
         found["scaling"] = Value(scaling, f"{kind_source} with alpha")
     else:
         found |= _scaling_values(keys, own, scaling, family, layer, warnings)
-        found = filled(found)
+        found = filled(found, MAGNITUDES.get(kind))
     extra = _sections(own, head, family) | _extra(own, axes, family, scaling)
     layout = _layout(keys, family)
     encoding = Encoding.of(
@@ -81,25 +91,48 @@ def _encoding(
         layout=layout.value,
         head_dim=head.size.value,
         trailing=family.trailing or (head.latent and head.size.value > head.dim.value),
+        no_table=family.no_table,
     )
     encoding = replace(encoding, extra={**encoding.extra, **_order(own, head, family)})
     encoding.check(keys.path)
     warn_of_contradictions(keys, own, layer.name, KINDS, warnings)
-    warn(own.prefix, encoding, head, warnings)
+    warn(own, encoding, head, warnings)
     return encoding
 
 
-def _kind(own: Keys, family: Family) -> tuple[str, str]:
+def _kind(own: Keys, family: Family, warnings: list[str]) -> tuple[str, str]:
     """The rope type as the configuration spells it, and where from."""
     found = own.word("rope_type", "type")
     if found is None:
         return "default", "default: no scaling is asked for"
     kind, source = found.value.lower(), found.source
-    if kind == "yarn" and family.yarn_is_longrope:
-        return "longrope", f"{source} (yarn means longrope in {family.name})"
+    if kind in family.renamed:
+        return family.renamed[kind], f"{source} ({kind} means {family.renamed[kind]} in {family.name})"
     if kind not in KINDS:
         raise FileError(own.path, f"{source} is {found.value[:40]!r}", f"known are {', '.join(KINDS)}")
+    if kind == "ntk":
+        warnings.append(
+            f"{source} is ntk, which has two meanings: base b·f^(d/(d−2)), as read here, or (b·f)^(−2i/d) / f^(2/d), "
+            "as in vLLM and GTE, which is --scaling ntk-fixed"
+        )
     return kind, source
+
+
+def filled(found: dict[str, Value], magnitude: float | None = None) -> dict[str, Value]:
+    """The parameters of a rotary scheme, those included that count without being said."""
+    scaling = found["scaling"].value
+    length, original = found.get(LENGTH), found.get(ORIGINAL)
+    more = {name: Value(value, "default") for name, value in yarn.DEFAULTS.items()} if scaling == "yarn" else {}
+    if scaling in ("yarn", "longrope") and length and original and "attention_factor" not in found:
+        ratio, rest = divmod(length.value, original.value)
+        if ratio and not rest:  # else the scheme divides, without a rounding
+            more["factor"] = Value(float(ratio), f"{length.source} / {original.source}")
+    found = {**found, **{name: value for name, value in more.items() if name not in found}}
+    factor = found.get("factor") or (Value(length.value / original.value, "") if length and original else None)
+    if magnitude is not None and factor is not None and "attention_factor" not in found:
+        value = 1 + magnitude * math.log(max(factor.value, 1.0))
+        found["attention_factor"] = Value(value, f"1 + {magnitude:g} · ln factor, as {found['scaling'].source} has it")
+    return found
 
 
 def _theta(keys: Keys, own: Keys, layer: Layer, family: Family) -> Value:
@@ -132,12 +165,12 @@ def _scaling_values(
             found[name] = own.flag(name)
         elif name == ORIGINAL:
             found[name] = _original(keys, own, layer, family, warnings)
-        elif name == "max_position_embeddings":
+        elif name == LENGTH:
             found[name] = keys.whole(*LENGTHS)
         elif name != "length":
             found[name] = own.number(name)
     if found.get("factor") is not None and scaling != "dynamic":
-        found.pop("max_position_embeddings", None)
+        found.pop(LENGTH, None)
     if scaling == "none" and own.any("factor", "short_factor", "low_freq_factor", "beta_fast"):
         warnings.append(f"{own.prefix}rope_type is default, so the scaling values beside it are not used")
     return {name: value for name, value in found.items() if value is not None}
@@ -153,7 +186,7 @@ def _original(keys: Keys, own: Keys, layer: Layer, family: Family, warnings: lis
     length = keys.whole(*LENGTHS)
     if found is not None or length is None:
         return found
-    if not family.yarn_is_longrope:  # which is documented to leave it out
+    if "yarn" not in family.renamed:  # which is documented to leave it out
         warnings.append(f"{own.prefix}{ORIGINAL} is missing: {length.source} stands in for it, as in transformers")
     return Value(length.value, f"{length.source}, for want of {ORIGINAL}")
 
@@ -173,6 +206,9 @@ def _extra(own: Keys, axes: Value | None, family: Family, scaling: str) -> dict[
         extra["axes"] = axes
         if family.whole_axes:
             extra["axis_frequencies"] = Value("alternating", family.source)
+    beta = own.number("llama_4_scaling_beta")
+    if beta is not None and beta.value:
+        extra["llama_4_scaling_beta"] = beta
     short, long = own.number("short_mscale"), own.number("long_mscale")
     if scaling == "longrope" and short and long and "attention_factor" not in own:
         extra["mscales"] = Value([short.value, long.value], f"{short.source}, {long.source}")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
-from pecli.models import non_rotary
-from pecli.models.encoding import Encoding
-from pecli.models.families import Family, family_of
+from pecli.models import non_rotary, params
+from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.families import Family, class_defaults, family_of, plain_name
 from pecli.models.heads import HEADS, SIZES, WIDTHS
 from pecli.models.layer_types import EVIDENCE, THETAS
 from pecli.models.rope import rope_encodings
-from pecli.models.values import Keys
+from pecli.models.values import NO_CLASS, Keys
 
 TEXTS = ("text_config", "llm_config", "language_config", "language_model_config", "text_model_config", "lm_config")
 SIDES = ("encoder", "decoder", "text_encoder", "audio_encoder", "vision_tower", "language_model")
@@ -30,14 +31,36 @@ class Part:
     vision: bool = False
 
 
+def read_object(config: dict[str, Any], label: str) -> ModelEncodings:
+    """The encodings of a configuration that is read already."""
+    keys = Keys(config, label)
+    warnings: list[str] = []
+    if params.looks_like(keys):
+        return params.read(keys)
+    encodings = read_parts(keys, warnings)
+    name = keys.word("model_type")
+    return ModelEncodings(label, name.value if name else None, tuple(encodings), tuple(dict.fromkeys(warnings)))
+
+
 def read_parts(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """The encodings of a whole configuration, the language model first."""
-    name = keys.word("model_type")
-    top = Part(keys, "", name.value if name else None, True, _is_vision("", name.value if name else None))
+    said = keys.word("model_type")
+    name = said.value if said else None
+    top = _part(keys, "", name, is_text=True, vision=_is_vision("", name))
     found = _read(top, warnings, DEEPEST)
-    if not found:
-        warnings.append(non_rotary.reason(keys, top.model_type))
+    _warn_of_nothing(top, found, warnings)
     return found
+
+
+def _part(keys: Keys, label: str, model_type: str | None, *, is_text: bool, vision: bool) -> Part:
+    """A part whose class, if it is a known one, says what its keys leave out."""
+    return Part(keys.with_defaults(class_defaults(model_type, vision=vision)), label, model_type, is_text, vision)
+
+
+def _warn_of_nothing(part: Part, found: list[Encoding], warnings: list[str]) -> None:
+    kind = non_rotary.kind_of(part.keys, part.model_type)
+    if not found and not (kind and kind.note):  # which says it already
+        warnings.append("no positional encoding was found: no key names one")
 
 
 def _read(part: Part, warnings: list[str], depth: int) -> list[Encoding]:
@@ -58,8 +81,8 @@ def _read(part: Part, warnings: list[str], depth: int) -> list[Encoding]:
             name = ".".join(word for word in (label, encoding.layer_type) if word)
             inner_part = encoding.part if each.is_text else ".".join(word for word in (label, encoding.part) if word)
             found.append(replace(encoding, layer_type=name, part=inner_part))
-        if not inside and each.keys.any(*HEADS):
-            notes.append(non_rotary.reason(each.keys, each.model_type))
+        if each.keys.any(*HEADS):
+            _warn_of_nothing(each, inside, notes)
         warnings.extend(f"{each.label}: {note}" for note in notes)
     return found
 
@@ -72,7 +95,9 @@ def _beside_text(part: Part) -> str:
 
 def _only_holds(part: Part, inner: list[Part]) -> bool:
     """Whether it is a mere shell around its parts."""
-    return bool(inner) and not (part.keys.any(*WIDTHS) and part.keys.any(*HEADS, *SIZES))
+    own = part.keys.defaults.model_type == plain_name(part.model_type)  # not those of a text model within
+    keys = part.keys if own else part.keys.with_defaults(NO_CLASS)
+    return bool(inner) and not (keys.resolves(*WIDTHS) and keys.resolves(*HEADS, *SIZES))
 
 
 def _parts_of(part: Part) -> list[Part]:
@@ -83,14 +108,14 @@ def _parts_of(part: Part) -> list[Part]:
         is_text = name in TEXTS
         if not (is_text or name.endswith("_config") or name in SIDES):
             continue
-        keys = part.keys.section(name)
-        if keys is None or not (keys.any("model_type", *WIDTHS, "embed_dim", *EVIDENCE) or is_text):
-            continue
+        keys = Keys(value, part.keys.path, f"{part.keys.prefix}{name}.")
         label = name.removesuffix("_config")
         vision = _is_vision(label, None)
         said = keys.word("model_type")
         model_type = said.value if said and said.value else _inherited(part.model_type, label, is_text, vision)
-        found.append(Part(keys, label, model_type, is_text, vision or _is_vision("", model_type)))
+        each = _part(keys, label, model_type, is_text=is_text, vision=vision or _is_vision("", model_type))
+        if is_text or keys.any("model_type", *EVIDENCE) or each.keys.resolves(*WIDTHS, "embed_dim"):
+            found.append(each)
     return found
 
 
@@ -116,17 +141,23 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
     family = family_of(part.model_type, vision=part.vision)
     turns = (keys.any(*EVIDENCE) or _says_rotary(keys)) and not non_rotary.says_relative(keys)
     if keys.data.get("qk_rope_head_dim") == 0 and not keys.any("rope_parameters", "rope_scaling", *THETAS):
-        warnings.append(f"{keys.prefix}qk_rope_head_dim is 0: nothing turns")
+        warnings.append(f"{keys.prefix}qk_rope_head_dim is 0: there is no rope")
         return []
-    if isinstance(kind, non_rotary.Biased) or (kind is not None and not turns) or kind is non_rotary.NOTHING:
+    if kind is not None and (not turns or isinstance(kind, (non_rotary.Biased, non_rotary.Unsupported))):
         _warn_of_unknown(part, family is not None or non_rotary.is_known(part.model_type), warnings)
-        return kind.encodings(keys)
+        return _with_notes(kind, keys, warnings)
     if not turns and family is None:
         return []
     _warn_of_unknown(part, family is not None, warnings)
     if not turns and part.vision and family is not None and not family.axes:
         return []
-    return rope_encodings(keys, family or Family(), warnings, vision=part.vision)
+    beside = _with_notes(non_rotary.beside(part.model_type, vision=part.vision), keys, warnings)
+    return [*rope_encodings(keys, family or Family(), warnings, vision=part.vision), *beside]
+
+
+def _with_notes(kind: non_rotary.Kind, keys: Keys, warnings: list[str]) -> list[Encoding]:
+    warnings.extend(kind.notes(keys))
+    return kind.encodings(keys)
 
 
 def _says_rotary(keys: Keys) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pecli.engine.text import quoted
@@ -26,11 +26,33 @@ def default(value: Any, source: str) -> Value | None:
     return None if value is None else Value(value, source)
 
 
-class Keys:
-    """The keys of a configuration, or of a part of it. A null counts as absent; a wrong kind is a FileError."""
+@dataclass(frozen=True)
+class ClassDefaults:
+    """What a configuration class means by keys that a file leaves out."""
 
-    def __init__(self, data: Mapping[str, Any], path: str, prefix: str = "") -> None:
-        self.data, self.path, self.prefix = data, path, prefix
+    name: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    model_type: str = ""
+
+
+NO_CLASS = ClassDefaults()
+
+
+class Keys:
+    """The keys of a configuration, or of a part of it. A null counts as absent; a wrong kind is a FileError.
+
+    Values that the file leaves out are looked up among the defaults of its configuration class; whether a key is
+    there (`in`, `any`) is a question about the file alone.
+    """
+
+    def __init__(
+        self, data: Mapping[str, Any], path: str, prefix: str = "", defaults: ClassDefaults = NO_CLASS
+    ) -> None:
+        self.data, self.path, self.prefix, self.defaults = data, path, prefix, defaults
+
+    def with_defaults(self, defaults: ClassDefaults) -> Keys:
+        """The same keys, with a configuration class to look up what is left out."""
+        return Keys(self.data, self.path, self.prefix, defaults)
 
     def __contains__(self, name: str) -> bool:
         return self.data.get(name) is not None
@@ -39,53 +61,71 @@ class Keys:
         """Whether one of the keys is there."""
         return any(name in self for name in names)
 
+    def resolves(self, *names: str) -> bool:
+        """Whether one of the keys is there, or has a default in the configuration class."""
+        return self._first(names) is not None
+
     def wrong(self, name: str, rule: str) -> FileError:
         """The error for a key whose value breaks its rule."""
         return FileError(self.path, f"{self.prefix}{name} is {quoted(self.data.get(name))}", rule)
 
-    def _first(self, names: tuple[str, ...]) -> tuple[str, Any] | None:
-        return next(((name, self.data[name]) for name in names if name in self), None)
+    def _first(self, names: tuple[str, ...]) -> tuple[str, Any, str] | None:
+        """Name, value and source of the first key that is there, or else that has a default."""
+        for name in names:
+            if name in self:
+                return name, self.data[name], self.prefix + name
+        for name in names:
+            if name in self.defaults.values:
+                return name, self.defaults.values[name], f"class default of {self.defaults.name}.{name}"
+        return None
+
+    def value(self, *names: str) -> Value | None:
+        """A value of whatever kind: that of the first of the keys that is there."""
+        found = self._first(names)
+        return None if found is None else Value(found[1], found[2])
 
     def whole(self, *names: str, low: int = 1) -> Value | None:
         """A whole number: that of the first of the keys that is there."""
         found = self._first(names)
         if found is None:
             return None
-        name, value = found
+        name, value, source = found
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= HIGHEST:
             raise self.wrong(name, f"it must be a whole number from {low} to 2^40")
-        return Value(value, self.prefix + name)
+        return Value(value, source)
 
     def number(self, *names: str) -> Value | None:
         """A finite number: that of the first of the keys that is there."""
         found = self._first(names)
         if found is None:
             return None
-        name, value = found
+        name, value, source = found
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not _finite(value):
             raise self.wrong(name, "it must be a finite number")
-        return Value(float(value), self.prefix + name)
+        return Value(float(value), source)
 
     def numbers(self, name: str) -> Value | None:
         """A list of finite numbers."""
-        if name not in self:
+        found = self._first((name,))
+        if found is None:
             return None
-        value = self.data[name]
+        _, value, source = found
         if not isinstance(value, (list, tuple)) or not all(
             isinstance(each, (int, float)) and not isinstance(each, bool) and _finite(each) for each in value
         ):
             raise self.wrong(name, "it must be a list of finite numbers")
-        return Value([float(each) if isinstance(each, float) else each for each in value], self.prefix + name)
+        return Value([float(each) if isinstance(each, float) else each for each in value], source)
 
-    def flag(self, name: str) -> Value | None:
-        """Yes or no."""
-        if name not in self:
+    def flag(self, *names: str) -> Value | None:
+        """Yes or no: that of the first of the keys that is there."""
+        found = self._first(names)
+        if found is None:
             return None
-        if not isinstance(self.data[name], bool):
-            raise self.wrong(name, "it must be true or false")
-        return Value(self.data[name], self.prefix + name)
+        if not isinstance(found[1], bool):
+            raise self.wrong(found[0], "it must be true or false")
+        return Value(found[1], found[2])
 
     def word(self, *names: str) -> Value | None:
         """A text: that of the first of the keys that is there."""
@@ -94,7 +134,7 @@ class Keys:
             return None
         if not isinstance(found[1], str):
             raise self.wrong(found[0], "it must be a text")
-        return Value(found[1], self.prefix + found[0])
+        return Value(found[1], found[2])
 
     def words(self, name: str) -> list[str]:
         """A list of texts; empty where the key is absent."""

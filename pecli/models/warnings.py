@@ -11,10 +11,10 @@ from pecli.models.heads import Head
 from pecli.models.values import Keys
 
 
-def warn(where: str, encoding: Encoding, head: Head, warnings: list[str]) -> None:
+def warn(own: Keys, encoding: Encoding, head: Head, warnings: list[str]) -> None:
     """What runtimes treat differently, what does not add up, and what lives outside the table."""
-    given = encoding.parameters
-    if given.get("attention_factor") is not None:
+    given, where = encoding.parameters, own.prefix
+    if given.get("attention_factor") is not None and "attention_factor" in own:
         warnings.append(
             f"{where}attention_factor is given: final in transformers, dropped by vLLM, ignored by mlx-lm, "
             "recomputed by llama.cpp"
@@ -24,10 +24,17 @@ def warn(where: str, encoding: Encoding, head: Head, warnings: list[str]) -> Non
     section = encoding.extra.get("mrope_section")
     if section is not None and sum(section) * 2 != encoding.rotary_dim:
         warnings.append(f"{where}mrope_section adds up to {sum(section)}, not to half of {encoding.rotary_dim}")
+    if "mixed_b" in own:
+        warnings.append(f"{where}mixed_b is given: ntk with an exponent of its own, which is not applied here")
+    beta, original = encoding.extra.get("llama_4_scaling_beta"), given.get("original_max_position_embeddings")
+    if beta is not None and original:
+        warnings.append(
+            f"queries are multiplied by 1 + {beta:g}·ln(1 + ⌊p/{original}⌋) at position p, outside the table"
+        )
     if "order" in encoding.extra:
         warnings.append("frequencies are kept axis by axis: rows, columns, the rest; a table has them in turn")
     if given["scaling"] == "yarn" and given.get("mscale_all_dim") and head.latent:
-        rope = encoding.rope(1)
+        rope = encoding.frequency_rope()
         assert isinstance(rope.scaling_value, Yarn)
         g = magnitude(rope.scaling_value.divisor(), Fraction(given["mscale_all_dim"]))(64) / 2**64
         warnings.append(
@@ -50,15 +57,15 @@ def warn_of_contradictions(
         warnings.append(f"{said}; {new.source} wins, as in transformers")
 
 
-def warn_of_still_layers(keys: Keys, warnings: list[str]) -> None:
-    """Layers that the lists in a configuration leave without rotation, or give a base of their own."""
-    rotates = keys.numbers("no_rope_layers") or keys.numbers("no_rope_layer_flags")
-    thetas = keys.numbers("layer_rope_theta")
-    for found in filter(None, (rotates, thetas)):
-        still = sum(not value for value in found.value)
-        if still:
-            warnings.append(f"{still} of {len(found.value)} layers turn nothing: {found.source} is 0 there")
-    if thetas is not None:
-        others = sorted({value for value in thetas.value if value})
-        if len(others) > 1:
-            warnings.append(f"layers have bases of their own: {thetas.source} holds {', '.join(map(str, others))}")
+KEYS = {
+    "dual_chunk_attention_config": "dual chunk attention takes positions within chunks once a context is longer",
+    "rotary_scaling_factor": "the base grows with the length (dynamic NTK), which is not applied here",
+    "use_dynamic_ntk": "the base grows with the length (dynamic NTK) beyond seq_length, which is not applied here",
+    "use_logn_attn": "queries beyond seq_length n are multiplied by log(p)/log(n) at position p, outside the table",
+}
+"""Keys that change positions or scores in ways that the encodings do not tell."""
+
+
+def warn_of_keys(keys: Keys, warnings: list[str]) -> None:
+    """What else the keys say about positions."""
+    warnings.extend(f"{keys.prefix}{name} is given: {text}" for name, text in KEYS.items() if keys.data.get(name))

@@ -13,7 +13,7 @@ from pecli.engine.arrays import Array, Floats
 from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.rotation_factors import KEPT
 from pecli.engine.schemes.alibi import Alibi
-from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.tensors.inputs import Input, check_floating, check_sequence
@@ -72,13 +72,13 @@ class Rows:
         return widened(self._table.read(self._first + start, self._first + stop))
 
 
-def sinusoidal_rows(scheme: Sinusoidal) -> Rows:
+def scheme_rows(scheme: Scheme) -> Rows:
     """The rows of a scheme's table, for all tensors that they are added to."""
-    (pe,) = replace(scheme, dtype="float64").tensors()
-    return Rows(pe, 0, scheme.seq_len)
+    table = scheme.in_dtype("float64").single_array()
+    return Rows(table, 0, table.rows)
 
 
-def add_sinusoidal(each: Input, rows: Rows) -> Table:
+def add_rows(each: Input, rows: Rows) -> Table:
     """x (…, L, D) plus L rows of as many channels."""
     check_sequence(each)
     return added(each.table, rows.cycle)

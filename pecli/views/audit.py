@@ -48,7 +48,7 @@ def _show_summary(audit: Audit) -> None:
     columns = ["", "max", "mean", "kept", "equal", "worst at"]
     rows = []
     for drift in audit.drifts:
-        kept = "all" if drift.first_beyond is None else f"{audit.kept(drift):,}"
+        kept = "all" if drift.first_beyond is None else f"{audit.kept_positions(drift):,}"
         equal = "–" if drift.first_equal is None else f"{drift.first_equal:,}"
         cells = [_error(drift.max_abs_error), _error(audit.mean(drift)), kept, equal, _worst(audit, drift)]
         rows.append([drift.recipe, *cells])

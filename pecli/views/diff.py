@@ -29,7 +29,9 @@ def show(result: Difference) -> None:
         if line not in problems:
             screen.say(f"  {line}")
     for tensor in result.tensors:
-        write_summary.say_parts(write_summary.parts_of(tensor, ("A", "B"), "equal"))
+        head, *rest = write_summary.parts_of(tensor, ("A", "B"), "equal")
+        note = result.readings.get(tensor.name, "")
+        write_summary.say_parts([f"{head}, {note}" if note else head, *rest])
     if not (result.passed or result.diagnosis):
         screen.say("  no usual change turns A into B; pecli identify may say what each of them is")
 

@@ -40,7 +40,7 @@ def rows_of(encoding: Encoding, seq_len: int | None) -> list[tuple[str, str, str
             (
                 "rotary_dim",
                 cell(encoding.rotary_dim),
-                f"channels that turn together{', the last ones' * encoding.trailing}",
+                "the last channels of a head" if encoding.trailing else "",
             ),
             ("layout", encoding.layout or "", encoding.sources.get("layout", "")),
             ("attention_factor", cell(encoding.attention_factor(seq_len)), at or "multiplies cos and sin"),

@@ -26,7 +26,7 @@ def write(path: str, outcomes: Sequence[Outcome]) -> None:
 
 
 def report(outcomes: Sequence[Outcome]) -> bytes:
-    """The XML text: a test suite a manifest, and one for files that stand for themselves."""
+    """The XML text: one test suite per manifest, and one for files that stand for themselves."""
     from xml.etree import ElementTree
 
     suites = ElementTree.Element("testsuites", {"name": "pecli verify", **_counts(outcomes)})
@@ -51,8 +51,8 @@ def _case(outcome: Outcome, suite: str) -> Element:
     if not outcome.passed:
         lines = failures(outcome.result)
         kind = "failure" if isinstance(outcome.result, Verification) else "error"
-        trouble = ElementTree.SubElement(case, kind, {"message": _legal(lines[0]), "type": kind})
-        trouble.text = _legal("\n".join(lines))
+        element = ElementTree.SubElement(case, kind, {"message": _legal(lines[0]), "type": kind})
+        element.text = _legal("\n".join(lines))
     return case
 
 

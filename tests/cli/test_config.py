@@ -6,7 +6,9 @@ import json
 import time
 from typing import Any
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 FIELDS = {
     "layer_type",
@@ -137,10 +139,12 @@ def test_words_from_a_config_cannot_act_on_the_terminal(pecli_cli, tmp_path) -> 
     assert "\x1b" not in outcome.out
 
 
-def test_a_preset_where_a_file_is_wanted(pecli_cli) -> None:
-    outcome = pecli_cli("config", "Llama-3.1-8B")
-    assert outcome.code == 3
-    assert outcome.err.endswith("does not exist; that is a preset, which --model and load_model take: llama-3.1-8b\n")
+def test_a_preset_and_a_file_are_taken_in_each_other_s_place(pecli_cli, tmp_path) -> None:
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})
+    )
+    assert pecli_cli("config", "Llama-3.1-8B").out == pecli_cli("config", "--model", "Llama-3.1-8B").out
+    assert pecli_cli("config", "--model", tmp_path, "--json").json["encodings"][0]["parameters"]["dim"] == 16
 
 
 def test_part_of_a_name_lists_the_presets_that_have_it(pecli_cli) -> None:
@@ -155,3 +159,21 @@ def test_length_is_called_so_here_too(pecli_cli) -> None:
     long = pecli_cli(*words, "--length", "8192").out
     assert long == pecli_cli(*words, "--seq-len", "8192").out
     assert long != pecli_cli(*words, "--length", "64").out
+
+
+def test_the_command_that_is_printed_reads_the_model_at_the_same_length(pecli_cli, tmp_path) -> None:
+    words = ("config", "--model", "phi-3-mini-128k-2024-04")
+    line = pecli_cli(*words, "--seq-len", 8192).out.splitlines()[-1]
+    assert line == "pecli rope --model phi-3-mini-128k-2024-04 --seq-len 8192 -o rope.safetensors"
+    expected = pecli_cli(*words, "--seq-len", 8192, "--json").json["encodings"][0]["inv_freq"]
+    assert pecli_cli(*line.split()[1:-1], tmp_path / "rope.safetensors", "-q").code == 0
+    assert load_file(tmp_path / "rope.safetensors")["inv_freq"].tolist() == expected
+    assert "--seq-len 4096 " in pecli_cli(*words).out.splitlines()[-1]
+
+
+def test_a_flag_has_no_value_in_a_command(pecli_cli, config, tmp_path) -> None:
+    path = config(model_type="musicgen_decoder", hidden_size=64, max_position_embeddings=8, rope_theta=None)
+    line = pecli_cli("config", path).out.splitlines()[-1].replace("sinusoidal.npy", str(tmp_path / "pe.npy"))
+    assert "--cos-first -o" in line
+    assert pecli_cli(*line.split()[1:], "-q").code == 0
+    assert np.load(tmp_path / "pe.npy")[0].tolist() == [1.0] * 32 + [0.0] * 32

@@ -39,7 +39,7 @@ def test_json(pecli_cli, files) -> None:
     outcome = pecli_cli("diff", *files, "--json")
     assert outcome.code == 1
     found = outcome.json
-    assert set(found) == {"passed", "a", "b", "tensors", "diagnosis", "transforms"}
+    assert set(found) == {"passed", "a", "b", "tensors", "diagnosis", "transforms", "readings"}
     assert (found["passed"], found["a"], found["b"]) == (False, str(files[0]), str(files[1]))
     assert found["transforms"] == [
         {"tensor": "array", "transform": "sin and cos are swapped (in halves)", "max_abs_error": 0.0}

@@ -115,3 +115,9 @@ def test_a_preview_shows_every_kind(pecli_cli, config) -> None:
     outcome = pecli_cli("rope", "--config", config(GEMMA), "--seq-len", 4)
     assert "full_attention\nrope " in outcome.out
     assert "sliding_attention\nrope " in outcome.out
+
+
+def test_a_table_that_the_model_never_uses_is_not_made(pecli_cli, config) -> None:
+    outcome = pecli_cli("rope", "--config", config({"model_type": "dinov3_vit"}), "--seq-len", 4)
+    assert outcome.code == 2
+    assert "it has no table over positions 0, 1, 2, …: its positions are centres of patches" in outcome.err

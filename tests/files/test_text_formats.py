@@ -58,6 +58,37 @@ def test_sixteen_bits_are_written_in_few_digits(bits: NDArray[np.uint16]) -> Non
         )
 
 
+def singles() -> dict[str, NDArray[np.float32]]:
+    random = np.random.default_rng(0)
+    powers = np.ldexp(np.float32(1), np.arange(-149, 128)).astype(np.float32)
+    return {
+        "any bits": random.integers(0, 2**32, 20_000, np.uint32).view(np.float32),
+        "of every size": (10 ** random.uniform(-38, 5, 20_000)).astype(np.float32),
+        "short": (random.integers(0, 10**8, 20_000) / 10.0 ** random.integers(0, 14, 20_000)).astype(np.float32),
+        "whole": np.arange(-3000, 70_000, 7, dtype=np.float32),
+        "halves of units": (np.arange(20_000) / 1024).astype(np.float32),
+        "powers of two and their neighbours": np.concatenate(
+            [powers, np.nextafter(powers, np.float32(0)), np.nextafter(powers, np.float32(np.inf))]
+        ),
+        "near powers of ten": np.concatenate(
+            [np.nextafter(np.float32(f"1e{e}"), np.float32([0, 10, 3e38])) for e in range(-37, 38)]
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", singles())
+def test_float32_is_written_as_numpy_writes_it(name: str) -> None:
+    array = singles()[name]
+    assert float_text.numerals(array) == array.astype("U").tolist()
+
+
+def test_rows_are_cut_where_they_end() -> None:
+    array = np.sin(np.arange(35.0)).reshape(5, 7).astype(np.float32)
+    for block in (array, array.astype(np.float64), array.astype(np.float16), (100 * array).astype(np.int16)):
+        rows = [row.decode().split(",") for row in float_text.decimal_rows(block)]
+        assert np.array(rows).astype(np.float64).astype(block.dtype).tobytes() == block.tobytes()
+
+
 def test_json_reads_back_as_the_same_lists(
     folder: Path, arrays: Arrays, tables: list[Table], spec: dict[str, object]
 ) -> None:
@@ -153,6 +184,9 @@ def test_what_c_or_text_cannot_hold_is_refused(folder: Path) -> None:
             save_tables(f"a{other}", [table], None)  # the advice is good
             Path(f"a{other}").unlink()
             assert caught.value.given == table.dtype
+    for shape in ((4, 0), (0, 2)):  # an empty file, or empty lines, could not be read again
+        with pytest.raises(ParameterError, match=r"at least one number; write \.npy"):
+            save_tables("a.csv", [table_of("a", np.zeros(shape))], None)
     with pytest.raises(ParameterError, match="at least one element"):
         save_tables("a.h", [table_of("a", np.zeros((0, 2)))], None)
     with pytest.raises(ParameterError, match="same name in C"):
@@ -163,7 +197,5 @@ def test_what_c_or_text_cannot_hold_is_refused(folder: Path) -> None:
 @settings(deadline=None, database=None)
 @given(st.floats(allow_nan=False))
 def test_hexadecimals_are_exact(value: float) -> None:
-    from pecli.files.cheader import _literals
-
-    (text,) = _literals(np.array([[value]]))
-    assert float.fromhex(text.replace("INFINITY", "inf")) == value
+    (text,) = float_text.hexadecimal_rows(np.array([[value]]))
+    assert float.fromhex(text.decode()) == value

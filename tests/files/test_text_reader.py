@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import ml_dtypes
@@ -197,6 +198,25 @@ BROKEN = {
     "twice.h": b"#ifndef PECLI_X\nstatic const float a[1] = {1};\nstatic const float a[1] = {2};\n",
     "code.h": b"#ifndef PECLI_X\nstatic const float a[2] = {1,sizeof(int)};\n",
 }
+
+
+def test_the_keys_of_json_may_come_in_any_order(tmp_path: Path) -> None:
+    text = '{"tensors": {"a\\"data": {"shape": [2], "data": [1, 2], "dtype": "int8"}, "data": {"dtype": "bool", '
+    text += '"shape": [], "data": true}}, "pecli": {"scheme": "x"}}'
+    (tmp_path / "t.json").write_text(text)
+    found = pecli.load(tmp_path / "t.json")
+    assert {name: array.tolist() for name, array in found.items()} == {'a"data': [1, 2], "data": True}
+
+
+def test_a_huge_name_takes_no_more_memory_than_its_file(tmp_path: Path) -> None:
+    one = '{"tensors":{"%s":{"data":[1],"dtype":"int8","shape":[1]}}}'
+    for name in ("x" * 47_000_000, "\\\\n" * 10_000_000):
+        (tmp_path / "t.json").write_text(one % name)
+        tracemalloc.start()
+        with pytest.raises(FileError, match="bytes of text that is no number"):
+            pecli.load(tmp_path / "t.json")
+        assert tracemalloc.get_traced_memory()[1] < 150e6
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -8,8 +8,8 @@ import pytest
 
 from pecli.errors import ParameterError
 from pecli.models.encoding import ModelEncodings
-from pecli.models.presets import load_model, presets
-from pecli.models.reader import load_config
+from pecli.models.find import load_config, load_model
+from pecli.models.presets import presets
 
 
 def summary(model: ModelEncodings) -> dict[str, tuple[Any, ...]]:
@@ -266,7 +266,7 @@ def test_sources_name_what_a_family_implies() -> None:
 @pytest.mark.parametrize(
     ("given", "offset", "source"),
     [
-        ({"model_type": "roberta"}, 2, "default + 1"),
+        ({"model_type": "roberta"}, 2, "class default of RobertaConfig.pad_token_id + 1"),
         ({"model_type": "camembert", "pad_token_id": 0}, 1, "pad_token_id + 1"),
         ({"model_type": "xlm-roberta", "pad_token_id": -1}, None, None),
         ({"model_type": "opt"}, 2, "family"),

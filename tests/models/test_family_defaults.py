@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pecli.models.reader import load_config
+from pecli.models.find import load_config
 
 PLAIN: dict[str, Any] = {"hidden_size": 1280, "num_attention_heads": 16, "max_position_embeddings": 2048}
 HALF = ("phi", "glm", "glm4", "glm4_moe", "persimmon", "nemotron", "fuyu", "recurrent_gemma")
@@ -32,7 +32,7 @@ BASES = {
 
 @pytest.mark.parametrize("name", SHARES)
 def test_the_share_of_a_head_that_turns(name: str) -> None:
-    (encoding,) = load_config({"model_type": name, **PLAIN}).encodings
+    (encoding,) = load_config({"model_type": name, "head_dim": 80, **PLAIN}).encodings
     assert (encoding.head_dim, encoding.rotary_dim) == (80, int(80 * SHARES[name]))
 
 
@@ -53,7 +53,7 @@ SECTIONS = {
 
 @pytest.mark.parametrize("name", SECTIONS)
 def test_sections_of_time_rows_and_columns(name: str) -> None:
-    config = {"model_type": name, "hidden_size": 2048, "num_attention_heads": 16, "max_position_embeddings": 2048}
+    config = {"model_type": name, "hidden_size": 2048, "num_attention_heads": 16, "head_dim": 128}
     (encoding,) = load_config(config).encodings
     section, mixed = SECTIONS[name]
     assert (encoding.extra["mrope_section"], encoding.extra["mrope_interleaved"]) == (section, mixed)
@@ -61,5 +61,5 @@ def test_sections_of_time_rows_and_columns(name: str) -> None:
     assert encoding.rope(8).mrope_section == tuple(section)
     (other,) = load_config({**config, "rope_scaling": {"type": "mrope", "mrope_section": [32, 16, 16]}}).encodings
     assert (other.extra["mrope_section"], other.extra["mrope_interleaved"]) == ([32, 16, 16], mixed)
-    (narrow,) = load_config({**config, "num_attention_heads": 32}).encodings  # a head that they do not fit
+    (narrow,) = load_config({**config, "head_dim": 64}).encodings  # a head that they do not fit
     assert "mrope_section" not in narrow.extra

@@ -98,7 +98,7 @@ CHANGES: dict[str, tuple[dict[str, Any], int]] = {
     "no factor": ({"rope_scaling": {"type": "linear"}}, 2),
     "factor below 1": ({"rope_scaling": {"type": "linear", "factor": 0.5}}, 2),
     "text for factor": ({"rope_scaling": {"type": "linear", "factor": "2"}}, 3),
-    "no original length": ({"rope_scaling": {"type": "yarn", "factor": 2.0}}, 2),
+    "no original length": ({"model_type": "wibble", "rope_scaling": {"type": "yarn", "factor": 2.0}}, 2),
     "text for truncate": ({"rope_scaling": {**YARN, "truncate": "no"}}, 3),
     "beta order": ({"rope_scaling": {**YARN, "beta_fast": 1, "beta_slow": 32}}, 2),
     "high below low": ({"rope_scaling": {**LLAMA3, "high_freq_factor": 0.5}}, 2),
@@ -142,6 +142,21 @@ def test_mutations_never_raise_anything_else(tmp_path) -> None:
         for value in junk:
             with contextlib.suppress(pecli.PecliError):
                 pecli.load_config({**full, name: value}).as_json()
+    towers = {
+        "model_type": "llama4_vision_model",
+        "image_size": 448,
+        "patch_size": 14,
+        "hidden_size": 64,
+        "num_heads": 4,
+    }
+    layers = {"no_rope_layers": [1, 0], "no_rope_layer_interval": 2, "num_hidden_layers": 4, "attn_scale": 0.1}
+    falcon = {"model_type": "falcon", "alibi": True, "hidden_size": 64, "num_attention_heads": 4}
+    video = {"model_type": "videomae", "num_frames": 4, "tubelet_size": 2, "image_size": [32, 32], "patch_size": 8}
+    for config in ({"model_type": "llama4_text", "floor_scale": 8, **layers}, towers, falcon, video):
+        for name in config:
+            for value in junk:
+                with contextlib.suppress(pecli.PecliError):
+                    pecli.load_config({**config, name: value}).as_json()
     for scaling in (YARN, LLAMA3, {**LONG, "long_factor": [2] * 8}):
         for name in [*scaling, "attention_factor", "mscale", "mscale_all_dim", "mrope_section", "alpha"]:
             for value in junk:

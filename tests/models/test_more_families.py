@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pecli.models.reader import load_config
+from pecli.models.find import load_config
 
 DATA = Path(__file__).parent / "data"
 CASES = [
@@ -29,7 +29,8 @@ def by_layer(config: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
 def test_transformers_computes_the_same(case: dict[str, Any]) -> None:
-    found = {encoding.layer_type: encoding for encoding in load_config(case["config"]).encodings}
+    model = load_config(case["config"])
+    found = {encoding.layer_type: encoding for encoding in model.encodings if encoding.scheme == "rope"}
     for layer_type, table in case["tables"].items():
         encoding, length = found.pop(layer_type), case.get("seq_len")
         blended = encoding.parameters["scaling"] == "llama3"
@@ -138,6 +139,21 @@ def test_patches_may_be_counted() -> None:
     assert (encoding.scheme, encoding.parameters["max_len"], encoding.parameters["dim"]) == ("learned", 256, 768)
 
 
-def test_settings_that_a_class_would_add_are_missed() -> None:
-    warnings = load_config({**LLAMA, "model_type": "gpt_oss"}).warnings
-    assert any("rope_parameters is missing" in warning for warning in warnings)
+def test_settings_that_a_class_adds() -> None:
+    """Those of gpt-oss: limits at 8.0928 and 17.398 of 32, which are not rounded."""
+    found = load_config({"model_type": "gpt_oss"}).one()
+    plain = [150000.0 ** (-i / 32) for i in range(32)]
+    values = found.inverse_frequencies() or []
+    assert values[:9] == pytest.approx(plain[:9], rel=1e-14)
+    assert values[9] < plain[9] * (1 - 1e-3)
+    assert values[18:] == pytest.approx([value / 32 for value in plain[18:]], rel=1e-14)
+    assert found.sources["factor"] == "class default of GptOssConfig.rope_parameters.factor"
+    given = {"model_type": "gpt_oss", "rope_parameters": {"rope_type": "default", "rope_theta": 1e4}}
+    assert by_layer(given) == {"": (64, 1e4, "none", "halves")}
+
+
+def test_settings_by_layer_type_that_a_class_adds() -> None:
+    assert by_layer({"model_type": "gemma4_text", "head_dim": 256}) == {
+        "sliding_attention": (256, 1e4, "none", "halves"),
+        "full_attention": (512, 1e6, "proportional", "halves"),
+    }

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import pecli
-from pecli.models.presets import load_model
+from pecli.models.find import load_model
 
 LLAMA = {"dim": 4096, "n_layers": 32, "n_heads": 32, "n_kv_heads": 8, "rope_theta": 500000.0, "use_scaled_rope": True}
 
@@ -41,6 +41,8 @@ def value(item: Any) -> bytes:
         return struct.pack("<I", 8) + text(item)
     if isinstance(item, float):
         return struct.pack("<If", 6, item)
+    if isinstance(item, list) and all(isinstance(each, int) for each in item):
+        return struct.pack(f"<IIQ{len(item)}i", 9, 5, len(item), *item)
     if isinstance(item, list):
         return struct.pack("<IIQ", 9, 8, len(item)) + b"".join(map(text, item))
     return struct.pack("<II", 4, item)
@@ -150,6 +152,76 @@ def test_gguf_alibi_and_learned(tmp_path) -> None:
     values = {"general.architecture": "gpt2", "gpt2.context_length": 1024, "gpt2.embedding_length": 768}
     (found,) = pecli.load_config(gguf(tmp_path / "g.gguf", values)).encodings
     assert (found.scheme, found.parameters["max_len"], found.parameters["dim"]) == ("learned", 1024, 768)
+
+
+GEMMA = {"context_length": 131072, "embedding_length": 2560, "attention.head_count": 8, "attention.key_length": 256,
+         "attention.sliding_window": 1024, "rope.freq_base": 1e6, "rope.scaling.type": "linear",
+         "rope.scaling.factor": 8.0}  # fmt: skip
+
+
+def by_layer(path: Path, arch: str, values: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
+    header = {"general.architecture": arch, **{f"{arch}.{name}": item for name, item in values.items()}}
+    found = pecli.load_config(gguf(path / "m.gguf", header)).encodings
+    return {each.layer_type: (each.rotary_dim, each.parameters["base"], each.parameters["scaling"]) for each in found}
+
+
+SLIDING = {  # what llama.cpp's source has for sliding layers: a base, scaling
+    "gemma3": ({}, (256, 1e4, "none")),
+    "gemma3 with a base": ({"rope.freq_base_swa": 2e4}, (256, 2e4, "none")),
+    "gemma4 with a smaller head": (
+        {"rope.dimension_count_swa": 128, "attention.key_length_swa": 128},
+        (128, 1e4, "none"),
+    ),
+    "olmo2": ({}, (256, 1e6, "none")),
+    "gpt-oss with a base": ({"rope.freq_base_swa": 2e4}, (256, 2e4, "linear")),
+}
+
+
+@pytest.mark.parametrize("name", SLIDING)
+def test_gguf_sliding_layers(tmp_path, name: str) -> None:
+    more, sliding = SLIDING[name]
+    found = by_layer(tmp_path, name.split()[0], {**GEMMA, **more})
+    assert found == {"full_attention": (256, 1e6, "linear"), "sliding_attention": sliding}
+
+
+@pytest.mark.parametrize(("arch", "more"), [("gemma3", {"attention.sliding_window": 0}), ("gpt-oss", {})])
+def test_gguf_layers_that_are_all_alike(tmp_path, arch: str, more: dict[str, Any]) -> None:
+    assert by_layer(tmp_path, arch, {**GEMMA, **more}) == {"": (256, 1e6, "linear")}
+
+
+def test_gguf_a_factor_without_a_type_is_linear(tmp_path) -> None:
+    values = {name: item for name, item in GEMMA.items() if name != "rope.scaling.type"}
+    assert by_layer(tmp_path, "llama", values) == {"": (256, 1e6, "linear")}
+    assert by_layer(tmp_path, "llama", {**values, "rope.scaling.factor": 0.0}) == {"": (256, 1e6, "none")}
+
+
+@pytest.mark.parametrize(("arch", "mixed"), [("qwen2vl", False), ("qwen3vl", True), ("glm4", False)])
+def test_gguf_sections(tmp_path, arch: str, mixed: bool) -> None:
+    values = {"general.architecture": arch, f"{arch}.rope.dimension_count": 128}
+    sections = {f"{arch}.rope.dimension_sections": [16, 24, 24, 0]}
+    (found,) = pecli.load_config(gguf(tmp_path / "m.gguf", {**values, **sections})).encodings
+    assert (found.extra["mrope_section"], found.extra["mrope_interleaved"]) == ([16, 24, 24], mixed)
+    assert found.rope(8).mrope_section == (16, 24, 24)
+    assert found.layout == "halves"
+    (plain,) = pecli.load_config(gguf(tmp_path / "m.gguf", values)).encodings
+    assert "mrope_section" not in plain.extra
+    assert plain.layout == ("interleaved" if arch == "glm4" else "halves")
+
+
+@pytest.mark.parametrize(
+    ("arch", "blocks", "scheme"),
+    [
+        ("bloom", 24, "alibi"), ("jina-bert-v2", 12, "alibi"), ("refact", 32, "alibi"), ("baichuan", 40, "alibi"),
+        ("baichuan", 32, "rope"), ("mpt", 32, "learned"),
+    ],
+)  # fmt: skip
+def test_gguf_alibi_without_a_key(tmp_path, arch: str, blocks: int, scheme: str) -> None:
+    sizes = {"block_count": blocks, "embedding_length": 512, "attention.head_count": 8, "context_length": 2048}
+    values = {"general.architecture": arch, **{f"{arch}.{name}": item for name, item in sizes.items()}}
+    (found,) = pecli.load_config(gguf(tmp_path / "m.gguf", values)).encodings
+    assert found.scheme == scheme
+    if scheme == "alibi":
+        assert (found.parameters["heads"], found.parameters["max_bias"]) == (8, 8.0)
 
 
 LARGE = {

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from pecli.models.find import load_config
 from pecli.models.presets import presets
-from pecli.models.reader import load_config
 
 MODELS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "models.json").read_text())
 
@@ -64,7 +64,10 @@ OTHERS: dict[str, dict[str, dict[str, Any]]] = {
         "": {"scheme": "learned", "max_len": 77, "dim": 512},
         "vision": {"scheme": "learned", "max_len": 7 * 7 + 1, "dim": 768},
     },
-    "openai/whisper-tiny": {"encoder": {"scheme": "sinusoidal", "seq_len": 1500, "dim": 384}},
+    "openai/whisper-tiny": {
+        "encoder": {"scheme": "sinusoidal", "seq_len": 1500, "dim": 384},
+        "decoder": {"scheme": "learned", "max_len": 448, "dim": 384},
+    },
 }
 
 

@@ -15,7 +15,7 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import table_of
 from pecli.errors import ParameterError
 from pecli.tensors import additive
-from pecli.tensors.additive import add_alibi, add_learned, add_sinusoidal, sinusoidal_rows
+from pecli.tensors.additive import add_alibi, add_learned, add_rows, scheme_rows
 from pecli.tensors.inputs import Input
 from tests.oracle import bits, rational, rounded
 
@@ -33,7 +33,7 @@ def random(*shape: int, dtype=np.float32, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_sinusoidal_sum_is_the_true_one_rounded_once(dtype):
     x, offset, dim = random(2, 20, 8, dtype=DTYPES[dtype]), 1000, 8
-    found = add_sinusoidal(given(x), sinusoidal_rows(Sinusoidal(20, dim, offset=offset))).array()
+    found = add_rows(given(x), scheme_rows(Sinusoidal(20, dim, offset=offset))).array()
 
     def make() -> list[arb]:
         out = []

@@ -435,7 +435,7 @@ def test_what_the_model_leaves_open_is_told_apart(pecli_cli, model) -> None:
         2,
         "pecli: error: --heads is 4; config.json has 32; leave it out, or name another model\n",
     )
-    Path("config.json").write_text(json.dumps({"model_type": "qwen2", "head_dim": DIM}))
+    Path("config.json").write_text(json.dumps({"model_type": "yi", "head_dim": DIM}))
     done = pecli_cli(*words, "--heads", HEADS, "--check")
     assert "the 4 heads given on the command line, which no model confirms" in done.out
 

@@ -13,10 +13,12 @@ from pecli.checks.compare import fork_pool
 from pecli.checks.compare.element_errors import Ruler
 from pecli.checks.compare.error_summary import Tally, Value, merged
 from pecli.checks.compare.ulp import ulps_apart as ulps_apart
-from pecli.checks.tolerance import EXACT, Tolerance
+from pecli.checks.tensor_roles import role_of
+from pecli.checks.tolerance import EXACT, Tolerance, is_relative
 from pecli.engine.arrays import Array
+from pecli.engine.cast import cast
 from pecli.engine.numerics.aligned_buffer import room_for
-from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, numpy_dtype
 from pecli.engine.numerics.threads import thread_count, work_through
 from pecli.engine.table import Table
 from pecli.engine.text import bracketed
@@ -61,18 +63,24 @@ class Comparison:
         return int(np.ravel_multi_index(self.first_index[: len(leading)], leading)) if leading else 0
 
 
-def compare(expected: Table, found: Table, tolerance: Tolerance = EXACT) -> Comparison:
-    """Compare two tables piece by piece; differences of shape and dtype are findings, not errors.
+def compare(expected: Table, found: Table, tolerance: Tolerance = EXACT, *, any_dtype: bool = False) -> Comparison:
+    """Compare two tables piece by piece; differences of shape and dtype are findings, not errors. With `any_dtype`,
+    another floating dtype is none.
 
     Values of unlike dtypes are compared as float64, and units of the last place are those of the dtype found, into
-    which the expected value is rounded once.
+    which the expected value is rounded once. Frequencies and slopes are never rounded to half precision for that.
     """
+    names = expected.name, found.name
+    tolerance, both = tolerance.for_tensor(*names), {expected.dtype, found.dtype}
+    any_dtype = (any_dtype or "inv_freq" in map(role_of, names)) and both <= {*SIGNIFICAND_BITS}
+    if any_dtype and is_relative(*names) and len(both) > 1:
+        expected, found = cast(expected, "float32"), cast(found, "float32")
     result = Comparison(expected.name, found.shape, expected.size, expected.dtype, found.dtype)
     if found.shape != expected.shape:
         result.problem = f"its shape is {bracketed(found.shape)} where {bracketed(expected.shape)} is expected"
         result.mismatched = result.max_abs_error = result.max_rel_error = result.max_ulp_error = None
         return result
-    if found.dtype != expected.dtype:
+    if found.dtype != expected.dtype and not any_dtype:
         result.problem = f"its dtype is {found.dtype} where {expected.dtype} is expected"
     _fill_in(result, _measure(expected, found, tolerance))
     return result

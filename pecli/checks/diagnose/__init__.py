@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 
 from pecli.checks.diagnose.again import again
 from pecli.checks.diagnose.causes import Explanation, together
-from pecli.checks.diagnose.copies import bytes_turned, several_times
+from pecli.checks.diagnose.copies import bytes_turned
 from pecli.checks.diagnose.in_part import wrong_in_part
 from pecli.checks.diagnose.kept import kept_otherwise
 from pecli.checks.diagnose.plainly import bare_angles, constant, misread, not_finite, passes, unwritten
@@ -17,6 +18,7 @@ from pecli.checks.diagnose.precision import places
 from pecli.checks.diagnose.rows import misplaced
 from pecli.checks.diagnose.stepwise import reckoned_otherwise
 from pecli.checks.tolerance import Tolerance
+from pecli.engine.cast import cast
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.learned import LearnedInit
@@ -30,7 +32,6 @@ _ENOUGH = 24
 
 
 _LOOKS = (
-    several_times,
     bytes_turned,
     misplaced,
     kept_otherwise,
@@ -105,7 +106,12 @@ def _searched(scheme: Scheme, name: str, table: Table) -> tuple[list[Explanation
     if isinstance(scheme, (Rope, Sinusoidal)):
         from pecli.checks.diagnose.waves import explain_waves
 
-        return explain_waves(scheme, name, table)
+        found = explain_waves(scheme, name, table)
+        if not any(found) and table.dtype == "float64":  # float32 numbers, multiplied in float64
+            retried, _ = explain_waves(scheme, name, cast(table, "float32"))
+            causes = [tuple(each for each in why.causes if "cast to" not in each.words) for why in retried]
+            found = [replace(why, causes=kept) for why, kept in zip(retried, causes, strict=True) if kept], ""
+        return found
     if isinstance(scheme, Alibi):
         from pecli.checks.diagnose.alibi import explain_alibi
 

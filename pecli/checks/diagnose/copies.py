@@ -1,4 +1,4 @@
-"""Right tables that are there several times, as for each head or each sequence, or whose bytes were turned round."""
+"""Right tables whose bytes are swapped."""
 
 from __future__ import annotations
 
@@ -7,27 +7,11 @@ import numpy as np
 from pecli.checks.diagnose.beside import beside
 from pecli.checks.diagnose.precision import places
 from pecli.engine.arrays import Array
-from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
 
 _WHOLE = 1 << 24
 """Elements of a tensor that is looked at whole."""
-
-
-def several_times(scheme: Scheme, name: str, table: Table) -> str:
-    """Along which axis a right table is repeated; nothing where it is not, or not right."""
-    if len(table.shape) not in (3, 4) or table.size > _WHOLE or isinstance(scheme, Alibi):
-        return ""
-    array, told = table.array(), []
-    for axis, count in enumerate(table.shape):
-        if count > 1 and array.ndim - sum(size == 1 for size in array.shape) > 2:
-            one = np.take(array, [0], axis)
-            if (array == one).all():
-                array = one
-                told.append(f"{count} times along axis {axis}")
-    right = _right(scheme, name, array) if told else None
-    return "" if right is None else f"the table is right, but there {', '.join(told)}{right}"
 
 
 def bytes_turned(scheme: Scheme, name: str, table: Table) -> str:

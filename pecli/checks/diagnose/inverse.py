@@ -81,7 +81,7 @@ def _bases(rope: Rope, values: Floats) -> tuple[float, ...]:
     found: list[float] = []
     for column in (1, len(values) - 1) if len(values) == rope.rotary_dim // 2 else ():
         if 0 < column < len(values) and 0 < values[column] < 1:
-            base = float(values[column]) ** (-rope.exponent_dim / (2 * column))
+            base = float(np.power(values[column], -rope.exponent_dim / (2 * column)))  # inf where it is too large
             if np.isfinite(base):
                 found += [float(f"{base:.{digits}e}") for digits in range(6)]
     return tuple(dict.fromkeys(found))

@@ -116,7 +116,7 @@ def _ordered(where: Indices, right: int) -> str:
     if where[0] == 0 and step > 1 and count == right and count % (across := -(-count // step)) == 0:
         if (where == np.arange(count).reshape(across, -1).T.reshape(-1)).all():
             step = count // across
-        if (where == np.arange(count).reshape(-1, step).T.reshape(-1)).all():
+        if count % step == 0 and (where == np.arange(count).reshape(-1, step).T.reshape(-1)).all():
             return f"the rows are those of a transposed grid: row 1 is row {step}, row 2 is row {2 * step}, and so on"
     if (steps < 0).all() or (steps > 0).all():
         return ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, as_json, compare, problems_of
@@ -12,10 +12,12 @@ from pecli.checks.diff.carried import mistakes, scheme_of
 from pecli.checks.diff.pairing import Pair, alone, pair, stacked_tables
 from pecli.checks.diff.samples import length_of, positions_of
 from pecli.checks.diff.search import routes
-from pecli.checks.tolerance import EXACT, Tolerance, check_tolerance
+from pecli.checks.same_table import fitted
+from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.reshape import rows_of
 from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.table import Table
 from pecli.files import LoadedFile
 from pecli.files.in_memory import opened
 
@@ -52,6 +54,8 @@ class Difference:
     tensors: tuple[Comparison, ...]
     diagnosis: tuple[str, ...] = ()
     transforms: tuple[Transform, ...] = ()
+    readings: Mapping[str, str] = field(default_factory=dict)
+    """By tensor, how its axes were read where they differ."""
 
     @property
     def passed(self) -> bool:
@@ -65,19 +69,28 @@ class Difference:
             "tensors": [as_json(tensor) for tensor in self.tensors],
             "diagnosis": list(self.diagnosis),
             "transforms": [transform.as_json() for transform in self.transforms],
+            "readings": dict(self.readings),
         }
 
 
-def diff(a: Given, b: Given, tolerance: Tolerance = EXACT) -> Difference:
+def diff(
+    a: Given,
+    b: Given,
+    tolerance: Tolerance | None = None,
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
+    max_ulp: int | None = None,
+) -> Difference:
     """Compare two files, or one tensor of each with `FILE:NAME`, or arrays, alone or by name; where they differ, say
     which transform explains it.
     """
-    check_tolerance(tolerance)
+    allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
     first = opened(a)
     with first[1]:
         second = opened(b)
         with second[1]:
-            return diff_open(first, second, tolerance)
+            return diff_open(first, second, allowed)
 
 
 def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: Tolerance) -> Difference:
@@ -86,11 +99,17 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
         file.check()
     first, second = alike(a[1], b[1])
     pairs = pair(first.tables, second.tables)
-    tensors = tuple(compare(*each, tolerance) for each in pairs)
+    fits = [_fit(*each) for each in pairs]
+    tensors = tuple(_compared(*each, tolerance) for each in zip(pairs, fits, strict=True))
     schemes = scheme_of(first), scheme_of(second)
     may_miss = frozenset[str]().union(*(scheme.derived_tensors for scheme in schemes if scheme))
+    may_miss |= {table.name for file in (first, second) for table in file.tables if is_relative(table.name)}
     problems = [*alone(first.tables, second.tables, pairs, may_miss), *problems_of(tensors)]
-    failed = [each for each, found in zip(pairs, tensors, strict=True) if not (found.passed or _known(found))]
+    failed = [
+        _sought(*each, fit)
+        for each, fit, found in zip(pairs, fits, tensors, strict=True)
+        if not (found.passed or _known(found))
+    ]
     explained = routes(failed[:MOST_EXPLAINED], tolerance)
     transforms = [Transform(found.name, f"{ROUNDED}{found.dtype}", 0.0) for found in tensors if _rounded(found)]
     transforms += [Transform(table.name, why.words(), why.max_abs_error) for table, why in explained]
@@ -101,7 +120,43 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
         said = {name: words for name, words in said.items() if name not in better}
     unknown = [each for each in failed if each[0].name not in {t.tensor for t in transforms}]
     problems += [*said.values(), *why, *_by_spec(schemes, unknown, tolerance)]
-    return Difference(a[0], b[0], tensors, tuple(problems), tuple(transforms))
+    notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit and fit.note}
+    return Difference(a[0], b[0], tensors, tuple(problems), tuple(transforms), notes)
+
+
+def aligned(a: LoadedFile, b: LoadedFile) -> list[Pair]:
+    """The tensors of two files that belong together, in one shape where they are one table."""
+    first, second = alike(a, b)
+    pairs = pair(first.tables, second.tables)
+    return [each if fit is None else fit.pair for each, fit in ((each, _fit(*each)) for each in pairs)]
+
+
+@dataclass(frozen=True)
+class _PairFit:
+    """Two tensors in one shape, and how the one was seen as the other."""
+
+    pair: Pair
+    sought: Pair
+    """The same without copies and doubled columns."""
+    note: str
+
+
+def _fit(one: Table, other: Table) -> _PairFit | None:
+    """Two tensors as one table, whichever has more axes; None where their shapes do not allow it."""
+    if (fit := fitted(other, one)) is not None:
+        return _PairFit((fit.expected, fit.found), (one, fit.one), f"B: {fit.note}" if fit.note else "")
+    if (fit := fitted(one, other)) is not None:
+        return _PairFit((fit.found, fit.expected), (fit.one, other), f"A: {fit.note}" if fit.note else "")
+    return None
+
+
+def _compared(tables: Pair, fit: _PairFit | None, tolerance: Tolerance) -> Comparison:
+    """Within a tolerance, another dtype is none of the differences; exactly, it is one."""
+    return compare(*(tables if fit is None else fit.pair), tolerance, any_dtype=tolerance != EXACT)
+
+
+def _sought(one: Table, other: Table, fit: _PairFit | None) -> Pair:
+    return (one, other) if fit is None else fit.sought
 
 
 def _by_spec(schemes: tuple[Scheme | None, Scheme | None], pairs: Sequence[Pair], tolerance: Tolerance) -> list[str]:

@@ -50,7 +50,8 @@ def _left(one: Table, origin: Indices, found: Sequence[Floats], limit: float) ->
     """The largest difference of rows; None as soon as one is beyond the limit."""
     largest = 0.0
     for place, row in zip(origin, found, strict=True):
-        gap = np.abs(widened(one.read(int(place), int(place) + 1)) - row).max()
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = np.abs(widened(one.read(int(place), int(place) + 1)) - row).max()
         if not gap <= limit:
             return None
         largest = max(largest, float(gap))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from pecli.checks.same_table import fitted
+from pecli.checks.tensor_roles import role_of
 from pecli.engine.reshape import stacked
 from pecli.engine.table import Table
 
@@ -16,10 +18,22 @@ def pair(a: Sequence[Table], b: Sequence[Table]) -> list[Pair]:
         return [(a[0], b[0])]
     for alone, others in ((a, b), (b, a)):
         both = stacked_tables(others)
-        if len(alone) == 1 and both is not None and alone[0].shape == both.shape:
+        if len(alone) == 1 and both is not None and fitted(alone[0], both) is not None:
             return [(alone[0], both) if alone is a else (both, alone[0])]
     named = {table.name: table for table in b}
-    return [(table, named[table.name]) for table in a if table.name in named]
+    pairs = [(table, named[table.name]) for table in a if table.name in named]
+    known = {table.name for each in pairs for table in each}
+    ours, theirs = (_by_role(table for table in side if table.name not in known) for side in (a, b))
+    return pairs + [(ours[role], theirs[role]) for role in ours if role in theirs]
+
+
+def _by_role(tables: Iterable[Table]) -> dict[str, Table]:
+    """The tensors that are the only ones of their file whose names mean the same."""
+    found: dict[str, list[Table]] = {}
+    for table in tables:
+        if (role := role_of(table.name)) in ("cos", "sin", "inv_freq", "slopes", "bias"):
+            found.setdefault(role, []).append(table)
+    return {role: each[0] for role, each in found.items() if len(each) == 1}
 
 
 def stacked_tables(tables: Sequence[Table]) -> Table | None:

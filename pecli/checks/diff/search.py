@@ -91,4 +91,4 @@ def _sides(one: Table, other: Table, tolerance: Tolerance, across: bool = False)
     }:  # seen in the shorter one, the dtype is no difference
         short = min(dtypes, key=lambda name: SIGNIFICAND_BITS[name])
         wide, dtypes = [widened(round_to(each, short)) for each in wide], (short, short)
-    return Sides(wide[0], wide[1], max(places, key=len), dtypes, tolerance)
+    return Sides(wide[0], wide[1], max(places, key=len), dtypes, tolerance.for_tensor(one.name, other.name))

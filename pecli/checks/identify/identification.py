@@ -17,6 +17,7 @@ from pecli.checks.identify.match import Match
 from pecli.checks.identify.slips import undone
 from pecli.checks.identify.tail import confirmed
 from pecli.engine.table import Table
+from pecli.errors import ParameterError
 from pecli.files.in_memory import opened
 
 if TYPE_CHECKING:
@@ -75,7 +76,10 @@ def identify_tables(file: str, tables: Sequence[Table]) -> Identification:
     description: list[str] = []
     for group in chosen:
         with np.errstate(all="ignore"):  # any numbers at all may be in a file
-            found, words = _explain(group)
+            try:
+                found, words = _explain(group)
+            except (ParameterError, OverflowError):  # a guess that no scheme can have: none of the user's making
+                found, words = [], [line for table in group.all_tables for line in describe.describe(beginning(table))]
         matches += found
         description += words
     return Identification(file, tuple(_merged(matches)), tuple(description))

@@ -140,6 +140,8 @@ def _levels(curve: Curve) -> Iterator[Curve]:
 def _plain(curve: Curve, law: Law, half: int, height: Height) -> Iterator[Guess]:
     """One geometric law: as it is, or all positions divided."""
     factor = 1.0
+    if abs(law.level) > 700:  # beyond what float64 holds
+        return
     if law.level_error:
         inverse = math.exp(-law.level)
         factor = shortest(inverse, inverse * (_SIGMAS * law.level_error + 1e-15))

@@ -62,7 +62,10 @@ def _divided(name: str, values: Floats, unit: float) -> list[Match]:
     if not curve.known.all() or (np.diff(values) >= 0).any():
         return []
     guess = laws.divided(curve, Height())
-    scheme = Rope(1, 2 * len(values), **guess.parameters)
+    try:
+        scheme = Rope(1, 2 * len(values), **guess.parameters)
+    except ParameterError:
+        return []
     divisors = np.array(scheme.short_factor)
     if not 1 <= divisors[0] < 2 or divisors[-1] > _MOST or (np.diff(divisors) < 0).any():
         return []

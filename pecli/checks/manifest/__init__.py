@@ -33,7 +33,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.text import nearest, quoted
 from pecli.errors import ParameterError, PecliError
 from pecli.models.encoding import ModelEncodings
-from pecli.models.reader import find_model
+from pecli.models.find import find_model
 
 TOLERANCES = ("max_ulp", "atol", "rtol")
 _COMMON = ("name", "file", *TOLERANCES)

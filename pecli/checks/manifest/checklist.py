@@ -16,7 +16,7 @@ from pecli.files.os_errors import translated
 
 @dataclass(frozen=True)
 class Check:
-    """A file, what holds it against something, and the name and manifest that the check has, if any."""
+    """A file, what checks it, and the name and manifest that the check has, if any."""
 
     file: str
     run: Callable[[], Verification]

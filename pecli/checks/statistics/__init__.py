@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array
+from pecli.engine.arrays import Array, Floats
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.table import Table, raw_bytes
 
@@ -25,18 +26,20 @@ class Statistics:
 
     def add(self, block: Array) -> None:
         """Take the next rows into account."""
+        self.see(block)
+        if block.size:
+            self.merge(*extent(map(widened, in_pieces(block))) if block.dtype.kind != "c" else NO_EXTENT)
+
+    def see(self, block: Array) -> None:
+        """The bytes of the next rows."""
         self._hash.update(raw_bytes(block))
-        if not block.size:
-            return
-        if block.dtype.kind == "c":  # complex numbers have no order
-            self.min = self.max = math.nan
-            self._sums.append(math.nan)
-            return
-        values = widened(block)
-        with np.errstate(invalid="ignore", over="ignore"):
-            self.min = float(np.minimum(self.min, values.min()))  # which keeps NaN
-            self.max = float(np.maximum(self.max, values.max()))
-            self._sums.append(_sum(values.sum(axis=1).tolist()))
+
+    def merge(self, low: float, high: float, total: float) -> None:
+        """The extent of the next rows."""
+        with np.errstate(invalid="ignore"):
+            self.min = float(np.minimum(self.min, low))  # which keeps NaN
+            self.max = float(np.maximum(self.max, high))
+        self._sums.append(total)
 
     @property
     def mean(self) -> float:
@@ -54,6 +57,28 @@ class Statistics:
             "mean": finite(self.mean),
             "sha256": self._hash.hexdigest(),
         }
+
+
+ELEMENTS = 1 << 16
+"""How many are looked at together, so that intermediate arrays stay in the cache."""
+NO_EXTENT = (math.nan, math.nan, math.nan)
+"""Of complex numbers, which have no order."""
+
+
+def in_pieces(block: Array) -> Iterator[Array]:
+    """The rows of a block, some at a time."""
+    step = max(1, ELEMENTS // block.shape[1])
+    return (block[row : row + step] for row in range(0, len(block), step))
+
+
+def extent(pieces: Iterable[Floats]) -> tuple[float, float, float]:
+    """The smallest and the largest value of some rows, and their sum."""
+    low, high, sums = math.inf, -math.inf, []
+    with np.errstate(invalid="ignore", over="ignore"):
+        for values in pieces:
+            low, high = float(np.minimum(low, values.min())), float(np.maximum(high, values.max()))
+            sums += values.sum(axis=1).tolist()
+    return low, high, _sum(sums)
 
 
 def _sum(values: list[float]) -> float:

@@ -1,28 +1,29 @@
-"""Holding a file against what it should be: a scheme, or the spec that the file carries."""
+"""A file, or arrays, compared with what they should be: a scheme, a model, or the spec that the file carries."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, compare, problems_of
-from pecli.checks.tolerance import EXACT, Tolerance, check_tolerance
+from pecli.checks.same_table import Fit, fitted
+from pecli.checks.tensor_roles import role_of
+from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
+from pecli.checks.verify.against_model import verify_model
 from pecli.checks.verify.against_spec import verify_spec
 from pecli.checks.verify.cancellation import open_for_checks
 from pecli.checks.verify.explain_failures import reasons
-from pecli.checks.verify.tensor_roles import role_of
 from pecli.checks.verify.verification import Verification
-from pecli.engine.cast import cast
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
-from pecli.engine.reshape import rows_of, views
-from pecli.engine.schemes.bundle import Bundle
+from pecli.engine.reshape import rows_of
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.engine.text import begun
-from pecli.errors import ParameterError
+from pecli.errors import KindError, ParameterError
 from pecli.files import LoadedFile
 from pecli.files.in_memory import NO_FILE, opened
+from pecli.models.find import Model, load_model
 
 if TYPE_CHECKING:
     from pecli.files.in_memory import Given
@@ -34,40 +35,54 @@ _ROLES = {"pe": "rows", "weight": "rows", "cos_sin": "both"}
 
 
 def verify(
-    path: Given,
-    scheme: Scheme | None = None,
-    tolerance: Tolerance = EXACT,
+    given: Given,
+    spec: Scheme | Model | None = None,
+    tolerance: Tolerance | None = None,
     *,
-    any_dtype: bool = False,
+    atol: float | None = None,
+    rtol: float | None = None,
+    max_ulp: int | None = None,
+    any_dtype: bool = True,
+    **model_options: Any,
 ) -> Verification:
-    """Compare a file with a scheme's tables; without a scheme, with the spec it carries. Arrays, alone or by name, are
-    compared with a scheme in the same way.
+    """Compare a file, an array or arrays by name with a scheme's tables, or with what a model asks for; without
+    either, a file with the spec it carries.
 
-    With `any_dtype` the tables are made in the file's dtype; else one that differs is a finding.
+    A model is what `load_config` and `load_model` return or take; beside it may be given `layer_type`, `offset`,
+    `length` and `recipe`. A scheme's tables are made in the dtype that was found; without `any_dtype`, one that differs
+    is a finding.
+
+    >>> import pecli
+    >>> pecli.verify(pecli.Rope(seq_len=4, dim=8).tables(), pecli.Rope(seq_len=4, dim=8, theta=500000)).passed
+    False
     """
-    check_tolerance(tolerance)
-    label, file = opened(path, open_for_checks)
+    allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
+    if spec is not None and not isinstance(spec, Scheme):
+        return verify_model(given, load_model(spec), allowed, **model_options)
+    for name in model_options:
+        raise KindError(name, "given", "it belongs to a model", "leave it out")
+    label, file = opened(given, open_for_checks)
     with file:
         file.check()
         named = label not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
-        if scheme is not None:
-            return _Held(scheme, any_dtype, tolerance).verified(label, _readable(file, scheme), named)
+        if spec is not None:
+            return _SchemeCheck(spec, any_dtype, allowed).verified(label, _readable(file, spec), named)
         if file.path == NO_FILE:
             raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
-        return verify_spec(label, file, tolerance, whole=not named)
+        return verify_spec(label, file, allowed, whole=not named)
 
 
 def _readable(file: LoadedFile, scheme: Scheme) -> LoadedFile:
     """The file; what .csv says of neither dtype nor axes is that of the scheme."""
-    if file.format != "csv" or isinstance(scheme, Bundle):
+    if file.format != "csv" or scheme.holds_several:
         return file.read_as(scheme.dtype)
     return replace(
         file, tables=tuple(rows_of(table, scheme.single_array()) for table in file.read_as(scheme.dtype).tables)
     )
 
 
-class _Held:
-    """A scheme that files are held against."""
+class _SchemeCheck:
+    """A scheme that files are compared with."""
 
     def __init__(self, scheme: Scheme, any_dtype: bool, tolerance: Tolerance) -> None:
         self.scheme, self.any_dtype, self.tolerance = scheme, any_dtype, tolerance
@@ -77,14 +92,24 @@ class _Held:
         if len(file.tables) == 1 and (not pairs or named):
             table = file.tables[0]
             name = self._nearest(table)
-            pairs, results = [(name, table)], [self._compared(name, table)]
+            pairs, labels = [(name, table)], [name]
         else:
-            results = [self._compared(name, table, label=table.name) for name, table in pairs]
+            labels = [table.name for _, table in pairs]
             missing = self._missing([name for name, _ in pairs], file.tables)
-        failed = [pair for pair, result in zip(pairs, results, strict=True) if not result.passed]
-        suspects = ((self._like(table), name, table) for name, table in failed)
+        fits = [self._fit(name, table) for name, table in pairs]
+        checked = list(zip(pairs, fits, labels, strict=True))
+        results = [self._compared(name, table, fit, label) for (name, table), fit, label in checked]
+        suspects = []
+        for ((name, table), fit, _), result in zip(checked, results, strict=True):
+            if result.passed:
+                continue
+            if fit is not None and fit.copies_differ():
+                result.problem = "its copies differ"
+            else:
+                suspects.append((self._like(table), name, table if fit is None else fit.one))
         why = reasons(suspects, results, self.tolerance)
-        return Verification(path, self.scheme.name, tuple(results), (*missing, *problems_of(results)), why)
+        notes = {label: fit.note for _, fit, label in checked if fit and fit.note}
+        return Verification(path, self.scheme.name, tuple(results), (*missing, *problems_of(results)), why, notes)
 
     def _matched(self, tables: Sequence[Table]) -> list[tuple[str, Table]]:
         """Which tensors of the file are which of the scheme: by the very name, or by what their names mean."""
@@ -95,7 +120,7 @@ class _Held:
         meant = [
             (name, table) for table in tables if table.name not in names for name in missing if _means(table, name)
         ]
-        if isinstance(self.scheme, Bundle):
+        if self.scheme.holds_several:
             return found + meant
         both = [("cos_sin", table) for table in tables if role_of(table.name) == "both"] if "cos" in missing else []
         return found + meant + both
@@ -103,31 +128,42 @@ class _Held:
     def _like(self, table: Table) -> Scheme:
         """The scheme; in the dtype of a table if it may be."""
         dtype = COMPLEX.get(table.dtype, table.dtype)
-        return in_dtype(self.scheme, dtype) if self.any_dtype and dtype in SIGNIFICAND_BITS else self.scheme
+        return self.scheme.in_dtype(dtype) if self.any_dtype and dtype in SIGNIFICAND_BITS else self.scheme
+
+    def _wide(self, like: Table) -> Scheme:
+        """The scheme in a dtype that frequencies and slopes can be compared in: half precision only if it says so."""
+        half = self._like(like).dtype not in ("float64", "float32", self.scheme.dtype)
+        return self.scheme.in_dtype("float32") if half else self._like(like)
 
     def _tables(self, like: Table) -> dict[str, Table]:
         """The scheme's tables by name, the one that stands for them all first."""
         scheme = self._like(like)
         tables = {table.name: table for table in scheme.tensors()}
-        if not isinstance(scheme, Bundle):
+        tables |= {table.name: table for table in self._wide(like).tensors() if is_relative(table.name)}
+        if not scheme.holds_several:
             plain = scheme.single_array()
             tables = {plain.name: plain, **tables}
-        return {name: _converted(table, like) for name, table in tables.items()}
+        return tables
 
-    def _compared(self, name: str, table: Table, label: str = "") -> Comparison:
-        expected = self._tables(table)[name]
-        return compare(replace(expected, name=label or name), _fitting(table, expected), self.tolerance)
+    def _fit(self, name: str, table: Table) -> Fit | None:
+        return fitted(table, self._tables(table)[name])
+
+    def _compared(self, name: str, table: Table, fit: Fit | None, label: str) -> Comparison:
+        expected, found = (self._tables(table)[name], table) if fit is None else (fit.expected, fit.found)
+        named = replace(expected, name=label), replace(found, name=name)
+        return compare(*named, self.tolerance, any_dtype=self.any_dtype)
 
     def _nearest(self, table: Table) -> str:
         """What a single tensor is: the one of its name, or else the one of its shape that it is closest to."""
         tables = self._tables(table)
         likely = [name for name in tables if name == table.name] or [name for name in tables if _means(table, name)]
         if not likely:
-            plain = next(iter(tables)) if not isinstance(self.scheme, Bundle) else self.scheme.single_array().name
-            likely = [name for name in tables if _fitting(table, tables[name]).shape == tables[name].shape] or [plain]
+            plain = next(iter(tables)) if not self.scheme.holds_several else self.scheme.single_array().name
+            fits = {name: fitted(table, expected) for name, expected in tables.items()}
+            likely = [name for name, fit in fits.items() if fit] or [plain]
         if len(likely) == 1:
             return likely[0]
-        results = {name: self._compared(name, table) for name in likely}
+        results = {name: self._compared(name, table, self._fit(name, table), name) for name in likely}
         return min(results, key=lambda name: (not results[name].passed, results[name].max_abs_error or 0.0))
 
     def _missing(self, found: Sequence[str], tables: Sequence[Table]) -> list[str]:
@@ -139,27 +175,7 @@ class _Held:
         return [f"{name}: the tensor is missing; {advice}" for name in missing]
 
 
-def in_dtype(scheme: Scheme, dtype: str) -> Scheme:
-    """The same scheme with tables of another dtype."""
-    if isinstance(scheme, Bundle):
-        return replace(scheme, parts=tuple((name, in_dtype(part, dtype)) for name, part in scheme.parts), dtype=dtype)
-    return scheme if scheme.dtype == dtype else replace(scheme, dtype=dtype)
-
-
 def _means(table: Table, name: str) -> bool:
     """Whether the name of a file's tensor means what a scheme calls so; of a bundle, also whose part it is."""
     part, _, tensor = name.rpartition(".")
     return role_of(table.name) == _ROLES.get(tensor, tensor) and part in table.name
-
-
-def _fitting(table: Table, expected: Table) -> Table:
-    """The table without axes of length 1, where that gives it the expected shape."""
-    return next((view for view in views(table) if view.shape == expected.shape), table)
-
-
-def _converted(expected: Table, like: Table) -> Table:
-    """inv_freq in the dtype that the file has it in: elsewhere it is hardly ever float64."""
-    tail = expected.name.rpartition(".")[2]
-    if tail != "inv_freq" or like.dtype == expected.dtype or like.dtype not in SIGNIFICAND_BITS:
-        return expected
-    return cast(expected, like.dtype)

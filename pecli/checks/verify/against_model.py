@@ -1,4 +1,4 @@
-"""A file held against what a model's configuration asks for."""
+"""A file, or arrays, compared with what a model's configuration asks for."""
 
 from __future__ import annotations
 
@@ -9,34 +9,35 @@ from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, compare, problems_of
 from pecli.checks.layout_words import DOUBLINGS
+from pecli.checks.same_table import LIKENESS
+from pecli.checks.tensor_roles import ANYTHING, SCHEMES, layer_named, role_of
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.cancellation import open_for_checks
 from pecli.checks.verify.expected_tables import Place, Reading, readings
 from pecli.checks.verify.failed_tensors import Suspects
-from pecli.checks.verify.tensor_roles import ANYTHING, SCHEMES, layer_named, role_of
 from pecli.checks.verify.verification import Verification
 from pecli.engine.reshape import reshaped
 from pecli.engine.table import Table
 from pecli.engine.text import begun, bracketed
 from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile
+from pecli.files.in_memory import opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.models.encoding import Encoding, ModelEncodings
 
 if TYPE_CHECKING:
     from pecli.checks.verify.explain_failures import Suspect
+    from pecli.files.in_memory import Given
 
 FEW = 16
 """Tensors of a file that are looked at when no name tells anything."""
-LIKENESS = 0.1
-"""How near, on the whole, a tensor has to be that only its content speaks for."""
 
 _PARTS = ("vision", "audio")
 _UNKNOWN: dict[str, Any] = {"max_abs_error": None, "max_rel_error": None, "max_ulp_error": None}
 
 
 def verify_model(
-    path: str | os.PathLike[str],
+    path: Given,
     model: ModelEncodings,
     tolerance: Tolerance = EXACT,
     *,
@@ -50,15 +51,16 @@ def verify_model(
     Tensors are found by name, and where names do not tell, by content; nothing else of the file is read. How many
     positions a table has, and how it is laid out, is up to the file.
     """
-    path = os.fspath(path)
     encodings = model.encodings if layer_type is None else (model.one(layer_type),)
     if not encodings:
         raise ParameterError("model", repr(model.file), "it has no positional encoding to check", "see pecli config")
-    with open_for_checks(path) as file:
+    label, file = opened(path, open_for_checks)
+    with file:
         file.check()
         layer_types = [encoding.layer_type for encoding in model.encodings]
         place = Place(offset, length, recipe, _ends(file.tables, offset or 0))
-        return _Search(path, file.read_as("float32"), encodings, layer_types, place).verified(tolerance)
+        search = _Search(label, file.read_as("float32"), encodings, layer_types, place)
+        return search.verified(tolerance.against_model())
 
 
 class _Search:
@@ -81,7 +83,11 @@ class _Search:
             else:
                 tensors.append(_compared(name, reading, tolerance))
                 words[name] = self._words(table, name, reading)
-            if not tensors[-1].passed:
+            if tensors[-1].passed:
+                continue
+            if reading is not None and reading.copies_differ():
+                tensors[-1].problem = "its copies differ"
+            else:
                 other = self._other_layers(table, reading, tolerance)
                 suspects.add(self._suspect(table, reading), tensors[-1], self._prefix(reading), other)
         schemes = {each.encoding.scheme for _, each in found if each} or {each.scheme for each in self.encodings}
@@ -104,7 +110,7 @@ class _Search:
         if reading is not None:
             scheme = reading.scheme
             return [] if scheme is None else [(scheme, name, part) for name, part in reading.parts().items()]
-        ropes = [each for each in self._likely(table) if each.scheme == "rope"]
+        ropes = [each for each in self._likely(table) if each.is_rotary and not each.no_table]
         if not ropes or not table.size:
             return []
         role = self._said(table)
@@ -123,7 +129,9 @@ class _Search:
         if reading is None or not self._named(table):
             return ""
         others = [each for each in self.encodings if each.layer_type != reading.encoding.layer_type]
-        for each in (one for other in others for one in readings(other, table, reading.name, self.place)):
+        repeated = bool(reading.view and reading.view.repeated)
+        seen = (readings(other, table, reading.name, self.place, repeated=repeated) for other in others)
+        for each in (one for found in seen for one in found):
             if each.words == reading.words and _compared(table.name, each, tolerance).passed:
                 return each.encoding.layer_type or ""
         return ""
@@ -162,7 +170,9 @@ class _Search:
     def _role(self, table: Table) -> str | None:
         """What the name of the tensor or the file says that it is, unless the shape says otherwise."""
         role = self._said(table)
-        return role if any(readings(each, table, role, self.place) for each in self.encodings) else None
+        ways = ((each, repeated) for repeated in (False, True) for each in self.encodings)
+        fits = any(readings(each, table, role, self.place, repeated=repeated) for each, repeated in ways)
+        return role if fits else None
 
     def _said(self, table: Table) -> str | None:
         """What the name of the tensor says, or that of the file where the tensor has none."""
@@ -171,10 +181,17 @@ class _Search:
 
     def _best(self, table: Table, role: str | None) -> Reading | None:
         """The reading that comes nearest, of the layer type that the name speaks of if it does; of those that double
-        columns as the table does, if there are any: its values may be anything.
+        columns as the table does, if there are any: its values may be anything. Where none is near, it may be copies.
         """
-        likely, place = self._likely(table), self.place
-        found = [one for view in self._seen(table) for each in likely for one in readings(each, view, role, place)]
+        best = self._nearest(table, role, repeated=False)
+        if best is not None and best.distance() < LIKENESS:
+            return best
+        copies = self._nearest(table, role, repeated=True)
+        return copies if copies and (copies.distance() < LIKENESS or not copies.copies_differ()) else best
+
+    def _nearest(self, table: Table, role: str | None, *, repeated: bool) -> Reading | None:
+        ways = ((each, view) for view in self._seen(table) for each in self._likely(table))
+        found = [one for each, view in ways for one in readings(each, view, role, self.place, repeated=repeated)]
         found = [reading for reading in found if len(found) > 1 and reading.is_doubled()] or found
         return found[0] if len(found) == 1 else min(found, key=Reading.distance, default=None)
 
@@ -241,7 +258,8 @@ def _label(table: Table, reading: Reading | None) -> str:
 def _compared(name: str, reading: Reading, tolerance: Tolerance) -> Comparison:
     if reading.scheme is None:
         return Comparison(name, reading.found.shape, reading.found.size, **_UNKNOWN)
-    return compare(replace(reading.expected, name=name), reading.found, tolerance)
+    found = replace(reading.found, name=reading.name)  # which says what it holds, whatever the file calls it
+    return compare(replace(reading.expected, name=name), found, tolerance, any_dtype=True)
 
 
 def _unfit(name: str, table: Table, shapes: str) -> Comparison:
@@ -252,7 +270,7 @@ def _unfit(name: str, table: Table, shapes: str) -> Comparison:
 def _shapes_of(encoding: Encoding) -> str:
     """The shapes that tables of an encoding have, in words."""
     given = encoding.parameters
-    if encoding.scheme == "rope":
+    if encoding.is_rotary:
         dim = encoding.rotary_dim or 0
         return f"({dim // 2}), (positions, {dim // 2}) or (positions, {dim})"
     if encoding.scheme == "alibi":

@@ -12,26 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.forms import Form
+from pecli.checks.same_table import View, distance, is_doubled, repeats, views
+from pecli.checks.tensor_roles import ANYTHING
 from pecli.checks.verify.rope_layouts import Layout, laid_out, layouts, positions_in, taken_apart
-from pecli.checks.verify.tensor_roles import ANYTHING
 from pecli.engine.arrays import Array
 from pecli.engine.cast import cast
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
-from pecli.engine.numerics.rounding import widened
-from pecli.engine.reshape import as_pairs, reshaped, views
+from pecli.engine.numerics.rounding import round_to, widened
+from pecli.engine.reshape import as_pairs, reshaped
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.models.encoding import Encoding
 
 if TYPE_CHECKING:
+    from pecli.engine.schemes.alibi import Alibi
     from pecli.engine.schemes.rope import Rope
-
-
-PROBED = 4
-"""Positions at the beginning that tell readings apart, beside one in the middle and the last."""
-WORST = 2.0
-"""What an element counts for that is further off than this, or is no number."""
 
 
 @dataclass(frozen=True)
@@ -60,58 +55,57 @@ class Reading:
     name: str
     """The scheme's name for such a tensor."""
     layout: Layout | None = None
+    view: View | None = None
+    """How its axes were seen."""
 
     def parts(self) -> dict[str, Table]:
-        """What was found, by the names of the scheme's tensors."""
-        return {self.name: self.found} if self.layout is None else taken_apart(self.found, self.layout)
+        """What was found, by the names of the scheme's tensors; of copies, one."""
+        one = self.found if self.view is None or not self.view.repeated else self.view.one
+        return {self.name: one} if self.layout is None else taken_apart(one, self.layout)
+
+    def seen(self, view: View) -> Reading:
+        """The same reading of all copies of the table."""
+        words = ", ".join(filter(None, (self.words, view.note)))
+        if not view.repeated:
+            return replace(self, words=words, view=view)
+        return replace(self, found=view.whole, expected=view.expand(self.expected), words=words, view=view)
+
+    def copies_differ(self) -> bool:
+        """Whether it is read as copies of one table that are not all alike."""
+        return self.view is not None and self.view.copies_differ()
 
     def distance(self) -> float:
         """How far off it is on the whole, going by a few positions."""
-        if self.scheme is None:
-            return 0.0
-        errors = []
-        for start, stop in _probes(self.expected):
-            with np.errstate(invalid="ignore", over="ignore"):
-                error = np.abs(widened(self.expected.read(start, stop)) - widened(self.found.read(start, stop)))
-            errors.append(np.minimum(np.where(np.isnan(error), WORST, error), WORST).reshape(-1))
-        return float(np.concatenate(errors).mean()) if errors else 0.0
+        return 0.0 if self.scheme is None else distance(self.expected, self.found)
 
     def is_doubled(self) -> bool:
         """Whether columns come twice in the very way of this reading, whatever the values are."""
-        doubled = "" if self.layout is None else self.layout.form.doubled
-        form = Form("alone", doubled)
-        return bool(doubled) and all(
-            form.split(self.found.read(start, stop)) is not None for start, stop in _probes(self.found)
-        )
+        return is_doubled(self.found, "" if self.layout is None else self.layout.form.doubled)
 
 
-def _probes(table: Table) -> Iterator[tuple[int, int]]:
-    """Some rows of each function: where there are three axes, the first may count functions, or positions."""
-    shape = table.shape
-    if len(shape) < 2:
-        yield 0, min(table.rows, 1 << 16)
-        return
-    each = shape[1] if len(shape) == 3 and shape[-1] == 2 else 1  # rows a position
-    starts = range(0, table.rows, shape[1]) if len(shape) == 3 and each == 1 else (0,)
-    length = shape[1] if len(shape) == 3 and each == 1 else table.rows // each
-    for start in list(starts)[:64]:
-        yield start, start + min(PROBED, length) * each
-        for position in sorted({length // 2, length - 1} - set(range(PROBED))):
-            yield start + position * each, start + (position + 1) * each
-
-
-def readings(encoding: Encoding, table: Table, role: str | None, place: Place) -> list[Reading]:
-    """Everything that the tensor can be of this encoding, the likelier things first."""
+def readings(
+    encoding: Encoding, table: Table, role: str | None, place: Place, *, repeated: bool = False
+) -> list[Reading]:
+    """Everything that the tensor can be of this encoding, the likelier things first; or what it can be if some of its
+    axes only repeat a table.
+    """
     role = None if role == ANYTHING else role
     kinds = {"rope": _rope, "alibi": _alibi, "sinusoidal": _sinusoidal, "learned": _learned}
-    if encoding.scheme not in kinds or not table.size or (table.dtype in COMPLEX and encoding.scheme != "rope"):
+    if encoding.scheme not in kinds or not table.size or (table.dtype in COMPLEX and not encoding.is_rotary):
         return []
-    return [found for view in views(table) for found in kinds[encoding.scheme](encoding, view, role, place)]
+    read = kinds[encoding.scheme]
+    if not repeated:
+        return [each.seen(view) for view in views(table) for each in read(encoding, view.one, role, place)]
+    seen = repeats(as_pairs(table) if table.dtype in COMPLEX else table)
+    found = [each.seen(view) for view in seen for each in read(encoding, view.one, role, place)]
+    return [each for each in found if each.scheme is not None or not each.copies_differ()]
 
 
-def _dtype(table: Table) -> str:
-    """That of the expected table: the file's own, where a table can have it."""
-    return table.dtype if table.dtype in SIGNIFICAND_BITS else "float32"
+def _dtype(table: Table, *, relative: bool = False) -> str:
+    """That of the expected table: the file's own, where a table can have it; frequencies and slopes are not expected
+    in half precision.
+    """
+    return table.dtype if table.dtype in (("float64",) if relative else SIGNIFICAND_BITS) else "float32"
 
 
 def _rope(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:
@@ -143,7 +137,7 @@ def _inverse_frequencies(encoding: Encoding, view: Table, place: Place) -> Itera
     if place.length is None and encoding.follows_length:
         lengths |= {f"at length {end}": end for end in place.ends}
     for at, length in lengths.items():
-        rope = encoding.rope(1, length=length, recipe=place.recipe)
+        rope = encoding.frequency_rope(length, recipe=place.recipe)
         for how, kept in orders.items():
             yield _frequencies(encoding, view, rope, kept, ", ".join(filter(None, (how, at))))
 
@@ -151,7 +145,7 @@ def _inverse_frequencies(encoding: Encoding, view: Table, place: Place) -> Itera
 def _frequencies(encoding: Encoding, view: Table, rope: Rope, order: list[int] | None, words: str) -> Reading:
     from pecli.engine.numerics.rounding import round_fixed
 
-    dtype = _dtype(view)
+    dtype = _dtype(view, relative=True)
 
     def numbers() -> list[float]:
         if rope.recipe != "exact":
@@ -176,8 +170,9 @@ def _alibi(encoding: Encoding, view: Table, role: str | None, place: Place) -> I
     heads = encoding.parameters["heads"]
     common = {"heads": heads, "max_bias": encoding.parameters["max_bias"], "dtype": _dtype(view)}
     if role in ("slopes", None) and view.shape == (heads,):
-        scheme = Alibi(slopes=True, **common)
-        yield Reading(view, scheme.tensors()[0], encoding, "", scheme, "slopes")
+        scheme = Alibi(slopes=True, **{**common, "dtype": _dtype(view, relative=True)})
+        for expected, words in _slopes(scheme, encoding):
+            yield Reading(view, expected, encoding, words, scheme, "slopes")
     if role not in ("bias", None) or view.shape[:1] != (heads,) or len(view.shape) not in (2, 3):
         return
     length = view.shape[-1]
@@ -186,7 +181,49 @@ def _alibi(encoding: Encoding, view: Table, role: str | None, place: Place) -> I
         return
     for form in sorted(forms, key=lambda form: form != encoding.parameters["form"]):
         scheme = Alibi(seq_len=length, form=form, **common)
-        yield Reading(view, reshaped(scheme.tensors()[0], view.shape), encoding, f"in the {form} form", scheme, "bias")
+        for expected, words in _biases(scheme, encoding):
+            yield Reading(view, reshaped(expected, view.shape), encoding, f"in the {form} form{words}", scheme, "bias")
+
+
+def _slopes(scheme: Alibi, encoding: Encoding) -> Iterator[tuple[Table, str]]:
+    """The slopes, and as the model rounds them."""
+    yield scheme.tensors()[0], ""
+    if rounded := encoding.extra.get("slope_dtype"):
+        yield cast(replace(scheme, dtype=rounded).tensors()[0], scheme.dtype), f"rounded to {rounded}"
+
+
+def _biases(scheme: Alibi, encoding: Encoding) -> Iterator[tuple[Table, str]]:
+    """The bias, and as the model computes it: from rounded slopes, divided as the scores are."""
+    exact, rounded, divisor = scheme.tensors()[0], encoding.extra.get("slope_dtype"), encoding.extra.get("bias_divisor")
+    found = [(exact, "")]
+    if rounded and scheme.form == "key":
+        found.append((_product(scheme, rounded), f", slopes and products rounded to {rounded}"))
+    yield from found
+    if divisor:
+        for table, words in found:
+            yield _divided(table, divisor), f"{words}, divided by √head_dim"
+
+
+def _product(scheme: Alibi, dtype: str) -> Table:
+    """Slope times position with both factors and the product in a dtype, as transformers computes Falcon's."""
+    (bias,) = scheme.tensors()[:1]
+    (slopes,) = replace(scheme, slopes=True, dtype=dtype).tensors()
+
+    def fill(start: int, out: Array) -> None:
+        positions = widened(round_to(np.arange(out.shape[1], dtype=np.float64), dtype))
+        heads = widened(slopes.read(start, start + len(out))).reshape(-1, 1)
+        out[...] = round_to(widened(round_to(heads * positions, dtype)), bias.dtype)
+
+    return replace(bias, fill=fill)
+
+
+def _divided(table: Table, divisor: float) -> Table:
+    by = float(np.float32(divisor))
+
+    def fill(start: int, out: Array) -> None:
+        out[...] = round_to(widened(table.read(start, start + len(out))) / by, table.dtype)
+
+    return replace(table, fill=fill)
 
 
 def _sinusoidal(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:

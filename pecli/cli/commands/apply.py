@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +17,8 @@ from pecli.cli.commands import apply_rope
 from pecli.cli.commands.apply_output import Applied, along, positions, write
 from pecli.cli.options import option, parsed
 from pecli.engine.schemes.parameters import Parameter, Whole
-from pecli.engine.schemes.registry import scheme_named
+from pecli.engine.schemes.registry import SCHEMES, scheme_named
+from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -55,10 +57,13 @@ _SHARED = (
 _ALSO = {"learned": ("learned-init",)}
 """What a command goes by, too: the scheme's own name, where weights that were trained are hardly an init."""
 _COMMON = "The output has the names and dtypes of the input; it is computed in float64 and rounded once."
-_SINUSOIDAL = (
-    "pecli apply sinusoidal x.npy -o y.npy",
-    "pecli apply sinusoidal x.safetensors --style whisper --offset 10 -o y.safetensors",
-)
+_ROWS = {
+    "sinusoidal": (
+        "pecli apply sinusoidal x.npy -o y.npy",
+        "pecli apply sinusoidal x.safetensors --style whisper --offset 10 -o y.safetensors",
+    )
+}
+"""Examples of adding a scheme's own rows."""
 _LEARNED = (
     "pecli apply learned x.npy --table wpe.npy -o y.npy",
     "pecli apply learned x.npy --table model.safetensors:wpe.weight --offset 2 -o y.npy",
@@ -79,9 +84,13 @@ def command(name: str) -> Any:
         name=name,
         no_args_is_help=True,
         help="Apply an encoding to tensors, as a model's layer would.",
-        epilog=examples((_SINUSOIDAL[0], _LEARNED[0], _ALIBI[0], *apply_rope.EXAMPLES[:2])),
+        epilog=examples((_ROWS["sinusoidal"][0], _LEARNED[0], _ALIBI[0], *apply_rope.EXAMPLES[:2])),
     )
-    _add(app, "sinusoidal", _sinusoidal, "Add a sinusoidal table to x (…, L, D).", _SINUSOIDAL, _own("sinusoidal"))
+    for scheme in SCHEMES:
+        kind = scheme_named(scheme)
+        if kind.applied_as == "rows" and kind.recipe_names():  # what is drawn comes from a file, by `learned`
+            summary = f"Add a {scheme} table to x (…, L, D)."
+            _add(app, scheme, partial(_rows, kind), summary, _ROWS.get(scheme, ()), _own(scheme))
     _add(app, "learned", _learned, "Add rows of a learned table to x (…, L, D).", _LEARNED, _LEARNED_OPTIONS)
     _add(app, "alibi", _alibi, "Add ALiBi biases to scores (…, H, Lq, Lk), whose queries come last.", _ALIBI, _alibis())
     _add(app, "rope", apply_rope.make, apply_rope.SUMMARY, apply_rope.EXAMPLES, apply_rope.own_options())
@@ -119,25 +128,24 @@ def _alibis() -> list[inspect.Parameter]:
     return [*_own("alibi"), keyword("causal", Causal, False), keyword("heads", Heads, None)]
 
 
-def _sinusoidal(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
-    from pecli.engine.schemes.sinusoidal import Sinusoidal
-    from pecli.tensors.additive import Rows, add_sinusoidal, sinusoidal_rows
+def _rows(kind: type[Scheme], inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
+    """Add the rows of a scheme with one table (seq_len, dim)."""
+    from pecli.tensors.additive import Rows, add_rows, scheme_rows
     from pecli.tensors.inputs import check_dim, check_sequence
 
-    given, tables = parsed(_parameters("sinusoidal"), values), []
-    shared: dict[Sinusoidal, Rows] = {}
+    known, tables = _parameters(kind.name), []
+    given, shared = parsed(known, values), dict[Scheme, Rows]()
     for each in inputs.tensors:
         length, dim = check_sequence(each)
-        check_dim(each, Sinusoidal.parameters()["dim"])
-        scheme = Sinusoidal(max(1, length), dim, **given)
+        check_dim(each, kind.parameters()["dim"])
+        scheme = kind(**{"seq_len": max(1, length), "dim": dim, **given})
         if scheme not in shared:
-            shared[scheme] = sinusoidal_rows(scheme)
-        tables.append(add_sinusoidal(each, shared[scheme]))
-    spec = {name: getattr(scheme, name) for name in _parameters("sinusoidal") if name != "style"}
-    longest = max(each.table.shape[-2] for each in inputs.tensors)
-    at = f"{positions(scheme.offset, scheme.offset + longest)} {along(tables[0])}"
-    words = f"{scheme.layout}, positions {at}"
-    return Applied(tables, spec, words)
+            shared[scheme] = scheme_rows(scheme)
+        tables.append(add_rows(each, shared[scheme]))
+    spec = {name: getattr(scheme, name) for name in known if name not in kind.presets}
+    first, longest = scheme.first_position, max(each.table.shape[-2] for each in inputs.tensors)
+    layout = f"{spec['layout']}, " if "layout" in spec else ""
+    return Applied(tables, spec, f"{layout}positions {positions(first, first + longest)} {along(tables[0])}")
 
 
 def _learned(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:

@@ -203,12 +203,12 @@ def _scheme(first: Input, length: int, rows: RowPositions, values: Mapping[str, 
     seq_len = max(1, length if rows.ids is None else rows.span(length)[1])
     layout = None if values["layout"] is None else options.PAIRS.check("layout", values["layout"])
     if from_model.is_named(values):
-        from pecli.models.reader import find_model
+        from pecli.models.find import find_model
 
         given = from_model.beside(values, _parameters())
         model = find_model(values["config"], values["model"])
         encoding = model.one(values["layer_type"])
-        if encoding.scheme != "rope":
+        if not encoding.is_rotary:
             given_as = "config" if values["config"] else "model"
             raise ParameterError(given_as, model.file, f"its encoding is {encoding.scheme}, not rope")
         rope = encoding.rope(seq_len, **given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -55,22 +56,20 @@ def config(
     length = None if seq_len is None else _LENGTH.parse("seq_len", seq_len)
     if not files and not model:
         raise ParameterError("FILE", "missing", "name a config.json, or a preset with --model", "see pecli models")
-    wanted = [("--config", file) for file in files or []] + [("--model", name) for name in model or []]
-    return _show(wanted, length, strict=strict, json=json)
+    return _show([*(files or []), *(model or [])], length, strict=strict, json=json)
 
 
-def _show(wanted: Sequence[tuple[str, str]], length: int | None, *, strict: bool, json: bool) -> int:
+def _show(wanted: Sequence[str], length: int | None, *, strict: bool, json: bool) -> int:
     """Each model after the other, whatever is wrong with those before; then what differs."""
-    from pecli.models import presets
-    from pecli.models.reader import load_config
+    from pecli.models.find import find_model
     from pecli.views import encodings as view
     from pecli.views import screen
     from pecli.views.regenerate_commands import commands
 
     code, found = Exit.DONE, []
-    for option, name in wanted:
+    for name in wanted:
         try:
-            result = load_config(name) if option == "--config" else presets.load_model(name)
+            result = find_model(name)
             data = result.as_json(length) if json else {}
         except PecliError as problem:
             complain(problem)
@@ -83,7 +82,8 @@ def _show(wanted: Sequence[tuple[str, str]], length: int | None, *, strict: bool
             screen.say_json(data)
         else:
             view.show(result, length, first=len(found) == 1)
-            for line in commands(result, f"{option} {shlex.quote(name)}"):
+            option = "--config" if os.path.exists(name) else "--model"
+            for line in commands(result, f"{option} {shlex.quote(name)}", length):
                 screen.say(line)
     if not json and len(found) > 1:
         view.show_differences(found, length)

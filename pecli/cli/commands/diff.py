@@ -109,13 +109,11 @@ def _open(stack: ExitStack, a: str, b: str) -> tuple[LoadedFile, LoadedFile] | N
 def _maps(result: Difference, files: tuple[LoadedFile, LoadedFile], most: int) -> list[ErrorMap]:
     """The errors of the tensors that can be drawn, the worst first."""
     from pecli.checks.compare.error_map import error_map
-    from pecli.checks.diff import alike
-    from pecli.checks.diff.pairing import pair
+    from pecli.checks.diff import aligned
 
     if not most:
         return []
-    first, second = alike(*files)
-    pairs = zip(result.tensors, pair(first.tables, second.tables), strict=True)
+    pairs = zip(result.tensors, aligned(*files), strict=True)
     off = [(found, tables) for found, tables in pairs if found.worst_index is not None]
     off.sort(key=lambda each: -(each[0].max_abs_error or 0.0))
     return [error_map(*tables) for _, tables in off[:most]]

@@ -34,7 +34,10 @@ def command(name: str) -> Any:
 
 def inspect(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A file or a folder, or FILE:NAME for one tensor; - is a .npy on standard input.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="A file or a folder, or FILE:NAME for one tensor; - is a .npy on standard input."
+        ),
     ],
     stats: Annotated[
         bool,
@@ -78,9 +81,7 @@ def inspect(
     return Exit.DONE
 
 
-def _chosen(
-    path: str, file: LoadedFile, pattern: str | None
-) -> tuple[tuple[Table, ...], tuple[UnreadTensor, ...]]:
+def _chosen(path: str, file: LoadedFile, pattern: str | None) -> tuple[tuple[Table, ...], tuple[UnreadTensor, ...]]:
     """The tensors whose names match, and of those that are only named the same."""
     from fnmatch import fnmatchcase
 
@@ -103,10 +104,12 @@ def _profile(file: LoadedFile, chosen: tuple[Table, ...], found: dict[str, Any],
 
     file.check()
     digest = sha256()
+    spec = found["metadata"].get(KEY)
+    hashed = isinstance(spec, dict) and "sha256" in spec and whole
+    see = (lambda block: digest.update(raw_bytes(block))) if hashed else None
     for table, entry in zip(chosen, found["tensors"], strict=True):
-        entry.update(Profile(table).gather(lambda block: digest.update(raw_bytes(block))).as_json())
+        entry.update(Profile(table).gather(see).as_json())
     if len(chosen) <= MOST_IDENTIFIED:
         found["matches"] = [match.as_json() for match in identify_tables(file.path, chosen).matches]
-    spec = found["metadata"].get(KEY)
-    if isinstance(spec, dict) and "sha256" in spec and whole:
+    if hashed:
         found["sha256_holds"] = spec.get("sha256") == digest.hexdigest()

@@ -197,9 +197,9 @@ def _name(given: Mapping[str, str]) -> str:
 def _context(given: Mapping[str, str]) -> int | None:
     if not given:
         return None
-    from pecli.models.context import longest
+    from pecli.models.find import context_length
 
-    return longest(given.get("--config"), given.get("--model"))
+    return context_length(given.get("--config"), given.get("--model"))
 
 
 def _opened(word: str) -> Any:

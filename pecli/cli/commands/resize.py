@@ -17,7 +17,7 @@ from pecli.errors import FileError, ParameterError
 
 if TYPE_CHECKING:
     from pecli.engine.table import Table
-    from pecli.tensors.resize import Resized, Resizing
+    from pecli.tensors.resize import Resizing
 
 
 EXAMPLES = (
@@ -68,8 +68,11 @@ def resize(
 
     Without -o it only says how the norms of the rows would change.
     """
+    import numpy as np
+
     from pecli.files import format_of, save_tables
     from pecli.tensors.inputs import open_file
+    from pecli.tensors.resize import norms_of, row_norms
     from pecli.tensors.resize import resize as resample
 
     if output is not None:
@@ -82,9 +85,11 @@ def resize(
         loaded.check()
         table = _only(file, loaded.tables)
         made = resample(table, _resizing(table, to, grid, kept, method, antialias))
-    if output is not None:
-        save_tables(output, [made.table], None)
-    _report(table, made, output, {"json": json, "quiet": quiet})
+        after: list[Floats] = []
+        if output is not None:
+            save_tables(output, [made], None, on_block=lambda _, block: after.append(row_norms(block)))
+        norms = {"before": norms_of(table), "after": np.concatenate(after) if after else norms_of(made)}
+    _report(table, made, norms, output, {"json": json, "quiet": quiet})
     return Exit.DONE
 
 
@@ -119,19 +124,18 @@ def _grid(name: str, text: str) -> tuple[int, int]:
     return _SIDE.parse(name, sides[0]), _SIDE.parse(name, sides[1])
 
 
-def _report(table: Table, made: Resized, output: str | None, values: dict[str, bool]) -> None:
+def _report(table: Table, made: Table, norms: dict[str, Floats], output: str | None, values: dict[str, bool]) -> None:
     from pecli.files.output import is_stream
     from pecli.views import screen
 
-    norms = {"before": made.before, "after": made.after}
     if values["json"]:
         figures = {when: dict(zip(("mean", "std"), _statistics(each), strict=True)) for when, each in norms.items()}
-        shapes = {"shape": list(table.shape), "resized": list(made.table.shape)}
+        shapes = {"shape": list(table.shape), "resized": list(made.shape)}
         screen.say_json({"name": table.name, **shapes, "dtype": table.dtype, "row_norms": figures, "output": output})
         return
     if values["quiet"] or (output is not None and is_stream(output)):
         return
-    about = f"{table.name} {screen.shape(table.shape)} → {screen.shape(made.table.shape)} {table.dtype}"
+    about = f"{table.name} {screen.shape(table.shape)} → {screen.shape(made.shape)} {table.dtype}"
     if output is None:
         screen.say(about)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pecli.engine.schemes.parameters import Parameter
 from pecli.engine.schemes.scheme import Axes, Neighbour, Scheme
@@ -49,6 +49,14 @@ class Bundle(Scheme):
     def spec(self) -> dict[str, Any]:
         specs = {name: scheme.spec() for name, scheme in self.parts}
         return {"scheme": self.name, "parameters": {"parts": specs, "dtype": self.dtype}}
+
+    def in_dtype(self, dtype: str) -> Self:
+        parts = tuple((name, part.in_dtype(dtype)) for name, part in self.parts)
+        return replace(self, parts=parts, dtype=dtype)
+
+    @property
+    def holds_several(self) -> bool:
+        return True
 
     def named_parts(self) -> tuple[tuple[str, Scheme], ...]:
         return self.parts

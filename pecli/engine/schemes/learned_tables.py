@@ -8,15 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Singles
+from pecli.engine.arrays import Array, Floats, Singles
 from pecli.engine.numerics.dtypes import dtype_name
-from pecli.engine.numerics.rounding import round_to
+from pecli.engine.numerics.rounding import as_dtype, round_to
+from pecli.engine.numerics.threads import results_in_order
 from pecli.engine.schemes import random_streams
 from pecli.engine.table import Table
 
 _SLICE = 1 << 14
 """Elements drawn at once, so that intermediate arrays stay in the cache."""
-_CHUNK = 1 << 16
+_CHUNK = 1 << 15
 """Elements that torch's stream is drawn in; a multiple of 16."""
 
 
@@ -47,43 +48,52 @@ class InitialWeights:
         return math.sqrt(6 / (self.max_len + self.dim)) if self.init == "xavier-uniform" else self.std * math.sqrt(3)
 
     def _fill(self, start: int, out: Array) -> None:
-        rows = max(1, _SLICE // self.dim)
-        for row in range(0, len(out), rows):
-            self._fill_few(start + row, out[row : row + rows])
+        flat = out.reshape(-1)
+        stream = random_streams.Philox(self.seed, start * self.dim)
+        for place in range(0, flat.size, _SLICE):
+            part = flat[place : place + _SLICE]
+            self._fill_few(stream.uniform(part.size), part)
+        if not np.shares_memory(flat, out):
+            out[...] = flat.reshape(out.shape)
 
-    def _fill_few(self, start: int, out: Array) -> None:
-        """At most about _SLICE elements."""
-        u = random_streams.uniform(self.seed, start * self.dim, out.size)
+    def _fill_few(self, u: Floats, out: Array) -> None:
+        """At most _SLICE elements."""
         if self.init == "normal":
-            values = self.std * random_streams.normal(u)
+            values = random_streams.normal(u)
         elif self.init == "trunc-normal":
-            values = self.std * random_streams.normal(random_streams.truncated(u))
+            values = random_streams.normal(random_streams.truncated(u))
         else:
-            values = self._bound * (2 * u - 1)
-        out[...] = round_to(values, self.dtype).reshape(out.shape)
+            values = 2 * u - 1
+        values *= self._bound if self.init.endswith("uniform") else self.std
+        out[...] = round_to(values, self.dtype)
 
     def _torch_stream(self) -> Iterator[Singles]:
         """What torch's `normal_` or `uniform_` writes into a float32 table, in order."""
         draws, size = random_streams.Mersenne(self.seed), self.max_len * self.dim
-        if self.init != "normal":
-            low, span = np.float32(-self._bound), np.float32(self._bound) - np.float32(-self._bound)
-            for start in range(0, size, _CHUNK):
-                u = draws.uniform(min(_CHUNK, size - start))
-                if self.rng == "torch-avx2":  # there, one rounding for both steps
-                    yield (u.astype(np.float64) * float(span) + float(low)).astype(np.float32)
-                else:
-                    yield u * span + low
-        elif size < 16:
+        if self.init == "normal" and size < 16:
             yield (random_streams.box_muller_few(draws, size) * self.std).astype(np.float32)
-        else:
-            vectorised, std = self.rng == "torch-avx2", np.float32(self.std)
-            kept = size - 16 if size % 16 else size  # the last 16 are drawn anew where they are no whole block
-            for start in range(0, size - size % 16, _CHUNK):
-                u = draws.uniform(min(_CHUNK, size - size % 16 - start))
-                yield (random_streams.box_muller(u, vectorised=vectorised) * std)[: max(0, kept - start)]
-            if size % 16:
-                draws.uniform(size % 16)
-                yield random_streams.box_muller(draws.uniform(16), vectorised=vectorised) * std
+            return
+        whole = size - size % 16 if self.init == "normal" else size
+        drawn = (draws.uniform(min(_CHUNK, whole - start)) for start in range(0, whole, _CHUNK))
+        made = results_in_order(self._torch_values, drawn)  # draws are made here, one after the other
+        if whole == size:
+            yield from made
+            return
+        left = size - 16  # the last 16 are drawn anew where they are no whole block
+        for values in made:
+            yield values[: max(0, left)]
+            left -= len(values)
+        draws.uniform(size % 16)
+        yield self._torch_values(draws.uniform(16))
+
+    def _torch_values(self, u: Singles) -> Singles:
+        vectorised = self.rng == "torch-avx2"
+        if self.init == "normal":
+            return random_streams.box_muller(u, vectorised=vectorised) * np.float32(self.std)
+        low, span = np.float32(-self._bound), np.float32(self._bound) - np.float32(-self._bound)
+        if vectorised:  # one rounding for both steps
+            return (u.astype(np.float64) * float(span) + float(low)).astype(np.float32)
+        return u * span + low
 
 
 class _InOrder:
@@ -98,8 +108,7 @@ class _InOrder:
         if start == 0 or start * out.shape[1] < self._next:
             self._chunks, self._next, self._left = self._stream(), 0, np.empty(0, np.float32)
         self._take(start * out.shape[1] - self._next)
-        values = self._take(out.size).astype(np.float64)
-        out[...] = round_to(values, dtype_name(out.dtype)).reshape(out.shape)
+        out[...] = as_dtype(self._take(out.size), dtype_name(out.dtype)).reshape(out.shape)
 
     def _take(self, count: int) -> Singles:
         parts, missing = [], count

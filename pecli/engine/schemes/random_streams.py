@@ -22,15 +22,26 @@ _PHI_TWO = 0.022750131948179209
 """Φ(−2): the share of a normal distribution that truncation at ±2σ cuts off at each end."""
 
 
+class Philox:
+    """The seed's stream of numbers in the open interval (0, 1), from element `start` on: one draw for each."""
+
+    def __init__(self, seed: int, start: int) -> None:
+        self._generator = np.random.Philox(key=seed, counter=start // 4)
+        self._generator.random_raw(start % 4)  # a counter yields four draws
+
+    def uniform(self, count: int) -> Floats:
+        """The next elements: 52 bits and a half, in units of 2**-52."""
+        raw = self._generator.random_raw(count)
+        raw >>= np.uint64(12)
+        raw |= np.uint64(0x3FF << 52)  # from here on the bits of 1 + 52 bits · 2**-52
+        u = raw.view(np.float64)
+        u -= 1 - 2.0**-53
+        return u
+
+
 def uniform(seed: int, start: int, count: int) -> Floats:
-    """Elements start … start + count − 1 of the seed's stream, in the open interval (0, 1): Philox, one draw an
-    element.
-    """
-    lead = start % 4  # a Philox counter yields four draws
-    generator = np.random.Philox(key=seed, counter=start // 4)
-    raw = generator.random_raw(lead + count)[lead:]
-    draws: Floats = (raw >> np.uint64(12)).astype(np.float64)
-    return (draws + 0.5) * 2.0**-52
+    """Elements start … start + count − 1 of the seed's stream."""
+    return Philox(seed, start).uniform(count)
 
 
 def truncated(u: Floats) -> Floats:
@@ -38,18 +49,32 @@ def truncated(u: Floats) -> Floats:
     return _PHI_TWO + u * (1 - 2 * _PHI_TWO)
 
 
+_SQRT_HALF = 0x3FE6A09E667F3BCD
+"""The bits of √½."""
+
+
 def log(x: Floats) -> Floats:
     """The natural logarithm of positive normal numbers, within 1e-16 or two units of the last place."""
-    mantissa, exponent = np.frexp(x)
-    low = mantissa < 0.7071067811865476
-    mantissa = np.where(low, mantissa * 2, mantissa)
-    power: Floats = (exponent - low).astype(np.float64)
-    ratio: Floats = (mantissa - 1) / (mantissa + 1)
+    bits = x.view(np.int64) - _SQRT_HALF
+    power: Floats = (bits >> 52).astype(np.float64)
+    bits &= (1 << 52) - 1
+    bits += _SQRT_HALF
+    mantissa = bits.view(np.float64)  # from √½ to √2
+    ratio: Floats = mantissa - 1
+    mantissa += 1
+    ratio /= mantissa
     square = ratio * ratio
-    series: Floats = np.zeros_like(x)
-    for k in range(23, 1, -2):
-        series = (series + 1 / k) * square
-    return power * _LN2_HIGH + (2 * ratio + (2 * ratio * series + power * _LN2_LOW))
+    series: Floats = square * (1 / 23)
+    for k in range(21, 1, -2):
+        series += 1 / k
+        series *= square
+    ratio *= 2
+    series *= ratio
+    series += power * _LN2_LOW
+    series += ratio
+    power *= _LN2_HIGH
+    power += series
+    return power
 
 
 # Wichura's AS 241 (PPND16): the inverse of the normal distribution function, to about 1e-16.
@@ -74,21 +99,36 @@ _TAIL = (
 
 
 def _ratio(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: Floats) -> Floats:
-    above, below = (np.full_like(x, row[0]) for row in coefficients)
-    for over, under in zip(coefficients[0][1:], coefficients[1][1:], strict=True):
-        above, below = above * x + over, below * x + under
-    return above / below
+    """One polynomial over another, by Horner's rule."""
+    above, below = (x * row[0] for row in coefficients)
+    for sums, row in zip((above, below), coefficients, strict=True):
+        for term in row[1:-1]:
+            sums += term
+            sums *= x
+        sums += row[-1]
+    above /= below
+    return above
 
 
 def normal(u: Floats) -> Floats:
     """Uniform numbers in (0, 1) as numbers of the standard normal distribution."""
     q = u - 0.5
-    out = q * _ratio(_CENTRE, 0.180625 - q * q)
+    square = q * q
     far = np.flatnonzero(np.abs(q) > 0.425)
+    np.subtract(0.180625, square, out=square)
+    out = _ratio(_CENTRE, square)
+    out *= q
     if far.size:
-        r = np.sqrt(-log(np.where(q[far] < 0, u[far], 1 - u[far])))
-        value = np.where(r <= 5, _ratio(_MIDDLE, r - 1.6), _ratio(_TAIL, r - 5))
-        out[far] = np.where(q[far] < 0, -value, value)
+        tail = u[far]
+        r = log(np.minimum(tail, 1 - tail))
+        np.negative(r, out=r)
+        np.sqrt(r, out=r)
+        value = _ratio(_MIDDLE, r - 1.6)
+        if r.max() > 5:
+            farther = r > 5
+            value[farther] = _ratio(_TAIL, r[farther] - 5)
+        np.copysign(value, q[far], out=value)
+        out[far] = value
     return out
 
 
@@ -137,14 +177,23 @@ def box_muller_few(draws: Mersenne, count: int) -> Floats:
 def cos_sin(angle: Floats) -> tuple[Floats, Floats]:
     """Cosine and sine of angles in [0, 2π], good to float32."""
     quarter = np.rint(angle * (2 / np.pi))
-    x = (angle - quarter * 1.5707963267948966) - quarter * 6.123233995736766e-17
+    x = angle - quarter * 1.5707963267948966
+    x -= quarter * 6.123233995736766e-17
     z = x * x
-    sine, cosine = np.zeros_like(x), np.zeros_like(x)
-    for k in range(17, 1, -2):
-        sine = (sine + 1) * z / (-k * (k - 1))
-        cosine = (cosine + 1) * z / (-(k - 1) * (k - 2))
-    sine, cosine = x * (sine + 1), cosine + 1
-    turn = quarter.astype(np.int64) % 4
-    swap = turn % 2 == 1
+    sine, cosine = z / (-17 * 16), z / (-16 * 15)
+    for k in range(15, 1, -2):
+        sine += 1
+        sine *= z
+        sine /= -k * (k - 1)
+        cosine += 1
+        cosine *= z
+        cosine /= -(k - 1) * (k - 2)
+    sine += 1
+    sine *= x
+    cosine += 1
+    turn = quarter.astype(np.int64)
+    swap = (turn & 1).astype(np.bool_)
     c, s = np.where(swap, sine, cosine), np.where(swap, cosine, sine)
-    return np.where((turn == 1) | (turn == 2), -c, c), np.where(turn >= 2, -s, s)
+    c.view(np.int64)[...] ^= (turn + 1 & 2) << 62  # the sign bit, in the second and third quarter
+    s.view(np.int64)[...] ^= (turn & 2) << 62
+    return c, s

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
@@ -64,8 +64,15 @@ def unset() -> Any:
     return field(default=None)
 
 
+class _ByAlias(ABCMeta):
+    """Classes whose parameters may be given by their options' other names, such as `theta` for `base`."""
+
+    def __call__(cls, *args: Any, **given: Any) -> Any:
+        return super().__call__(*args, **cls.by_own_names(given) if given else given)  # type: ignore[attr-defined]
+
+
 @dataclass(frozen=True)
-class Scheme(ABC):
+class Scheme(metaclass=_ByAlias):
     """A positional encoding with all its parameters.
 
     A subclass is a frozen dataclass whose fields are annotated with a `Parameter` each; checks, the saved spec and
@@ -78,7 +85,7 @@ class Scheme(ABC):
     - how it is computed elsewhere: `recipe_names`, `by_position`;
     - what is easily mistaken for it: `inert_parameters`, `neighbours`;
     - how it is used and drawn: `applied_to`, `applied_as`, `picture_kinds`, `contexts`;
-    - `named_parts`, for schemes that hold several.
+    - `named_parts` and `holds_several`, for schemes that hold others.
 
     What needs NumPy is in a module of its own, imported when it is asked for.
     """
@@ -115,7 +122,7 @@ class Scheme(ABC):
             object.__setattr__(self, name, value)
         self._check()
 
-    def _check(self) -> None:  # noqa: B027 - most schemes have none
+    def _check(self) -> None:
         """Rules that concern several parameters."""
 
     @classmethod
@@ -134,6 +141,20 @@ class Scheme(ABC):
     def settings(cls) -> dict[str, Parameter]:
         """All that may be given: the parameters, and the words that stand for several of them."""
         return {**cls.parameters(), **cls.presets}
+
+    @classmethod
+    def by_own_names(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Values by the names of the parameters, where some are given by an alias."""
+        if given.keys() <= cls.settings().keys():
+            return dict(given)
+        found: dict[str, Any] = {}
+        known = {alias.lstrip("-").replace("-", "_"): name for name, p in cls.settings().items() for alias in p.aliases}
+        for key, value in given.items():
+            name = known.get(key, key)
+            if name in found or (name != key and name in given):
+                raise ParameterError(key, f"given beside {name}", "they are one parameter", "leave one out")
+            found[name] = value
+        return found
 
     @classmethod
     def default_of(cls, name: str) -> Any:
@@ -209,6 +230,15 @@ class Scheme(ABC):
         """The position of the first row."""
         return int(getattr(self, "offset", 0))
 
+    def in_dtype(self, dtype: str) -> Self:
+        """The same scheme with tables of another dtype."""
+        return self if self.dtype == dtype else replace(self, dtype=dtype)
+
+    @property
+    def holds_several(self) -> bool:
+        """Whether it holds schemes of which no single array can stand for all."""
+        return False
+
     def named_parts(self) -> tuple[tuple[str, Scheme], ...]:
         """The schemes that it holds, by name; itself, without one, where it is a single scheme."""
         return (("", self),)
@@ -277,8 +307,7 @@ class Scheme(ABC):
         """x (…, L, D) with the encoding applied, from its first position on: in float64, rounded once to x's dtype."""
         from pecli.engine.schemes.application import add_rows
 
-        other: Any = self
-        return add_rows(x, replace(other, dtype="float64").single_array())
+        return add_rows(x, self.in_dtype("float64").single_array())
 
     @property
     def picture_kinds(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def test_offset_and_swap(diagnosed: Diagnosed, dim: int, first: int) -> None:
 
 def test_attention_factor_and_layout(diagnosed: Diagnosed) -> None:
     cos, sin = (interleaved(table) for table in waves(1000, YARN_INV))
-    text = diagnosed(YARN, cos=cos, sin=sin)
+    text = diagnosed(replace(YARN, layout="halves"), cos=cos, sin=sin)
     assert named(text, "the YaRN attention factor, 1.3466, is dropped", "the layout is interleaved")
     cos, sin = (table.T for table in waves(1000, YARN_INV, height=yarn_factor(32) ** 2))
     text = diagnosed(YARN, cos=cos, sin=sin)
@@ -107,7 +108,7 @@ def test_theta_and_bfloat16_table(diagnosed: Diagnosed) -> None:
 def test_bfloat16_phases_and_layout(diagnosed: Diagnosed) -> None:
     angles = through(np.outer(np.arange(1000), inverse(64, 1e4)), "bfloat16")
     cos, sin = (halves(narrowed(table, "float32")) for table in (np.cos(angles), np.sin(angles)))
-    text = diagnosed(Rope(1000, 64), cos=cos, sin=sin)
+    text = diagnosed(Rope(1000, 64, layout="interleaved"), cos=cos, sin=sin)
     assert named(text, "the phases are computed in bfloat16", "the layout is halves")
 
 

@@ -68,10 +68,8 @@ MISTAKES = {
     "shorter": (TABLE, TABLE[:150], "A has 200 rows, B 150, and those that both have are alike"),
     "factor": (TABLE, TABLE * np.float32(1.2079), "B = 1.2079 · A"),
     "factor of a vector": (np.arange(1.0, 33), np.arange(1.0, 33) / 4, "B = 0.25 · A"),
-    "not doubled": (COS, halves(COS, COS), "B has each column twice (c0 c1 … c0 c1 …), A has it once"),
     "doubled otherwise": (halves(COS, COS), woven(COS, COS), "B has each column twice (c0 c0 c1 c1 …)"),
     "complex": (COS + 1j * SIN, np.stack([COS, SIN], axis=-1), "A is complex numbers, B is in pairs on the last axis"),
-    "more axes": (TABLE, TABLE[None, None], "axes of length 1 differ"),
     "rounded values": (
         TABLE,
         TABLE.astype(ml_dtypes.bfloat16).astype(np.float32),

@@ -35,9 +35,17 @@ FORMS = {
     "cos": (COS, "cos", "a column a frequency"),
     "sin": (SIN, "sin", "a column a frequency"),
     "transformers": (np.concatenate([COS, COS], 1), "cos", "doubled as c0 c1 … c0 c1 …"),
-    "transformers, batch and head": (np.concatenate([SIN, SIN], 1)[None, None], "sin", "doubled as c0 c1 … c0 c1 …"),
+    "transformers, batch and head": (
+        np.concatenate([SIN, SIN], 1)[None, None],
+        "sin",
+        "doubled as c0 c1 … c0 c1 …, axes of length 1 dropped",
+    ),
     "interleaved": (np.repeat(COS, 2, 1), "cos", "doubled as c0 c0 c1 c1 …, though the model turns halves"),
-    "megatron": (np.concatenate([COS, COS], 1)[:, None, None], "cos", "doubled as c0 c1 … c0 c1 …"),
+    "megatron": (
+        np.concatenate([COS, COS], 1)[:, None, None],
+        "cos",
+        "doubled as c0 c1 … c0 c1 …, axes of length 1 dropped",
+    ),
     "vllm": (np.concatenate([COS, SIN], 1), "cos_sin", "all cosines, then all sines"),
     "gptj": (np.concatenate([SIN, COS], 1), "cos_sin", "all sines, then all cosines"),
     "in turn": (np.stack([COS, SIN], -1).reshape(LENGTH, -1), "cos_sin", "cosines and sines in turn"),
@@ -344,11 +352,11 @@ SLOPES = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125], np.float32) 
 DISTANCES = np.abs(np.arange(9)[:, None] - np.arange(9)).astype(np.float32)
 ALIBI = {
     "slopes": (SLOPES, "slopes", None),
-    "slopes with axes": (SLOPES[:, None, None], "slopes", None),
+    "slopes with axes": (SLOPES[:, None, None], "slopes", "axes of length 1 dropped"),
     "bloom": (SLOPES[:, None, None] * np.arange(9, dtype=np.float32), "bias", "in the key form"),
     "mpt": (SLOPES[:, None, None] * np.arange(-8, 1, dtype=np.float32), "bias", "in the key-last form"),
     "symmetric": (-SLOPES[:, None, None] * DISTANCES, "bias", "in the symmetric form"),
-    "batch": ((-SLOPES[:, None, None] * DISTANCES)[None], "bias", "in the symmetric form"),
+    "batch": ((-SLOPES[:, None, None] * DISTANCES)[None], "bias", "in the symmetric form, axes of length 1 dropped"),
 }
 
 

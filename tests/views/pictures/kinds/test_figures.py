@@ -10,7 +10,7 @@ import pytest
 import pecli
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
-from pecli.models.context import longest
+from pecli.models.find import context_length
 from pecli.models.presets import presets
 from pecli.views.pictures import downsample
 from pecli.views.pictures import kinds as figures
@@ -95,7 +95,7 @@ def test_a_model_says_itself_how_far_it_goes() -> None:
         "llama-3-8b": [("context 8,192", 8192.0)],
     }.items():
         scheme = pecli.load_config(presets()[name].config).one().rope(64)
-        subjects = of_scheme(scheme, name, longest(None, name))
+        subjects = of_scheme(scheme, name, context_length(None, name))
         (chart,) = figures.picture("wavelengths", subjects, Wish()).panels
         assert chart.levels == expected
 

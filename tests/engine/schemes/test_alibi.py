@@ -1,0 +1,193 @@
+"""ALiBi: slopes by the paper's rule, biases in four forms."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from flint import arb
+
+from pecli.engine.schemes.alibi import Alibi
+from tests.engine.schemes.refusals import breaks_a_rule, is_never_right
+from tests.oracle import DTYPES, bits, rational, rounded
+
+ALL = tuple(DTYPES)
+FORMS = ("symmetric", "causal", "key", "key-last")
+
+
+def get_slopes(heads: int, max_bias: Fraction = Fraction(8)) -> list[Fraction]:
+    """The paper's function, as its authors wrote it, in exponents: a slope is 2 to minus one of these."""
+    power = math.log2(heads)
+    if power.is_integer():
+        first = max_bias / heads  # start = ratio = 2 ** −(2 ** −(log2(n) − 3)), for a max_bias of 8
+        return [first * (i + 1) for i in range(heads)]
+    closest = 2 ** math.floor(power)
+    return get_slopes(closest, max_bias) + get_slopes(2 * closest, max_bias)[0::2][: heads - closest]
+
+
+def slope_bits(exponents: list[Fraction], dtype: str) -> np.ndarray:
+    return rounded(lambda: [arb(2) ** rational(-exponent) for exponent in exponents], dtype)
+
+
+def slopes(heads: int, **options) -> np.ndarray:
+    return Alibi(heads, **options).tables()["slopes"]
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_the_papers_rule_for_every_head_count(dtype):
+    for heads in range(1, 257):
+        np.testing.assert_array_equal(bits(slopes(heads, dtype=dtype)), slope_bits(get_slopes(heads), dtype))
+
+
+@pytest.mark.parametrize("dtype", ALL)
+def test_the_naive_rule(dtype):
+    for heads in [*range(1, 40), 71, 96, 112, 255]:
+        naive = [Fraction(8 * (h + 1), heads) for h in range(heads)]
+        np.testing.assert_array_equal(bits(slopes(heads, rule="naive", dtype=dtype)), slope_bits(naive, dtype))
+
+
+@pytest.mark.parametrize("max_bias", [1.0, 4.0, 16.0, 0.3, 256.0])
+@pytest.mark.parametrize("heads", [1, 6, 8, 12, 71])
+def test_other_limits(heads, max_bias):
+    for dtype in ALL:
+        found = slopes(heads, max_bias=max_bias, dtype=dtype)
+        np.testing.assert_array_equal(bits(found), slope_bits(get_slopes(heads, Fraction(max_bias)), dtype))
+
+
+def test_published_numbers():
+    """Slopes of 6, 8 and 12 heads, as the paper's rule gives them."""
+    assert slopes(8, dtype="float64").tolist() == [2.0**-k for k in range(1, 9)]
+    assert slopes(6, dtype="float64").tolist() == [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]
+    last = [0.7071067811865476, 0.3535533905932738, 0.1767766952966369, 0.0883883476483184]
+    assert slopes(12, dtype="float64")[8:].tolist() == pytest.approx(last, abs=6e-17)
+
+
+def test_the_rules_agree_for_powers_of_two_and_differ_otherwise():
+    for heads in (1, 2, 4, 32, 128):
+        assert slopes(heads).tolist() == slopes(heads, rule="naive").tolist()
+    worst = max(np.abs(slopes(n, rule="naive") / slopes(n) - 1).max() for n in range(1, 257))
+    assert worst > 5  # more than 500% off
+
+
+def brute_force(form: str, exponents: list[Fraction], seq_len: int, dtype: str) -> np.ndarray:
+    """Bits of the bias, element by element; −inf where a query looks ahead."""
+    queries = range(1 if form.startswith("key") else seq_len)
+    multiple = {
+        "symmetric": lambda i, j: -abs(i - j),
+        "causal": lambda i, j: j - i if j <= i else None,
+        "key": lambda i, j: j,
+        "key-last": lambda i, j: j - (seq_len - 1),
+    }[form]
+    infinity = int(bits(np.array([-np.inf]).astype(DTYPES[dtype]))[0])
+    out = []
+    for exponent in exponents:
+        wanted = [multiple(i, j) for i in queries for j in range(seq_len)]
+        found = rounded(lambda e=exponent, w=wanted: [arb(2) ** rational(-e) * (m or 0) for m in w], dtype)
+        out.append([infinity if m is None else int(b) for m, b in zip(wanted, found, strict=True)])
+    return np.array(out, found.dtype).reshape(len(exponents), len(queries), seq_len)
+
+
+@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("heads", "seq_len"), [(1, 1), (3, 1), (2, 2), (12, 17), (5, 9)])
+def test_forms(heads, seq_len, form, dtype):
+    found = Alibi(heads, seq_len, form=form, dtype=dtype).tables()["bias"]
+    np.testing.assert_array_equal(bits(found), brute_force(form, get_slopes(heads), seq_len, dtype))
+
+
+@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("form", ["key", "key-last"])
+@pytest.mark.parametrize("rule", ["paper", "naive"])
+def test_large_distances(form, rule, dtype):
+    """Slopes that are no power of two, distances to a hundred thousand: rounded once, from the exact product."""
+    seq_len, heads = 100_001, 11
+    table = Alibi(heads, seq_len, form=form, rule=rule, dtype=dtype).tensors()[0]
+    exponents = get_slopes(heads) if rule == "paper" else [Fraction(8 * (h + 1), heads) for h in range(heads)]
+    keys = np.random.default_rng(3).integers(0, seq_len, 1500)
+    for head in (9, 10):
+        found = table.read(head, head + 1)[0][keys]
+        distances = [int(key) - (seq_len - 1 if form == "key-last" else 0) for key in keys]
+        true = rounded(lambda e=exponents[head], d=distances: [arb(2) ** rational(-e) * k for k in d], dtype)
+        np.testing.assert_array_equal(bits(found), true)
+
+
+def test_a_bias_is_not_a_rounded_slope_times_a_distance():
+    """What broadcasting in float32 would give differs, so the tests above have teeth."""
+    bias = Alibi(12, 4000, form="key").tables()["bias"][8, 0]
+    assert (slopes(12)[8] * np.arange(4000, dtype=np.float32) != bias).mean() > 0.2
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_minus_infinity_is_for_the_future_of_the_causal_form_alone(form):
+    bias = Alibi(3, 20, form=form).tables()["bias"]
+    ahead = np.triu(np.ones((20, 20), bool), 1) if form == "causal" else np.zeros(bias.shape[1:], bool)
+    np.testing.assert_array_equal(np.isneginf(bias), np.broadcast_to(ahead, bias.shape))
+    assert not np.isposinf(bias).any()
+    assert not np.isnan(bias).any()
+
+
+@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("form", FORMS)
+def test_zero_has_no_sign(form, dtype):
+    bias = Alibi(3, 9, form=form, dtype=dtype).tables()["bias"]
+    zeros = bits(bias)[bias.astype(np.float64) == 0]
+    assert len(zeros) == 3 * (9 if bias.shape[1] == 9 else 1)
+    assert not zeros.any()
+
+
+@pytest.mark.parametrize("heads", [3, 8])
+def test_forms_agree_after_softmax(heads):
+    """A row shift cancels: the key forms are the distance form for the last query."""
+    bias = {form: Alibi(heads, 24, form=form, dtype="float64").tables()["bias"] for form in FORMS}
+    for form in ("key", "key-last"):
+        shifted = bias[form][:, 0] - bias[form][:, :1, -1]
+        np.testing.assert_allclose(shifted, bias["symmetric"][:, -1], atol=1e-13)
+    np.testing.assert_array_equal(bias["causal"][:, -1], bias["symmetric"][:, -1])
+
+
+def test_which_tensors_there_are():
+    assert [t.name for t in Alibi(4).tensors()] == ["slopes"]
+    assert [t.name for t in Alibi(4, 6, slopes=True).tensors()] == ["slopes"]
+    assert [(t.name, t.shape) for t in Alibi(4, 6).tensors()] == [("bias", (4, 6, 6)), ("slopes", (4,))]
+    assert [(t.name, t.shape) for t in Alibi(4, 6, form="key").tensors()] == [("bias", (4, 1, 6)), ("slopes", (4,))]
+    assert Alibi(4, 6).single_array().name == "bias"
+
+
+WRONG = [
+    ({"heads": 0}, "heads", "0", "it must be a whole number from 1 to 65,536"),
+    ({"heads": -1}, "heads", "-1", "it must be a whole number from 1 to 65,536"),
+    ({"heads": 65537}, "heads", "65537", "it must be a whole number from 1 to 65,536"),
+    ({"heads": None}, "heads", "missing", "it must be a whole number from 1 to 65,536"),
+    ({"seq_len": 0}, "seq_len", "0", "it must be a whole number from 1 to 2^24"),
+    ({"seq_len": -1}, "seq_len", "-1", "it must be a whole number from 1 to 2^24"),
+    ({"seq_len": 2**63}, "seq_len", "9223372036854775808", "it must be a whole number from 1 to 2^24"),
+    ({"max_bias": 0}, "max_bias", "0", "it must be a finite number above 1e-30, up to 256"),
+    ({"max_bias": -8.0}, "max_bias", "-8", "it must be a finite number above 1e-30, up to 256"),
+    ({"max_bias": math.nan}, "max_bias", "nan", "it must be a finite number above 1e-30, up to 256"),
+    ({"max_bias": math.inf}, "max_bias", "inf", "it must be a finite number above 1e-30, up to 256"),
+    ({"max_bias": 257}, "max_bias", "257", "it must be a finite number above 1e-30, up to 256"),
+    ({"rule": "papr"}, "rule", "'papr'", "it must be one of paper, naive; did you mean 'paper'?"),
+    ({"form": "casual"}, "form", "'casual'", "did you mean 'causal'?"),
+    ({"form": "key_last"}, "form", "'key_last'", "did you mean 'key-last'?"),
+    ({"dtype": "f32"}, "dtype", "'f32'", "it must be one of float64, float32, float16, bfloat16"),
+]
+
+
+@pytest.mark.parametrize(("change", "name", "given", "rule"), WRONG, ids=str)
+def test_values_that_break_a_rule(change, name, given, rule):
+    breaks_a_rule(Alibi, {"heads": 4, "seq_len": 8, **change}, name, given, rule)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[(name, value) for name in ("heads", "seq_len") for value in (True, "4", 4.0)],
+        *[("max_bias", value) for value in (True, "8", 8j)],
+        *[("slopes", value) for value in (1, "yes", 0)],
+    ],
+    ids=str,
+)
+def test_kinds_that_are_never_right(name, value):
+    is_never_right(Alibi, {"heads": 4, name: value}, name)

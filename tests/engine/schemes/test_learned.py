@@ -1,0 +1,218 @@
+"""Learned tables before learning: distributions, seeds, torch's numbers, rules."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flint import arb, ctx
+
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+from tests.engine.schemes.refusals import breaks_a_rule, is_never_right
+from tests.oracle import bits, normal_quantile, philox, rational, ulps
+
+TORCH = json.loads(Path(__file__).with_name("torch_normal.json").read_text())
+ROWS, DIM = 2000, 64
+COUNT = ROWS * DIM
+
+
+def weight(*args, **options) -> np.ndarray:
+    return LearnedInit(*args, **options).tables()["weight"]
+
+
+def kolmogorov(values: np.ndarray, distribution) -> float:
+    """The largest gap between the sample's distribution and the true one, in units of 1/√n (2 is one in 1500)."""
+    ordered = np.sort(values.ravel())
+    expected = np.vectorize(distribution)(ordered)
+    steps = np.arange(len(ordered) + 1) / len(ordered)
+    gap = max(np.abs(steps[1:] - expected).max(), np.abs(steps[:-1] - expected).max())
+    return float(gap * math.sqrt(len(ordered)))
+
+
+def normal_share(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2))
+
+
+@pytest.mark.parametrize("rng", ["pecli", "torch", "torch-avx2"])
+@pytest.mark.parametrize("std", [0.02, 1.0])
+def test_normal(rng, std):
+    z = weight(ROWS, DIM, std=std, rng=rng, seed=11, dtype="float64") / std
+    assert abs(z.mean()) < 4 / math.sqrt(COUNT)
+    assert z.std() == pytest.approx(1, abs=4 / math.sqrt(2 * COUNT))
+    assert (z**4).mean() == pytest.approx(3, abs=4 * math.sqrt(96 / COUNT))
+    assert abs((z**3).mean()) < 4 * math.sqrt(15 / COUNT)
+    assert kolmogorov(z, normal_share) < 2
+
+
+def test_trunc_normal_is_cut_at_two_sigma():
+    z = weight(ROWS, DIM, init="trunc-normal", std=0.5, dtype="float64") / 0.5
+    assert np.abs(z).max() <= 2
+    assert np.abs(z).max() > 1.99
+    inside = normal_share(2) - normal_share(-2)
+    assert kolmogorov(z, lambda x: (normal_share(x) - normal_share(-2)) / inside) < 2
+    assert z.std() == pytest.approx(0.87962566, abs=0.005)  # sqrt(1 − 4φ(2)/(2Φ(2) − 1))
+
+
+@pytest.mark.parametrize("rng", ["pecli", "torch", "torch-avx2"])
+def test_uniform_has_that_std(rng):
+    z = weight(ROWS, DIM, init="uniform", std=0.02, rng=rng, seed=4, dtype="float64") / (0.02 * math.sqrt(3))
+    assert np.abs(z).max() <= 1 + 1e-7
+    assert kolmogorov(z, lambda x: (x + 1) / 2) < 2
+    assert z.std() * math.sqrt(3) == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize("rng", ["pecli", "torch", "torch-avx2"])
+def test_xavier_uniform(rng):
+    bound = math.sqrt(6 / (ROWS + DIM))
+    z = weight(ROWS, DIM, init="xavier-uniform", rng=rng, std=123.0, dtype="float64") / bound
+    assert np.abs(z).max() <= 1 + 1e-7
+    assert kolmogorov(z, lambda x: (x + 1) / 2) < 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_zeros_and_sinusoidal(dtype):
+    assert not bits(weight(7, 5, init="zeros", dtype=dtype)).any()
+    sinusoidal = Sinusoidal(7, 5, dtype=dtype).tables()["pe"]
+    assert weight(7, 5, init="sinusoidal", dtype=dtype).tobytes() == sinusoidal.tobytes()
+
+
+def share(seed: int, element: int) -> Fraction:
+    """The uniform number behind an element, from Philox in plain integers: 52 bits and a half."""
+    word = philox(seed, element // 4 + 1)[element % 4]
+    return Fraction(((word >> 12) + 0.5) * 2.0**-52)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("init", ["normal", "trunc-normal", "uniform"])
+def test_first_values(seed, init):
+    """Independent of the engine and of NumPy: Philox in integers, the inverse distribution function in balls."""
+    before, ctx.prec = ctx.prec, 150
+    true = []
+    for element in range(60):
+        u = share(seed, element)
+        if init == "uniform":
+            value = rational(2 * u - 1) * arb(3).sqrt()
+        elif init == "normal":
+            value = normal_quantile(u)
+        else:
+            cut = (arb(2).sqrt()).erfc() / 2
+            value = -arb(2).sqrt() * (2 * (cut + rational(u) * (1 - 2 * cut))).erfcinv()
+        true.append(float(value * arb(0.02)))
+    ctx.prec = before
+    found = weight(10, 6, init=init, seed=seed, dtype="float64").ravel()
+    np.testing.assert_allclose(found, true, rtol=2e-15, atol=1e-17)
+    assert ulps(weight(10, 6, init=init, seed=seed).ravel(), np.array(true, np.float32)).max() <= 1
+
+
+@pytest.mark.parametrize("init", ["normal", "trunc-normal", "uniform", "xavier-uniform"])
+@pytest.mark.parametrize("start", [0, 1, 37, 299])
+def test_rows_alone_are_the_rows_of_the_table(init, start):
+    (table,) = LearnedInit(300, 7, init=init, seed=9).tensors()
+    assert table.read(start, start + 1).tobytes() == table.array()[start : start + 1].tobytes()
+
+
+def test_rows_far_down_a_table_that_fits_no_memory():
+    (table,) = LearnedInit(2**40, 65536, seed=3, dtype="float64").tensors()
+    row = 2**40 - 1
+    true = float(normal_quantile(share(3, row * 65536 + 5)) * 0.02)
+    assert table.read(row, row + 1)[0, 5] == pytest.approx(true, rel=1e-14)
+
+
+def test_a_longer_table_begins_with_the_shorter_one():
+    assert weight(50, 8, seed=1)[:20].tobytes() == weight(20, 8, seed=1).tobytes()
+
+
+@pytest.mark.parametrize("rng", ["pecli", "torch"])
+def test_another_seed_is_another_table(rng):
+    seeds = [0, 1, 2, 2**31, 2**32 - 1]
+    tables = {weight(8, 8, seed=seed, rng=rng).tobytes() for seed in seeds}
+    assert len(tables) == len(seeds)
+
+
+def test_all_64_bits_of_a_seed_count():
+    assert weight(8, 8, seed=0).tobytes() != weight(8, 8, seed=2**32).tobytes()
+    assert weight(8, 8, seed=2**64 - 1).tobytes() != weight(8, 8, seed=2**63 - 1).tobytes()
+
+
+def test_neighbouring_seeds_are_unrelated():
+    a, b = weight(500, 64, seed=7, dtype="float64"), weight(500, 64, seed=8, dtype="float64")
+    assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 4 / math.sqrt(a.size)
+
+
+def torch_cases() -> list:
+    found = []
+    for rng, way in TORCH["ways"].items():
+        for case in way["cases"]:
+            name = f"{rng}-{case['init']}-{case['shape'][0]}x{case['shape'][1]}-{case['seed']}-{case['std']}"
+            found.append(pytest.param(rng, case, id=name))
+    return found
+
+
+@pytest.mark.parametrize(("rng", "case"), torch_cases())
+def test_torch_on_the_cpu(rng, case):
+    theirs = np.frombuffer(base64.b64decode(case["data"]), "<f4").reshape(case["shape"])
+    ours = weight(*case["shape"], init=case["init"], seed=case["seed"], std=case["std"], rng=rng)
+    assert ulps(ours, theirs).max() <= (4 if case["init"] == "normal" else 0)
+
+
+def test_the_data_tell_torchs_two_ways_apart():
+    assert [TORCH["ways"][rng]["capability"] for rng in ("torch", "torch-avx2")] == ["DEFAULT", "AVX2"]
+    (case,) = (case for case in TORCH["ways"]["torch-avx2"]["cases"] if case["shape"] == [1000, 7])
+    theirs = np.frombuffer(base64.b64decode(case["data"]), "<f4").reshape(case["shape"])
+    assert ulps(weight(1000, 7, seed=case["seed"], rng="torch"), theirs).max() > 100
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+def test_torchs_numbers_in_other_dtypes_are_its_float32_rounded(dtype):
+    single = weight(30, 7, rng="torch", seed=2)
+    assert weight(30, 7, rng="torch", seed=2, dtype=dtype).astype(np.float64).tolist() == (
+        single.astype(weight(1, 1, dtype=dtype).dtype).astype(np.float64).tolist()
+    )
+
+
+WRONG = [
+    ({"max_len": 0}, "max_len", "0", "it must be a whole number from 1 to 2^40"),
+    ({"max_len": -1}, "max_len", "-1", "it must be a whole number from 1 to 2^40"),
+    ({"max_len": 2**63}, "max_len", "9223372036854775808", "it must be a whole number from 1 to 2^40"),
+    ({"dim": 0}, "dim", "0", "it must be a whole number from 1 to 65,536"),
+    ({"std": math.nan}, "std", "nan", "it must be a finite number above 0, up to 1e+30"),
+    ({"std": math.inf}, "std", "inf", "it must be a finite number above 0, up to 1e+30"),
+    ({"std": 0}, "std", "0", "it must be a finite number above 0, up to 1e+30"),
+    ({"std": -0.02}, "std", "-0.02", "it must be a finite number above 0, up to 1e+30"),
+    ({"std": 1e31}, "std", "1e+31", "it must be a finite number above 0, up to 1e+30"),
+    ({"seed": -1}, "seed", "-1", "it must be a whole number from 0 to 2^64 − 1"),
+    ({"seed": 2**64}, "seed", "18446744073709551616", "it must be a whole number from 0 to 2^64 − 1"),
+    ({"init": "trunc_normal"}, "init", "'trunc_normal'", "did you mean 'trunc-normal'?"),
+    ({"init": "xavier"}, "init", "'xavier'", "it must be one of normal, trunc-normal, uniform, xavier-uniform, zeros"),
+    ({"rng": "tourch"}, "rng", "'tourch'", "did you mean 'torch'?"),
+    (
+        {"init": "trunc-normal", "rng": "torch"},
+        "init",
+        "'trunc-normal'",
+        "`rng` torch does not offer it; take `rng` pecli",
+    ),
+    ({"dtype": "double"}, "dtype", "'double'", "it must be one of float64, float32, float16, bfloat16"),
+]
+
+
+@pytest.mark.parametrize(("change", "name", "given", "rule"), WRONG, ids=str)
+def test_values_that_break_a_rule(change, name, given, rule):
+    breaks_a_rule(LearnedInit, {"max_len": 4, "dim": 8, **change}, name, given, rule)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[(name, value) for name in ("max_len", "dim", "seed") for value in (True, "4", 4.0)],
+        *[("std", value) for value in (True, "0.02", 1j)],
+    ],
+    ids=str,
+)
+def test_kinds_that_are_never_right(name, value):
+    is_never_right(LearnedInit, {"max_len": 4, "dim": 8, name: value}, name)

@@ -1,0 +1,144 @@
+"""Rotary tables: values, layouts, rules."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from flint import arb
+
+from pecli.engine.schemes.rope import Rope
+from pecli.errors import KindError, ParameterError
+from tests.engine.schemes.refusals import breaks_a_rule
+from tests.oracle import bits, rational, rounded, wave_bits
+
+DTYPES = ("float32", "float16", "bfloat16", "float64")
+
+
+def hold_against_oracle(
+    rows: int, dim: int, samples: int, *, base: float = 10000.0, offset: int = 0, dtype: str
+) -> None:
+    found = Rope(rows, dim, base=base, offset=offset, dtype=dtype).tables()
+    rng = np.random.default_rng(rows + dim)
+    row, wave = rng.integers(0, rows, samples), rng.choice(rng.integers(0, dim // 2, 60), samples)
+    for name in ("sin", "cos"):
+        sine = np.full(samples, name == "sin")
+        true = wave_bits(dtype, sine, base, dim // 2, (row + offset).tolist(), wave.tolist())
+        np.testing.assert_array_equal(bits(found[name][row, wave]), true)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("offset", [0, 10**6 - 150, 2**40 - 300])
+@pytest.mark.parametrize("base", [10000.0, 500000.0, 1e6, 1e20, 2.0, 0.5, 1.0])
+def test_bases(base, offset, dtype):
+    hold_against_oracle(300, 128, 800, base=base, offset=offset, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_last_position(dtype):
+    hold_against_oracle(1, 128, 200, offset=2**40, dtype=dtype)
+    both = Rope(2, 128, offset=2**40 - 1, dtype=dtype).tables()
+    for name, table in Rope(1, 128, dtype=dtype).at([2**40]).items():
+        assert table.tobytes() == both[name][1:].tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("rows", "dim"), [(1, 2), (700, 2), (5, 64), (5000, 64), (60, 1024), (4, 65536)])
+def test_shapes(rows, dim, dtype):
+    hold_against_oracle(rows, dim, 500, offset=4321, dtype=dtype)
+
+
+@pytest.mark.parametrize(("base", "dim"), [(10000.0, 128), (500000.0, 64), (1e6, 96), (0.5, 2), (1.0, 8), (1e20, 256)])
+def test_inverse_frequencies(base, dim):
+    found = Rope(1, dim, base=base).tables()["inv_freq"]
+    true = rounded(lambda: [arb(base) ** rational(Fraction(-2 * i, dim)) for i in range(dim // 2)], "float64")
+    assert found.shape == (dim // 2,)
+    np.testing.assert_array_equal(bits(found), true)
+
+
+def test_published_numbers():
+    """The last two of head_dim 128, base 10000, to five digits."""
+    assert Rope(1, 128).tables()["inv_freq"][-2:].tolist() == pytest.approx([1.3335e-04, 1.1548e-04], abs=5e-9)
+
+
+def test_inv_freq_is_float64_whatever_the_dtype():
+    for dtype in DTYPES:
+        assert Rope(1, 8, dtype=dtype).tables()["inv_freq"].dtype == np.float64
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["cos", "sin"])
+def test_layouts(name, dtype):
+    compact = Rope(70, 12, dtype=dtype, offset=9).tables()[name]
+    halves = Rope(70, 12, dtype=dtype, offset=9, layout="halves").tables()[name]
+    interleaved = Rope(70, 12, dtype=dtype, offset=9, layout="interleaved").tables()[name]
+    assert compact.shape == (70, 6)
+    assert halves.tobytes() == np.concatenate([compact, compact], axis=1).tobytes()
+    assert interleaved.tobytes() == np.repeat(compact, 2, axis=1).tobytes()
+
+
+@pytest.mark.parametrize("layout", ["compact", "halves", "interleaved"])
+def test_the_single_array_is_cos_then_sin(layout):
+    scheme = Rope(33, 8, layout=layout)
+    tables = scheme.tables()
+    assert scheme.single_array().array().tobytes() == np.stack([tables["cos"], tables["sin"]]).tobytes()
+    assert scheme.single_array().shape == (2, 33, 4 if layout == "compact" else 8)
+    across = scheme.single_array().read(30, 36)  # three rows of each
+    assert across.tobytes() == np.concatenate([tables["cos"][30:], tables["sin"][:3]]).tobytes()
+
+
+def test_a_pair_turns_by_its_angle():
+    """(x, y) → (x·cos − y·sin, y·cos + x·sin) keeps lengths and adds angles."""
+    tables = Rope(50, 16, dtype="float64").tables()
+    turn = tables["cos"] + 1j * tables["sin"]
+    np.testing.assert_allclose(np.abs(turn), 1, rtol=1e-15)
+    np.testing.assert_allclose(turn[7] * turn[40], turn[47], rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_offset_is_a_slice_of_a_longer_table(dtype):
+    longer = Rope(400, 16, dtype=dtype).tables()
+    part = Rope(100, 16, dtype=dtype, offset=299).tables()
+    for name in ("cos", "sin"):
+        assert part[name].tobytes() == longer[name][299:399].tobytes()
+
+
+WRONG = [
+    ({"seq_len": 0}, "seq_len", "0", "it must be a whole number from 1 to 2^40"),
+    ({"seq_len": -1}, "seq_len", "-1", "it must be a whole number from 1 to 2^40"),
+    ({"seq_len": 2**63}, "seq_len", "9223372036854775808", "it must be a whole number from 1 to 2^40"),
+    ({"offset": 2**40 - 2}, "offset", "1099511627774", "the last position must be at most 2^40"),
+    ({"offset": -1}, "offset", "-1", "it must be a whole number from 0 to 2^40"),
+    ({"dim": 0}, "dim", "0", "it must be an even whole number from 2 to 65,536"),
+    ({"dim": 7}, "dim", "7", "it must be an even whole number from 2 to 65,536"),
+    ({"dim": 65538}, "dim", "65538", "it must be an even whole number from 2 to 65,536"),
+    ({"base": math.nan}, "base", "nan", "it must be a finite number above 0"),
+    ({"base": math.inf}, "base", "inf", "it must be a finite number above 0"),
+    ({"base": 0.0}, "base", "0", "it must be a finite number above 0"),
+    ({"base": -1}, "base", "-1", "it must be a finite number above 0"),
+    ({"base": 1e-20}, "base", "1e-20", "frequencies must stay below 2^64 radians a position"),
+    ({"layout": "interleave"}, "layout", "'interleave'", "did you mean 'interleaved'?"),
+    ({"dtype": "float23"}, "dtype", "'float23'", "did you mean 'float32'?"),
+]
+
+
+@pytest.mark.parametrize(("change", "name", "given", "rule"), WRONG, ids=str)
+def test_values_that_break_a_rule(change, name, given, rule):
+    breaks_a_rule(Rope, {"seq_len": 4, "dim": 8, **change}, name, given, rule)
+
+
+@pytest.mark.parametrize("name", ["seq_len", "dim", "offset"])
+@pytest.mark.parametrize("value", [True, "8", 8.0, None], ids=repr)
+def test_kinds_that_are_no_whole_number(name, value):
+    if value is None and name == "offset":
+        value = b"8"
+    with pytest.raises(ParameterError if value is None else KindError, match=f"^{name} is .*whole number"):
+        Rope(**{"seq_len": 4, "dim": 8, name: value})
+
+
+@pytest.mark.parametrize("value", [True, "10000", 1j], ids=repr)
+def test_kinds_that_are_no_number(value):
+    with pytest.raises(KindError, match=r"^base is .*; it must be a finite number above 0"):
+        Rope(4, 8, base=value)

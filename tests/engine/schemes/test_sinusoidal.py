@@ -1,0 +1,350 @@
+"""Sinusoidal tables: every element rounded once, every project's conventions, every rule."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pecli.engine.schemes.sinusoidal import EVEN_ONLY, STYLES, Sinusoidal
+from pecli.errors import KindError, ParameterError
+from tests.engine.schemes.refusals import breaks_a_rule, is_never_right
+from tests.oracle import bits, sinusoidal_bits
+
+DTYPES = ("float32", "float16", "bfloat16", "float64")
+OFFSETS = (0, 10**6 - 100, 2**40 - 300)
+LAYOUTS = [(layout, cos_first) for layout in ("interleaved", "halves") for cos_first in (False, True)]
+
+
+def table(*args, **options) -> np.ndarray:
+    return Sinusoidal(*args, **options).tables()["pe"]
+
+
+def hold_against_oracle(rows: int, dim: int, samples: int, seed: int, **options) -> None:
+    """Some elements of a table, or all if there are few."""
+    found = table(rows, dim, **options)
+    rng = np.random.default_rng(seed)
+    if rows * dim <= samples:
+        row, column = (grid.ravel() for grid in np.indices((rows, dim)))
+    else:
+        row = rng.integers(0, rows, samples)
+        column = rng.choice(np.concatenate([[0, dim - 1], rng.integers(0, dim, 98)]), samples)
+    np.testing.assert_array_equal(bits(found[row, column]), sinusoidal_bits(row, column, dim=dim, **options))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("offset", OFFSETS)
+@pytest.mark.parametrize("base", [2.0, 100.0, 10000.0, 500000.0, 1e6, 1e20, 0.5, 1.0, 1e300, 1e-5])
+def test_bases(base, offset, dtype):
+    hold_against_oracle(300, 64, 1500, 1, base=base, offset=offset, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("offset", OFFSETS)
+@pytest.mark.parametrize("dim", [1, 2, 3, 64, 127, 1024])
+def test_dims(dim, offset, dtype):
+    hold_against_oracle(280, dim, 1000, 2, offset=offset, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_widest_table(dtype):
+    hold_against_oracle(20, 65536, 1000, 3, offset=999_990, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("layout", "cos_first"), LAYOUTS)
+@pytest.mark.parametrize("dim", [1, 2, 3, 5, 64])
+def test_layouts(dim, layout, cos_first, dtype):
+    hold_against_oracle(100, dim, 700, 4, layout=layout, cos_first=cos_first, dtype=dtype, offset=123_456)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"amplitude": 0.3},
+        {"amplitude": 0.125},
+        {"amplitude": 1e-6},
+        {"amplitude": 7.3e4},
+        {"amplitude": 1.0 + 2**-24},
+        {"amplitude": 1.0 + 2**-8},
+        {"scale": 1000.0},
+        {"scale": 0.1},
+        {"scale": 1e-9},
+        {"scale": 1e15},
+        {"freq_shift": 1.0},
+        {"freq_shift": 0.5},
+        {"freq_shift": -3.0},
+        {"freq_shift": 31.5, "base": 3.0},
+        {"freq_shift": 1.0, "layout": "halves", "scale": 1000.0, "amplitude": 0.2, "cos_first": True},
+    ],
+    ids=str,
+)
+def test_scale_amplitude_and_shift(options, dtype):
+    hold_against_oracle(200, 64, 1000, 5, dtype=dtype, **options)
+
+
+def test_published_numbers():
+    """Row 1 at D = 512, by the paper and by tensor2tensor (printed from float32); and sin 1, cos 1 from any book."""
+    paper = table(2, 512, dtype="float64")
+    shifted = table(2, 512, style="tensor2tensor", dtype="float64")
+    assert paper[1, 2] == pytest.approx(0.82185619, abs=2**-25)
+    assert shifted[1, 1] == pytest.approx(0.82177866, abs=2**-25)
+    assert paper[1, :2].tolist() == pytest.approx([0.8414709848078965, 0.5403023058681398], abs=1e-15)
+
+
+# What each project computes, written from its own formula: (position, dim) → row.
+
+
+def _angles(position: float, dim: int, shift: int, base: float = 10000.0) -> np.ndarray:
+    half = dim // 2
+    return position * base ** (-np.arange(half) / max(half - shift, 1))
+
+
+def _padded(parts: list[np.ndarray], dim: int) -> np.ndarray:
+    return np.concatenate([*parts, np.zeros(dim % 2)])
+
+
+def paper(position: int, dim: int) -> np.ndarray:
+    return np.array(
+        [(math.sin, math.cos)[c % 2](position / 10000 ** (2 * (c // 2) / dim)) for c in range(dim)], np.float64
+    )
+
+
+def halves(position: int, dim: int) -> np.ndarray:
+    angle = _angles(position, dim, 0)
+    return np.concatenate([np.sin(angle), np.cos(angle)])
+
+
+def tensor2tensor(position: int, dim: int) -> np.ndarray:
+    angle = _angles(position, dim, 1)
+    return _padded([np.sin(angle), np.cos(angle)], dim)
+
+
+def fairseq(position: int, dim: int) -> np.ndarray:
+    return np.zeros(dim) if position == 1 else tensor2tensor(position, dim)
+
+
+def diffusion(position: int, dim: int) -> np.ndarray:
+    angle = _angles(position, dim, 0)
+    return _padded([np.cos(angle), np.sin(angle)], dim)
+
+
+def flux(position: int, dim: int) -> np.ndarray:
+    return diffusion(1000 * position, dim)
+
+
+def mlx(position: int, dim: int) -> np.ndarray:
+    half = dim // 2
+    frequency = np.exp(np.linspace(0.0, math.log(1e-4), half)) if half > 1 else np.ones(1)  # geometric from 1 to 1e-4
+    return math.sqrt(2 / dim) * np.concatenate([np.sin(position * frequency), np.cos(position * frequency)])
+
+
+def x_transformers(position: int, dim: int) -> np.ndarray:
+    return dim**-0.5 * halves(position, dim)
+
+
+FORMULAS = {
+    "paper": paper,
+    "lucid": paper,
+    "lightwatch": paper,
+    "roformer": halves,
+    "marian": halves,
+    "gptj": halves,
+    "ctrl": halves,
+    "tensor2tensor": tensor2tensor,
+    "whisper": tensor2tensor,
+    "fairseq": fairseq,
+    "m2m100": fairseq,
+    "fsmt": fairseq,
+    "ddpm": tensor2tensor,
+    "stable-diffusion": diffusion,
+    "dit": diffusion,
+    "flux": flux,
+    "mlx": mlx,
+    "x-transformers": x_transformers,
+}
+
+
+def test_every_style_has_a_formula_here():
+    assert set(FORMULAS) == set(STYLES)
+
+
+@pytest.mark.parametrize("dim", [2, 4, 6, 64, 7, 33])
+@pytest.mark.parametrize("style", FORMULAS)
+def test_styles(style, dim):
+    if dim % 2 and style in EVEN_ONLY:
+        with pytest.raises(ParameterError):
+            Sinusoidal(4, dim, style=style)
+        return
+    expected = np.array([FORMULAS[style](position, dim) for position in range(40)])
+    np.testing.assert_allclose(table(40, dim, style=style), expected, rtol=1e-6, atol=1e-7)
+
+
+def test_styles_without_odd_dims():
+    """Their projects raise an error (mlx, x-transformers), or say nothing (roformer and its kin)."""
+    assert {"roformer", "marian", "gptj", "ctrl", "mlx", "x-transformers"} == EVEN_ONLY
+    with pytest.raises(ParameterError, match="dim is 5; the mlx style has even dims only"):
+        Sinusoidal(4, 5, style="mlx")
+
+
+@pytest.mark.parametrize("style", ["tensor2tensor", "whisper", "ddpm", "fairseq", "mlx"])
+def test_two_channels_do_not_divide_by_zero(style):
+    assert table(4, 2, style=style)[3].tolist() == pytest.approx([math.sin(3), math.cos(3)], rel=1e-6)
+
+
+def test_the_pad_column_is_zero_and_the_padding_row_too():
+    found = table(5, 7, style="fairseq")
+    assert bits(found[:, -1]).tolist() == [0] * 5
+    assert bits(found[1]).tolist() == [0] * 7
+    assert np.count_nonzero(found[0]) == 3  # position 0: sin 0, cos 0
+    assert np.count_nonzero(found[2]) == 6
+
+
+@pytest.mark.parametrize("offset", [0, 3, 5, 6])
+def test_the_padding_row_is_where_its_position_is(offset):
+    found = table(4, 6, offset=offset, padding_idx=5)
+    zero = [not row.any() for row in found]
+    assert zero == [offset + row == 5 for row in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("style", "given", "resolved"),
+    [
+        ("whisper", {"layout": "interleaved"}, {"layout": "interleaved", "freq_shift": 1.0}),
+        ("whisper", {"freq_shift": 0}, {"layout": "halves", "freq_shift": 0.0}),
+        ("flux", {"scale": 1}, {"scale": 1.0, "cos_first": True}),
+        ("dit", {"cos_first": False}, {"cos_first": False, "layout": "halves"}),
+        ("mlx", {"amplitude": 1}, {"amplitude": 1.0, "freq_shift": 1.0}),
+        ("fairseq", {"padding_idx": 0, "base": 500}, {"padding_idx": 0, "base": 500.0}),
+    ],
+)
+def test_an_explicit_option_wins_over_the_style(style, given, resolved):
+    scheme = Sinusoidal(4, 8, style=style, **given)
+    assert {name: getattr(scheme, name) for name in resolved} == resolved
+
+
+def test_a_style_is_only_a_name_for_options():
+    styled = Sinusoidal(4, 8, style="whisper")
+    spelled = Sinusoidal(4, 8, layout="halves", freq_shift=1)
+    assert styled == spelled
+    assert styled.spec() == spelled.spec()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("offset", [1, 255, 1000])
+def test_an_offset_is_a_slice_of_a_longer_table(offset, dtype):
+    longer = table(offset + 70, 34, dtype=dtype)
+    assert table(70, 34, dtype=dtype, offset=offset).tobytes() == longer[offset:].tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("exponent", [-24, -30, -45, -60, -75])
+def test_sines_that_are_almost_ties(exponent, dtype):
+    """For tiny angles sin x = x − x³/6, so a scale that is a tie makes a sine just below it."""
+    significand = {"float32": 24, "float16": 11, "bfloat16": 8}[dtype]
+    scale = (1 + 2.0**-significand) * 2.0**exponent
+    hold_against_oracle(4, 2, 8, 0, scale=scale, dtype=dtype)
+    hold_against_oracle(4, 2, 8, 0, scale=scale + 2.0 ** (1 + exponent - significand), dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scale": (1 + 2.0**-24) * 2.0**-100},
+        {"scale": 2.0**-150},  # half of the smallest float32
+        {"scale": (1 + 2.0**-8) * 2.0**-100, "dtype": "bfloat16"},
+        {"base": 1e60, "dim": 128, "amplitude": 1 + 2.0**-24},
+        {"base": 1e300, "dim": 128, "amplitude": 0.501953125, "dtype": "bfloat16"},
+    ],
+    ids=str,
+)
+def test_ties_that_need_many_digits(options):
+    dim = options.pop("dim", 2)
+    hold_against_oracle(3, dim, 3 * dim, 0, **options)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("amplitude", [1e-31, 1e-40, 1e-44, 1e-100, 1e39, 1e100, 1e300])
+def test_extreme_amplitudes_are_right_or_refused(amplitude):
+    try:
+        found = table(5, 4, amplitude=amplitude)
+    except ParameterError:
+        return
+    row, column = (grid.ravel() for grid in np.indices((5, 4)))
+    np.testing.assert_array_equal(bits(found).ravel(), sinusoidal_bits(row, column, dim=4, amplitude=amplitude))
+
+
+WHOLE, REAL = "it must be a whole number from", "it must be a finite number"
+
+WRONG = [
+    ({"seq_len": 0}, "seq_len", "0", f"{WHOLE} 1 to 2^40"),
+    ({"seq_len": -1}, "seq_len", "-1", f"{WHOLE} 1 to 2^40"),
+    ({"seq_len": 2**63}, "seq_len", "9223372036854775808", f"{WHOLE} 1 to 2^40"),
+    ({"seq_len": 2**40, "offset": 2}, "offset", "2", "the last position must be at most 2^40"),
+    ({"offset": 2**40 + 1}, "offset", "1099511627777", f"{WHOLE} 0 to 2^40"),
+    ({"offset": -1}, "offset", "-1", f"{WHOLE} 0 to 2^40"),
+    ({"dim": 0}, "dim", "0", f"{WHOLE} 1 to 65,536"),
+    ({"dim": -8}, "dim", "-8", f"{WHOLE} 1 to 65,536"),
+    ({"dim": 65537}, "dim", "65537", f"{WHOLE} 1 to 65,536"),
+    ({"base": math.nan}, "base", "nan", f"{REAL} above 0"),
+    ({"base": math.inf}, "base", "inf", f"{REAL} above 0"),
+    ({"base": -math.inf}, "base", "-inf", f"{REAL} above 0"),
+    ({"base": 0}, "base", "0", f"{REAL} above 0"),
+    ({"base": -0.0}, "base", "-0", f"{REAL} above 0"),
+    ({"base": -10000.0}, "base", "-10000", f"{REAL} above 0"),
+    ({"base": 10**400}, "base", "inf", f"{REAL} above 0"),
+    ({"base": 1e-30}, "base", "1e-30", "frequencies must stay below 2^64 radians a position"),
+    ({"scale": 0}, "scale", "0", f"{REAL} above 0"),
+    ({"scale": math.nan}, "scale", "nan", f"{REAL} above 0"),
+    ({"scale": 1e30}, "scale", "1e+30", "frequencies must stay below 2^64 radians a position"),
+    ({"amplitude": 0}, "amplitude", "0", f"{REAL} above 1e-30"),
+    ({"amplitude": math.inf}, "amplitude", "inf", f"{REAL} above 1e-30"),
+    ({"freq_shift": math.nan}, "freq_shift", "nan", REAL),
+    ({"freq_shift": 4}, "freq_shift", "4", "it must leave at least 0.5 of D/2 = 4"),
+    ({"freq_shift": 3.75}, "freq_shift", "3.75", "it must leave at least 0.5 of D/2 = 4"),
+    ({"padding_idx": -1}, "padding_idx", "-1", f"{WHOLE} 0 to 2^40"),
+    (
+        {"dtype": "float8"},
+        "dtype",
+        "'float8'",
+        "it must be one of float64, float32, float16, bfloat16; did you mean 'float",
+    ),
+    ({"dtype": "bfloat"}, "dtype", "'bfloat'", "did you mean 'bfloat16'?"),
+    ({"layout": "halfs"}, "layout", "'halfs'", "it must be one of interleaved, halves; did you mean 'halves'?"),
+    ({"layout": ""}, "layout", "''", "it must be one of interleaved, halves"),
+    ({"style": "wisper"}, "style", "'wisper'", "did you mean 'whisper'?"),
+    ({"style": "zzz"}, "style", "'zzz'", "it must be one of paper,"),
+    ({"style": "marian", "dim": 7}, "dim", "7", "the marian style has even dims only"),
+]
+
+
+@pytest.mark.parametrize(("change", "name", "given", "rule"), WRONG, ids=str)
+def test_values_that_break_a_rule(change, name, given, rule):
+    breaks_a_rule(Sinusoidal, {"seq_len": 4, "dim": 8, **change}, name, given, rule)
+
+
+@pytest.mark.parametrize("name", ["seq_len", "dim", "offset", "padding_idx"])
+@pytest.mark.parametrize("value", [True, "4", 4.0, np.float32(4), 4 + 0j, [4], b"4"], ids=repr)
+def test_kinds_that_are_no_whole_number(name, value):
+    is_never_right(Sinusoidal, {"seq_len": 4, "dim": 8, name: value}, name, "it must be a whole number")
+
+
+@pytest.mark.parametrize("name", ["base", "scale", "amplitude", "freq_shift"])
+@pytest.mark.parametrize("value", [True, "1", b"1", 1j, [1.0], object], ids=repr)
+def test_kinds_that_are_no_number(name, value):
+    with pytest.raises(KindError, match=f"^{name} is .*; it must be a finite number"):
+        Sinusoidal(4, 8, **{name: value})
+
+
+@pytest.mark.parametrize("value", [1, 0, "yes", "true"], ids=repr)
+def test_kinds_that_are_no_flag(value):
+    with pytest.raises(KindError, match=r"^cos_first is .*; it must be true or false"):
+        Sinusoidal(4, 8, cos_first=value)
+
+
+@pytest.mark.parametrize("name", ["seq_len", "dim"])
+def test_what_must_be_given(name):
+    with pytest.raises(ParameterError, match=rf"^{name} is "):
+        Sinusoidal(**{"seq_len": 4, "dim": 8, name: None})
