@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,10 @@ from pecli.engine.table import Table
 from pecli.engine.text import begun
 from pecli.errors import KindError, ParameterError
 from pecli.files import LoadedFile
+from pecli.files.checkpoints.folder import INDEX
 from pecli.files.in_memory import NO_FILE, opened
-from pecli.models.find import Model, load_model
+from pecli.files.load import split_name
+from pecli.models.find import Model, config_file, load_model
 
 if TYPE_CHECKING:
     from pecli.files.in_memory import Given
@@ -46,7 +49,7 @@ def verify(
     **model_options: Any,
 ) -> Verification:
     """Compare a file, an array or arrays by name with a scheme's tables, or with what a model asks for; without
-    either, a file with the spec it carries.
+    either, a file with the spec it carries, and a folder or an index with the configuration beside it.
 
     A model is what `load_config` and `load_model` return or take; beside it may be given `layer_type`, `offset`,
     `length` and `recipe`. A scheme's tables are made in the dtype that was found; without `any_dtype`, one that differs
@@ -57,6 +60,7 @@ def verify(
     False
     """
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
+    spec = _own_config(given) if spec is None else spec
     if spec is not None and not isinstance(spec, Scheme):
         return verify_model(given, load_model(spec), allowed, **model_options)
     for name in model_options:
@@ -70,6 +74,15 @@ def verify(
         if file.path == NO_FILE:
             raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
         return verify_spec(label, file, allowed, whole=not named)
+
+
+def _own_config(given: Given) -> str | None:
+    """The configuration in a folder of tensors, or beside an index of them; None for anything else."""
+    if not isinstance(given, (str, os.PathLike)):
+        return None
+    path = split_name(os.fspath(given))[0]
+    folder = (os.path.dirname(path) or os.curdir) if path.endswith(INDEX) else path
+    return (config_file(folder) or None) if os.path.isdir(folder) else None
 
 
 def _readable(file: LoadedFile, scheme: Scheme) -> LoadedFile:

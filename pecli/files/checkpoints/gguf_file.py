@@ -9,8 +9,10 @@ import io
 import math
 import struct
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.table import Table
 from pecli.engine.text import quoted
 from pecli.errors import FileError
@@ -255,7 +257,8 @@ def read(source: Source) -> tuple[tuple[Table, ...], tuple[UnreadTensor, ...]]:
             tables.append(_table(source, name, place, header.data))
         elif place.kind in QUANTISED:
             kind, elements, size = QUANTISED[place.kind]
-            count = data_bytes(place.shape, size, lambda problem: source.error(f"a tensor {problem}")) // elements
+            count = data_bytes(place.shape, size, partial(_error, source, name)) // elements
+            _check_end(source, name, header.data + place.offset + count)
             unread.append(UnreadTensor(name, kind, place.shape, count))
         else:
             unread.append(UnreadTensor(name, f"ggml type {place.kind}", place.shape, None))
@@ -263,12 +266,16 @@ def read(source: Source) -> tuple[tuple[Table, ...], tuple[UnreadTensor, ...]]:
 
 
 def _table(source: Source, name: str, place: Place, data: int) -> Table:
-    from pecli.engine.numerics.dtypes import numpy_dtype
-
     dtype = DTYPES[place.kind]
-    size = data_bytes(
-        place.shape, numpy_dtype(dtype).itemsize, lambda problem: source.error(f"tensor {quoted(name)} {problem}")
-    )
-    if data + place.offset + size > (source.size or 0):
-        raise source.error(f"is truncated: tensor {quoted(name)} goes on beyond its end")
+    size = data_bytes(place.shape, numpy_dtype(dtype).itemsize, partial(_error, source, name))
+    _check_end(source, name, data + place.offset + size)
     return stored_table(source, name, dtype, place.shape, data + place.offset)
+
+
+def _check_end(source: Source, name: str, end: int) -> None:
+    if end > (source.size or 0):
+        raise source.error(f"is truncated: tensor {quoted(name)} goes on beyond its end")
+
+
+def _error(source: Source, name: str, problem: str) -> FileError:
+    return source.error(f"tensor {quoted(name)} {problem}")

@@ -123,19 +123,24 @@ def _parse(source: Source) -> Any:
 def _tensors(graph: Any, prefix: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
     """The tensors of a graph by name; those of inner graphs after the name of the node that holds them."""
     for tensor in graph.initializer:
-        yield prefix + tensor.name, tensor
+        yield prefix + _text(tensor.name), tensor
     for node in graph.node:
-        output = next(iter(node.output), node.name)
+        output = _text(next(iter(node.output), node.name))
         for attribute in node.attribute:
             if depth < MAX_DEPTH:
                 for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
-                    yield from _tensors(inner, f"{prefix}{output}.{attribute.name}.", depth + 1)
+                    yield from _tensors(inner, f"{prefix}{output}.{_text(attribute.name)}.", depth + 1)
             if node.op_type == "Constant" and attribute.name == "value" and attribute.HasField("t"):
                 yield prefix + output, attribute.t
             elif node.op_type == "Constant" and attribute.name in _CONSTANTS:
                 short = {"value_float": attribute.f, "value_int": attribute.i}
                 long = attribute.floats if attribute.name == "value_floats" else attribute.ints
                 yield prefix + output, np.array(short.get(attribute.name, long), _CONSTANTS[attribute.name])
+
+
+def _text(value: str | bytes) -> str:
+    """A text of the message; protobuf leaves those that are not UTF-8 as bytes."""
+    return value if isinstance(value, str) else value.decode("utf-8", "replace")
 
 
 def _table(source: Source, name: str, tensor: Any, beside: dict[str, Source]) -> Table:
@@ -194,7 +199,7 @@ def _external(
     def complain(problem: str) -> FileError:
         return source.error(f"tensor {quoted(name)} {problem}")
 
-    said = {entry.key: entry.value for entry in entries}
+    said = {_text(entry.key): _text(entry.value) for entry in entries}
     path = path_beside(os.path.dirname(source.path), said.get("location", ""), complain)
     if path not in beside:
         beside[path] = open_source(path)
