@@ -51,7 +51,7 @@ class Description:
         return next((found for part in parts for name in names if (found := _positive(part.get(name)))), None)
 
 
-def find_model(config: Model | None, model: Model | None = None) -> ModelEncodings:
+def find_model(config: Model | None = None, model: Model | None = None) -> ModelEncodings:
     """The encodings of what `--config` or `--model` name, which is one notion; either has to be given."""
     given, name = (config, "config") if config is not None else (model, "model")
     if isinstance(given, ModelEncodings):

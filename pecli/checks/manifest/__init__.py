@@ -152,7 +152,7 @@ class _Models:
             try:
                 path = os.path.join(self.folder, name)
                 is_path = os.path.exists(path) or (kind == "config" and presets.find(name) is None)
-                self._read[kind, name] = find_model(path if is_path else name)
+                self._read[kind, name] = find_model(**{kind: path if is_path else name})
             except PecliError as problem:
                 self._read[kind, name] = problem
         return self._read[kind, name]
@@ -195,12 +195,9 @@ def _matching(where: str, folder: str, name: str) -> list[str]:
     pattern, colon, tensor = name.partition(":")
     found = sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
     files = [each for each in found if pattern.endswith("/") or not os.path.isdir(os.path.join(folder, each))]
-    if not files:
-        advice = "paths start from the manifest's folder"
-        raise ParameterError(f"{where}file", quoted(name), "no file matches it", advice)
     if len(files) > MAX_MATCHES:
         raise ParameterError(f"{where}file", quoted(name), f"more than {MAX_MATCHES:,} files match it")
-    return [f"{each}{colon}{tensor}" for each in files]
+    return [f"{each}{colon}{tensor}" for each in files] or [name]
 
 
 def _target(where: str, file: str, given: dict[str, Any], tolerance: Tolerance, models: _Models) -> Any:
