@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from pecli.engine.text import listed, nearest
-from pecli.models.encoding import ModelEncodings
-from pecli.models.submodels import read_object
 
 MAX_OFFERED = 6
 
@@ -26,10 +24,6 @@ class Preset:
     config: dict[str, Any]
     aliases: tuple[str, ...] = ()
     """Other repositories with the same values, and other names that people have for it."""
-
-    def load(self) -> ModelEncodings:
-        """Its encodings."""
-        return read_object(self.config, self.name)
 
 
 def find(name: str) -> Preset | None:

@@ -148,9 +148,9 @@ def test_a_preset_and_a_file_are_taken_in_each_other_s_place(pecli_cli, tmp_path
 
 
 def test_part_of_a_name_lists_the_presets_that_have_it(pecli_cli) -> None:
-    outcome = pecli_cli("config", "--model", "qwen2.5")
+    outcome = pecli_cli("config", "--model", "qwen3-vl")
     assert outcome.code == 2
-    assert "these have it: qwen2.5-7b, qwen2.5-vl-7b" in outcome.err
+    assert "these have it: qwen3-vl-2b, qwen3-vl-4b, qwen3-vl-30b-a3b" in outcome.err
     assert "did you mean 'gpt-neox-20b'?" in pecli_cli("config", "--model", "gpt-neox").err
 
 

@@ -32,11 +32,9 @@ def command(name: str) -> Any:
 def config(
     files: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="FILE…", help="config.json, params.json, .gguf, or a folder with one.", show_default=False
-        ),
+        typer.Argument(metavar="MODEL…", help=f"{options.MODEL[0].upper()}{options.MODEL[1:]}.", show_default=False),
     ] = None,
-    model: Annotated[list[str] | None, options.model("A preset, which pecli models lists; may be repeated.")] = None,
+    model: Annotated[list[str] | None, options.model("The same, by an option; may be repeated.")] = None,
     seq_len: Annotated[
         str | None,
         typer.Option(
@@ -55,7 +53,7 @@ def config(
     """
     length = None if seq_len is None else _LENGTH.parse("seq_len", seq_len)
     if not files and not model:
-        raise ParameterError("FILE", "missing", "name a config.json, or a preset with --model", "see pecli models")
+        raise ParameterError("MODEL", "missing", "name a config.json or a preset", "see pecli models")
     return _show([*(files or []), *(model or [])], length, strict=strict, json=json)
 
 

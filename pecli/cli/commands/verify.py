@@ -43,11 +43,9 @@ EXAMPLES = (
 )
 _PANEL = "Against a model"
 
-Config = Annotated[
-    str | None,
-    typer.Option("--config", metavar="FILE", help="A config.json, params.json or .gguf.", rich_help_panel=_PANEL),
-]
-Model = Annotated[str | None, options.model("A preset; pecli models lists them.", _PANEL)]
+_HELP = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; for a folder of tensors, its own unless given."
+Config = Annotated[str | None, options.model(_HELP, _PANEL, "--config")]
+Model = Annotated[str | None, options.model("The same; pecli models lists the presets.", _PANEL)]
 LayerType = Annotated[
     str | None,
     typer.Option(
