@@ -9,19 +9,6 @@ from pecli.models.find import Description, load_model
 from pecli.models.presets import _by_key, _key, advice, find, presets
 
 FAMILIES = {"Llama", "Qwen", "Gemma", "DeepSeek", "gpt-oss", "Mistral", "Phi", "SmolLM", "OLMo", "GLM", "Kimi"}
-    "Llama",
-    "Qwen",
-    "Gemma",
-    "DeepSeek",
-    "gpt-oss",
-    "Mistral",
-    "Phi",
-    "SmolLM",
-    "OLMo",
-    "GLM",
-    "Kimi",
-    "Whisper",
-}
 
 
 def test_eighty_models_of_the_families_that_people_run() -> None:
