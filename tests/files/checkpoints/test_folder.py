@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+import pecli
 from pecli.errors import FileError
 from pecli.files.load import load, load_file
 
@@ -166,3 +167,12 @@ def test_ten_gigabytes_take_little_memory_and_time(folder: Path) -> None:
     assert done.stdout.startswith("passed  .  rope"), done.stderr
     assert int(done.stdout.split()[-1]) < 150_000, "kilobytes"
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - start < 2
+
+
+def test_python_takes_what_the_commands_take() -> None:
+    one, shards = LLAMA / "one_file", LLAMA / "shards"
+    assert pecli.verify(shards).passed
+    assert pecli.verify(str(LLAMA / "bin" / "pytorch_model.bin"), one).passed
+    assert not pecli.verify(shards, "llama-3-8b").passed
+    assert pecli.diff(one, shards).passed
+    assert pecli.verify(pecli.load(shards), pecli.load_model(one)).passed
