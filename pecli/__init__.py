@@ -28,11 +28,14 @@ _HOMES = {
     "Sinusoidal": "pecli.engine.schemes.sinusoidal",
     "SinusoidalPosEmbedding": "pecli.layers",
     "Tolerance": "pecli.checks.tolerance",
+    "dask": "pecli.distributed",
     "diff": "pecli.checks.diff",
     "identify": "pecli.checks.identify",
     "load": "pecli.files.load",
     "load_config": "pecli.models.find",
     "load_model": "pecli.models.find",
+    "plot": "pecli.views.notebook",
+    "report": "pecli.views.report",
     "save": "pecli.files.save",
     "sinusoidal_pos_embedding": "pecli.layers",
     "verify": "pecli.checks.verify",
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from pecli.checks.identify import identify
     from pecli.checks.tolerance import Tolerance
     from pecli.checks.verify import verify
+    from pecli.distributed import dask
     from pecli.engine.schemes.alibi import Alibi
     from pecli.engine.schemes.learned import LearnedInit
     from pecli.engine.schemes.rope import Rope
@@ -61,6 +65,8 @@ if TYPE_CHECKING:
         sinusoidal_pos_embedding,
     )
     from pecli.models.find import load_config, load_model
+    from pecli.views.notebook import plot
+    from pecli.views.report import report
 
 __all__ = [
     "Alibi",
@@ -78,11 +84,14 @@ __all__ = [
     "SinusoidalPosEmbedding",
     "Tolerance",
     "__version__",
+    "dask",
     "diff",
     "identify",
     "load",
     "load_config",
     "load_model",
+    "plot",
+    "report",
     "save",
     "sinusoidal_pos_embedding",
     "verify",
@@ -96,7 +105,39 @@ def __getattr__(name: str) -> Any:
 
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
+    _display_in_notebooks()
     return value
+
+
+_DISPLAYED = {
+    "pecli.engine.schemes.scheme": "Scheme",
+    "pecli.models.encoding": "ModelEncodings",
+    "pecli.checks.verify.verification": "Verification",
+    "pecli.checks.diff": "Difference",
+    "pecli.checks.identify.identification": "Identification",
+}
+"""Classes that display themselves in a notebook, by module."""
+
+
+def _display_in_notebooks() -> None:
+    """Give the classes that are imported by now what notebooks look for; the layers below know nothing of views."""
+    import sys
+
+    for module, name in _DISPLAYED.items():
+        if module in sys.modules and not hasattr(kind := getattr(sys.modules[module], name), "_repr_html_"):
+            kind._repr_html_, kind._repr_png_ = _repr_html, _repr_png
+
+
+def _repr_html(value: Any) -> str:
+    from pecli.views.notebook import html
+
+    return html(value)
+
+
+def _repr_png(value: Any) -> bytes | None:
+    from pecli.views.notebook import png
+
+    return png(value)
 
 
 def __dir__() -> list[str]:

@@ -67,6 +67,11 @@ def load_file(path: str) -> LoadedFile:
 
     `-` is standard input.
     """
+    if path.lower().rstrip("/").endswith(".zarr") and os.path.isdir(path):
+        from pecli.files.zarr_store import read_store
+
+        tables, metadata, folder = read_store(path)
+        return LoadedFile(path, "zarr", tables, metadata, folder)
     if path != "-" and (shards := shards_of(path)) is not None:
         return _load_shards(path, shards)
     source = open_source(path)

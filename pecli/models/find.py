@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pecli.engine.text import quoted
 from pecli.errors import FileError, KindError, ParameterError
@@ -20,6 +20,8 @@ CONFIGS = ("config.json", "params.json")
 _FILES = (".json", ".gguf", ".toml", ".safetensors", ".bin", ".pt", ".npz", ".npy")
 """Endings of names that are meant as those of files."""
 
+WINDOWS = ("sliding_window", "sliding_window_size", "local_attention")
+
 
 class ConfigObject(Protocol):
     """What Hugging Face's configurations have."""
@@ -29,6 +31,13 @@ class ConfigObject(Protocol):
 
 Model = ModelEncodings | Encoding | Mapping[str, Any] | ConfigObject | str | os.PathLike[str]
 """Whatever says what a model is."""
+
+
+class Reach(NamedTuple):
+    """How far a model reaches: the longest context that it says it takes, and the window of its sliding layers."""
+
+    context: int | None = None
+    window: int | None = None
 
 
 @dataclass(frozen=True)
@@ -43,12 +52,13 @@ class Description:
         """What they ask for."""
         return gguf.read(self.gguf_path, self.label) if self.gguf_path else read_object(self.values, self.label)
 
-    def context_length(self) -> int | None:
-        """The context that they claim; None where they say nothing. The language part speaks for the whole."""
+    def reach(self) -> Reach:
+        """How far the model reaches; None where they say nothing. The language part speaks for the whole."""
         inner = self.values.get("text_config")
         parts = [self.values, inner] if isinstance(inner, Mapping) else [self.values]
-        names = ("context_length",) if self.gguf_path else LENGTHS
-        return next((found for part in parts for name in names if (found := _positive(part.get(name)))), None)
+        windows = () if any(part.get("use_sliding_window") is False for part in parts) else WINDOWS
+        names = (("context_length",), ("attention.sliding_window",)) if self.gguf_path else (LENGTHS, windows)
+        return Reach(*(_first_positive(parts, each) for each in names))
 
 
 def find_model(config: Model | None = None, model: Model | None = None) -> ModelEncodings:
@@ -81,9 +91,41 @@ def load_config(config: Model) -> ModelEncodings:
     return find_model(config)
 
 
-def context_length(config: str | None, model: str | None = None) -> int | None:
-    """The context that a model claims; None where it says nothing."""
-    return describe(config if config is not None else model).context_length()
+def reach(config: str | None, model: str | None = None) -> Reach:
+    """How far a model reaches, as its keys say."""
+    return describe(config if config is not None else model).reach()
+
+
+@dataclass(frozen=True)
+class NamedModel:
+    """A model by the name that it was asked for by."""
+
+    name: str
+    option: str
+    """The option of commands that takes the name."""
+    encodings: ModelEncodings
+    reach: Reach
+
+    @property
+    def label(self) -> str:
+        """A short name."""
+        path = self.name.rstrip(os.sep)
+        folder, file = os.path.split(path)
+        return os.path.basename(folder) if file in CONFIGS and folder else file
+
+
+def named_model(name: str) -> NamedModel | None:
+    """The model of a name that may also be one of a file or a folder of tensors; None where it is."""
+    base, option = os.path.basename(name), "--config"
+    is_model = base in CONFIGS or base.endswith((".gguf", "config.json"))
+    if os.path.isdir(name):
+        is_model = bool(config_file(name))
+    elif not os.path.lexists(name) and (presets.find(name) or hub_cache.snapshot(name)):
+        is_model, option = True, "--model"
+    if not is_model:
+        return None
+    found = describe(name)
+    return NamedModel(name, option, found.encodings(), found.reach())
 
 
 def describe(given: Any, name: str = "model") -> Description:
@@ -153,5 +195,6 @@ def _not_found(label: str, name: str, snapshot: str | None) -> FileError | Param
     return ParameterError(name, quoted(label), "no file and no preset has that name", advice)
 
 
-def _positive(value: Any) -> int | None:
-    return value if isinstance(value, int) and value > 0 else None
+def _first_positive(parts: Sequence[Mapping[str, Any]], names: Iterable[str]) -> int | None:
+    values = (part.get(name) for part in parts for name in names)
+    return next((value for value in values if isinstance(value, int) and value > 0), None)

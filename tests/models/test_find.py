@@ -11,7 +11,7 @@ import pytest
 
 import pecli
 from pecli.errors import FileError, PecliError
-from pecli.models.find import context_length, load_config, load_model
+from pecli.models.find import load_config, load_model, named_model, reach
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from pecli.models.find import context_length, load_config, load_model
     [("llama-3.1-8b", 131072), ("deepseek-ai/DeepSeek-V3", 163840), ("qwen2.5-7b", 32768), ("gpt-oss-20b", 131072)],
 )
 def test_presets(name: str, expected: int) -> None:
-    assert context_length(None, name) == expected
+    assert reach(None, name).context == expected
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ def test_presets(name: str, expected: int) -> None:
 )
 def test_files_and_folders(tmp_path: Path, config: dict, expected: int | None) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
-    assert context_length(str(tmp_path / "config.json"), None) == expected
-    assert context_length(str(tmp_path), None) == expected
+    assert reach(str(tmp_path / "config.json"), None).context == expected
+    assert reach(str(tmp_path), None).context == expected
 
 
 def test_gguf(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_gguf(tmp_path: Path) -> None:
     values = text("general.architecture") + struct.pack("<I", 8) + text("llama")
     values += text("llama.context_length") + struct.pack("<II", 4, 8192)
     (tmp_path / "x.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + values)
-    assert context_length(str(tmp_path / "x.gguf"), None) == 8192
+    assert reach(str(tmp_path / "x.gguf"), None).context == 8192
 
 
 # whatever says what a model is
@@ -75,7 +75,7 @@ def test_repositories_of_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("HF_HUB_CACHE", str(cache))
     found = load_model(name)
     assert (found.file, found.one().parameters["base"]) == (name, 500000.0)
-    assert context_length(name) is None
+    assert reach(name).context is None
 
 
 @pytest.mark.parametrize(
@@ -183,3 +183,21 @@ def test_a_preset_in_the_place_of_a_config_and_back(pecli_cli, tmp_path: Path) -
 def test_a_folder_with_one_gguf_file() -> None:
     data = Path(__file__).parents[1] / "files" / "checkpoints" / "data"
     assert load_model(data).one().parameters["base"] == 500000.0
+
+
+def test_names_of_models_and_of_files(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a report is given may be either."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(cache))
+    Path("tensors").mkdir()
+    np.save("x.npy", np.zeros(3))
+    for name, option in {
+        "llama-3.1-8b": "--model",
+        "some-lab/Tiny-1B": "--model",
+        str(cache): None,
+        "x.npy": None,
+    }.items():
+        found = named_model(name)
+        assert (found.option if found else None) == option
+    assert named_model("tensors") is None
+    Path("tensors/config.json").write_text(json.dumps(LLAMA))
+    assert named_model("tensors").option == "--config"

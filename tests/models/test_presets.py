@@ -81,7 +81,7 @@ READ_ELSEWHERE = {
 def test_values_agree_with_another_source(name: str) -> None:
     preset = presets()[name]
     encoding = load_model(name).one()
-    context = Description(name, preset.config).context_length()
+    context = Description(name, preset.config).reach().context
     assert (encoding.rotary_dim, encoding.parameters["base"], context) == READ_ELSEWHERE[name]
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pecli.checks.compare import compare, problems_of
 from pecli.checks.tolerance import Tolerance
-from pecli.checks.verify.explain_failures import reasons
+from pecli.checks.verify.explain_failures import diagnosis, explanations
 from pecli.checks.verify.verification import Verification
 from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
@@ -28,21 +28,23 @@ def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, whole: boo
         raise FileError(path, f"carries a spec that makes no table ({problem})") from None
     expected = {table.name: table for table in scheme.tensors()}
     hashes = _Hashed()
+    hashed = "sha256" in spec or file.format not in ("json", "h", "zarr")  # those carry the spec alone
     found, problems = [], []
     for table in file.tables:
         if table.name not in expected:
             problems.append(f"{table.name}: {scheme.name} has no such tensor")
         else:
-            found.append(compare(expected.pop(table.name), hashes.of(table), tolerance))
+            found.append(compare(expected.pop(table.name), hashes.of(table) if hashed else table, tolerance))
     if whole:
         problems += [f"{name}: the tensor is missing" for name in expected]
     problems += problems_of(found)
-    hashed = "sha256" in spec or file.format not in ("json", "h")  # text carries the spec alone
     if whole and hashed and not problems and spec.get("sha256") != hashes.hexdigest():
         problems.append("the stored sha256 is not that of the data: the file was changed after it was written")
     failed = {result.name for result in found if not result.passed}
     suspects = ((scheme, table.name, table) for table in file.tables if table.name in failed)
-    return Verification(path, scheme.name, tuple(found), tuple(problems), reasons(suspects, found, tolerance))
+    why = explanations(suspects, tolerance)
+    said = diagnosis(why, found, [scheme])
+    return Verification(path, scheme.name, tuple(found), tuple(problems), said, explanations=why)
 
 
 class _Hashed:

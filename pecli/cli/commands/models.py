@@ -28,7 +28,7 @@ def models(json: options.Json = False) -> int:
     from pecli.views import screen
 
     described = [(preset, Description(preset.name, preset.config)) for preset in presets().values()]
-    loaded = [(preset, each.encodings(), each.context_length()) for preset, each in described]
+    loaded = [(preset, each.encodings(), each.reach().context) for preset, each in described]
     if not json:
         view.show_presets(loaded)
         return Exit.DONE

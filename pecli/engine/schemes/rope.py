@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pecli.engine.arrays import Array, Singles
 from pecli.engine.numerics import geometric
 from pecli.engine.numerics.geometric import Frequencies
-from pecli.engine.scalings import PARAMETERS, SCALINGS
+from pecli.engine.scalings import SCALINGS
 from pecli.engine.scalings.scaling import Scaling, transformed
-from pecli.engine.scalings.yarn import MAX_ATTENTION, MIN_ATTENTION
 from pecli.engine.schemes.parameters import Choice, ListOf, OptionalFlag, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, check_last
 from pecli.engine.schemes.recipes import RECIPE, FrequencyRecipe, check_base, recipe_named
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
     from pecli.engine.schemes.rope_tables import RopeTables
     from pecli.engine.table import Table
 
-_PANEL = "Scaling"
+_PANEL, _ROTARY = "Scaling", "Rotary dimension"
+"""All parameters of the first panel belong to scalings."""
 _DIVISOR = Real(help="a divisor", above=1e-19)  # frequencies stay below 2^64 radians a position
 _SECTION = Whole(help="frequencies of an axis", low=0, high=32768)
 
@@ -77,7 +77,7 @@ class Rope(Scheme):
     ] = None
     attention_factor: Annotated[
         float | None,
-        Real(help="yarn, longrope: multiplies cos and sin", above=MIN_ATTENTION, up_to=MAX_ATTENTION, panel=_PANEL),
+        Real(help="yarn, longrope: multiplies cos and sin", above=1e-30, up_to=10**6, panel=_PANEL),
     ] = None
     beta_fast: Annotated[
         float | None, Real(help="yarn: rotations above which nothing changes (32)", above=0, panel=_PANEL)
@@ -107,15 +107,15 @@ class Rope(Scheme):
         int | None, Whole(help="dynamic, longrope: length they are evaluated at (that of the table)", panel=_PANEL)
     ] = None
     partial_rotary_factor: Annotated[
-        float | None, Real(help="share of the dim that is rotary", above=0, up_to=1, panel=_PANEL)
+        float | None, Real(help="share of the dim that is rotary", above=0, up_to=1, panel=_ROTARY)
     ] = None
     mrope_section: Annotated[
         tuple[int, ...] | None,
-        ListOf(help="how many frequencies follow each axis of positions (M-RoPE)", each=_SECTION, panel=_PANEL),
+        ListOf(help="how many frequencies follow each axis of positions (M-RoPE)", each=_SECTION, panel=_ROTARY),
     ] = None
-    mrope_interleaved: Annotated[bool | None, OptionalFlag(help="interleave the sections (Qwen3-VL)", panel=_PANEL)] = (
-        None
-    )
+    mrope_interleaved: Annotated[
+        bool | None, OptionalFlag(help="interleave M-RoPE sections (Qwen3-VL)", panel=_ROTARY)
+    ] = None
     recipe: Annotated[str, RECIPE] = field(default="exact", kw_only=True)
 
     checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -147,7 +147,7 @@ class Rope(Scheme):
     def _check_scaling(self) -> None:
         """Everything that the scaling needs is there, nothing else is, and the values fit together."""
         kind = SCALINGS[self.scaling]
-        for name in PARAMETERS:
+        for name in self.scaling_parameters():
             value = getattr(self, name)
             if value is not None and name not in (*kind.required(), *kind.optional()):
                 users = [word for word, each in SCALINGS.items() if name in (*each.required(), *each.optional())]
@@ -167,6 +167,13 @@ class Rope(Scheme):
         elif sum(self.mrope_section) != self.rotary_dim // 2:
             given = spelled(self.mrope_section)
             raise ParameterError("mrope_section", given, f"the sections must add up to {self.rotary_dim // 2}, d/2")
+
+    @classmethod
+    @cache
+    def scaling_parameters(cls) -> tuple[str, ...]:
+        """The parameters that belong to some scaling."""
+        named = cls.parameters().items()
+        return tuple(name for name, each in named if each.panel == _PANEL and name != "scaling")
 
     @cached_property
     def scaling_value(self) -> Scaling:
@@ -349,7 +356,7 @@ class Rope(Scheme):
     def _other_scalings(self) -> Iterator[dict[str, Any]]:
         if self.scaling == "none":
             return
-        given = {name: None for name in PARAMETERS if getattr(self, name) is not None}
+        given = {name: None for name in self.scaling_parameters() if getattr(self, name) is not None}
         yield {"scaling": "none", **given}
         if self.scaling in ("linear", "ntk", "ntk-fixed", "proportional") and self.factor is not None:
             yield {"factor": self.factor**2}
