@@ -86,6 +86,7 @@ def _load_shards(path: str, shards: Shards) -> LoadedFile:
     """Several files as one: their tensors by name, each of which has to be in one of them only."""
     tables: dict[str, Table] = {}
     unread: list[UnreadTensor] = []
+    checksums: dict[str, Callable[[], None]] = {}
     opened = SourceGroup(path)
     try:
         for file, names in shards.items():
@@ -100,11 +101,12 @@ def _load_shards(path: str, shards: Shards) -> LoadedFile:
             if both := tables.keys() & found.keys():
                 raise FileError(path, f"has {quoted(min(both))} in several files", "name one of them")
             tables |= {name: replace(table, name=name) for name, table in found.items()}
+            checksums |= loaded.checksums
             unread += loaded.unread
     except BaseException:
         opened.close()
         raise
-    return LoadedFile(path, "folder", tuple(tables.values()), {}, opened, unread=tuple(unread))
+    return LoadedFile(path, "folder", tuple(tables.values()), {}, opened, checksums, tuple(unread))
 
 
 def _name_in_folder(file: LoadedFile, table: Table) -> str:

@@ -51,7 +51,7 @@ def path_beside(folder: str, name: str, complain: Callable[[str], FileError]) ->
 
 def _in_folder(folder: str) -> Shards:
     try:
-        names = sorted(os.listdir(folder))
+        names = sorted(name for name in os.listdir(folder) if os.path.isfile(os.path.join(folder, name)))
     except OSError as problem:
         raise failure(folder, problem) from None
     for kind in KINDS:
@@ -61,8 +61,7 @@ def _in_folder(folder: str) -> Shards:
         found = [name for name in names if name.endswith(kind) and name not in NOT_WEIGHTS]
         main = [name for name in found if name in (f"model{kind}", f"pytorch_model{kind}")]
         if found and not indices:
-            paths = [os.path.join(folder, name) for name in main or found]
-            return dict.fromkeys([path for path in paths if os.path.isfile(path)])
+            return dict.fromkeys(os.path.join(folder, name) for name in main or found)
         if indices:
             raise FileError(folder, f"has several indices, {', '.join(map(quoted, indices[:4]))}", "name one of them")
     raise FileError(folder, "is a folder without a file of tensors", f"known are {', '.join(KINDS)}")

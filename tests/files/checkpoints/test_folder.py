@@ -176,3 +176,13 @@ def test_python_takes_what_the_commands_take() -> None:
     assert not pecli.verify(shards, "llama-3-8b").passed
     assert pecli.diff(one, shards).passed
     assert pecli.verify(pecli.load(shards), pecli.load_model(one)).passed
+
+
+def test_archives_in_a_folder_keep_their_checksums(folder: Path) -> None:
+    np.savez("a.npz", cos=np.ones(4))
+    np.savez("b.npz", sin=np.ones(4))
+    damaged = bytearray(Path("b.npz").read_bytes())
+    damaged[damaged.index(np.ones(4).tobytes())] ^= 1
+    Path("b.npz").write_bytes(damaged)
+    with pytest.raises(FileError, match="its checksum does not match"):
+        load(".")
