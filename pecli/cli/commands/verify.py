@@ -214,8 +214,10 @@ def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str
     found: list[Check] = []
     group = "the command line" if len(files) > 1 else ""
     for file in files:
-        own = Check(file, partial(run, file), group=group)
-        found += read_manifest(file, tolerances) if is_manifest(file) else [own]
+        if is_manifest(file):
+            found += read_manifest(file, tolerances)
+        else:
+            found.append(Check(file, partial(run, file), group=group))
     return found
 
 
