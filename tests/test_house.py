@@ -32,6 +32,7 @@ MAY_IMPORT = {
 WITHIN_ENGINE = {
     "numerics": {"numerics", "arrays"},
     "scalings": {"scalings", "numerics", "arrays", "text"},
+    "runtimes": {"runtimes", "scalings", "numerics", "arrays"},
     "table": {"numerics", "arrays", "text"},
 }
 """What parts of the engine may import of it; the others import all but the schemes, and these import all."""

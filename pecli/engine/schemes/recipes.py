@@ -15,6 +15,7 @@ from fractions import Fraction
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.runtimes.runtime import Phases
 from pecli.engine.schemes.parameters import Choice
 from pecli.errors import ParameterError
 
@@ -52,10 +53,15 @@ RECIPES = {
     "bfloat16-inv-freq": Recipe(frequencies="bfloat16"),
     "bfloat16-positions": Recipe(positions="bfloat16"),
     "bfloat16-phases": Recipe(product="bfloat16"),
+    "bfloat16-autocast": Recipe("bfloat16", "bfloat16", "bfloat16"),
+    "bfloat16-module": Recipe(frequencies="bfloat16", table="bfloat16"),
+    "float32-bfloat16-table": Recipe(table="bfloat16"),
     "float16-table": _stored("float16"),
     "bfloat16-table": _stored("bfloat16"),
 }
-"""Points of that space, by name; the exact table is none of them."""
+"""Points of that space, by name; the exact table is none of them. Autocast is PyTorch's, of an einsum of positions and
+frequencies; a module is one that was cast with `.to(torch.bfloat16)`, its frequencies included.
+"""
 
 STORED = tuple(name for name, recipe in RECIPES.items() if recipe.is_exact)
 """The recipes that any computed table can follow."""
@@ -74,6 +80,8 @@ class FrequencyRecipe:
     """From base^(i/denominator) to inverse frequencies, where that is more than a division."""
     scaled: Callable[[], Frequencies] | None = None
     """The exact frequencies after those steps."""
+    phases: Phases | None = None
+    """The angles as a runtime computes them, instead of all that."""
 
 
 def _choice(names: tuple[str, ...]) -> Choice:

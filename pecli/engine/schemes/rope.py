@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pecli.engine.arrays import Array, Singles
 from pecli.engine.numerics import geometric
 from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.runtimes import RUNTIMES
+from pecli.engine.runtimes.runtime import Given, Reading
 from pecli.engine.scalings import PARAMETERS, SCALINGS
 from pecli.engine.scalings.scaling import Scaling, transformed
 from pecli.engine.scalings.yarn import MAX_ATTENTION, MIN_ATTENTION
 from pecli.engine.schemes.parameters import Choice, ListOf, OptionalFlag, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, check_last
-from pecli.engine.schemes.recipes import RECIPE, FrequencyRecipe, check_base, recipe_named
+from pecli.engine.schemes.recipes import RECIPE, FrequencyRecipe, Recipe, check_base, recipe_named
 from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, Scheme
 from pecli.engine.text import spelled
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, UnsupportedError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -117,6 +119,15 @@ class Rope(Scheme):
         None
     )
     recipe: Annotated[str, RECIPE] = field(default="exact", kw_only=True)
+    runtime: Annotated[
+        str,
+        Choice(
+            help="the table that this runtime computes, --length being its served context",
+            options=("none", *RUNTIMES),
+            default="none",
+            omitted_default="none",
+        ),
+    ] = field(default="none", kw_only=True)
 
     checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "both": (
@@ -139,6 +150,7 @@ class Rope(Scheme):
         geometric.check_base(self.base, 1.0)
         check_base(self.recipe, self.base)
         self._check_scaling()
+        self._check_runtime()
         if not self.rotating_pairs:
             given = spelled(self.partial_rotary_factor)
             raise ParameterError("partial_rotary_factor", given, "it leaves no pair that turns")
@@ -149,6 +161,8 @@ class Rope(Scheme):
         kind = SCALINGS[self.scaling]
         for name in PARAMETERS:
             value = getattr(self, name)
+            if name == "length" and self.runtime != "none":  # a served context, whether it matters or not
+                continue
             if value is not None and name not in (*kind.required(), *kind.optional()):
                 users = [word for word, each in SCALINGS.items() if name in (*each.required(), *each.optional())]
                 given = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
@@ -156,7 +170,20 @@ class Rope(Scheme):
                 raise ParameterError(name, given, rule, f"it belongs to {', '.join(users)}")
             if value is None and name in kind.required():
                 raise ParameterError(name, "missing", f"{self.scaling} scaling needs it")
-        self.scaling_value.check(self.base, self.exponent_dim)
+        self.defined_scaling.check(self.base, self.exponent_dim)
+
+    def _check_runtime(self) -> None:
+        """The runtime has this scaling and these positions."""
+        if self.runtime == "none":
+            return
+        if self.recipe != "exact":
+            rule = f"{self.runtime} has an arithmetic of its own"
+            raise ParameterError("recipe", repr(self.recipe), rule, "leave out `recipe` or `runtime`")
+        check_base("float32", self.base)
+        rows, last = self.runtime_reading.rows, self.offset + self.seq_len
+        if rows is not None and last > rows:
+            rule = f"{self.runtime} has {rows:,} positions for these parameters, and the table ends at {last:,}"
+            raise UnsupportedError("seq_len", self.seq_len, rule)
 
     def _check_axes(self) -> None:
         if self.mrope_section is None:
@@ -170,6 +197,19 @@ class Rope(Scheme):
 
     @cached_property
     def scaling_value(self) -> Scaling:
+        """The scaling with its parameters, as the runtime takes them if one is given."""
+        return self.defined_scaling if self.runtime == "none" else self.runtime_reading.scaling
+
+    @property
+    def runtime_reading(self) -> Reading:
+        """The scaling as the runtime takes it, and why that departs from the definition."""
+        return RUNTIMES[self.runtime].reading(self._given(self.defined_scaling))
+
+    def _given(self, scaling: Scaling) -> Given:
+        return Given(scaling, self.base, self.exponent_dim, self.rotating_pairs)
+
+    @cached_property
+    def defined_scaling(self) -> Scaling:
         """The scaling with its parameters."""
         kind = SCALINGS[self.scaling]
         given = {name: getattr(self, name) for name in (*kind.required(), *kind.optional())}
@@ -229,6 +269,11 @@ class Rope(Scheme):
     def frequency_recipe(self) -> FrequencyRecipe:
         """What a recipe needs to know."""
         scaling, d = self.scaling_value, self.exponent_dim
+        if self.runtime != "none":
+            phases = RUNTIMES[self.runtime].phases(self._given(scaling))
+            return FrequencyRecipe(
+                self.base, Fraction(d, 2), self.rotating_pairs, amplitude=self.attention_factor_value(), phases=phases
+            )
 
         def steps(powers: Singles) -> Singles:
             return scaling.float32_steps(powers, self.base, d)
@@ -243,12 +288,17 @@ class Rope(Scheme):
             scaled=self.frequencies if one_by_one else None,
         )
 
+    @property
+    def _recipe(self) -> Recipe:
+        """How it is computed."""
+        return recipe_named(self.recipe) if self.runtime == "none" else Recipe()
+
     def _tables(self) -> RopeTables:
         """What NumPy is needed for."""
         from pecli.engine.schemes.rope_tables import RopeTables
 
         return RopeTables(
-            recipe_named(self.recipe),
+            self._recipe,
             self.waves,
             self.frequency_recipe,
             self.seq_len,
@@ -269,8 +319,7 @@ class Rope(Scheme):
 
     def inverse_frequencies(self) -> list[float]:
         """As float64; where a recipe rounds them, as rounded."""
-        exact = recipe_named(self.recipe).is_exact
-        return self.frequencies().floats() if exact else self._tables().inverse_frequencies()
+        return self.frequencies().floats() if self._recipe.is_exact else self._tables().inverse_frequencies()
 
     def angular_frequencies(self) -> list[float]:
         return self.frequencies().floats()
