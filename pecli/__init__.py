@@ -28,6 +28,7 @@ _HOMES = {
     "Sinusoidal": "pecli.engine.schemes.sinusoidal",
     "SinusoidalPosEmbedding": "pecli.layers",
     "Tolerance": "pecli.checks.tolerance",
+    "dask": "pecli.distributed",
     "diff": "pecli.checks.diff",
     "identify": "pecli.checks.identify",
     "load": "pecli.files.load",
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from pecli.checks.identify import identify
     from pecli.checks.tolerance import Tolerance
     from pecli.checks.verify import verify
+    from pecli.distributed import dask
     from pecli.engine.schemes.alibi import Alibi
     from pecli.engine.schemes.learned import LearnedInit
     from pecli.engine.schemes.rope import Rope
@@ -79,6 +81,7 @@ __all__ = [
     "SinusoidalPosEmbedding",
     "Tolerance",
     "__version__",
+    "dask",
     "diff",
     "identify",
     "load",

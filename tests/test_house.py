@@ -23,7 +23,8 @@ MAY_IMPORT = {
     "models": {"files", "engine", "errors"},
     "checks": {"models", "files", "engine", "errors"},
     "tensors": {"files", "engine", "errors"},
-    "views": {"tensors", "checks", "models", "files", "engine", "errors"},
+    "distributed": {"files", "engine", "errors"},
+    "views": {"tensors", "checks", "models", "files", "engine", "errors", "version"},
     "cli": {"views", "tensors", "checks", "models", "files", "layers", "engine", "errors", "version"},
     "__main__": {"cli"},
 }

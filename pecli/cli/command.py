@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+import shlex
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import typer
+import typer.core
 import typer.main
 
 from pecli.engine.schemes.registry import SCHEMES
@@ -21,7 +23,11 @@ PANELS = {
         "identify": "pecli.cli.commands.identify",
         "audit": "pecli.cli.commands.audit",
     },
-    "Look at them": {"inspect": "pecli.cli.commands.inspect", "plot": "pecli.cli.commands.plot"},
+    "Look at them": {
+        "inspect": "pecli.cli.commands.inspect",
+        "plot": "pecli.cli.commands.plot",
+        "report": "pecli.cli.commands.report",
+    },
     "Change tensors": {
         "apply": "pecli.cli.commands.apply",
         "convert": "pecli.cli.commands.convert",
@@ -49,6 +55,9 @@ SYNONYMS = {
     "apply": ("rotate", "add"),
 }
 """Words for which somebody may look who wants the command."""
+
+MAX_NAME = 27
+"""Letters of an option's name that help has room for on a terminal of 80 columns."""
 
 Run = Callable[..., int]
 """What a command does with its options; the exit code."""
@@ -78,10 +87,40 @@ def new_app(**settings: Any) -> typer.Typer:
     return typer.Typer(add_completion=False, pretty_exceptions_enable=False, **settings)
 
 
+class Command(typer.core.TyperCommand):
+    """A command whose help has each name of an option on a line: Typer cuts several that have no room beside each
+    other.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from rich.text import Text
+        from typer import rich_utils
+
+        class OneNamePerLine(rich_utils.OptionHighlighter):
+            def __call__(self, text: str | Text) -> Text:
+                names = text.split(",") if isinstance(text, str) and text.startswith("--") else []
+                return super().__call__("\n".join(map(_in_lines, names)) if names else text)
+
+        rich_utils.highlighter = OneNamePerLine()
+        super().format_help(ctx, formatter)
+
+
+def _in_lines(name: str) -> str:
+    """A name that has no line of its own, broken after a hyphen.
+
+    >>> _in_lines("--original-max-position-embeddings")
+    '--original-max-position-\\n  embeddings'
+    """
+    if len(name) <= MAX_NAME:
+        return name
+    place = name.rindex("-", 2, MAX_NAME) + 1
+    return f"{name[:place]}\n  {name[place:]}"
+
+
 def command_of(run: Run, name: str, shown: tuple[str, ...], **settings: Any) -> Any:
     """The command that runs a function, with examples shown at the end of its help."""
     app = new_app()
-    app.command(name, epilog=examples(shown), **settings)(run)
+    app.command(name, cls=Command, epilog=examples(shown), **settings)(run)
     return typer.main.get_command(app)
 
 
@@ -100,3 +139,17 @@ def keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) 
 def examples(lines: tuple[str, ...]) -> str:
     """Examples for the end of a command's help."""
     return "\n".join(["Examples:", *(f"  {line}" for line in lines)])
+
+
+def command_line(words: Iterable[str], options: Mapping[str, Any]) -> str:
+    """A command line that can be run again: words, and the options that were given.
+
+    >>> command_line(["plot", "a b.npy"], {"kind": "curves", "dark": True, "max_ulp": None, "label": ["x", "y"]})
+    "pecli plot 'a b.npy' --kind curves --dark --label x --label y"
+    """
+    parts = ["pecli", *words]
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        for each in value if isinstance(value, list) else [value]:
+            parts += [option] if each is True else [] if each in (None, False) else [option, str(each)]
+    return shlex.join(parts)

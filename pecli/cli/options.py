@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from pecli.checks.tolerance import Tolerance
     from pecli.engine.schemes.scheme import Scheme
 
+MAX_METAVAR = 16
+"""Letters of choices in brackets: on a terminal of 80 columns, help would break more of them inside of a word."""
 OUTPUT = "Output"
 CHECK = "Check"
 PAIRS = Choice(help="a layout of pairs", options=("halves", "interleaved", "deepseek"))
-FORMATS = "Write to .npy, .npz, .safetensors, .csv, .json or .h; - is standard output"
+FORMATS = "Write to .npy, .npz, .safetensors, .csv, .json, .h or .zarr; - is standard output"
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=OUTPUT)]
@@ -111,10 +113,11 @@ def option(name: str, parameter: Parameter, kind: type[Scheme]) -> inspect.Param
         info = typer.Option(both, help=_sentence(parameter.help), show_default=False)
         return keyword(name, Annotated[bool | None, info], None)
     choices = parameter.options if isinstance(parameter, Choice) else ()
+    is_long = len("|".join(choices)) > MAX_METAVAR
     info = typer.Option(
         *sorted((f"--{name.replace('_', '-')}", *parameter.aliases), key=len),  # a long name hides one behind it
-        metavar="NAME" if len(choices) > 6 else f"[{'|'.join(choices)}]" if choices else parameter.metavar,
-        help=_sentence(parameter.help + (f": {', '.join(choices)}" if len(choices) > 6 else "")) + _note(default),
+        metavar="NAME" if is_long else f"[{'|'.join(choices)}]" if choices else parameter.metavar,
+        help=_sentence(parameter.help + (f": {', '.join(choices)}" if is_long else "")) + _note(default),
         show_default=False,
         rich_help_panel=parameter.panel or None,
         autocompletion=completer(choices) if choices else None,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Complex
+from pecli.engine.arrays import Array, Complex, Indices
 from pecli.engine.numerics.dtypes import dtype_name
 from pecli.engine.numerics.rounding import round_to
 from pecli.engine.numerics.threads import thread_count, work_through
@@ -37,6 +37,19 @@ _WORTH_THREADS = 1 << 22
 
 Turn = Callable[["NDArray[Any]", "NDArray[Any]"], None]
 """Writes its first argument, turned, into its second, which may be the first itself."""
+
+
+def reorder(channels: int, source: str, target: str) -> Indices:
+    """Which old channel stands at each new place: new = old[reorder(…)].
+
+    >>> reorder(6, "interleaved", "halves").tolist()
+    [0, 2, 4, 1, 3, 5]
+    """
+    order = np.arange(channels)
+    if source == target:
+        return order
+    pairs = order.reshape(-1, 2) if source == "interleaved" else order.reshape(2, -1)
+    return np.ascontiguousarray(pairs.T).reshape(-1)
 
 
 def turn(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+from pecli.errors import ParameterError
 
 LONGEST = 60
 """Letters of a value that an error repeats."""
@@ -85,3 +88,21 @@ def begun(words: Sequence[str], most: int) -> str:
     'a, b …'
     """
     return ", ".join(words[:most]) + (" …" if len(words) > most else "")
+
+
+def indices(name: str, text: str, count: int) -> range:
+    """The rows or columns that `3`, `0:8`, `-4:` or `:` stand for, of `count`.
+
+    >>> indices("rows", "-2:", 10)
+    range(8, 10)
+    """
+    match = re.fullmatch(r"(-?[0-9]{1,18})|(-?[0-9]{1,18})?:(-?[0-9]{1,18})?", text.strip())
+    if not match:
+        raise ParameterError(name, repr(text), "it must be a number or a range, such as 0:8, -4: or :")
+    if match[1] is not None:
+        place = int(match[1]) + (count if int(match[1]) < 0 else 0)
+        if not 0 <= place < count:
+            raise ParameterError(name, text, f"there are {count}")
+        return range(place, place + 1)
+    start, stop = (None if each is None else int(each) for each in match.groups()[1:])
+    return range(count)[slice(start, stop)]

@@ -60,6 +60,11 @@ class LoadedFile:
 
 def load_file(path: str) -> LoadedFile:
     """Open a file of tables; of .npy, .npz and .safetensors only the header is read. `-` is standard input."""
+    if path.lower().rstrip("/").endswith(".zarr") and os.path.isdir(path):
+        from pecli.files.zarr_store import read_store
+
+        tables, metadata, folder = read_store(path)
+        return LoadedFile(path, "zarr", tables, metadata, folder)
     source = open_source(path)
     try:
         return _recognise(source)

@@ -1,10 +1,10 @@
-"""A model by the name of its file or of its preset: its encodings, and the context that it claims."""
+"""A model by the name of its file or of its preset: its encodings, and how far it reaches."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from pecli.errors import FileError
 from pecli.models import gguf, jsonfile, presets
@@ -12,6 +12,8 @@ from pecli.models.encoding import ModelEncodings
 from pecli.models.gguf_header import read_header
 from pecli.models.reader import file_in, load_config, read_bytes
 from pecli.models.rope import LENGTHS
+
+WINDOWS = ("sliding_window", "sliding_window_size", "local_attention")
 
 
 def find_model(config: str | os.PathLike[str] | None, model: str | None) -> ModelEncodings:
@@ -26,25 +28,40 @@ def find_model(config: str | os.PathLike[str] | None, model: str | None) -> Mode
     return load_config(config)
 
 
-def context_length(config: str | None, model: str | None) -> int | None:
-    """The context of a configuration, or of a preset, as its keys say; None where they say nothing."""
+class Reach(NamedTuple):
+    """How far a model reaches: the longest context that it says it takes, and the window of its sliding layers."""
+
+    context: int | None = None
+    window: int | None = None
+
+
+def reach(config: str | None, model: str | None) -> Reach:
+    """That of a configuration, or of a preset, as its keys say; None where they say nothing."""
     if model is not None:
         preset = presets.find(model)
-        return _stated(preset.config) if preset else None
+        return _stated(preset.config) if preset else Reach()
     assert config is not None
     config = file_in(config)
     data = read_bytes(config)
     if data[:4] != gguf.MAGIC:
         return _stated(jsonfile.parse(config, data))
     values = read_header(config, frozenset()).values
-    return _positive(values.get(f"{values.get('general.architecture')}.context_length"))
+    name = values.get("general.architecture")
+    keys = (f"{name}.context_length", f"{name}.attention.sliding_window")
+    return Reach(*(_positive(values.get(key)) for key in keys))
 
 
-def _stated(config: Mapping[str, Any]) -> int | None:
+def _stated(config: Mapping[str, Any]) -> Reach:
     """The language part of a model of several parts speaks for it."""
     inner = config.get("text_config")
     parts = [config, inner] if isinstance(inner, Mapping) else [config]
-    return next((found for part in parts for name in LENGTHS if (found := _positive(part.get(name)))), None)
+    windows = () if any(part.get("use_sliding_window") is False for part in parts) else WINDOWS
+    return Reach(
+        *(
+            next((found for part in parts for name in names if (found := _positive(part.get(name)))), None)
+            for names in (LENGTHS, windows)
+        )
+    )
 
 
 def _positive(value: Any) -> int | None:

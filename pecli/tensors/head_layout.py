@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pecli.engine.apply_rotation import reorder
 from pecli.engine.arrays import Array, Indices
-from pecli.engine.pair_permutation import reorder
 from pecli.engine.table import Table
 from pecli.engine.text import bracketed, quoted
 from pecli.errors import ParameterError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pecli.checks.audit import Audit, Drift
 from pecli.engine.text import spelled
 from pecli.views import screen
-from pecli.views.pictures.ticks import short
+from pecli.views.pictures.labels import short
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
     from pecli.views.pictures.panels import Chart
 
-_SHOWN = 7
+_COLUMNS = {"frequencies": "frequency", "slopes": "slope of the head", "columns": "column"}
+"""What the errors of columns go by, in words."""
+MAX_FREQUENCIES = 7
 """Frequencies that are shown; they and the names of recipes fit into 80 characters."""
-_LEAST = 1e-150
+MIN_TOLERANCE = 1e-150
 """The smallest tolerance that is drawn, and one over the largest: an axis in decades has room for no others."""
 
 
@@ -80,10 +82,9 @@ def _show_frequencies(audit: Audit) -> None:
     """Some of the frequencies, from the fastest to the slowest."""
     values = audit.numbers.values
     last = len(values) - 1
-    chosen = sorted({round(k * last / (_SHOWN - 1)) for k in range(_SHOWN)})
+    chosen = sorted({round(k * last / (MAX_FREQUENCIES - 1)) for k in range(MAX_FREQUENCIES)})
     rows = [[drift.recipe, *(_error(float(drift.by_frequency[k])) for k in chosen)] for drift in audit.drifts]
-    kind = "slope of the head" if audit.numbers.kind == "slopes" else "frequency"
-    _grid(f"largest error, by {kind}", ["", *(_error(values[k]) for k in chosen)], rows)
+    _grid(f"largest error, by {_COLUMNS[audit.numbers.kind]}", ["", *(_error(values[k]) for k in chosen)], rows)
 
 
 def _error(value: float) -> str:
@@ -126,17 +127,24 @@ def _grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], sty
 
 
 def picture(audits: Mapping[str, Audit]) -> Figure:
-    """The largest error over positions, both on logarithmic scales: a line a recipe, a panel a kind of layer."""
+    """The largest error over positions, both on logarithmic scales: a line per recipe, a panel per kind of layer.
+
+    Where no recipe has an error, a sentence says so, and there are no axes.
+    """
     from pecli.views.pictures import mpl_render
     from pecli.views.pictures.panels import Picture
     from pecli.views.pictures.subjects import labelled, of_scheme, title_of
 
     shows = f"largest error by {_axis(next(iter(audits.values())))}"
     titles = [title_of(labelled(of_scheme(audit.scheme)), name or shows) for name, audit in audits.items()]
+    if not any(drift.max_abs_error for audit in audits.values() for drift in audit.drifts):
+        recipes = ", ".join(drift.recipe for drift in next(iter(audits.values())).drifts)
+        nothing = Picture(titles[0], subtitle=f"no error to draw: {recipes} equals the exact table everywhere")
+        return mpl_render.render(nothing, height=2.0)
     if len(audits) == 1:
-        return mpl_render.paint(Picture(titles[0], [_chart("", *audits.values())]))
+        return mpl_render.render(Picture(titles[0], [_chart("", *audits.values())]))
     charts = [_chart(title, audit) for title, audit in zip(titles, audits.values(), strict=True)]
-    return mpl_render.paint(Picture(shows.capitalize(), charts), height=1.0 + 3.8 * len(charts))
+    return mpl_render.render(Picture(shows.capitalize(), charts), height=1.0 + 3.8 * len(charts))
 
 
 def _chart(title: str, audit: Audit) -> Chart:
@@ -148,8 +156,9 @@ def _chart(title: str, audit: Audit) -> Chart:
     for drift in audit.drifts:
         places, errors = map(np.array, audit.curve(drift))
         shown = np.where((errors > 0) & np.isfinite(errors), errors, np.nan)[places >= 1]  # a logarithm has no others
-        curves.append(Curve(drift.recipe, places[places >= 1], shown))
-    drawable = _LEAST < audit.tolerance < 1 / _LEAST
+        name = drift.recipe if drift.max_abs_error else f"{drift.recipe} (no error)"
+        curves.append(Curve(name, places[places >= 1], shown))
+    drawable = MIN_TOLERANCE < audit.tolerance < 1 / MIN_TOLERANCE
     levels = [(f"tolerance {short(audit.tolerance)}", audit.tolerance)] if drawable else []
     return Chart(title, curves, _axis(audit), "largest absolute error", log_x=True, log_y=True, levels=levels)
 

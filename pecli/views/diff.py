@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pecli.checks.compare import problems_of
 from pecli.checks.compare.error_map import ErrorMap
 from pecli.checks.diff import Difference
-from pecli.engine.arrays import Floats
 from pecli.views import screen, write_summary
+
+if TYPE_CHECKING:
+    from pecli.views.pictures.panels import HeatmapPanel
 
 PICTURE_LINES = 16
 """How much of a terminal the errors of a tensor take."""
-_PIXELS = 220
-"""Of a tensor in a figure, so that the largest error is one that is seen."""
+MIN_ERROR = 1e-300
+"""The smallest that colours tell: powers of ten end where numbers do."""
+MIN_SHARE = 1e-16
+"""Of the largest error, what the colours reach down to."""
 
 
 def show(result: Difference) -> None:
@@ -27,7 +32,7 @@ def show(result: Difference) -> None:
     problems = problems_of(result.tensors)
     for line in result.diagnosis:
         if line not in problems:
-            screen.say(f"  {line}")
+            screen.say_wrapped(f"  {line}")
     for tensor in result.tensors:
         head, *rest = write_summary.parts_of(tensor, ("A", "B"), "equal")
         note = result.readings.get(tensor.name, "")
@@ -38,65 +43,49 @@ def show(result: Difference) -> None:
 
 def picture(errors: ErrorMap) -> None:
     """The errors of a tensor in the terminal."""
-    from pecli.views.pictures import heatmap
+    from dataclasses import replace
+
+    from pecli.views.pictures import half_blocks
 
     screen.say()
-    shown = _shown(errors.cells)
-    heatmap.draw(
-        shown,
-        title=f"|A − B| of {errors.name}",
-        rows=_rows(errors),
-        columns=_columns(errors),
-        reduce="max",
-        row_count=errors.positions,
-        column_count=errors.channels,
-        limits=_limits(shown),
-        height=PICTURE_LINES,
-    )
+    panel = replace(_panel(errors), title=f"|A − B| of {errors.name}")
+    print("\n".join(half_blocks.lines(panel, screen.terminal(), height=PICTURE_LINES)))
 
 
-def save_picture(path: str, maps: Sequence[ErrorMap], names: tuple[str, str]) -> None:
+def save_picture(
+    path: str,
+    maps: Sequence[ErrorMap],
+    names: tuple[str, str],
+    atol: float = 0.0,
+    about: Mapping[str, Any] | None = None,
+) -> None:
     """The errors of some tensors in a file, one below the other, each with colours of its own."""
     from pecli.views.pictures import figure, mpl_render
-    from pecli.views.pictures.block_mean import shrink
-    from pecli.views.pictures.panels import Heat, Picture
+    from pecli.views.pictures.panels import Picture
 
     title = f"A: {screen.printable(names[0])}, B: {screen.printable(names[1])}"
-    if not maps:
-        title += ": no element to draw, as all are equal, or none can be compared"
-    panels = []
-    for errors in maps:
-        cells = _shown(shrink(errors.cells, _PIXELS, _PIXELS, "max"))
-        panels.append(
-            Heat(
-                errors.name,
-                cells,
-                rows=_rows(errors),
-                columns=_columns(errors),
-                row_count=errors.positions,
-                column_count=errors.channels,
-                limits=_limits(cells),
-                meaning="|A − B|",
-                sharp=True,
-            )
-        )
-    figure.save(mpl_render.paint(Picture(title, panels), height=1.0 + 3.2 * max(1, len(maps))), path)
+    nothing = "" if maps else "no element to draw, as all are equal, or none can be compared"
+    picture = Picture(title, [_panel(errors, atol) for errors in maps], subtitle=nothing)
+    figure.save(mpl_render.render(picture, height=1.0 + 3.2 * len(maps) + (not maps)), path, about=about)
 
 
-def _rows(errors: ErrorMap) -> str:
-    return "position" if errors.positions > 1 else ""
+def _panel(errors: ErrorMap, atol: float = 0.0) -> HeatmapPanel:
+    """Errors on a logarithmic scale, with the tolerance on it; what is infinite cannot be drawn to scale."""
+    from pecli.views.pictures.panels import HeatmapPanel
 
-
-def _columns(errors: ErrorMap) -> str:
-    return "channel" if errors.positions > 1 else "element"
-
-
-def _limits(cells: Floats) -> tuple[float, float]:
-    """From no error to the largest that is drawn."""
-    finite = cells[np.isfinite(cells)]
-    return 0.0, float(finite.max()) if finite.any() else 1.0
-
-
-def _shown(cells: Floats) -> Floats:
-    """What is infinite cannot be drawn to scale."""
-    return np.where(np.isfinite(cells), cells, np.nan)
+    cells = np.where(np.isfinite(errors.cells), errors.cells, np.nan)
+    found = [*cells[cells > 0].tolist(), *([atol] if atol > 0 else [])]
+    low, high = (min(found), max(*found, MIN_ERROR)) if found else (0.1, 1.0)
+    return HeatmapPanel(
+        errors.name,
+        cells,
+        rows="position" if errors.positions > 1 else "",
+        columns="channel" if errors.positions > 1 else "element",
+        row_count=errors.positions,
+        column_count=errors.channels,
+        limits=(min(max(low, high * MIN_SHARE), high / 10), high),
+        meaning="|A − B|, none: blank",
+        log=True,
+        reduce="max",
+        marked=("tolerance", atol) if atol > 0 else None,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.text import spelled
+from pecli.engine.text import indices, spelled
 from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile
 from pecli.files.provenance import KEY, carried_spec
@@ -52,24 +51,6 @@ def numbers(table: Table, rows: str, columns: str) -> dict[str, Any]:
     return {"rows": list(down), "columns": list(across), "values": listed}
 
 
-def indices(name: str, text: str, count: int) -> range:
-    """The rows or columns that `3`, `0:8`, `-4:` or `:` stand for, of `count`.
-
-    >>> indices("rows", "-2:", 10)
-    range(8, 10)
-    """
-    match = re.fullmatch(r"(-?[0-9]{1,18})|(-?[0-9]{1,18})?:(-?[0-9]{1,18})?", text.strip())
-    if not match:
-        raise ParameterError(name, repr(text), "it must be a number or a range, such as 0:8, -4: or :")
-    if match[1] is not None:
-        place = int(match[1]) + (count if int(match[1]) < 0 else 0)
-        if not 0 <= place < count:
-            raise ParameterError(name, text, f"there are {count}")
-        return range(place, place + 1)
-    start, stop = (None if each is None else int(each) for each in match.groups()[1:])
-    return range(count)[slice(start, stop)]
-
-
 def rectangle(table: Table, rows: range, columns: range) -> Array:
     """Those elements, as (rows, columns); only their rows are read."""
     if max(1, len(rows)) * max(1, len(columns)) > MAX_SHOWN:  # of rows without elements, their numbers are shown
@@ -105,12 +86,15 @@ def show(found: dict[str, Any]) -> None:
         for lines in (_profile(tensor), _numbers(tensor)):
             _say_below(tensor["name"], lines)
     for match in found.get("matches", ()):
-        screen.say(f"{', '.join(match['tensors'])}: made by {match['command'].partition(' -o ')[0]}")
+        screen.say_wrapped(f"{', '.join(match['tensors'])}: made by {match['command'].partition(' -o ')[0]}")
     for key, value in found["metadata"].items():
-        screen.say(f"{key}  {_line(value)}")
+        screen.say_wrapped(f"{key}  {_line(value)}")
     if "sha256_holds" in found:
-        holds, lost = ("is that of the data", "green"), ("is NOT that of the data: the file was changed", "bold red")
-        screen.say_styled(("the stored sha256 ", ""), holds if found["sha256_holds"] else lost)
+        holds, lost = (
+            ("stored SHA-256 matches", "green"),
+            ("stored SHA-256 does NOT match: the data changed", "bold red"),
+        )
+        screen.say_styled(holds if found["sha256_holds"] else lost)
 
 
 def _say_below(name: str, lines: Sequence[str]) -> None:
@@ -119,7 +103,7 @@ def _say_below(name: str, lines: Sequence[str]) -> None:
         screen.say()
         screen.say_styled((name, "bold"))
     for line in lines:
-        screen.say(line)
+        screen.say_wrapped(line)
 
 
 def _profile(tensor: dict[str, Any]) -> list[str]:
@@ -141,11 +125,11 @@ def _rows(rows: dict[str, Any]) -> list[str]:
     if norm := rows["norm"]:
         lines.append(f"  norm of a row   {_cell(norm['min'])} … {_cell(norm['max'])}, mean {_cell(norm['mean'])}")
     twice = "too many rows to tell" if rows["duplicate"] is None else f"{rows['duplicate']:,}"
-    lines.append(f"  constant rows {rows['constant']:,}   rows that were there before {twice}")
+    lines.append(f"  constant rows {rows['constant']:,}   duplicate rows {twice}")
     if near := rows["nearest_neighbours"]:
         first, second = near["rows"]
         lines.append(
-            f"  most alike neighbours   {first:,} and {second:,}, cosine distance {near['cosine_distance']:.3g}"
+            f"  closest adjacent rows   {first:,} and {second:,}, cosine distance {near['cosine_distance']:.3g}"
         )
     return lines
 

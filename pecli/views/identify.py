@@ -25,10 +25,10 @@ def show(result: Identification) -> None:
     screen.say_styled(verdict, (f"  {result.file}", ""))
     for match in result.matches:
         for line in lines(match):
-            screen.say(f"  {line}")
+            screen.say_wrapped(f"  {line}")
         screen.say_styled((match.command, "bold"))  # alone on its line, so that it can be copied
     for line in result.description:
-        screen.say(f"  {line}")
+        screen.say_wrapped(f"  {line}")
 
 
 def lines(match: Match) -> Iterator[str]:

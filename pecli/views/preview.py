@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _ROWS, _COLUMNS = (4, 2), (5, 2)
 """How much is shown of a long table: from its beginning, and from its end."""
+POSITIVE, NEGATIVE = "#c25700", "#2f7fd0"
+"""Colours of numbers."""
 _WIDTH = 80
 """Characters that it fits into."""
 
@@ -137,10 +139,13 @@ def _head(column: int | None) -> str:
 
 
 def _coloured(value: float) -> Text:
-    """Warm for positive, cool for negative, so that waves can be seen in the numbers; seven characters at most."""
+    """Warm for positive, cool for negative, so that waves can be seen in the numbers; seven characters at most.
+
+    Both are legible on white and on black, which the sixteen colours of a terminal's theme need not be.
+    """
     from rich.text import Text
 
-    style = "dim" if value == 0 or not math.isfinite(value) else "yellow" if value > 0 else "blue"
+    style = "dim" if value == 0 or not math.isfinite(value) else POSITIVE if value > 0 else NEGATIVE
     if value == 0 or not math.isfinite(value):
         return Text(f"{value:g}", style=style)
     return Text(f"{value:.4f}" if 1e-3 <= abs(value) < 10 else f"{value:.1e}", style=style)

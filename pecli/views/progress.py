@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-_PATIENCE = 1.0
-"""Seconds before a bar appears."""
+from pecli.views.screen import size
+
+MIN_SECONDS = 1.0
+"""Before a bar appears."""
 
 
 class Progress:
@@ -25,28 +27,27 @@ class Progress:
     def advance(self, count: int) -> None:
         """That many more are done."""
         self._done += count
-        if self._bar is None and self._drawn and time.monotonic() - self._start > _PATIENCE:
+        if self._bar is None and self._drawn and time.monotonic() - self._start > MIN_SECONDS:
             self._open()
         if self._bar is not None:
-            self._bar.update(self._task, completed=self._done)
+            self._bar.update(self._task, completed=self._done, amount=self._amount())
 
     def _open(self) -> None:
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            MofNCompleteColumn,
-            TextColumn,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
+        from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        counts = (DownloadColumn(True), TransferSpeedColumn()) if self._bytes else (MofNCompleteColumn(),)
-        columns = (TextColumn("{task.description}"), BarColumn(), *counts)
-        self._bar = Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+        columns = (TextColumn("{task.description}"), BarColumn())
+        counts = (TextColumn("{task.fields[amount]}"),) if self._bytes else (MofNCompleteColumn(),)
+        every: list[ProgressColumn] = [*columns, *counts, TimeRemainingColumn()]
+        self._bar = Bar(*every, console=Console(stderr=True), transient=True)
         self._bar.start()
-        self._task = self._bar.add_task(self._label, total=self._total)
+        self._task = self._bar.add_task(self._label, total=self._total, amount="")
+
+    def _amount(self) -> str:
+        """How much of how much, and how fast: in the units of everything else that is said of sizes."""
+        speed = self._done / max(1e-9, time.monotonic() - self._start)
+        return f"{size(self._done)} of {size(self._total)}, {size(round(speed))}/s"
 
     def close(self) -> None:
         """Take the bar away."""

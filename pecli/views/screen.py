@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import math
 import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,6 +66,26 @@ def say(text: str = "") -> None:
     print(_LEADING.sub(r"\1\\x3a:", shown))
 
 
+def say_wrapped(text: str) -> None:
+    """A line on standard output; on a terminal that is too narrow, several, broken between words."""
+    indent = text[: len(text) - len(text.lstrip())]
+    for line in _wrapped(text, indent) if is_terminal() else [text]:
+        say(line)
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(
+        printable(text.strip()),
+        max(20, console().width),
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def say_styled(*parts: tuple[str, str]) -> None:
     """A line of texts, each with its style, which shows on a terminal."""
     if not is_terminal():
@@ -76,11 +97,21 @@ def say_styled(*parts: tuple[str, str]) -> None:
 
 
 def say_columns(columns: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "") -> None:
-    """Columns of text under their heads, nothing cut."""
-    heads, *lines = aligned([columns, *rows])
+    """Columns of text under their heads, nothing cut; a terminal that is too narrow has the first one on lines of its
+    own.
+    """
+    lines = [columns, *rows]
+    if is_terminal() and len(columns) > 1 and not fits([[indent + line[0], *line[1:]] for line in lines]):
+        rest = aligned([line[1:] for line in lines])
+        for number, (line, cells) in enumerate(zip(lines, rest, strict=True)):
+            say_styled((indent + line[0], "dim" if not number else ""))
+            for part in _wrapped(cells, f"{indent}  "):
+                say_styled((part, "dim" if not number else ""))
+        return
+    heads, *others = aligned(lines)
     say_styled((indent + heads, "dim"))
-    for line in lines:
-        say(indent + line)
+    for text in others:
+        say(indent + text)
 
 
 def aligned(lines: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:
@@ -126,7 +157,8 @@ def say_written(path: str, about: str = "", after: str = "") -> None:
     from pecli.files.output import is_stream
 
     if not is_stream(path):
-        say(f"{path}: {about}{size(os.path.getsize(path))}{after}")
+        inside = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]  # of a store
+        say(f"{path}: {about}{size(sum(map(os.path.getsize, inside or [path])))}{after}")
 
 
 def size(count: int) -> str:
@@ -159,3 +191,57 @@ def counted(count: int, noun: str) -> str:
     ('1 tensor', '1,200 tensors')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+MIN_SIZE = (24, 10)
+"""Columns and lines below which a picture is no picture; a smaller terminal wraps it."""
+
+
+class Terminal(NamedTuple):
+    """Where a picture is drawn."""
+
+    columns: int = 80
+    lines: int = 24
+    colours: int = 0
+    """2**24, 256, or 0 where nothing but characters is wanted."""
+    unicode: bool = True
+
+    @property
+    def dots(self) -> str:
+        """What stands for a part of a text that was left out."""
+        return "…" if self.unicode else "..."
+
+
+def terminal() -> Terminal:
+    """Standard output as it is now. A pipe is a terminal of 80 × 24 without colours, so that files come out alike."""
+    try:
+        unicode = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
+    except LookupError:
+        unicode = False
+    if not sys.stdout.isatty():
+        return Terminal(unicode=unicode)
+    columns, lines = _size()
+    return Terminal(max(columns, MIN_SIZE[0]), max(lines, MIN_SIZE[1]), _colours(), unicode)
+
+
+def _size() -> tuple[int, int]:
+    """COLUMNS and LINES where they are set, else what the terminal says, else 80 × 24."""
+    try:
+        said = os.get_terminal_size(sys.stdout.fileno())
+    except (OSError, ValueError):
+        said = os.terminal_size((0, 0))
+    return _from_environment("COLUMNS") or said.columns or 80, _from_environment("LINES") or said.lines or 24
+
+
+def _from_environment(name: str) -> int:
+    text = os.environ.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 5 else 0
+
+
+def _colours() -> int:
+    kind = os.environ.get("TERM", "")
+    if os.environ.get("NO_COLOR") or kind in ("", "dumb"):
+        return 0
+    if os.environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") or kind.endswith("-direct"):
+        return 1 << 24
+    return 256 if "256color" in kind else 0

@@ -9,7 +9,7 @@ from pecli.checks.verify.verification import Verification
 from pecli.errors import PecliError
 from pecli.views import screen
 
-LONGEST = 96
+MAX_LINE = 96
 """Characters of a line about a tensor; a longer one is broken between its parts."""
 
 
@@ -18,7 +18,7 @@ def show(result: Verification) -> None:
     verdict = ("passed", "bold green") if result.passed else ("FAILED", "bold red")
     screen.say_styled(verdict, (f"  {result.file}  ", ""), (result.scheme, "dim"))
     for line in _reasons(result):
-        screen.say(f"  {line}")
+        screen.say_wrapped(f"  {line}")
     for tensor in result.tensors:
         say_parts(_read(tensor, result.readings.get(tensor.name, "")))
 
@@ -26,14 +26,15 @@ def show(result: Verification) -> None:
 def say_parts(parts: Sequence[str], indent: str = "  ") -> None:
     """What there is to say of a tensor: a line, or where that is long, a line a part."""
     whole = "  ".join(parts)
-    for line in [whole] if len(whole) <= LONGEST else [parts[0], *(f"    {part}" for part in parts[1:])]:
-        screen.say(indent + line)
+    room = min(MAX_LINE, screen.console().width - len(indent)) if screen.is_terminal() else MAX_LINE
+    for line in [whole] if len(whole) <= room else [parts[0], *(f"    {part}" for part in parts[1:])]:
+        screen.say_wrapped(indent + line)
 
 
 def say_failures(result: Verification, indent: str) -> None:
     """Why a check failed, where that is known, then the tensors that did not pass."""
     for line in _reasons(result):
-        screen.say(indent + line)
+        screen.say_wrapped(indent + line)
     for tensor in result.tensors:
         if not tensor.passed:
             say_parts(_read(tensor, result.readings.get(tensor.name, "")), indent)

@@ -13,8 +13,10 @@ from pathlib import Path
 
 from commands import converted, peak_memory, pictures, start_up
 from comparisons import compared
+from learned import drawn, looked_at, resized
 from rotations import rotating
-from tables import DIM, ROWS, alibi, in_memory, to_disk
+from tables import DIM, ROWS, alibi, in_memory, other_numbers, to_disk
+from text_files import text_files
 
 SIZES = ("1 GiB", "256 MiB")
 
@@ -28,9 +30,14 @@ def main() -> None:
         folder = Path(name)
         sections = [
             (f"in memory, {ROWS:,} × {DIM:,} float32", in_memory(turns)),
+            ("float64, and a recipe (× is how many times longer than the line before)", other_numbers(turns)),
             ("ALiBi", alibi(turns)),
             ("rotating 1 × 32 × 4096 × 128 float32 (× is how many times longer than the first line)", rotating(turns)),
             ("to disk, 268 MB", to_disk(turns, folder)),
+            ("2 M numbers as text (× is how many times longer than NumPy)", text_files(turns, folder)),
+            ("learned tables, 268 MB (× is how many times longer than the first line)", drawn(turns)),
+            ("resized to 537 MB (× is how many times longer than torch)", resized(turns, folder)),
+            ("statistics of 268 MB (× is how many times longer than NumPy)", looked_at(turns, folder)),
             (f"comparing two files of {SIZES[quick]}", compared(turns, folder, 1 << (28 if quick else 30))),
             (
                 "converting a checkpoint (× is how many times longer)",

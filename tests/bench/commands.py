@@ -78,13 +78,18 @@ def pictures(turns: int, folder: Path) -> list[Row]:
     return [*rows, ("--plot in the terminal, beside -o pe.npy", 1000 * (shown["with"] - shown["without"]), "ms more")]
 
 
+def peak_of(words: list[str]) -> float:
+    """The largest resident size of a command, in MiB."""
+    result = subprocess.run([sys.executable, "-c", MEASURE, *words], check=True, capture_output=True, text=True)
+    return float(result.stdout)
+
+
 def peak_memory(folder: Path) -> list[Row]:
     """The largest resident size of whole commands."""
     rows = []
     for label, length in (("4 MiB", 1024), ("4 GiB", 1024 * 1024)):
         output = folder / "large.npy"
         words = [PECLI, "sinusoidal", "--seq-len", str(length), "--dim", "1024", "-o", str(output)]
-        result = subprocess.run([sys.executable, "-c", MEASURE, *words], check=True, capture_output=True, text=True)
-        rows.append((f"peak memory of a {label} table", float(result.stdout), "MiB"))
+        rows.append((f"peak memory of a {label} table", peak_of(words), "MiB"))
         output.unlink()
     return [*rows, ("  the difference", rows[1][1] - rows[0][1], "MiB")]

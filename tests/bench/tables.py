@@ -13,11 +13,11 @@ import pecli
 ROWS, DIM = 65_536, 1_024
 
 
-def with_numpy(dtype: type[np.floating]) -> np.ndarray:
+def with_numpy(dtype: type[np.floating], kept: type[np.floating] = np.float32) -> np.ndarray:
     """As one would write it."""
     positions = np.arange(ROWS, dtype=dtype)[:, None]
     angles = positions * (10000.0 ** (-np.arange(0, DIM, 2) / DIM)).astype(dtype)
-    table = np.empty((ROWS, DIM), np.float32)
+    table = np.empty((ROWS, DIM), kept)
     table[:, 0::2], table[:, 1::2] = np.sin(angles), np.cos(angles)
     return table
 
@@ -50,6 +50,21 @@ def in_memory(turns: int) -> list[Row]:
     works["NumPy, float64 then cast"] = lambda: with_numpy(np.float64)
     works["memcpy of the same bytes"] = lambda: np.copyto(target, source)
     return against_first(best(works, turns))
+
+
+def other_numbers(turns: int) -> list[Row]:
+    """In memory too; × is how many times longer than the line before takes."""
+    pairs: list[dict[str, Work]] = [
+        {
+            "NumPy, float64, not exact": lambda: with_numpy(np.float64, np.float64),
+            "pecli --dtype float64": pecli.Sinusoidal(ROWS, DIM, dtype="float64").tables,
+        },
+        {
+            "NumPy, float32 throughout": lambda: with_numpy(np.float32),
+            "pecli --recipe float32": pecli.Sinusoidal(ROWS, DIM, recipe="float32").tables,
+        },
+    ]
+    return [row for works in pairs for row in against_first(best(works, turns), of_first=True)]
 
 
 def alibi(turns: int) -> list[Row]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pecli.cli.command import COMMANDS, PANELS, meant
@@ -51,3 +53,14 @@ def test_a_model_without_its_option(pecli_cli) -> None:
     assert pecli_cli("rope", "llama-3.1-8b", "--seq-len", 4).err.endswith("; did you mean --model llama-3.1-8b?\n")
     assert pecli_cli("rope", "llama", "--seq-len", 4).err.endswith("; see pecli rope --help\n")
     assert pecli_cli("sinusoidal", "llama-3.1-8b").err.endswith("; see pecli sinusoidal --help\n")
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in ("audit", "apply")])
+def test_help_of_80_columns_has_every_name_whole(pecli_cli, monkeypatch, name: str) -> None:
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 80)
+    shown = pecli_cli(name, "--help").out
+    assert max(map(len, shown.splitlines())) <= 80
+    first = [line[2:].split("  ")[0] for line in shown.splitlines() if line.startswith("│ -")]
+    assert first
+    assert not [word for word in first if "…" in word]
+    assert not re.search(r"\[\w+\|[^\]]*\n", shown), "choices are broken"

@@ -76,10 +76,11 @@ def test_text_on_a_terminal_is_styled(pecli_cli, tmp_path, monkeypatch) -> None:
     plain = pecli_cli("inspect", path, "--stats").out
     monkeypatch.setattr("pecli.views.screen.is_terminal", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.delenv("NO_COLOR", raising=False)
     styled = pecli_cli("inspect", path, "--stats").out
     assert re.sub(r"\x1b\[[0-9;]*m", "", styled) == plain
-    for style, words in (("2", "name"), ("1", "pe"), ("1;31", "is NOT that of the data")):
+    for style, words in (("2", "name"), ("1", "pe"), ("1;31", "stored SHA-256 does NOT match")):
         assert f"\x1b[{style}m{words}" in styled
 
 
@@ -142,7 +143,7 @@ def test_the_stored_hash_is_held_against_the_data(pecli_cli, tmp_path) -> None:
     path.write_bytes(data)
     outcome = pecli_cli("inspect", path, "--stats")
     assert outcome.code == 0
-    assert "NOT that of the data" in outcome.out
+    assert "stored SHA-256 does NOT match" in outcome.out
 
 
 def test_a_filter_chooses_names(pecli_cli, tmp_path) -> None:

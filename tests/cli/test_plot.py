@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import struct
 import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -72,8 +76,6 @@ def test_size_and_dots(pecli_cli, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["\x1b[31m", "a\x00b", "\ufffe", "日本語", "\u202e"], ids=ascii)
 @pytest.mark.parametrize("kind", ["heatmap", "curves"])
 def test_names_that_no_font_has_break_no_figure(pecli_cli, tmp_path: Path, name: str, kind: str) -> None:
-    from xml.etree import ElementTree
-
     table = np.arange(12.0).reshape(3, 4)
     pecli.save(tmp_path / "x.safetensors", {name: table, "other": table})
     made = pecli_cli("plot", tmp_path / "x.safetensors", "--kind", kind, "-o", tmp_path / "x.svg", "--title", name[:1])
@@ -160,7 +162,11 @@ ERRORS = [
     (["missing.npy"], 3, "does not exist"),
     (["broken.npy"], 3, "broken.npy: "),
     (["vector.npy"], 2, "no table with rows and columns"),
-    (["table.npy", "--kind", "wavelengths"], 2, "without a pecli spec has no such picture"),
+    (
+        ["table.npy", "--kind", "wavelengths"],
+        2,
+        "which pecli identify does not know, has no such",
+    ),
     (["table.npy", "--dim", "4"], 2, "--dim is unknown"),
     (["rope", "--dimm", "4"], 2, "did you mean --dim"),
     (["rope", "--dim", "7"], 2, "--dim is 7"),
@@ -250,3 +256,90 @@ def test_a_long_table_is_drawn_in_flat_memory(pecli_cli) -> None:
 def test_a_model_wants_a_scheme_before_it(pecli_cli) -> None:
     assert "a scheme does: pecli plot rope --model …" in pecli_cli("plot", "--model", "llama-3.1-8b").err
     assert "pecli plot rope --model llama-3.1-8b" in pecli_cli("plot", "llama-3.1-8b").err
+
+
+def carried(path: Path) -> dict[str, Any]:
+    """What a figure carries, as readers of its format find it."""
+    data = path.read_bytes()
+    if path.suffix == ".png":
+        (length,) = struct.unpack(">I", data[(place := data.index(b"tEXt")) - 4 : place])
+        keyword, _, text = data[place + 4 : place + 4 + length].partition(b"\0")
+        assert keyword == b"pecli"
+        return json.loads(text)
+    if path.suffix == ".svg":
+        root = ElementTree.parse(path).getroot()
+        (found,) = root.iter("{http://purl.org/dc/elements/1.1/}description")
+        return json.loads(found.text or "")
+    text = re.search(rb"/Subject \((.*?[^\\])\)", data, re.S)[1]
+    return json.loads(re.sub(rb"\\(.)", rb"\1", text))
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_a_figure_carries_its_command_and_its_specs(pecli_cli, tmp_path: Path, suffix: str) -> None:
+    words = [
+        "rope",
+        "--model",
+        "llama-3.1-8b",
+        "--seq-len",
+        "64",
+        "--against",
+        "rope",
+        "--seq-len",
+        "64",
+        "--dim",
+        "32",
+    ]
+    given = ["--kind", "wavelengths", "--label", "scaled (3.1)", "--label", "plain"]
+    path = tmp_path / f"x{suffix}"
+    assert pecli_cli("plot", *words, *given, "-o", path).code == 0
+    found = carried(path)
+    assert found["command"] == "pecli " + shlex.join(["plot", *words, *given])
+    assert [spec["label"] for spec in found["specs"]] == ["scaled (3.1)", "plain"]
+    first, second = (
+        pecli.Scheme.from_spec({name: spec[name] for name in ("scheme", "parameters")}) for spec in found["specs"]
+    )
+    assert first == pecli.load_model("llama-3.1-8b").one().rope(64)
+    assert second == pecli.Rope(64, 32)
+    again = tmp_path / f"y{suffix}"
+    assert pecli_cli(*shlex.split(found["command"])[1:], "-o", again).code == 0
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_audits_and_differences_carry_their_commands_too(pecli_cli, tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((4, 4)))
+    np.save(tmp_path / "b.npy", np.ones((4, 4)))
+    pecli_cli("diff", tmp_path / "a.npy", tmp_path / "b.npy", "--atol", "0.5", "-o", tmp_path / "x.png", "-q")
+    command = shlex.join(["pecli", "diff", str(tmp_path / "a.npy"), str(tmp_path / "b.npy"), "--atol", "0.5"])
+    assert carried(tmp_path / "x.png")["command"] == command
+    pecli_cli("audit", "rope", "--dim", "8", "--seq-len", "64", "--recipes", "float32", "-o", tmp_path / "y.png", "-q")
+    found = carried(tmp_path / "y.png")
+    assert found["command"] == "pecli audit rope --seq-len 64 --dim 8 --recipes float32 --tolerance 0.001"
+    assert found["specs"] == [json.loads(json.dumps(pecli.Rope(64, 8).spec()))]
+
+
+def test_labels_name_curves_and_their_number_is_checked(pecli_cli) -> None:
+    words = ["plot", "rope", "--against", "rope", "--theta", "500", "--kind", "decay"]
+    shown = pecli_cli(*words, "--label", "ours", "--label", "theirs").out
+    assert "* ours   o theirs" in shown
+    wrong = pecli_cli(*words, "--label", "ours")
+    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
+    assert "there are 2 subjects" in wrong.err
+
+
+def test_a_table_that_identify_knows_has_wavelengths(pecli_cli, tmp_path: Path) -> None:
+    np.save(tmp_path / "pe.npy", pecli.Sinusoidal(256, 32, base=500.0).tables()["pe"])
+    shown = pecli_cli("plot", tmp_path / "pe.npy", "--kind", "wavelengths", "-o", tmp_path / "x.svg")
+    assert (shown.code, shown.err) == (0, "")
+    (spec,) = carried(tmp_path / "x.svg")["specs"]
+    assert (spec["parameters"]["base"], spec["label"]) == (500.0, "pe.npy (identified: sinusoidal)")
+
+
+def test_files_of_one_name_are_called_by_their_paths(pecli_cli, tmp_path: Path) -> None:
+    for folder in ("ours", "theirs"):
+        (tmp_path / folder).mkdir()
+        np.save(tmp_path / folder / "pe.npy", np.ones((4, 4)))
+    shown = pecli_cli("plot", tmp_path / "ours" / "pe.npy", tmp_path / "theirs" / "pe.npy", "-o", tmp_path / "x.svg")
+    texts = " ".join((tmp_path / "x.svg").read_text(encoding="utf-8").split())
+    assert shown.code == 0
+    assert "ours/" in texts
+    assert "theirs/" in texts

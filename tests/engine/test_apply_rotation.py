@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pecli.engine import apply_rotation
-from pecli.engine.apply_rotation import LAYOUTS, turn, turn_in_place
+from pecli.engine.apply_rotation import LAYOUTS, reorder, turn, turn_in_place
 
 SIDES = [("interleaved", "interleaved"), ("halves", "halves"), ("interleaved", "halves"), ("halves", "interleaved")]
 
@@ -89,3 +89,15 @@ def test_infinities_and_large_values_pass_without_a_word():
     turn_in_place(rows, np.full((2, 2), np.exp(0.25j * np.pi)), "halves", "halves")
     assert np.isnan(rows[0, 0])
     assert np.isinf(rows[1, 3])
+
+
+@pytest.mark.parametrize("channels", [2, 6, 64, 128])
+def test_channels_move_by_the_known_view_and_swap(channels: int) -> None:
+    weight = np.arange(channels * 3).reshape(channels, 3)
+    known = weight.reshape(channels // 2, 2, 3).swapaxes(0, 1).reshape(channels, 3)
+    assert (weight[reorder(channels, "interleaved", "halves")] == known).all()
+    assert (known[reorder(channels, "halves", "interleaved")] == weight).all()
+
+
+def test_a_layout_is_itself() -> None:
+    assert reorder(8, "halves", "halves").tolist() == list(range(8))

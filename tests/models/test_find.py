@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pecli.models.find import context_length
+from pecli.models.find import reach
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from pecli.models.find import context_length
     [("llama-3.1-8b", 131072), ("deepseek-ai/DeepSeek-V3", 163840), ("qwen2.5-7b", 32768), ("gpt-oss-20b", 131072)],
 )
 def test_presets(name: str, expected: int) -> None:
-    assert context_length(None, name) == expected
+    assert reach(None, name).context == expected
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ def test_presets(name: str, expected: int) -> None:
 )
 def test_files_and_folders(tmp_path: Path, config: dict, expected: int | None) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
-    assert context_length(str(tmp_path / "config.json"), None) == expected
-    assert context_length(str(tmp_path), None) == expected
+    assert reach(str(tmp_path / "config.json"), None).context == expected
+    assert reach(str(tmp_path), None).context == expected
 
 
 def test_gguf(tmp_path: Path) -> None:
@@ -41,4 +41,4 @@ def test_gguf(tmp_path: Path) -> None:
     values = text("general.architecture") + struct.pack("<I", 8) + text("llama")
     values += text("llama.context_length") + struct.pack("<II", 4, 8192)
     (tmp_path / "x.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + values)
-    assert context_length(str(tmp_path / "x.gguf"), None) == 8192
+    assert reach(str(tmp_path / "x.gguf"), None).context == 8192

@@ -46,7 +46,17 @@ def test_no_error_to_draw_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("shape", "words"), [((6, 4), "position ↓  channel →"), ((1, 12), "element →")])
-def test_colours_in_the_terminal_begin_at_no_error(capsys, shape: tuple[int, int], words: str) -> None:
+def test_colours_in_the_terminal_span_a_decade_at_least(capsys, shape: tuple[int, int], words: str) -> None:
     diff.picture(ErrorMap("pe", *shape, np.full(shape, 0.25)))
     last = capsys.readouterr().out.splitlines()[-1]
-    assert re.fullmatch(rf"{words}   0 .* 0\.25", last)
+    assert re.fullmatch(rf"{words}   0\.025 .* 0\.25", last)
+
+
+def test_small_errors_are_told_from_none_and_from_large_ones(tmp_path: Path) -> None:
+    cells = np.zeros((90, 6))
+    cells[30:60], cells[60:] = 1e-6, 1.0
+    drawn = pixels(tmp_path, ErrorMap("pe", 90, 6, cells))
+    column = drawn[:, 300]
+    assert seen(drawn, palettes.SEQUENTIAL[0]) > 10_000  # the smallest error, where a linear scale had black on black
+    assert seen(drawn, palettes.SEQUENTIAL[-1]) > 10_000
+    assert (column == 255).all(axis=1).sum() > 100, "no error is as blank as the paper"

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from pecli.engine.table import Table, table_of
+from pecli.engine.text import indices
 from pecli.errors import ParameterError
-from pecli.views.file_summary import MAX_SHOWN, indices, rectangle
+from pecli.views.file_summary import MAX_SHOWN, rectangle
 
 ARRAY = np.arange(35.0).reshape(7, 5)
 

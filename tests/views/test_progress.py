@@ -9,7 +9,7 @@ from pecli.views import progress
 
 @pytest.mark.parametrize("bytes", [True, False])
 def test_a_dumb_terminal_sees_none(bytes, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(progress, "_PATIENCE", -1.0)
+    monkeypatch.setattr(progress, "MIN_SECONDS", -1.0)
     seen = {}
     for term in ("xterm-256color", "dumb"):
         monkeypatch.setenv("TERM", term)
@@ -19,3 +19,12 @@ def test_a_dumb_terminal_sees_none(bytes, monkeypatch, capsys) -> None:
         seen[term] = capsys.readouterr().err
     assert seen["xterm-256color"]
     assert seen["dumb"] == ""
+
+
+def test_sizes_and_speeds_have_one_unit(monkeypatch) -> None:
+    bar = progress.Progress("table", 3 << 30)
+    monkeypatch.setattr(bar, "_start", bar._start - 2.0)
+    monkeypatch.setattr(progress.time, "monotonic", lambda: bar._start + 2.0)
+    bar._drawn = False
+    bar.advance(1 << 30)
+    assert bar._amount() == "1.0 GiB of 3.0 GiB, 512 MiB/s"

@@ -112,3 +112,32 @@ def test_a_model_in_a_narrow_terminal_is_not_written_downwards(terminal, monkeyp
     monkeypatch.setenv("COLUMNS", "40")
     encodings.show(pecli.load_model("deepseek-v3"), None)
     assert "factor  40  rope_scaling.factor\n" in shown.getvalue()
+
+
+WORDS = "an element 0.42169650342858223 at [107, 5] where (64), (positions, 64) or (positions, 128) is expected"
+
+
+def test_a_narrow_terminal_breaks_lines_between_words(terminal, monkeypatch) -> None:
+    shown = terminal()
+    for columns in ("80", "50", "30"):
+        monkeypatch.setenv("COLUMNS", columns)
+        shown.truncate(0)
+        screen.say_wrapped(f"  {WORDS}")
+        lines = shown.getvalue().strip("\0").splitlines()
+        assert " ".join(line.strip() for line in lines) == WORDS
+        assert max(map(len, lines)) <= int(columns)
+        assert all(line.startswith("    ") for line in lines[1:])
+
+
+def test_a_pipe_has_lines_as_long_as_they_are(capsys) -> None:
+    screen.say_wrapped(f"  {WORDS}" * 3)
+    assert capsys.readouterr().out == f"  {WORDS}" * 3 + "\n"
+
+
+def test_columns_that_do_not_fit_have_the_first_one_on_lines_of_its_own(terminal, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = terminal()
+    name = "model.language_model.layers.31.self_attn.rotary_embedding.inverse_frequencies"
+    screen.say_columns(["name", "dtype", "shape"], [[name, "float32", "4096 × 64"], ["b", "float64", "8"]])
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in shown.getvalue().splitlines()]
+    assert [line.strip() for line in lines] == ["name", "dtype    shape", name, "float32  4096 × 64", "b", "float64  8"]

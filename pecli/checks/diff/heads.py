@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from pecli.checks.layout_words import ARRANGEMENTS
+from pecli.engine.apply_rotation import reorder
 from pecli.engine.arrays import Floats, Indices
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import widened
-from pecli.engine.pair_permutation import reorder
 from pecli.engine.table import Table
 
 LOOKED_AT = 24

@@ -11,13 +11,14 @@ import typer.main
 
 from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import options, schemes
-from pecli.cli.command import command_of, examples, keyword, new_app, with_options
+from pecli.cli.command import command_line, command_of, examples, keyword, new_app, with_options
 from pecli.cli.exits import Exit
 from pecli.engine.schemes.parameters import Choice, ListOf
 from pecli.engine.schemes.registry import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.text import nearest
 from pecli.errors import ParameterError
+from pecli.version import __version__
 
 SUMMARY = "Say how far each way to compute a table (float32 phases, bfloat16 positions, …) drifts from the exact one."
 EXAMPLES = {
@@ -112,7 +113,12 @@ def _audit(scheme: Scheme, values: Mapping[str, Any]) -> int:
     with counting("audit", sum(work(part, recipes) for part in parts.values()), values) as advance:
         audits = {name: audit(part, recipes, tolerance, advance) for name, part in parts.items()}
     if path is not None:
-        figure.save(view.picture(audits), path)
+        given = {
+            name: value for name, value in values.items() if name not in ("output", "json", "quiet", "no_progress")
+        }
+        command = command_line(["audit", next(iter(parts.values())).name], given)
+        about = {"command": command, "specs": [part.spec() for part in parts.values()], "version": __version__}
+        figure.save(view.picture(audits), path, about=about)
     if values["json"]:
         found = {name: each.as_json() for name, each in audits.items()}
         described = found[""] if "" in found else {**scheme.spec(), "layers": found}

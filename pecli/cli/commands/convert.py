@@ -51,7 +51,9 @@ def convert(
     dtype: Annotated[
         str | None,
         typer.Option(
-            "--dtype", metavar=f"[{'|'.join(SIGNIFICAND_BITS)}]", help="Cast floating tensors, rounding once."
+            "--dtype",
+            metavar="NAME",
+            help=f"Cast floating tensors to {', '.join(SIGNIFICAND_BITS)}, rounding once.",
         ),
     ] = None,
     source: Annotated[

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_of
+from pecli.cli.command import command_line, command_of
 from pecli.cli.exits import Exit, complain
 from pecli.errors import FileError, ParameterError
+from pecli.version import __version__
 
 if TYPE_CHECKING:
     from pecli.checks.compare.error_map import ErrorMap
@@ -82,7 +83,9 @@ def diff(
         for errors in maps[:1]:
             view.picture(errors)
     if output is not None:
-        view.save_picture(output, maps, (a, b))
+        given = {"max_ulp": max_ulp, "atol": atol, "rtol": rtol}
+        about = {"command": command_line(["diff", a, b], given), "version": __version__}
+        view.save_picture(output, maps, (a, b), tolerance.atol or 0.0, about)
         if not (json or quiet):
             screen.say_written(output)
     return Exit.DONE if result.passed else Exit.CHECK_FAILED

@@ -28,8 +28,18 @@ Verify = Annotated[
         rich_help_panel=options.CHECK,
     ),
 ]
+Rows = Annotated[
+    str | None,
+    typer.Option(
+        "--rows",
+        metavar="A:B",
+        help="Write only these rows of a .zarr store, whole chunks of it; other processes write the others.",
+        rich_help_panel=options.OUTPUT,
+    ),
+]
 _SHARED = (
     keyword("output", Output, None),
+    keyword("rows", Rows, None),
     keyword("verify", Verify, None),
     keyword("max_ulp", options.MaxUlp, None),
     keyword("atol", options.Atol, None),
@@ -58,6 +68,8 @@ def _act(scheme: Scheme, values: Mapping[str, Any]) -> int:
         raise ParameterError("verify", "missing", "a tolerance is for checking a file")
     if output is not None and file is not None:
         raise ParameterError("verify", file, "a table is either written or checked", "leave out -o or --verify")
+    if values["rows"] is not None and output is None:
+        raise ParameterError("rows", values["rows"], "it says which rows of a .zarr store to write", "give -o, too")
     if values["plot"]:
         _check_plot(output, file, values["json"])
     if file is not None:
@@ -88,9 +100,9 @@ def _check_plot(output: str | None, file: str | None, json: bool) -> None:
 def _draw(scheme: Scheme) -> None:
     """The scheme's own picture, in the terminal."""
     from pecli.views.pictures import kinds, subjects, terminal_render
-    from pecli.views.pictures.panels import Wish
+    from pecli.views.pictures.panels import PlotRequest
 
-    terminal_render.show(kinds.titled(subjects.labelled(subjects.of_scheme(scheme)), Wish()))
+    terminal_render.show(kinds.titled(subjects.labelled(subjects.of_scheme(scheme)), PlotRequest()))
 
 
 def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str, Any]) -> int:
@@ -107,20 +119,23 @@ def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str,
 
 def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
     from pecli.cli.block_observer import Watch
-    from pecli.files import save
+    from pecli.files import format_of, save
     from pecli.views import screen
 
     options.check_output(path, json=values["json"], example="pe.npy")
     config = values.get("config")
     if config is not None and os.path.exists(path) and os.path.exists(config) and os.path.samefile(path, config):
         raise ParameterError("output", path, "it is the configuration that is read", "name another file")
-    watch = Watch(scheme.name, save.tables_written(path, scheme), values, scheme.tensors())
+    parts = format_of(path) == "zarr"  # of which --json still describes the whole
+    watch = Watch(scheme.name, [] if parts else save.tables_written(path, scheme), values, scheme.tensors())
     with watch:
-        save.save_scheme(path, scheme, on_block=watch.see)
+        save.save_scheme(path, scheme, on_block=watch.see, rows=values["rows"])
     if values["json"]:
         screen.say_json({**scheme.spec(), "tensors": watch.tensors(), "output": path})
     elif not values["quiet"]:
-        tables = ", ".join(f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in watch.tables)
+        tables = ", ".join(
+            f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in save.tables_written(path, scheme)
+        )
         screen.say_written(path, f"{tables}, ")
 
 

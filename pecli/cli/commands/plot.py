@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_of
+from pecli.cli.command import command_line, command_of
 from pecli.cli.exits import Exit, remark
 from pecli.cli.options import completer
 from pecli.engine.schemes.parameters import ListOf, Real, Whole
@@ -92,6 +92,10 @@ def plot(
     channels: Annotated[
         str | None, typer.Option("--channels", metavar="INTEGER,…", help="Channels, pairs or heads to draw.")
     ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="TEXT", help="Name a curve or panel; once for each, in order."),
+    ] = None,
     title: Title = None,
     size: Size = None,
     dpi: Dpi = None,
@@ -100,7 +104,7 @@ def plot(
     quiet: options.Quiet = False,
 ) -> int:
     """Draw tables: as colours, as curves, or what follows from them. Several are drawn beside each other."""
-    from pecli.views.pictures.panels import Wish
+    from pecli.views.pictures.panels import PlotRequest
 
     picked = None if channels is None else CHANNELS.parse("channels", channels)
     inches, dots = _size(size), 100 if dpi is None else DPI.parse("dpi", dpi)
@@ -108,18 +112,21 @@ def plot(
         figures.check(kind)
     if output is None:
         _refuse(size=size, dpi=dpi, dark=dark or None, cmap=cmap)
-        wish = Wish(channels=picked)
+        request = PlotRequest(channels=picked)
     else:
         _check_figure(output, inches or (8, 5), dots)
         wide, high = inches or (8, 5)
-        wish = Wish(round(0.75 * high * dots), round(0.75 * wide * dots), picked)
+        request = PlotRequest(round(4 * high * dots), round(wide * dots), picked)
     with ExitStack() as open_files:
-        subjects = _subjects(what, open_files)
+        subjects = _subjects(what, label or (), open_files)
         if kind is not None:
-            figures.check(kind, subjects, terminal=output is None)
-        picture = figures.titled(subjects, wish, kind, title)
-    if output is not None:
-        return _write(picture, output, inches, dots, {"dark": dark, "cmap": cmap}, quiet=quiet)
+            subjects = figures.fitting(kind, subjects, terminal=output is None)
+        picture = figures.titled(subjects, request, kind, title)
+        if output is not None:
+            given = {"kind": kind, "channels": channels, "label": label, "title": title}
+            look = {"size": size, "dpi": dpi, "dark": dark, "cmap": cmap}
+            about = figures.about(command_line(["plot", *what], {**given, **look}), subjects)
+            return _write(picture, output, inches, dots, {"dark": dark, "cmap": cmap}, about, quiet=quiet)
     if not quiet:
         from pecli.views.pictures.terminal_render import show
 
@@ -128,14 +135,22 @@ def plot(
 
 
 def _write(
-    picture: Picture, path: str, inches: tuple[float, float] | None, dots: int, look: dict[str, Any], *, quiet: bool
+    picture: Picture,
+    path: str,
+    inches: tuple[float, float] | None,
+    dots: int,
+    look: dict[str, Any],
+    about: dict[str, Any],
+    *,
+    quiet: bool,
 ) -> int:
     """The picture as a figure in a file."""
     from pecli.views import screen
     from pecli.views.pictures import figure, mpl_render
 
     width, height = inches or mpl_render.size_of(picture)
-    boxes = figure.save(mpl_render.paint(picture, width=width, height=height, **look), path, dots)
+    made = mpl_render.render(picture, width=width, height=height, dpi=dots, **look)
+    boxes = figure.save(made, path, dots, about)
     if boxes and not quiet:
         remark(f"{path}: the font of figures has no {boxes}; boxes stand for it, and an .svg has the text itself")
     if not quiet:
@@ -143,7 +158,7 @@ def _write(
     return Exit.DONE
 
 
-def _subjects(words: Sequence[str], open_files: ExitStack) -> list[Subject]:
+def _subjects(words: Sequence[str], names: Sequence[str], open_files: ExitStack) -> list[Subject]:
     """What the words name: parts separated by --against, each a scheme with its options, or files."""
     from pecli.views.pictures import subjects
 
@@ -168,8 +183,9 @@ def _subjects(words: Sequence[str], open_files: ExitStack) -> list[Subject]:
                 raise ParameterError(f"the option {word}", "unknown", rule, advice or "see pecli plot --help")
             file = open_files.enter_context(_opened(word))
             file.check()
-            found += subjects.of_file(word, file)
-    return subjects.labelled(found)
+            alike = [other for other in words if os.path.basename(other) == os.path.basename(word)]
+            found += subjects.of_file(word, file, word if len(set(alike)) > 1 else "")
+    return subjects.labelled(found, names)
 
 
 def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:
@@ -180,7 +196,7 @@ def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:
     scheme = schemes.parse(words[0], words[1:], defaults)
     apart = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
     given = {word: after for word, after in pairwise(apart) if word in ("--model", "--config")}
-    made = subjects.of_scheme(scheme, _name(given), _context(given))
+    made = subjects.of_scheme(scheme, _name(given), *_reach(given))
     for subject in made[:1]:
         values = subject.scheme.spec()["parameters"] if subject.scheme else {}
         defaults.update({name: str(values[name]) for name in DEFAULTS if values.get(name) is not None})
@@ -194,12 +210,13 @@ def _name(given: Mapping[str, str]) -> str:
     return given.get("--model") or (os.path.basename(folder) if file in ("config.json", "params.json") else "") or file
 
 
-def _context(given: Mapping[str, str]) -> int | None:
+def _reach(given: Mapping[str, str]) -> tuple[int | None, int | None]:
+    """The context and the sliding window of the model that is named."""
     if not given:
-        return None
-    from pecli.models.find import context_length
+        return None, None
+    from pecli.models.find import reach
 
-    return context_length(given.get("--config"), given.get("--model"))
+    return reach(given.get("--config"), given.get("--model"))
 
 
 def _opened(word: str) -> Any:

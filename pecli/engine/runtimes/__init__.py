@@ -1,9 +1,18 @@
-"""The runtimes by name, one file each."""
+"""The runtimes by name, one file each, imported when it is asked for."""
 
-from pecli.engine.runtimes.llama_cpp import LLAMA_CPP
-from pecli.engine.runtimes.mlx_lm import MLX_LM
-from pecli.engine.runtimes.runtime import Runtime
-from pecli.engine.runtimes.transformers import TRANSFORMERS
-from pecli.engine.runtimes.vllm import VLLM
+from __future__ import annotations
 
-RUNTIMES: dict[str, Runtime] = {each.name: each for each in (TRANSFORMERS, VLLM, LLAMA_CPP, MLX_LM)}
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pecli.engine.runtimes.runtime import Runtime
+
+RUNTIMES = {"transformers": "transformers", "vllm": "vllm", "llama.cpp": "llama_cpp", "mlx-lm": "mlx_lm"}
+"""The module of each."""
+
+
+def runtime_named(name: str) -> Runtime:
+    """The runtime of that name."""
+    found: Runtime = import_module(f"pecli.engine.runtimes.{RUNTIMES[name]}").RUNTIME
+    return found

@@ -109,7 +109,7 @@ def _kept(scaling: Yarn, given: Given) -> Singles:
     return np.float32(1) - np.clip(ramp, 0, 1)
 
 
-LLAMA_CPP = Runtime(
+RUNTIME = Runtime(
     "llama.cpp",
     "with ggml 0.25.3",
     "ggml_rope_ext on the CPU (x86-64, fused multiply-add), with the arguments and tensors that llama.cpp gives it",

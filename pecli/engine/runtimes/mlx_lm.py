@@ -129,7 +129,7 @@ def _blended(scaling: Yarn, given: Given, powers: Singles) -> Singles:
     return found
 
 
-MLX_LM = Runtime(
+RUNTIME = Runtime(
     "mlx-lm",
     "0.32.2",
     "models/rope_utils.py, initialize_rope, and mlx.core.fast.rope on the CPU",

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
 from pecli.engine.arrays import Singles
-from pecli.engine.scalings import SCALINGS
+from pecli.engine.scalings import name_of
 from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.scalings.yarn import Yarn
@@ -31,7 +31,7 @@ class Given(NamedTuple):
     @property
     def kind(self) -> str:
         """The name of the scaling."""
-        return next(name for name, each in SCALINGS.items() if each is type(self.scaling))
+        return name_of(self.scaling)
 
     def reading(self, scaling: Scaling) -> Given:
         """The same with another scaling."""

@@ -25,7 +25,7 @@ def torch_phases(given: Given) -> Phases:
     return Products(scaling.float32_steps(powers, given.base, given.dim))
 
 
-TRANSFORMERS = Runtime(
+RUNTIME = Runtime(
     "transformers",
     "5.22.2",
     "modeling_rope_utils.py, ROPE_INIT_FUNCTIONS, and their tables in float32 (PyTorch 2.13, x86-64)",

@@ -48,7 +48,7 @@ def _phases(given: Given) -> Phases:
     return Products(reciprocal(torch_powers_of(given.base, given)), divided)
 
 
-VLLM = Runtime(
+RUNTIME = Runtime(
     "vllm",
     "0.32.0",
     "model_executor/layers/rotary_embedding, tables in float32 (PyTorch 2.13, x86-64)",

@@ -15,10 +15,9 @@ from pecli.errors import ParameterError
 
 DEFAULTS = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
 """What counts where it is not given."""
-MIN_ATTENTION, MAX_ATTENTION = 1e-30, 10**6
-"""Between which an attention factor is."""
+MAX_ATTENTION = 10**6
 _BITS = 100
-"""With which MIN_ATTENTION is more than nothing."""
+"""With which the least attention factor, 1e-30, is more than nothing."""
 
 
 @dataclass(frozen=True)

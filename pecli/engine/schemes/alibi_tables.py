@@ -31,7 +31,7 @@ class Slope(NamedTuple):
     exact: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class AlibiTables:
     """What slopes and biases are made from; where they are not exact, slopes are float32 numbers."""
 

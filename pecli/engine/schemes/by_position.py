@@ -11,7 +11,7 @@ from pecli.engine.arrays import Array, Indices
 from pecli.engine.table import Table
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ByPosition:
     """`read(start, stop)` gives rows, the first of them at the position `first`; a column belongs to a frequency, or
     to a head.

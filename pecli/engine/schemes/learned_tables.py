@@ -21,7 +21,7 @@ _CHUNK = 1 << 15
 """Elements that torch's stream is drawn in; a multiple of 16."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class InitialWeights:
     """What weights are drawn by."""
 

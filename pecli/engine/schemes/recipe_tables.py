@@ -6,7 +6,6 @@ slows each frequency, as ggml does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from functools import cache, cached_property
 
@@ -155,10 +154,3 @@ class CastFiller:
 
 Filler = Rotation | RecipeFiller | CastFiller
 """What fills tables of cos and sin."""
-
-
-def filler(recipe: Recipe, exact: Rotation, frequencies: Callable[[], FrequencyRecipe]) -> Filler:
-    """The tables as a recipe makes them."""
-    if not recipe.is_exact:
-        return RecipeFiller(recipe, frequencies())
-    return CastFiller(exact, recipe.table) if recipe.table else exact

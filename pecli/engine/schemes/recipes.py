@@ -12,19 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.geometric import Frequencies
-from pecli.engine.runtimes.runtime import Phases
 from pecli.engine.schemes.parameters import Choice
 from pecli.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pecli.engine.runtimes.runtime import Phases
 
 _SMALLEST, _LARGEST = 2.0**-126, (2 - 2.0**-23) * 2.0**127
 """The range of float32."""
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(NamedTuple):
     """The dtypes of positions, frequencies, their product and the table: any combination of float32 and bfloat16,
     or exact for the first three; the table in any dtype, or, where it is empty, in the one that is asked for.
     """
@@ -47,6 +49,8 @@ def _stored(dtype: str) -> Recipe:
     return Recipe("exact", "exact", "exact", dtype)
 
 
+EXACT = _stored("")
+
 RECIPES = {
     "float32": Recipe(),
     "float32-recurrence": Recipe(recurrence=True),
@@ -67,7 +71,7 @@ STORED = tuple(name for name, recipe in RECIPES.items() if recipe.is_exact)
 """The recipes that any computed table can follow."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class FrequencyRecipe:
     """What a recipe needs to know of a scheme: the frequencies base^(−i/denominator), and what else acts on them."""
 
@@ -97,7 +101,7 @@ BIAS_RECIPE = _choice(("float32", *STORED))
 
 def recipe_named(name: str) -> Recipe:
     """The recipe of that name, `exact` included."""
-    return _stored("") if name == "exact" else RECIPES[name]
+    return EXACT if name == "exact" else RECIPES[name]
 
 
 def check_base(recipe: str, base: float) -> None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pecli.engine.arrays import Array, Singles
 from pecli.engine.numerics import geometric
 from pecli.engine.numerics.geometric import Frequencies
-from pecli.engine.runtimes import RUNTIMES
-from pecli.engine.runtimes.runtime import Given, Reading
-from pecli.engine.scalings import PARAMETERS, SCALINGS
+from pecli.engine.runtimes import RUNTIMES, runtime_named
+from pecli.engine.scalings import SCALINGS
 from pecli.engine.scalings.scaling import Scaling, transformed
-from pecli.engine.scalings.yarn import MAX_ATTENTION, MIN_ATTENTION
 from pecli.engine.schemes.parameters import Choice, ListOf, OptionalFlag, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, check_last
 from pecli.engine.schemes.recipes import RECIPE, FrequencyRecipe, Recipe, check_base, recipe_named
@@ -28,11 +26,13 @@ if TYPE_CHECKING:
 
     from pecli.engine.numerics.cos_sin_tables import Rotation
     from pecli.engine.numerics.phases import Waves
+    from pecli.engine.runtimes.runtime import Given, Reading
     from pecli.engine.schemes.by_position import ByPosition
     from pecli.engine.schemes.rope_tables import RopeTables
     from pecli.engine.table import Table
 
-_PANEL = "Scaling"
+_PANEL, _ROTARY = "Scaling", "Rotary dimension"
+"""All parameters of the first panel belong to scalings."""
 _DIVISOR = Real(help="a divisor", above=1e-19)  # frequencies stay below 2^64 radians a position
 _SECTION = Whole(help="frequencies of an axis", low=0, high=32768)
 
@@ -79,7 +79,7 @@ class Rope(Scheme):
     ] = None
     attention_factor: Annotated[
         float | None,
-        Real(help="yarn, longrope: multiplies cos and sin", above=MIN_ATTENTION, up_to=MAX_ATTENTION, panel=_PANEL),
+        Real(help="yarn, longrope: multiplies cos and sin", above=1e-30, up_to=10**6, panel=_PANEL),
     ] = None
     beta_fast: Annotated[
         float | None, Real(help="yarn: rotations above which nothing changes (32)", above=0, panel=_PANEL)
@@ -109,15 +109,15 @@ class Rope(Scheme):
         int | None, Whole(help="dynamic, longrope: length they are evaluated at (that of the table)", panel=_PANEL)
     ] = None
     partial_rotary_factor: Annotated[
-        float | None, Real(help="share of the dim that is rotary", above=0, up_to=1, panel=_PANEL)
+        float | None, Real(help="share of the dim that is rotary", above=0, up_to=1, panel=_ROTARY)
     ] = None
     mrope_section: Annotated[
         tuple[int, ...] | None,
-        ListOf(help="how many frequencies follow each axis of positions (M-RoPE)", each=_SECTION, panel=_PANEL),
+        ListOf(help="how many frequencies follow each axis of positions (M-RoPE)", each=_SECTION, panel=_ROTARY),
     ] = None
-    mrope_interleaved: Annotated[bool | None, OptionalFlag(help="interleave the sections (Qwen3-VL)", panel=_PANEL)] = (
-        None
-    )
+    mrope_interleaved: Annotated[
+        bool | None, OptionalFlag(help="interleave M-RoPE sections (Qwen3-VL)", panel=_ROTARY)
+    ] = None
     recipe: Annotated[str, RECIPE] = field(default="exact", kw_only=True)
     runtime: Annotated[
         str,
@@ -159,7 +159,7 @@ class Rope(Scheme):
     def _check_scaling(self) -> None:
         """Everything that the scaling needs is there, nothing else is, and the values fit together."""
         kind = SCALINGS[self.scaling]
-        for name in PARAMETERS:
+        for name in self.scaling_parameters():
             value = getattr(self, name)
             if name == "length" and self.runtime != "none":  # a served context, whether it matters or not
                 continue
@@ -195,6 +195,13 @@ class Rope(Scheme):
             given = spelled(self.mrope_section)
             raise ParameterError("mrope_section", given, f"the sections must add up to {self.rotary_dim // 2}, d/2")
 
+    @classmethod
+    @cache
+    def scaling_parameters(cls) -> tuple[str, ...]:
+        """The parameters that belong to some scaling."""
+        named = cls.parameters().items()
+        return tuple(name for name, each in named if each.panel == _PANEL and name != "scaling")
+
     @cached_property
     def scaling_value(self) -> Scaling:
         """The scaling with its parameters, as the runtime takes them if one is given."""
@@ -203,9 +210,11 @@ class Rope(Scheme):
     @property
     def runtime_reading(self) -> Reading:
         """The scaling as the runtime takes it, and why that departs from the definition."""
-        return RUNTIMES[self.runtime].reading(self._given(self.defined_scaling))
+        return runtime_named(self.runtime).reading(self._given(self.defined_scaling))
 
     def _given(self, scaling: Scaling) -> Given:
+        from pecli.engine.runtimes.runtime import Given
+
         return Given(scaling, self.base, self.exponent_dim, self.rotating_pairs)
 
     @cached_property
@@ -270,7 +279,7 @@ class Rope(Scheme):
         """What a recipe needs to know."""
         scaling, d = self.scaling_value, self.exponent_dim
         if self.runtime != "none":
-            phases = RUNTIMES[self.runtime].phases(self._given(scaling))
+            phases = runtime_named(self.runtime).phases(self._given(scaling))
             return FrequencyRecipe(
                 self.base, Fraction(d, 2), self.rotating_pairs, amplitude=self.attention_factor_value(), phases=phases
             )
@@ -398,7 +407,7 @@ class Rope(Scheme):
     def _other_scalings(self) -> Iterator[dict[str, Any]]:
         if self.scaling == "none":
             return
-        given = {name: None for name in PARAMETERS if getattr(self, name) is not None}
+        given = {name: None for name in self.scaling_parameters() if getattr(self, name) is not None}
         yield {"scaling": "none", **given}
         if self.scaling in ("linear", "ntk", "ntk-fixed", "proportional") and self.factor is not None:
             yield {"factor": self.factor**2}

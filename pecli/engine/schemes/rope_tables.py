@@ -15,16 +15,17 @@ from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes.by_position import ByPosition
 from pecli.engine.schemes.positions import LAST_POSITION
-from pecli.engine.schemes.recipe_tables import Filler, RecipeFiller, filler
-from pecli.engine.schemes.recipes import FrequencyRecipe, Recipe
+from pecli.engine.schemes.recipes import EXACT, FrequencyRecipe, Recipe
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from pecli.engine.schemes.recipe_tables import Filler
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class RopeTables:
     """What cos and sin are made from; the pairs from `rotating` on have angle 0."""
 
@@ -45,10 +46,12 @@ class RopeTables:
     @cached_property
     def filler(self) -> Filler:
         """What makes cos and sin by the recipe."""
-        return filler(self.recipe, self.rotation(), self.frequency_recipe)
+        return cos_sin_filler(self.recipe, self.rotation(), self.frequency_recipe)
 
     def inverse_frequencies(self) -> list[float]:
         """As the recipe rounds them."""
+        from pecli.engine.schemes.recipe_tables import RecipeFiller
+
         found = RecipeFiller(self.recipe, self.frequency_recipe()).inv_freq
         return [float(value) for value in found] + [0.0] * (self.pairs - self.rotating)
 
@@ -88,7 +91,7 @@ class RopeTables:
         return found
 
     def by_position(self, frequencies: list[float]) -> ByPosition:
-        """Columns of cos and sin in turns; the layouts only repeat them."""
+        """cos and sin of each pair side by side; the layouts only repeat them."""
         count = self.rotating
 
         def read(start: int, stop: int) -> Array:
@@ -98,6 +101,15 @@ class RopeTables:
 
         groups, names = np.arange(2 * count) // 2, ("cos", "sin") * count
         return ByPosition(self.offset, self.seq_len, "frequencies", frequencies[:count], groups, names, read)
+
+
+def cos_sin_filler(recipe: Recipe, exact: Rotation, frequencies: Callable[[], FrequencyRecipe]) -> Filler:
+    """What fills tables of cos and sin; recipes that are not exact are imported when they are asked for."""
+    if recipe == EXACT:
+        return exact
+    from pecli.engine.schemes.recipe_tables import CastFiller, RecipeFiller
+
+    return CastFiller(exact, recipe.table) if recipe.is_exact else RecipeFiller(recipe, frequencies())
 
 
 def vector(name: str, dtype: str, values: Callable[[], Sequence[float]], count: int) -> Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,13 +13,16 @@ from pecli.engine.arrays import Array
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes.by_position import ByPosition
-from pecli.engine.schemes.recipe_tables import Filler, filler
 from pecli.engine.schemes.recipes import FrequencyRecipe, Recipe
+from pecli.engine.schemes.rope_tables import cos_sin_filler
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 
+if TYPE_CHECKING:
+    from pecli.engine.schemes.recipe_tables import Filler
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class SinusoidalTable:
     """What the table is made from."""
 
@@ -36,7 +40,7 @@ class SinusoidalTable:
 
     @cached_property
     def _filler(self) -> Filler:
-        return filler(self.recipe, Rotation(self.waves, self.seq_len), self.frequency_recipe)
+        return cos_sin_filler(self.recipe, Rotation(self.waves, self.seq_len), self.frequency_recipe)
 
     @property
     def _parts(self) -> tuple[str, str]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypedDict, Unpack
 
 import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
-from pecli.views.pictures import palettes, ticks
-from pecli.views.pictures.block_mean import envelope
-from pecli.views.pictures.panels import Curve
-from pecli.views.pictures.terminal import Terminal, terminal
-from pecli.views.pictures.words import fitted
+from pecli.views.pictures import labels as numbers
+from pecli.views.pictures import palettes
+from pecli.views.pictures.downsample import envelope
+from pecli.views.pictures.labels import fitted
+from pecli.views.pictures.panels import Chart
+from pecli.views.screen import Terminal, printable
 
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """What each dot of a character adds to U+2800, by line and column."""
@@ -22,63 +22,34 @@ _LETTERS = "*o+x#@%&"
 """One for each curve, where colours or dots cannot tell them apart."""
 
 
-class How(TypedDict, total=False):
-    """What `draw` may be told beside the curves."""
-
-    title: str
-    x: str  #: the name of the horizontal axis
-    y: str
-    log_x: bool
-    log_y: bool
-    levels: Sequence[tuple[str, float]]  #: horizontal lines, with a word on each
-    height: int | None  #: how many lines to take, all included
-    ordered: bool  #: whether the curves are steps of one thing, and their colours too
-
-
-def draw(curves: Sequence[Curve], **how: Unpack[How]) -> None:
-    """Print curves on standard output, as large as the terminal has room for."""
-    print("\n".join(lines(curves, terminal(), **how)))
-
-
-def lines(
-    curves: Sequence[Curve],
-    terminal: Terminal,
-    *,
-    title: str = "",
-    x: str = "position",
-    y: str = "",
-    log_x: bool = False,
-    log_y: bool = False,
-    levels: Sequence[tuple[str, float]] = (),
-    height: int | None = None,
-    ordered: bool = False,
-) -> list[str]:
-    """The lines that `draw` prints, for the given terminal."""
-    from pecli.views.screen import printable
-
-    head = fitted(printable(title), terminal.columns, 1, terminal.dots)
+def lines(chart: Chart, terminal: Terminal, height: int | None = None) -> list[str]:
+    """A chart as lines of characters, no more than `height`, its title included."""
+    curves, levels = chart.curves, chart.levels
+    head = fitted(printable(chart.title), terminal.columns, 1, terminal.dots)
     flat = [value for _, value in levels]
     across, up = (
-        _Axis([curve.x[np.isfinite(curve.y)] for curve in curves], log_x),
-        _Axis([*(curve.y for curve in curves), np.array(flat)], log_y),
+        _Axis([curve.x[np.isfinite(curve.y)] for curve in curves], chart.log_x),
+        _Axis([*(curve.y for curve in curves), np.array(flat)], chart.log_y),
     )
     names = [*(curve.label for curve in curves), *(name for name, _ in levels)]
-    inks = _inks(len(curves), len(levels), ordered, terminal)
+    inks = _inks(len(curves), len(levels), chart.ordered, terminal)
     legend = _legend(names, len(curves), terminal, inks) if names[1:] or names[:1] not in ([], [""]) else []
     high = max(2, (height or terminal.lines - 1) - len(head) - 3 - len(legend))
     labels = up.labels(high, max(2, high // 4))
     margin = max(map(len, labels.values()), default=0) + 2
     wide = max(2, terminal.columns - margin - 1)
-    body = _body(curves, flat, across, up, (high, wide), terminal, inks)
+    body = _body(chart, across, up, (high, wide), terminal, inks)
     side, corner, rule = ("│", "└", "─") if terminal.unicode else ("|", "+", "-")
     picture = [f"{labels.get(k, ''):>{margin - 2}} {side}{line}".rstrip() for k, line in enumerate(body)]
-    axes = f"{y} ↑  {x} →" if terminal.unicode else f"{y} up, {x} right"
+    axes = f"{chart.y} ↑  {chart.x} →" if terminal.unicode else f"{chart.y} up, {chart.x} right"
     return [
         *head,
         *picture,
         " " * (margin - 1) + corner + rule * wide,
         (" " * margin + _along(across.labels(wide, max(3, wide // 12)), wide)).rstrip(),
-        *fitted(axes if y else f"{x} →" if terminal.unicode else x, terminal.columns, 1, terminal.dots),
+        *fitted(
+            axes if chart.y else f"{chart.x} →" if terminal.unicode else chart.x, terminal.columns, 1, terminal.dots
+        ),
         *legend,
     ]
 
@@ -93,7 +64,7 @@ class _Axis:
         low, high = (float(every.min()), float(every.max())) if every.size else (1.0, 10.0) if log else (0.0, 1.0)
         if log:
             low, high = math.log10(low), math.log10(high)
-        self.low, self.high = ticks.round_ends(*ticks.apart(low, high))
+        self.low, self.high = numbers.round_ends(*numbers.apart(low, high))
 
     def places(self, values: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -105,12 +76,12 @@ class _Axis:
         found: list[float] = []
         for finer in (most, 2 * most, 4 * most):
             if self.log:
-                found = [math.log10(value) for value in ticks.round_powers(10**self.low, 10**self.high, finer)]
+                found = [math.log10(value) for value in numbers.round_powers(10**self.low, 10**self.high, finer)]
             else:
-                found = ticks.round_values(self.low, self.high, finer)
+                found = numbers.round_values(self.low, self.high, finer)
             if len(found) > 1:
                 break
-        texts = [ticks.short(10.0**value if self.log else value) for value in found]
+        texts = [numbers.short(10.0**value if self.log else value) for value in found]
         shares = self.places(np.array([10.0**value if self.log else value for value in found])).tolist()
         return {round((1 - share) * (room - 1)): text for share, text in zip(shares, texts, strict=True)}
 
@@ -127,19 +98,14 @@ def _along(labels: dict[int, str], wide: int) -> str:
 
 
 def _body(
-    curves: Sequence[Curve],
-    levels: Sequence[float],
-    across: _Axis,
-    up: _Axis,
-    size: tuple[int, int],
-    terminal: Terminal,
-    inks: Sequence[str],
+    chart: Chart, across: _Axis, up: _Axis, size: tuple[int, int], terminal: Terminal, inks: Sequence[str]
 ) -> list[str]:
+    curves = chart.curves
     braille = terminal.unicode and (bool(terminal.colours) or len(curves) <= 1)
     high, wide = (size[0] * 4, size[1] * 2) if braille else size
-    masks = [_raster(across.places(curve.x), up.places(curve.y), high, wide) for curve in curves]
-    for level in levels:
-        masks.append(_raster(np.array([0.0, 1.0]), up.places(np.full(2, level)), high, wide))
+    masks = [_raster(across.places(each.x), up.places(each.y), (high, wide), chart.joined) for each in curves]
+    for _, level in chart.levels:
+        masks.append(_raster(np.array([0.0, 1.0]), up.places(np.full(2, level)), (high, wide)))
         masks[-1][:, 1::2] = False  # a line of dots
     if braille:
         return _dots(masks, len(curves), inks)
@@ -164,14 +130,15 @@ def _owners(parts: Sequence[Indices | Flags], curves: int) -> Indices:
     return owner
 
 
-def _raster(x: Floats, y: Floats, high: int, wide: int) -> Flags:
-    """The dots that a line through the points touches."""
+def _raster(x: Floats, y: Floats, size: tuple[int, int], joined: bool = True) -> Flags:
+    """The dots that a line through the points touches, or the points alone."""
+    high, wide = size
     mask = np.zeros((high, wide), bool)
     x, y = envelope(x, y, 4 * wide)
     column, line = x * (wide - 1), (1 - y) * (high - 1)
     good = np.isfinite(column) & np.isfinite(line)
     line = np.clip(line, -1, high)  # what is beyond the picture leaves it at the edge
-    for k in np.flatnonzero(good[:-1] & good[1:]).tolist():
+    for k in np.flatnonzero(good[:-1] & good[1:]).tolist() if joined else ():
         steps = int(max(abs(column[k + 1] - column[k]), abs(line[k + 1] - line[k]))) + 1
         share = np.arange(steps + 1) / steps
         _touch(mask, column[k] + share * (column[k + 1] - column[k]), line[k] + share * (line[k + 1] - line[k]))
@@ -227,8 +194,6 @@ def _inks(curves: int, levels: int, ordered: bool, terminal: Terminal) -> list[s
 
 def _legend(labels: Sequence[str], curves: int, terminal: Terminal, inks: Sequence[str]) -> list[str]:
     """What each curve is, in as many lines as it takes."""
-    from pecli.views.screen import printable
-
     letters = not terminal.unicode or (not terminal.colours and curves > 1)
     found, free = [""], terminal.columns
     for number, label in enumerate(labels):

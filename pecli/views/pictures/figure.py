@@ -7,9 +7,14 @@ the same everywhere.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from pecli.errors import FileError, ParameterError
 from pecli.files.output import open_output
@@ -19,6 +24,7 @@ from pecli.views.screen import escaped
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 FONT = "DejaVu Sans"
 SUFFIXES = ("png", "svg", "pdf")
@@ -118,15 +124,16 @@ def make_legible(figure: Figure) -> None:
             text.set_text(shown)
 
 
-def save(figure: Figure, path: str, dpi: float = 100) -> str:
-    """Write a figure as its path's suffix asks: no dates, no versions, and the file appears when it is complete.
+def save(figure: Figure, path: str, dpi: float = 100, about: Mapping[str, Any] | None = None) -> str:
+    """Write a figure as its path's suffix asks: no dates, and the file appears when it is complete.
 
-    Returns the characters that the font lacks, for which boxes stand; an .svg holds the text and leaves it to others.
+    `about` goes with it as one line of JSON: the command and the specs that it was drawn from. Returns the characters
+    that the font lacks, for which boxes stand; an .svg holds the text and leaves it to others.
     """
     kind = check_suffix(path)
     make_legible(figure)
     with no_remarks():
-        data = _png(figure, dpi) if kind == "png" else _vectors(figure, kind, dpi)
+        data = _png(figure, dpi, about) if kind == "png" else _vectors(figure, kind, dpi, about)
     with open_output(path) as output:
         output.write(data)
     return _lacking(figure) if kind != "svg" else ""
@@ -230,8 +237,7 @@ def _style(look: Look) -> dict[str, Any]:
         "ytick.color": ink,
         "legend.frameon": False,
         "image.aspect": "auto",
-        "image.interpolation": "antialiased",
-        "image.interpolation_stage": "data",  # the mean of blue and orange values is white, of their colours brown
+        "image.interpolation": "nearest",
         "text.parse_math": False,  # a $ in a title is a $
         "svg.hashsalt": "pecli",
         "svg.fonttype": "none",  # text that can be searched and edited
@@ -239,22 +245,71 @@ def _style(look: Look) -> dict[str, Any]:
     }
 
 
-def _png(figure: Figure, dpi: float) -> bytes:
-    import numpy as np
+def _png(figure: Figure, dpi: float, about: Mapping[str, Any] | None) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    from pecli.views.pictures.png import encode
 
     figure.set_dpi(dpi)
     canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
-    return encode(np.asarray(canvas.buffer_rgba())[:, :, :3], dpi)
+    return png(np.asarray(canvas.buffer_rgba())[:, :, :3], dpi, about)
 
 
-def _vectors(figure: Figure, kind: str, dpi: float) -> bytes:
+def _vectors(figure: Figure, kind: str, dpi: float, about: Mapping[str, Any] | None) -> bytes:
     from io import BytesIO
 
-    unsaid = {"svg": ("Date", "Creator"), "pdf": ("CreationDate", "Creator", "Producer")}[kind]
+    omitted, place = {
+        "svg": (("Date", "Creator"), "Description"),
+        "pdf": (("CreationDate", "Creator", "Producer"), "Subject"),
+    }[kind]
+    metadata: dict[str, str | None] = dict.fromkeys(omitted)
+    if about is not None:
+        metadata[place] = _json(about)
     written = BytesIO()
-    figure.savefig(written, format=kind, dpi=dpi, metadata=dict.fromkeys(unsaid))
+    figure.savefig(written, format=kind, dpi=dpi, metadata=metadata)
     return written.getvalue()
+
+
+def svg(figure: Figure, prefix: str) -> str:
+    """A light figure as a part of an HTML page: its colours are the page's variables, its ids begin with the prefix."""
+    make_legible(figure)
+    with no_remarks():
+        text = _vectors(figure, "svg", 100, None).decode()
+    text = re.sub(r"<metadata>.*?</metadata>|<style type=.*?</style>", "", text[text.index("<svg") :], flags=re.S)
+    text = re.sub(r'(id="|url\(#|xlink:href="#)', rf"\g<1>{prefix}", text)
+    named = dict(zip(("ink", "paper", "faint"), (_INK[0], _PAPER[0], _FAINT[0]), strict=True))
+    named |= {f"c{k}": "#{:02x}{:02x}{:02x}".format(*colour) for k, colour in enumerate(palettes.CURVES)}
+    for name, colour in {**named, "quiet": "#666666"}.items():
+        text = text.replace(colour, f"var(--{name})")
+    return text.strip()
+
+
+def png(pixels: NDArray[np.uint8], dpi: float = 100, about: Mapping[str, Any] | None = None) -> bytes:
+    """Pixels of shape (height, width, 3) as a PNG that says how large it is meant to be, and what it is `about`.
+
+    Written by hand: the same pixels are the same bytes, and no image library's plug-ins are loaded.
+    """
+    height, width, _ = pixels.shape
+    lines = np.zeros((height, 1 + 3 * width), np.uint8)  # a line begins with its filter: none
+    lines[:, 1:] = pixels.reshape(height, 3 * width)
+    metre = round(dpi / 0.0254)
+    return b"".join(
+        [
+            b"\x89PNG\r\n\x1a\n",
+            _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
+            _chunk(b"pHYs", struct.pack(">IIB", metre, metre, 1)),
+            b"" if about is None else _chunk(b"tEXt", b"pecli\0" + _json(about).encode("ascii")),
+            _chunk(b"IDAT", zlib.compress(lines.tobytes(), 1)),
+            _chunk(b"IEND", b""),
+        ]
+    )
+
+
+def _json(about: Mapping[str, Any]) -> str:
+    """One line of JSON, in ASCII, which passes everywhere."""
+    import json
+
+    return json.dumps(about, sort_keys=True)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -1,4 +1,4 @@
-"""What a picture shows, whatever draws it: matrices, curves and circles, each with the words for its axes."""
+"""What a picture shows, whatever draws it: heatmaps, charts and circles, each with the words for its axes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,11 @@ import numpy as np
 from pecli.engine.arrays import Floats
 from pecli.engine.schemes.scheme import TABLE_PICTURES, Axes, Scheme
 from pecli.engine.table import Table
+from pecli.errors import ParameterError
 
-MOST_PANELS = 12
-"""Panels that a picture has room for."""
-_GOOD_PART = 0.2
-
-
-class Curve(NamedTuple):
-    """Points that belong together, from left to right; where y is no finite number there is a gap."""
-
-    label: str
-    x: Floats
-    y: Floats
+MAX_PANELS = 12
+MIN_OVERLAP = 0.2
+"""Share of its points from which on a curve counts as lying on another."""
 
 
 class Subject(NamedTuple):
@@ -33,6 +26,8 @@ class Subject(NamedTuple):
     scheme: Scheme | None = None
     context: int | None = None
     """The longest context that the model says it takes, where it is a model's scheme."""
+    window: int | None = None
+    """The sliding window of the layers that use the scheme."""
 
     @property
     def kind(self) -> str:
@@ -56,7 +51,7 @@ class Subject(NamedTuple):
 
     @property
     def is_compact(self) -> bool:
-        """Whether a column is a pair of channels."""
+        """Whether there is one column per pair of channels."""
         return bool(self.tables) and self.axes_of(self.tables[0]).names[-1] == "pair"
 
     @property
@@ -65,7 +60,7 @@ class Subject(NamedTuple):
         return self.scheme.first_position if self.scheme is not None else 0
 
 
-class Wish(NamedTuple):
+class PlotRequest(NamedTuple):
     """How much can be shown, and what of it was asked for."""
 
     rows: int = 1000
@@ -73,9 +68,36 @@ class Wish(NamedTuple):
     channels: tuple[int, ...] | None = None
 
 
+class Curve(NamedTuple):
+    """Points that belong together, from left to right; where y is not finite there is a gap."""
+
+    label: str
+    x: Floats
+    y: Floats
+    reference: bool = False
+    """Whether it is only there for comparison, as the unscaled law is."""
+
+
+class Band(NamedTuple):
+    """A range of the horizontal axis with a name."""
+
+    label: str
+    start: float
+    stop: float
+
+
+class Mark(NamedTuple):
+    """A point on a curve; open ones tell another thing than filled ones."""
+
+    curve: int
+    x: float
+    y: float
+    is_open: bool = False
+
+
 @dataclass(frozen=True, eq=False)
-class Heat:
-    """A matrix, whose values are colours."""
+class HeatmapPanel:
+    """A matrix whose values are colours."""
 
     title: str
     values: Floats
@@ -84,17 +106,48 @@ class Heat:
     centred: bool = False
     first_row: int = 0
     row_count: int = 0
+    """Rows of the table, where `values` has fewer; likewise the columns."""
     column_count: int = 0
-    limits: tuple[float, float] = (0.0, 1.0)
+    column_step: int = 1
+    """Every how many columns of the table `values` has one."""
+    limits: tuple[float, float] | None = None
+    """Values at the ends of the colours; None for those of the data."""
     meaning: str = ""
     power: float = 1.0
     """Colours follow this power of a value's magnitude, so that small ones differ, too."""
-    sharp: bool = False
-    """Whether a single value is to be seen, and is not to be blurred with those around it."""
+    log: bool = False
+    """Whether colours follow the logarithm; zero lies below all of them."""
+    reduce: str = "mean"
+    """How rows become fewer where there is no room: their mean; the largest magnitude; or every n-th ("sample")."""
+    marked: tuple[str, float] | None = None
+    """A value to mark on the colour bar, and its name."""
 
-    def bent(self, values: Floats) -> Floats:
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the table."""
+        return self.row_count or len(self.values), self.column_count or self.values.shape[1]
+
+    def ends(self) -> tuple[float, float]:
+        """The values at the ends of the colours."""
+        if self.limits is not None:
+            return self.limits
+        shown = self.values[np.isfinite(self.values) & ((self.values > 0) | (not self.log))]
+        if not shown.size:
+            return (-1.0, 1.0) if self.centred else (0.1, 1.0) if self.log else (0.0, 1.0)
+        low, high = float(shown.min()), float(shown.max())
+        reach = max(-low, high) or 1.0
+        return (-reach, reach) if self.centred else (low, high)
+
+    def scaled(self, values: Floats) -> Floats:
         """Values as colours follow them."""
+        if self.log:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.log10(values)
         return values if self.power == 1.0 else np.sign(values) * np.abs(values) ** self.power
+
+    def scaled_ends(self) -> tuple[float, float]:
+        low, high = self.scaled(np.array(self.ends())).tolist()
+        return low, high
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,16 +161,27 @@ class Chart:
     log_x: bool = False
     log_y: bool = False
     levels: Sequence[tuple[str, float]] = ()
+    """Horizontal lines, with a word on each."""
+    bands: Sequence[Band] = ()
+    marks: Sequence[Mark] = ()
+    mark_names: tuple[str, str] = ("trained context", "extended context or window")
+    """What filled and open marks mean."""
+    inverse_axis: tuple[str, float] | None = None
+    """A second vertical axis, whose numbers are this constant divided by those of the first; and its name."""
     points: bool = False
     """Whether the points themselves count, and not only the line through them."""
+    joined: bool = True
+    """Whether there is a line through them at all."""
     ordered: bool = False
     """Whether the curves are steps of one thing, and their colours too."""
     filled: bool = False
     """Whether the area below the first curve counts."""
+    share: float = 1.0
+    """Of the height of the other panels in a figure; below 1, a terminal leaves it out."""
 
 
 @dataclass(frozen=True, eq=False)
-class Circle:
+class CirclePanel:
     """Where a pair of channels points, position after position, the first ones in the middle."""
 
     title: str
@@ -125,7 +189,7 @@ class Circle:
     positions: Floats
 
 
-Panel = Heat | Chart | Circle
+Panel = HeatmapPanel | Chart | CirclePanel
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +199,8 @@ class Picture:
     title: str
     panels: Sequence[Panel] = field(default_factory=tuple)
     across: int = 1
+    subtitle: str = ""
+    """A line below the title; of a picture without panels, all there is to say."""
 
 
 def coinciding(panel: Chart) -> list[bool]:
@@ -145,9 +211,9 @@ def coinciding(panel: Chart) -> list[bool]:
         finite = np.concatenate([each[np.isfinite(each)] for each in heights] or [np.empty(0)])
         near = 1e-3 * (np.ptp(finite) if finite.size else 0.0)
         for number, (curve, own) in enumerate(zip(panel.curves, heights, strict=True)):
-            earlier = zip(panel.curves[:number], heights, strict=False)
-            alike = [other for each, other in earlier if np.array_equal(each.x, curve.x)]
-            found.append(any(np.mean(np.abs(own - other) <= near) > _GOOD_PART for other in alike))
+            earlier = [each for each in zip(panel.curves[:number], heights, strict=False) if len(each[0].x)]
+            alike = [np.interp(curve.x, each.x, other, left=np.nan, right=np.nan) for each, other in earlier]
+            found.append(any(np.mean(np.abs(own - other) <= near) > MIN_OVERLAP for other in alike))
     return found
 
 
@@ -162,22 +228,18 @@ def spread(count: int, most: int) -> list[int]:
     return [round(k * (count - 1) / (most - 1)) for k in range(most)] if most > 1 else [0]
 
 
-def check_room(count: int) -> None:
+def check_panels(count: int) -> None:
     """Refuse a picture of so many panels that none of them could be seen."""
-    from pecli.errors import ParameterError
-
-    if count > MOST_PANELS:
-        rule = f"it would take more than {MOST_PANELS} panels"
+    if count > MAX_PANELS:
+        rule = f"it would take more than {MAX_PANELS} panels"
         raise ParameterError("the picture", "too large", rule, "draw fewer, or name one tensor as FILE:NAME")
 
 
-def chosen(wish: Wish, count: int, most: int, name: str = "channels") -> list[int]:
+def chosen(request: PlotRequest, count: int, most: int, name: str = "channels") -> list[int]:
     """The channels (or `name`) that were asked for, or a few of all."""
-    from pecli.errors import ParameterError
-
-    if wish.channels is None:
+    if request.channels is None:
         return spread(count, most)
-    for channel in wish.channels:
+    for channel in request.channels:
         if not channel < count:
             raise ParameterError("channels", channel, f"there are {count} {name}, numbered from 0")
-    return list(wish.channels)
+    return list(request.channels)

@@ -11,30 +11,33 @@ from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError
+from pecli.views.pictures.labels import short
 from pecli.views.pictures.panels import Subject
-from pecli.views.pictures.ticks import short
 from pecli.views.screen import counted
 
 if TYPE_CHECKING:
     from pecli.files import LoadedFile
 
 
-_SHOWN, _AXES = ("dim", "heads"), ("seq_len", "max_len", "offset", "slopes")
+_ALWAYS_NAMED, _ON_AXES = ("dim", "heads"), ("seq_len", "max_len", "offset", "slopes")
 """Parameters that a title always has, and those that the picture shows."""
-_ROOM = 40
+MAX_LETTERS = 40
 """Letters for parameters in a title."""
 
 
-def of_scheme(scheme: Scheme, label: str = "", context: int | None = None) -> list[Subject]:
-    """A scheme; one of several kinds of layers is as many subjects. `context` is that of the model it belongs to."""
-    return [Subject(f"{label} {name}".strip(), part.tensors(), part, context) for name, part in scheme.named_parts()]
+def of_scheme(scheme: Scheme, label: str = "", context: int | None = None, window: int | None = None) -> list[Subject]:
+    """A scheme; one of several kinds of layers is as many subjects. Context and window are those of its model."""
+    parts = scheme.named_parts()
+    sliding = [name for name, _ in parts if "sliding" in name or "local" in name]
+    windows = {name: window if not sliding or name in sliding else None for name, _ in parts}
+    return [Subject(f"{label} {name}".strip(), part.tensors(), part, context, windows[name]) for name, part in parts]
 
 
-def of_file(text: str, file: LoadedFile) -> list[Subject]:
+def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
     """A file, or a tensor of it; where it carries a spec, also as the scheme that made it."""
     from pecli.files.provenance import carried_spec
 
-    label = os.path.basename(text) or text
+    label = label or os.path.basename(text) or text
     tables = tuple(part for table in file.tables for part in _real(table))
     spec = carried_spec(file.path, file.metadata) if text in (file.path, "-") else None
     if spec is None:
@@ -49,6 +52,19 @@ def of_file(text: str, file: LoadedFile) -> list[Subject]:
         own = tuple(replace(t, name=t.name.removeprefix(start)) for t in tables if t.name.startswith(start))
         found.append(Subject(f"{label} {name}".strip(), own, part if _has(own, part) else None))
     return found
+
+
+def identified(subject: Subject) -> Subject:
+    """Tables without a spec as the scheme that `identify` finds in them; unchanged where it finds none."""
+    if subject.scheme is not None:
+        return subject
+    from pecli.checks.identify.identification import identify_tables
+
+    matches = identify_tables(subject.label, subject.tables).matches
+    if not matches:
+        return subject
+    scheme = matches[0].scheme
+    return Subject(f"{subject.label} (identified: {scheme.name})", scheme.tensors(), scheme)
 
 
 def _has(tables: Sequence[Table], scheme: Scheme) -> bool:
@@ -72,19 +88,45 @@ def _real(table: Table) -> tuple[Table, ...]:
     return part("real"), part("imag")
 
 
-def labelled(subjects: Sequence[Subject]) -> list[Subject]:
-    """The same with a label each: what was given, or the parameters in which they differ."""
-    every = [_parameters(subject.scheme) for subject in subjects]
-    found = []
-    for subject, own in zip(subjects, every, strict=True):
-        if subject.label or subject.scheme is None:
-            found.append(subject)
-            continue
-        alike = [other for other, each in zip(every, subjects, strict=True) if each.kind == subject.kind]
-        differing = {name: value for name, value in own.items() if any(other.get(name) != value for other in alike)}
-        words = [subject.kind, *(_said(name, value) for name, value in differing.items())]
-        found.append(subject._replace(label=", ".join(words)[:48]))
+def labelled(subjects: Sequence[Subject], names: Sequence[str] = ()) -> list[Subject]:
+    """The same with a label each, no two alike: the names that were given, or the parameters in which they differ."""
+    if names and len(names) != len(subjects):
+        given = counted(len(names), "name")
+        raise ParameterError("label", given, f"there are {counted(len(subjects), 'subject')}", "name each, in order")
+    if names:
+        return [subject._replace(label=name) for subject, name in zip(subjects, names, strict=True)]
+    found = [
+        subject if subject.label or subject.scheme is None else _by_kind(subject, subjects) for subject in subjects
+    ]
+    for group in _alike(found):
+        same = [found[k] for k in group]
+        for k in group:
+            found[k] = found[k]._replace(label=", ".join([found[k].label, *_differing(found[k], same)]))
+    for group in _alike(found):  # which are the same thing twice
+        for number, k in enumerate(group, 1):
+            found[k] = found[k]._replace(label=f"{found[k].label} ({number} of {len(group)})")
     return found
+
+
+def _alike(subjects: Sequence[Subject]) -> list[list[int]]:
+    """Which of them have one label."""
+    by_label: dict[str, list[int]] = {}
+    for k, subject in enumerate(subjects):
+        by_label.setdefault(subject.label, []).append(k)
+    return [group for group in by_label.values() if len(group) > 1]
+
+
+def _by_kind(subject: Subject, subjects: Sequence[Subject]) -> Subject:
+    """A scheme called by its kind, and by the parameters that tell it from the others of the kind."""
+    others = [other for other in subjects if other.kind == subject.kind and not other.label]
+    return subject._replace(label=", ".join([subject.kind, *_differing(subject, others)]))
+
+
+def _differing(subject: Subject, others: Sequence[Subject]) -> list[str]:
+    """The parameters of a subject that are not the same in all the others."""
+    every = [_parameters(other.scheme) for other in others]
+    own = _parameters(subject.scheme)
+    return [_said(name, value) for name, value in own.items() if any(each.get(name) != value for each in every)]
 
 
 def title_of(subjects: Sequence[Subject], shows: str) -> str:
@@ -94,17 +136,19 @@ def title_of(subjects: Sequence[Subject], shows: str) -> str:
     (subject,) = subjects
     words = [subject.label]
     if subject.scheme is not None and subject.label == subject.kind:
-        words += _telling(subject.scheme)
+        words += _notable(subject.scheme)
     return f"{', '.join(words)}: {shows}"
 
 
-def _telling(scheme: Scheme) -> list[str]:
+def _notable(scheme: Scheme) -> list[str]:
     """The parameters that axes do not show, as far as a title has room: what is not as usual."""
     words: list[str] = []
     for name, value in _parameters(scheme).items():
         word = _said(name, value)
-        if (name in _SHOWN or value != scheme.default_of(name)) and sum(map(len, words)) + len(word) <= _ROOM:
-            words += [] if name in _AXES else [word]
+        if (name in _ALWAYS_NAMED or value != scheme.default_of(name)) and sum(map(len, words)) + len(
+            word
+        ) <= MAX_LETTERS:
+            words += [] if name in _ON_AXES else [word]
     return words
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import zip_longest
 
 import numpy as np
 
-from pecli.views.pictures import braille, heatmap, ticks
-from pecli.views.pictures.block_mean import shrink
-from pecli.views.pictures.panels import Chart, Heat, Panel, Picture
-from pecli.views.pictures.terminal import Terminal, terminal
-from pecli.views.pictures.words import fitted
-from pecli.views.screen import printable
+from pecli.views.pictures import braille, half_blocks, labels
+from pecli.views.pictures.downsample import fitted_to, stride
+from pecli.views.pictures.labels import fitted
+from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture
+from pecli.views.screen import Terminal, printable, terminal
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _NARROWEST, _CHART, _LOWEST, _FLAT = 20, 36, 9, 6
@@ -30,25 +30,30 @@ def show(picture: Picture) -> None:
 def lines(picture: Picture, terminal: Terminal) -> list[str]:
     """The lines of a picture; of heatmaps that share their colours, the last one alone tells what they mean."""
     head = fitted(printable(picture.title), terminal.columns, 3, terminal.dots)
+    head += fitted(printable(picture.subtitle), terminal.columns, 3, terminal.dots)
     room = terminal.lines - 1 - len(head)
     grid = _grid(picture, terminal, room)
-    heats = [panel for panel in picture.panels if isinstance(panel, Heat)]
+    heats = [panel for panel in picture.panels if isinstance(panel, HeatmapPanel)]
     shared = any(heat.power != 1.0 for heat in heats) or (len(heats) > 1 and len({heat.limits for heat in heats}) == 1)
     height = max(_LOWEST if len(grid) > 1 else _FLAT, (room - shared) // max(1, len(grid)))
     across = max(map(len, grid), default=1)
-    ends = _ends(heats, (terminal.columns // across, height * (2 if terminal.colours else 1)))
+    wide = terminal.columns // across
+    ends = _ends(heats, (wide, height * (2 if terminal.colours else 1)))
     shown = list(head)
     for row in grid:
-        beside = across if all(isinstance(panel, Heat) for panel in row) else len(row)
+        beside = across if all(isinstance(panel, HeatmapPanel) for panel in row) else len(row)
         small = terminal._replace(columns=terminal.columns // beside - (beside > 1))
         titles = _titles(row, small)
         parts = [_panel(panel, small, height - len(titles[0]), ends, shared) for panel in row]
         whole = [[*title, *part] for title, part in zip(titles, parts, strict=True)]
         shown += _beside(whole, terminal.columns // beside)
     if shared:
-        heat = heats[0]
+        every = heats[0].column_step * stride(heats[0].values.shape[1], wide - len(str(heats[0].shape[0])) - 3)
+        heat = replace(
+            heats[0], limits=ends or heats[0].limits, columns=labels.axis_name(heats[0].columns, every=every)
+        )
         unknown = any(not np.isfinite(each.values).all() for each in heats)
-        shown.append(heatmap.key_line(terminal, heat.rows, heat.columns, ends or heat.limits, heat.centred, unknown))
+        shown.append(half_blocks.key_line(terminal, heat, unknown=unknown))
     return shown
 
 
@@ -65,9 +70,11 @@ def _grid(picture: Picture, terminal: Terminal, room: int) -> list[list[Panel]]:
 
 def _rows(picture: Picture, across: int, terminal: Terminal) -> list[list[Panel]]:
     """Rows of so many panels; charts among them where those are wide enough, and never beside several heatmaps."""
-    lonely = terminal.columns // across < _CHART or sum(isinstance(panel, Heat) for panel in picture.panels) > 1
+    lonely = terminal.columns // across < _CHART or sum(isinstance(panel, HeatmapPanel) for panel in picture.panels) > 1
     rows: list[list[Panel]] = []
     for panel in picture.panels:
+        if isinstance(panel, Chart) and panel.share < 1:
+            continue
         alone = lonely and (isinstance(panel, Chart) or (bool(rows) and isinstance(rows[-1][-1], Chart)))
         if rows and not alone and len(rows[-1]) < across:
             rows[-1].append(panel)
@@ -85,48 +92,22 @@ def _titles(row: Sequence[Panel], terminal: Terminal) -> list[list[str]]:
 
 
 def _panel(panel: Panel, terminal: Terminal, height: int, ends: tuple[float, float] | None, shared: bool) -> list[str]:
-    if isinstance(panel, Heat):
-        return heatmap.lines(
-            panel.bent(panel.values),
-            terminal,
-            rows=panel.rows,
-            columns=panel.columns,
-            centred=panel.centred,
-            first_row=panel.first_row,
-            row_count=panel.row_count,
-            column_count=panel.column_count,
-            limits=ends or _bent(panel),
-            height=height,
-            key=not shared,
-        )
-    assert isinstance(panel, Chart)
-    return braille.lines(
-        panel.curves,
-        terminal,
-        x=panel.x,
-        y=panel.y,
-        log_x=panel.log_x,
-        log_y=panel.log_y,
-        levels=panel.levels,
-        height=height,
-        ordered=panel.ordered,
-    )
+    untitled = replace(panel, title="")
+    if isinstance(untitled, HeatmapPanel):
+        return half_blocks.lines(untitled, terminal, height=height, limits=ends, key=not shared)
+    assert isinstance(untitled, Chart)
+    return braille.lines(untitled, terminal, height)
 
 
-def _bent(panel: Heat) -> tuple[float, float]:
-    low, high = panel.bent(np.array(panel.limits)).tolist()
-    return low, high
-
-
-def _ends(heats: Sequence[Heat], size: tuple[int, int]) -> tuple[float, float] | None:
+def _ends(heats: Sequence[HeatmapPanel], size: tuple[int, int]) -> tuple[float, float] | None:
     """New ends for colours around zero, where the means that have room reach but a part of the old ones."""
     if not heats or not all(heat.centred and heat.power == 1.0 for heat in heats):
         return None
-    means = [shrink(heat.values, size[1], size[0]) for heat in heats]
+    means = [fitted_to(heat.values, size[1], size[0], heat.reduce)[0] for heat in heats]
     reach = max((float(np.abs(each[np.isfinite(each)]).max(initial=0.0)) for each in means), default=0.0)
-    if not 0 < reach < _FAINT * max(heat.limits[1] for heat in heats):
+    if not 0 < reach < _FAINT * max(heat.ends()[1] for heat in heats):
         return None
-    reach = ticks.round_ends(0.0, reach)[1]
+    reach = labels.round_ends(0.0, reach)[1]
     return -reach, reach
 
 

@@ -219,7 +219,7 @@ def test_sinusoids_as_whisper_computes_them() -> None:
     assert match.max_abs_error < 3e-4
 
 
-ROPE = json.loads((Path(__file__).parents[2] / "engine" / "torch_rope.json").read_text())["cases"]
+ROPE = json.loads((Path(__file__).parents[2] / "engine" / "schemes" / "torch_rope.json").read_text())["cases"]
 
 
 @pytest.mark.parametrize("case", ROPE, ids=lambda case: f"{case['dim']}-{case['base']:g}")

@@ -14,7 +14,7 @@ from pecli import LearnedInit, identify
 from pecli.checks.identify import seeds
 from pecli.engine.schemes import random_streams
 
-TORCH = json.loads((Path(__file__).parents[2] / "engine" / "torch_normal.json").read_text())["ways"]
+TORCH = json.loads((Path(__file__).parents[2] / "engine" / "schemes" / "torch_normal.json").read_text())["ways"]
 
 
 def test_many_seeds_at_once_draw_what_numpy_draws() -> None:

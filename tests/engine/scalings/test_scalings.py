@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
+from pecli.engine import scalings
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError
 from tests import oracle
@@ -296,3 +297,8 @@ def test_a_partial_factor_may_leave_an_odd_dim() -> None:
     assert made.rotary_dim == 22
     assert made.frequencies().floats() == [float(arb(10000) ** (arb(-2 * i) / 21)) for i in range(11)]
     assert made.tables()["cos"].shape == (4, 11)
+
+
+def test_rope_has_the_parameters_of_all_scalings() -> None:
+    assert set(Rope.scaling_parameters()) == set(scalings.PARAMETERS)
+    assert set(Rope.parameters()["scaling"].options) == {*scalings.SCALINGS}

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 import pecli
 from pecli.engine.table import Table, table_of
 from pecli.views.pictures import downsample as module
-from pecli.views.pictures.downsample import reduced, slab
+from pecli.views.pictures.downsample import envelope, fitted_to, max_rows, mean_rows, reduced, slab, stride
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32])
 def test_streamed_is_what_numpy_makes_of_the_whole(monkeypatch, dtype: type) -> None:
-    monkeypatch.setattr(module, "WHOLE", 0)
+    monkeypatch.setattr(module, "MAX_FULL_READ", 0)
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
     array = (np.random.default_rng(0).normal(size=(1200, 24)) * 100).astype(dtype)
-    found = reduced(table_of("x", array), 30, 8)
-    parts = array.astype(float).reshape(30, 40, 8, 3)
-    np.testing.assert_allclose(found, parts.mean(axis=(1, 3)), rtol=1e-12, atol=1e-12)
+    found, step = reduced(table_of("x", array), 30, 8)
+    parts = array.astype(float).reshape(30, 40, 24)[:, :, ::3]
+    np.testing.assert_allclose(found, parts.mean(axis=1), rtol=1e-12, atol=1e-12)
+    assert step == 3
 
 
 def test_what_is_not_finite_survives_the_stream(monkeypatch) -> None:
     array = np.ones((400, 6))
     array[5, 0], array[150, 1], array[200:300, 2] = np.nan, np.inf, -np.inf
-    whole = reduced(table_of("x", array), 4, 6)
-    monkeypatch.setattr(module, "WHOLE", 0)
-    streamed = reduced(table_of("x", array), 4, 6)
+    whole, _ = reduced(table_of("x", array), 4, 6)
+    monkeypatch.setattr(module, "MAX_FULL_READ", 0)
+    streamed, _ = reduced(table_of("x", array), 4, 6)
     np.testing.assert_array_equal(streamed, whole)
     assert np.isnan(whole[0, 0])
     assert whole[1, 1] == 1.0
@@ -35,17 +38,17 @@ def test_what_is_not_finite_survives_the_stream(monkeypatch) -> None:
 
 def test_a_table_too_long_to_read_is_read_evenly(monkeypatch) -> None:
     read = []
-    monkeypatch.setattr(module, "MOST", 1 << 20)
+    monkeypatch.setattr(module, "MAX_ELEMENTS", 1 << 20)
 
     def fill(start: int, out: np.ndarray) -> None:
         read.append(len(out))
         out[...] = (start + np.arange(len(out)))[:, None]
 
     rows = 2**40
-    found = reduced(Table("x", "float64", (rows, 4), fill), 16, 4)
+    found, _ = reduced(Table("x", "float64", (rows, 4), fill), 16, 4)
     middles = (np.arange(16) + 0.5) * rows / 16
     np.testing.assert_allclose(found, np.tile(middles[:, None], 4), rtol=0, atol=rows / 16 / 16)
-    assert sum(read) * 4 <= module.MOST
+    assert sum(read) * 4 <= module.MAX_ELEMENTS
 
 
 def test_one_matrix_of_many() -> None:
@@ -59,3 +62,65 @@ def test_memory_stays_flat(peak_memory) -> None:
         return peak_memory("-c", code + "from pecli.views.pictures.downsample import reduced; reduced(t, 100, 64)")
 
     assert peak(1_000_000) - peak(1000) < 100
+
+
+@pytest.mark.parametrize(("length", "count"), [(6, 3), (7, 3), (100, 7), (5, 4), (60, 59)])
+def test_each_row_is_the_mean_of_its_share(length: int, count: int) -> None:
+    values = np.random.default_rng(0).integers(-50, 50, (length, 1)).astype(float)
+    for k, (found,) in enumerate(mean_rows(values, count)):
+        low, high = Fraction(k * length, count), Fraction((k + 1) * length, count)
+        parts = [max(Fraction(0), min(high, r + 1) - max(low, r)) * int(values[r, 0]) for r in range(length)]
+        assert found == pytest.approx(float(sum(parts) / (high - low)), rel=1e-12, abs=1e-12)
+
+
+def test_the_mean_of_each_column_is_kept() -> None:
+    values = np.random.default_rng(1).normal(size=(37, 53))
+    small, step = fitted_to(values, 10, 20)
+    np.testing.assert_allclose(small.mean(axis=0), values[:, ::3].mean(axis=0), rtol=1e-12)
+    assert (small.shape, step, stride(53, 20)) == ((10, 18), 3, 3)
+
+
+def test_a_constant_stays_constant_to_the_last_bit() -> None:
+    assert set(mean_rows(np.full((64, 64), 0.25), 9).ravel().tolist()) == {0.25}
+
+
+@pytest.mark.parametrize("reduce", ["mean", "max", "sample"])
+def test_what_is_small_stays_as_it_is(reduce: str) -> None:
+    values = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(fitted_to(values, 5, 3, reduce)[0], values)
+
+
+def test_the_largest_magnitude_survives() -> None:
+    values = np.zeros((1000, 40))
+    values[617, 22] = -3.0
+    small, _ = fitted_to(values, 10, 4, "max")
+    assert small[6, 2] == -3.0
+    assert np.count_nonzero(small) == 1
+    assert np.count_nonzero(max_rows(values, 10)) == 1
+
+
+def test_samples_keep_the_diagonal() -> None:
+    small, step = fitted_to(np.eye(100), 30, 45, "sample")
+    np.testing.assert_array_equal(small, np.eye(25))
+    assert step == 4
+
+
+def test_nan_shows_and_infinity_only_where_it_is_alone() -> None:
+    values = np.ones((12, 1))
+    values[0], values[4], values[8:] = np.nan, -np.inf, -np.inf
+    found = mean_rows(values, 3)[:, 0]
+    assert np.isnan(found[0])
+    assert found[1] == 1.0
+    assert found[2] == -np.inf
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_long_curve_turns_where_it_turned_and_keeps_its_spikes(sign: float) -> None:
+    x = np.arange(4096.0)
+    shown, y = envelope(x, sign * np.sqrt(x), 2000)
+    assert len(y) == 4000
+    assert (np.diff(shown) >= 0).all()
+    assert (sign * np.diff(y) >= 0).all(), "a saw"
+    spiky = np.zeros(4096)
+    spiky[1234] = sign
+    assert sign in envelope(x, spiky, 500)[1]

@@ -11,13 +11,12 @@ import pytest
 
 from pecli.errors import FileError, ParameterError
 from pecli.views.pictures import figure, palettes
-from pecli.views.pictures.png import encode
 from tests.pixels import decoded
 
 
 def test_png_holds_the_pixels() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (7, 5, 3), np.uint8)
-    np.testing.assert_array_equal(decoded(encode(pixels, 100)), pixels)
+    np.testing.assert_array_equal(decoded(figure.png(pixels)), pixels)
 
 
 def drawn(folder: Path, name: str = "x.png", **options: object) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,9 +13,9 @@ import pytest
 import pecli
 from pecli.views.pictures import figure, mpl_render, terminal_render
 from pecli.views.pictures import kinds as figures
-from pecli.views.pictures.panels import Chart, Curve, Heat, Picture, Wish
+from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture, PlotRequest
 from pecli.views.pictures.subjects import labelled, of_scheme, title_of
-from pecli.views.pictures.terminal import Terminal
+from pecli.views.screen import Terminal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +40,7 @@ BESIDE = {
 def picture(name: str, kind: str, *, beside: bool = False) -> Picture:
     schemes = [CASES[name], BESIDE[name]] if beside else [CASES[name]]
     subjects = labelled([subject for scheme in schemes for subject in of_scheme(scheme)])
-    made = figures.picture(kind, subjects, Wish(300, 300))
+    made = figures.picture(kind, subjects, PlotRequest(300, 300))
     return Picture(title_of(subjects, made.title), made.panels, made.across)
 
 
@@ -52,7 +54,7 @@ def test_every_text_is_inside_the_figure_and_apart_from_the_others(
         return
     drawn = picture(name, kind, beside=beside)
     width, height = size or mpl_render.size_of(drawn)
-    shown = assert_readable(mpl_render.paint(drawn, width=width, height=height))
+    shown = assert_readable(mpl_render.render(drawn, width=width, height=height))
     assert any(text.startswith(name) for text in shown)
     assert any(" ".join(text.split()).lower().endswith(drawn.title[-20:].lower()) for text in shown)
 
@@ -83,16 +85,20 @@ def assert_readable(made: Figure) -> list[str]:
     return [text for text, _ in inside]
 
 
-def test_long_names_lose_their_middle_and_nothing_else() -> None:
+def test_long_titles_lose_their_middle_and_legends_nothing() -> None:
     names = [f"{part}_model.layers.embeddings.position_embedding.{part}.weight" for part in ("text", "vision", "audio")]
     values = np.zeros((4, 4))
-    made = mpl_render.paint(Picture("many names", [Heat(name, values, limits=(0.0, 1.0)) for name in names], across=3))
+    made = mpl_render.render(
+        Picture("many names", [HeatmapPanel(name, values, limits=(0.0, 1.0)) for name in names], across=3)
+    )
     shown = ["".join(text.split()) for text in assert_readable(made)]
     for part, name in zip(("text", "vision", "audio"), names, strict=True):
         assert name in shown or any(text.startswith(f"{part}_model.") and "…" in text for text in shown)
     curves = [Curve(name * 3, np.arange(9.0), np.arange(9.0) + k) for k, name in enumerate(names)]
-    legend = assert_readable(mpl_render.paint(Picture("legend", [Chart("", curves)])))
-    assert sum(text.endswith("weight") and "…" in text for text in legend) == 3
+    legend = [
+        "".join(text.split()) for text in assert_readable(mpl_render.render(Picture("legend", [Chart("", curves)])))
+    ]
+    assert all(name * 3 in legend for name in names)
 
 
 @pytest.mark.parametrize("size", [(8.0, 5.0), (5.0, 3.0), (3.0, 2.0)])
@@ -103,7 +109,7 @@ def test_words_on_levels_lie_on_no_curve(size: tuple[float, float], levels: tupl
     chart = Chart(
         "", [Curve("rope", pairs, 6.28 * 1e4 ** (pairs / 64))], "pair", "wavelength", log_y=True, levels=named
     )
-    made = mpl_render.paint(Picture("waves", [chart]), width=size[0], height=size[1])
+    made = mpl_render.render(Picture("waves", [chart]), width=size[0], height=size[1])
     assert_readable(made)
     (axes,) = made.axes
     points = axes.transData.transform(np.stack(axes.lines[0].get_data(), axis=1))
@@ -119,22 +125,22 @@ def test_words_on_levels_lie_on_no_curve(size: tuple[float, float], levels: tupl
 def test_a_curve_on_another_is_dashed_so_that_both_are_seen() -> None:
     x = np.arange(50.0)
     chart = Chart("", [Curve("one", x, x**2), Curve("same", x, x**2), Curve("other", x, 50 * x)], points=True)
-    first, second, third = mpl_render.paint(Picture("", [chart])).axes[0].lines
+    first, second, third = mpl_render.render(Picture("", [chart])).axes[0].lines
     assert [line.get_linestyle() for line in (first, third)] == ["-", "-"]
     assert second.get_linestyle() == "--"
     assert (first.get_marker(), second.get_marker()) == ("o", "")
 
 
 def test_a_panel_without_one_below_it_has_its_numbers() -> None:
-    heats = [Heat(f"panel {k}", np.zeros((4, 4)), limits=(0.0, 1.0)) for k in range(5)]
-    made = mpl_render.paint(Picture("five", heats, across=3))
+    heats = [HeatmapPanel(f"panel {k}", np.zeros((4, 4)), limits=(0.0, 1.0)) for k in range(5)]
+    made = mpl_render.render(Picture("five", heats, across=3))
     named = [axes.get_xlabel() != "" for axes in made.axes[:5]]
     assert named == [False, False, True, True, True]
 
 
 def test_matrices_of_other_ends_have_a_bar_each() -> None:
-    heats = [Heat(f"panel {k}", np.full((4, 4), k), limits=(0.0, 10.0**k), meaning="error") for k in range(3)]
-    made = mpl_render.paint(Picture("bars", heats), height=8.0)
+    heats = [HeatmapPanel(f"panel {k}", np.full((4, 4), k), limits=(0.0, 10.0**k), meaning="error") for k in range(3)]
+    made = mpl_render.render(Picture("bars", heats), height=8.0)
     assert_readable(made)
     assert len(made.axes) == 6
     for axes, bar in zip(made.axes[:3], made.axes[3:], strict=True):
@@ -159,9 +165,9 @@ def test_every_kind_is_shown_in_every_terminal(name: str, kind: str, terminal: T
 
 def test_panels_lie_beside_each_other_where_there_is_room() -> None:
     wide = terminal_render.lines(picture("rope", "decay"), Terminal(80, 24))
-    assert any("expected score" in line and "bound of Su" in line for line in wide)
+    assert any("score of q = k" in line and "bound of Su" in line for line in wide)
     assert not any(
-        "expected score" in line and "bound of Su" in line
+        "score of q = k" in line and "bound of Su" in line
         for line in terminal_render.lines(picture("rope", "decay"), Terminal(60, 24))
     )
     assert len(terminal_render.lines(picture("rope", "decay"), Terminal(80, 10))) <= 9
@@ -170,7 +176,7 @@ def test_panels_lie_beside_each_other_where_there_is_room() -> None:
 @pytest.mark.parametrize("terminal", [Terminal(80, 24), Terminal(80, 24, unicode=False), Terminal(60, 24, 256)])
 def test_titles_in_the_terminal_keep_their_ends(terminal: Terminal) -> None:
     names = [f"{scheme}, rule paper, max-bias 4, head {head}" for scheme in ("a", "b") for head in (1, 11, 111)]
-    heats = [Heat(name, np.eye(8), limits=(0.0, 1.0)) for name in names]
+    heats = [HeatmapPanel(name, np.eye(8), limits=(0.0, 1.0)) for name in names]
     shown = [
         re.sub(r"\x1b\[[0-9;]*m", "", line) for line in terminal_render.lines(Picture("six", heats, across=3), terminal)
     ]
@@ -181,13 +187,13 @@ def test_titles_in_the_terminal_keep_their_ends(terminal: Terminal) -> None:
 
 def test_four_similarities_and_their_chart_fit_a_terminal() -> None:
     subjects = labelled([s for base in (1e4, 1e5, 1e6, 1e7) for s in of_scheme(pecli.Rope(300, 64, base=base))])
-    made = figures.picture("similarity", subjects, Wish())
+    made = figures.picture("similarity", subjects, PlotRequest())
     assert len(terminal_render.lines(made, Terminal(80, 24, 256))) <= 23
 
 
 def test_colours_reach_as_far_as_the_means_that_are_shown() -> None:
     noise = np.random.default_rng(0).normal(size=(1000, 600))
-    heat = Heat("", noise, centred=True, row_count=1000, column_count=600, limits=(-4.0, 4.0))
+    heat = HeatmapPanel("", noise, centred=True, row_count=1000, column_count=600, limits=(-4.0, 4.0))
     shown = terminal_render.lines(Picture("noise", [heat]), Terminal(80, 24))[-1].split()
     assert 0.05 < float(shown[-1]) < 1.0  # each character is the mean of about 400
     assert float(shown[-1]) == -min(float(word) for word in shown if re.fullmatch(r"-[0-9.]+", word))
@@ -196,8 +202,8 @@ def test_colours_reach_as_far_as_the_means_that_are_shown() -> None:
 def test_pixels_of_a_constant_and_of_what_is_not_finite() -> None:
     values = np.zeros((8, 8))
     values[:, 4:] = np.nan
-    heat = Heat("", values, centred=True, row_count=8, column_count=8, limits=(-1.0, 1.0))
-    made = mpl_render.paint(Picture("", [heat]))
+    heat = HeatmapPanel("", values, centred=True, row_count=8, column_count=8, limits=(-1.0, 1.0))
+    made = mpl_render.render(Picture("", [heat]))
     made.canvas.draw()
     pixels = np.asarray(made.canvas.buffer_rgba())[:, :, :3].astype(int)
     axes = made.axes[0].bbox
@@ -209,11 +215,65 @@ def test_pixels_of_a_constant_and_of_what_is_not_finite() -> None:
 
 
 def test_extremes_and_long_titles_are_no_trouble(tmp_path) -> None:
-    heat = Heat("t" * 300, np.array([[1e308, -1e308]]), row_count=1, column_count=2, limits=(-1e308, 1e308))
+    heat = HeatmapPanel("t" * 300, np.array([[1e308, -1e308]]), row_count=1, column_count=2, limits=(-1e308, 1e308))
     figure.save(
-        mpl_render.paint(
+        mpl_render.render(
             Picture("word " * 200, [heat]),
         ),
         str(tmp_path / "x.png"),
     )
     assert (tmp_path / "x.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(512, 64), (5000, 64), (300, 2000), (37, 9)])
+@pytest.mark.parametrize("dpi", [100, 73])
+def test_pixels_of_a_column_are_the_means_of_that_column(rows: int, columns: int, dpi: int) -> None:
+    from pecli.views.pictures.palettes import DIVERGING, steps
+
+    values = pecli.Sinusoidal(rows, columns, dtype="float64").tables()["pe"]
+    panel = HeatmapPanel("", values, centred=True, limits=(-1.0, 1.0))
+    made = mpl_render.render(Picture("t", [panel]), dpi=dpi)
+    made.set_dpi(dpi)
+    made.canvas.draw()
+    drawn = np.asarray(made.canvas.buffer_rgba())[:, :, :3].astype(int)
+    box = made.axes[0].bbox
+    x0, x1, y0, y1 = (round(each) for each in (box.x0, box.x1, len(drawn) - box.y1, len(drawn) - box.y0))
+    assert np.allclose([box.x0, box.x1, box.y0, box.y1], np.rint([box.x0, box.x1, box.y0, box.y1]), atol=1e-6)
+    matrix = drawn[y0:y1, x0:x1]
+    step = -(-columns // (x1 - x0))
+    kept = -(-columns // step)
+    palette = steps(DIVERGING).astype(int)
+    for across in range(x0 + 2, x1 - 2, (x1 - x0) // 7):  # ticks begin inside of the edge
+        column = min(kept - 1, int((across - x0 + 0.5) / (x1 - x0) * columns / step))
+        pixels = matrix[:, across - x0]
+        for line in range(2, y1 - y0 - 2, 13):
+            low, high = (Fraction(line + end, y1 - y0) * rows for end in (0, 1))
+            if rows > y1 - y0:
+                parts = [(max(low, k), min(high, k + 1), k) for k in range(int(low), math.ceil(high))]
+                mean = sum(float(b - a) * values[k, column * step] for a, b, k in parts) / float(high - low)
+            else:
+                mean = values[int((low + high) / 2), column * step]
+            expected = palette[min(255, int((mean + 1) / 2 * 256))]
+            near = palette[max(0, min(255, int((mean + 1) / 2 * 256 - 1e-6)))]
+            assert min(np.abs(pixels[line] - each).max() for each in (expected, near)) <= 1
+
+
+def test_axes_say_what_of_a_table_is_shown() -> None:
+    panel = HeatmapPanel("", np.zeros((5000, 2000)), row_count=10_000_000, column_count=4000, column_step=2)
+    (axes, _) = mpl_render.render(Picture("t", [panel])).axes
+    room = round(axes.bbox.height), round(axes.bbox.width)
+    assert axes.get_ylabel() == f"position (means of {1e7 / room[0]:,.0f})"
+    every = 2 * -(-2000 // room[1])
+    assert axes.get_xlabel() == f"channel (every {every}th)"
+
+
+def test_a_logarithmic_scale_marks_the_tolerance() -> None:
+    values = 10.0 ** -np.arange(1.0, 9.0)[:, None] * np.ones((8, 8))
+    panel = HeatmapPanel("e", values, limits=(1e-9, 0.1), log=True, meaning="error", marked=("tolerance", 1e-3))
+    made = mpl_render.render(Picture("t", [panel]))
+    shown = assert_readable(made)
+    assert "error, line: tolerance 0.001" in shown
+    assert "10⁻⁵" in shown
+    bar = made.axes[1]
+    assert bar.get_ylim() == pytest.approx((-9.0, -1.0))
+    assert [line.get_ydata()[0] for line in bar.lines] == pytest.approx([-3.0, -3.0])

@@ -1,22 +1,24 @@
-"""The kinds of pictures, by name; each is a module that turns subjects into a `Picture`."""
+"""The kinds of pictures, by name; each is a function that turns subjects into a `Picture`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pecli.engine.text import nearest, spelled
 from pecli.errors import ParameterError
+from pecli.version import __version__
 
 if TYPE_CHECKING:
-    from pecli.views.pictures.panels import Picture, Subject, Wish
+    from pecli.views.pictures.panels import Picture, PlotRequest, Subject
 
 
 class Kind(NamedTuple):
-    """One kind of picture, and what it shows; schemes say which kinds show them."""
+    """One kind of picture: the module that has a function of its name, and what it shows; schemes say which fit."""
 
+    module: str
     summary: str
     terminal: bool = True
     picks: bool = False
@@ -24,17 +26,16 @@ class Kind(NamedTuple):
 
 
 KINDS: dict[str, Kind] = {
-    "heatmap": Kind("the values, by position and channel", picks=True),
-    "curves": Kind("channels over positions; of ALiBi, biases over distances", picks=True),
-    "wavelengths": Kind("how long each wave is, and the contexts that it has to span"),
-    "similarity": Kind("dot products of all positions with each other"),
-    "decay": Kind("how attention falls with distance, whatever the content", picks=True),
-    "circle": Kind("where pairs of channels point, as they turn", terminal=False, picks=True),
-    "histogram": Kind("how the values are distributed"),
-    "spectrum": Kind("singular values: how many directions a table uses"),
-    "slopes": Kind("ALiBi's slopes, head by head"),
+    "heatmap": Kind("tables", "the values, by position and channel", picks=True),
+    "curves": Kind("tables", "channels over positions; of ALiBi, biases over distances", picks=True),
+    "wavelengths": Kind("wavelengths", "the wavelength of each pair, and what a scaling does to it"),
+    "similarity": Kind("vectors", "cosine similarity of all positions with each other"),
+    "decay": Kind("distance", "the score of q = k by distance, with its bound; of ALiBi, weights", picks=True),
+    "circle": Kind("distance", "where pairs of channels point, as they rotate", terminal=False, picks=True),
+    "histogram": Kind("tables", "how the values are distributed"),
+    "spectrum": Kind("vectors", "singular values: how many directions a table uses"),
+    "slopes": Kind("distance", "ALiBi's slopes, head by head"),
 }
-"""Each kind lives in the module of its name."""
 
 
 def default_kind(subjects: Sequence[Subject]) -> str:
@@ -43,27 +44,44 @@ def default_kind(subjects: Sequence[Subject]) -> str:
     return "slopes" if alone and all("slopes" in subject.picture_kinds for subject in subjects) else "heatmap"
 
 
-def picture(kind: str, subjects: Sequence[Subject], wish: Wish) -> Picture:
+def picture(kind: str, subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """The picture of that kind of these subjects."""
     check(kind, subjects)
-    if wish.channels is not None and not KINDS[kind].picks:
+    if request.channels is not None and not KINDS[kind].picks:
         picking = ", ".join(name for name, each in KINDS.items() if each.picks)
         raise ParameterError(
-            "channels", spelled(wish.channels), f"{kind} shows all of them", f"it belongs to {picking}"
+            "channels", spelled(request.channels), f"{kind} shows all of them", f"it belongs to {picking}"
         )
     import numpy as np
 
     with np.errstate(all="ignore"):  # of infinite values in a file, say, which are drawn as such
-        made: Picture = import_module(f"pecli.views.pictures.kinds.{kind}").picture(subjects, wish)
+        made: Picture = getattr(import_module(f"{__name__}.{KINDS[kind].module}"), kind)(subjects, request)
     return made
 
 
-def titled(subjects: Sequence[Subject], wish: Wish, kind: str | None = None, title: str | None = None) -> Picture:
+def titled(
+    subjects: Sequence[Subject], request: PlotRequest, kind: str | None = None, title: str | None = None
+) -> Picture:
     """The picture of that kind, or of the one that fits, under a title; without one, it says whose picture it is."""
     from pecli.views.pictures.subjects import title_of
 
-    made = picture(kind or default_kind(subjects), subjects, wish)
+    made = picture(kind or default_kind(subjects), subjects, request)
     return replace(made, title=title_of(subjects, made.title) if title is None else title)
+
+
+def about(command: str, subjects: Sequence[Subject]) -> dict[str, Any]:
+    """What a figure carries: the command that draws it again, and the specs of what it shows."""
+    specs = [{"label": subject.label, **subject.scheme.spec()} for subject in subjects if subject.scheme is not None]
+    return {"command": command, "specs": specs, "version": __version__}
+
+
+def fitting(kind: str, subjects: Sequence[Subject], *, terminal: bool = False) -> list[Subject]:
+    """The subjects, if the kind fits them; tables without a spec are identified where it takes a scheme."""
+    from pecli.views.pictures.subjects import identified
+
+    subjects = [subject if kind in subject.picture_kinds else identified(subject) for subject in subjects]
+    check(kind, subjects, terminal=terminal)
+    return list(subjects)
 
 
 def check(kind: str, subjects: Sequence[Subject] = (), *, terminal: bool = False) -> None:
@@ -72,7 +90,8 @@ def check(kind: str, subjects: Sequence[Subject] = (), *, terminal: bool = False
         raise ParameterError("kind", repr(kind), f"it must be one of {', '.join(KINDS)}", nearest(kind, KINDS))
     for subject in subjects:
         if kind not in subject.picture_kinds:
-            name = f"a {subject.kind} without a pecli spec" if subject.kind == "file" else subject.kind
+            unknown = "a file without a pecli spec, which pecli identify does not know,"
+            name = unknown if subject.kind == "file" else subject.kind
             fitting = ", ".join(other for other in KINDS if other in subject.picture_kinds)
             raise ParameterError("kind", kind, f"{name} has no such picture", f"take one of {fitting}")
     if terminal and not KINDS[kind].terminal:

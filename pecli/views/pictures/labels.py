@@ -1,9 +1,15 @@
-"""Round numbers along an axis."""
+"""Numbers and texts for axes, titles and legends: round numbers, short numbers, lines that fit."""
 
 from __future__ import annotations
 
 import math
+import re
 import sys
+from collections.abc import Sequence
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_PARTS = re.compile(r"[^./_-]*[./_-]?")
+"""The parts of a name that has no spaces."""
 
 
 def round_step(span: float, most: int) -> float:
@@ -97,3 +103,77 @@ def short(value: float) -> str:
         mantissa, _, power = f"{value:.2e}".partition("e")
         return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
     return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+
+
+def powers(values: Sequence[float]) -> list[str]:
+    """Numbers on a logarithmic axis: powers of ten as such where plain digits would be long.
+
+    >>> powers([1.0, 10.0, 100.0]), powers([1e-05, 0.1, 1e3])
+    (['1', '10', '100'], ['10⁻⁵', '10⁻¹', '10³'])
+    """
+    places = [math.log10(value) for value in values]
+    even = all(abs(place - round(place)) < 1e-9 for place in places)
+    if not even or not places or (max(places) < 6.5 and min(places) > -3.5):
+        return [plain(value) for value in values]
+    return [f"10{str(round(place)).translate(_RAISED)}" for place in places]
+
+
+def plain(value: float) -> str:
+    """A number in plain digits, as far as that is shorter.
+
+    >>> plain(1000000.0), plain(-0.5), plain(1e-05)
+    ('1,000,000', '−0.5', '1e−5')
+    """
+    value = round(value, 12) + 0.0  # no −0
+    text = f"{value:,.0f}" if value == round(value) and abs(value) < 1e7 else short(value)
+    return text.replace("-", "−")
+
+
+def fitted(text: str, room: int, lines: int, mark: str = "…") -> list[str]:
+    """At most so many lines of so many letters. The middle goes first: the end often tells a text from its like.
+
+    >>> fitted("rope, base 10000, cos", 12, 2), fitted("vision_model.position_embedding.weight", 16, 2)
+    (['rope, base', '10000, cos'], ['vision_model.', 'p…bedding.weight'])
+    """
+    if len(text) <= room:
+        return [text] if text else []
+    text, room = " ".join(text.split()), max(3 + len(mark), room)
+    found, kept = _broken(text, room), min(len(text), room * lines)
+    while len(found) > lines:
+        kept -= 1
+        head, tail = text[: kept - kept // 2].rstrip(), text[len(text) - kept // 2 :].lstrip()
+        found = _broken(f"{head}{mark}{tail}", room)
+    return found
+
+
+def _broken(text: str, room: int) -> list[str]:
+    """Lines of so many letters, or more of them: between words, or inside of a word that has no line of its own."""
+    found = [""]
+    for word in text.split(" "):
+        whole = len(word) <= room
+        for number, part in enumerate([word] if whole else _parts(word, room)):
+            gap = " " if found[-1] and not number else ""
+            if len(found[-1]) + len(gap) + len(part) <= room:
+                found[-1] += gap + part
+            else:
+                found.append(part)
+    return found if found[0] else found[1:]
+
+
+def _parts(word: str, room: int) -> list[str]:
+    parts = [part for part in _PARTS.findall(word) if part]
+    return [part[k : k + room] for part in parts for k in range(0, len(part), room)]
+
+
+def axis_name(name: str, *, every: int = 1, means: float = 1.0) -> str:
+    """What an axis counts, and what of it is shown: every how many, or the means of how many.
+
+    >>> axis_name("channel", every=2), axis_name("position", means=2000.4), axis_name("pair")
+    ('channel (every 2nd)', 'position (means of 2,000)', 'pair')
+    """
+    if not name:
+        return name
+    if every > 1:
+        ending = "th" if every % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(every % 10, "th")
+        return f"{name} (every {every:,}{ending})"
+    return f"{name} (means of {means:,.0f})" if means >= 1.5 else name

@@ -1,4 +1,4 @@
-"""Arrays as pictures in the terminal: two values a character in colour, one in grey.
+"""Heatmaps in the terminal: two values per character in colour, one in grey.
 
 Drawn by hand, since a rich table of a picture's cells takes fifty times as long.
 """
@@ -6,15 +6,17 @@ Drawn by hand, since a rich table of a picture's cells takes fifty times as long
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.views.pictures import palettes, ticks
-from pecli.views.pictures.block_mean import shrink
-from pecli.views.pictures.terminal import Terminal, terminal
-from pecli.views.pictures.words import fitted
+from pecli.views.pictures import labels, palettes
+from pecli.views.pictures.downsample import fitted_to
+from pecli.views.pictures.labels import fitted
+from pecli.views.pictures.panels import HeatmapPanel
+from pecli.views.screen import Terminal, printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,115 +25,78 @@ if TYPE_CHECKING:
 _SHADES = {True: " ░▒▓█", False: " .:-=+*#%@"}
 """From low to high, where there are no colours."""
 _UNKNOWN = "x"
-"""What is no finite number, where there are no colours."""
-_SHORTEST_BAR = 6
+"""What is not finite, where there are no colours."""
+MIN_BAR = 6
 """Cells of a colour bar below which the names of the axes make room for it."""
 _RESET = "\x1b[0m"
 
 
-class How(TypedDict, total=False):
-    """What `draw` may be told beside the values."""
-
-    title: str
-    rows: str
-    columns: str
-    centred: bool  #: zero in the middle of a diverging palette
-    reduce: str  #: "mean", or "max" for the largest magnitude
-    first_row: int  #: rows are numbered from here
-    row_count: int | None  #: how many rows the array stands for, where it was made smaller
-    first_column: int
-    column_count: int | None
-    limits: tuple[float, float] | None  #: what the ends of the palette stand for
-    height: int | None  #: how many lines to take, all included
-    key: bool  #: whether the last line tells what axes and colours mean
-
-
-def draw(values: Floats, **how: Unpack[How]) -> None:
-    """Print an array as a picture on standard output, as large as the terminal has room for."""
-    print("\n".join(lines(values, terminal(), **how)))
-
-
 def lines(
-    values: Floats,
+    panel: HeatmapPanel,
     terminal: Terminal,
     *,
-    title: str = "",
-    rows: str = "position",
-    columns: str = "channel",
-    centred: bool = False,
-    reduce: str = "mean",
-    first_row: int = 0,
-    row_count: int | None = None,
-    first_column: int = 0,
-    column_count: int | None = None,
-    limits: tuple[float, float] | None = None,
     height: int | None = None,
+    limits: tuple[float, float] | None = None,
     key: bool = True,
 ) -> list[str]:
-    """The lines that `draw` prints, for the given terminal."""
-    from pecli.views.screen import printable
-
-    values = np.atleast_2d(np.asarray(values, np.float64))
-    row_count, column_count = row_count or len(values), column_count or values.shape[1]
-    head = fitted(printable(title), terminal.columns, 1, terminal.dots)
+    """A heatmap as lines of characters, no more than `height`: title, picture, axes, and where `key` is set, what axes
+    and colours mean. `limits` are other ends of the colours than those of the panel.
+    """
+    values = np.atleast_2d(np.asarray(panel.values, np.float64))
+    head = fitted(printable(panel.title), terminal.columns, 1, terminal.dots)
     if not values.size:
         return [*head, "(empty)"]
-    margin = len(str(first_row + row_count - 1)) + 2 if rows else 2
+    row_count, column_count = panel.shape
+    margin = len(str(panel.first_row + row_count - 1)) + 2 if panel.rows else 2
     wide = max(1, terminal.columns - margin - 1)
     high = max(1, (height or terminal.lines - 1) - len(head) - 2 - key)
     tall = 2 if terminal.colours else 1  # half blocks
-    pixels = _fitted(values, high * tall, wide, tall, reduce)
-    low, top = ticks.apart(*(limits or _limits(pixels, centred)))
-    body = _cells(_levels(pixels, low, top), terminal, centred)
-    labels = _row_labels(first_row, row_count, len(body)) if rows else {}
+    pixels, every = _pixels(values, high * tall, wide, tall, panel.reduce)
+    shown = replace(panel, values=pixels, limits=limits or panel.limits)
+    low, top = labels.apart(*shown.scaled_ends())
+    body = _cells(_levels(panel.scaled(pixels), low, top, panel.log), terminal, panel.centred)
+    rows = _row_labels(panel.first_row, row_count, len(body)) if panel.rows else {}
     side, corner = ("│", "└") if terminal.unicode else ("|", "+")
-    picture = [f"{labels.get(k, ''):>{margin - 2}} {side}{line}" for k, line in enumerate(body)]
-    below = _column_labels(first_column, column_count, pixels.shape[1], wide)
+    picture = [f"{rows.get(k, ''):>{margin - 2}} {side}{line}" for k, line in enumerate(body)]
+    below = _column_labels(0, column_count, pixels.shape[1], wide)
     rule = ("─" if terminal.unicode else "-") * pixels.shape[1]
+    every *= panel.column_step
+    named = replace(shown, columns=labels.axis_name(panel.columns, every=every))
+    unknown = not (np.isfinite(pixels).all())
     return [
         *head,
         *picture,
         " " * (margin - 1) + corner + rule,
         (" " * margin + below).rstrip(),
-        *([key_line(terminal, rows, columns, (low, top), centred, not np.isfinite(pixels).all())] if key else []),
+        *([key_line(terminal, named, unknown=unknown)] if key else []),
     ]
 
 
-def key_line(
-    terminal: Terminal, rows: str, columns: str, limits: tuple[float, float], centred: bool, unknown: bool = False
-) -> str:
+def key_line(terminal: Terminal, panel: HeatmapPanel, *, unknown: bool = False) -> str:
     """What the axes and the colours of a picture mean, in a line."""
     down, right = (" ↓", " →") if terminal.unicode else (" down,", " right")
-    names = "  ".join([*([rows + down] if rows else []), columns + right])
+    names = "  ".join([*([panel.rows + down] if panel.rows else []), panel.columns + right])
     names = names if terminal.unicode else names.replace(",  ", ", ")
-    ends = sum(len(ticks.short(end)) for end in limits)
-    names = f"{names}   " if terminal.columns >= len(names) + 3 + ends + 2 + _SHORTEST_BAR else ""
-    return names + _colour_bar(*limits, terminal, centred, unknown, terminal.columns - len(names))
+    limits = panel.ends() if panel.log else labels.apart(*panel.ends())
+    ends = sum(len(labels.short(end)) for end in limits)
+    names = f"{names}   " if terminal.columns >= len(names) + 3 + ends + 2 + MIN_BAR else ""
+    return names + _colour_bar(*limits, terminal, panel.centred, unknown, terminal.columns - len(names))
 
 
-def _fitted(values: Floats, high: int, wide: int, tall: int, reduce: str) -> Floats:
-    """As many pixels as there is room for: a large array averaged, a small one with every element a whole block."""
-    small = shrink(values, high, wide, reduce)
+def _pixels(values: Floats, high: int, wide: int, tall: int, reduce: str) -> tuple[Floats, int]:
+    """As many pixels as there is room for: of a large array less, of a small one every element a whole block."""
+    small, every = fitted_to(values, high, wide, reduce)
     down, across = max(1, high // len(small)), max(1, wide // small.shape[1])
     if small.shape != values.shape:  # one direction is full: the other may grow, but an element stays about square
         down, across = min(down, 2 * tall), min(across, 4)
     down, across = min(down, max(1, across * tall // 2)), min(across, max(1, 4 * down // tall))
-    return np.repeat(np.repeat(small, down, axis=0), across, axis=1)
+    return np.repeat(np.repeat(small, down, axis=0), across, axis=1), every
 
 
-def _limits(pixels: Floats, centred: bool) -> tuple[float, float]:
-    finite = pixels[np.isfinite(pixels)]
-    if not finite.size:
-        return (-1.0, 1.0) if centred else (0.0, 1.0)
-    low, high = float(finite.min()), float(finite.max())
-    if centred:
-        reach = max(-low, high) or 1.0
-        return -reach, reach
-    return low, high
-
-
-def _levels(pixels: Floats, low: float, high: float) -> NDArray[np.int16]:
-    """Every pixel as a number from 0 to 255; −1 where it is no finite number."""
+def _levels(pixels: Floats, low: float, high: float, log: bool) -> NDArray[np.int16]:
+    """Every pixel as a number from 0 to 255; −1 where it is not finite, and a logarithm's −∞ is the lowest."""
+    if log:
+        pixels = np.where(np.isneginf(pixels), low, pixels)
     with np.errstate(invalid="ignore", over="ignore"):
         share = pixels / 2 - low / 2
         share = np.clip(share / (high / 2 - low / 2), 0.0, 1.0)
@@ -178,7 +143,7 @@ def _inks(colours: int, centred: bool) -> tuple[list[str], list[str]]:
 
 def _row_labels(first: int, count: int, lines: int) -> dict[int, str]:
     """Which line shows which row's number."""
-    wanted = ticks.indices(first, count, max(1, lines // 3))
+    wanted = labels.indices(first, count, max(1, lines // 3))
     return {min(lines - 1, int((place - first + 0.5) / count * lines)): str(place) for place in reversed(wanted)}
 
 
@@ -187,7 +152,7 @@ def _column_labels(first: int, count: int, wide: int, room: int) -> str:
     longest = len(str(first + count - 1))
     line = [" "] * room
     free = 0
-    for place in ticks.indices(first, count, max(1, wide // (longest + 3))):
+    for place in labels.indices(first, count, max(1, wide // (longest + 3))):
         text = str(place)
         middle = (place - first + 0.5) / count * wide
         start = max(0, min(math.floor(middle) - (len(text) - 1) // 2, room - len(text)))
@@ -198,7 +163,7 @@ def _column_labels(first: int, count: int, wide: int, room: int) -> str:
 
 
 def _colour_bar(low: float, high: float, terminal: Terminal, centred: bool, unknown: bool, room: int) -> str:
-    texts = [ticks.short(low), ticks.short(high)]
+    texts = [labels.short(low), labels.short(high)]
     note = " (x: not finite)" if unknown and not terminal.colours else ""
     wide = min(32, room - sum(map(len, texts)) - 2 - (len(note) or 14 * unknown))
     if wide < 4:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import io
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pecli.views.pictures import heatmap, palettes
-from pecli.views.pictures.terminal import Terminal, terminal
+from pecli.views.pictures import half_blocks, palettes
+from pecli.views.pictures.panels import HeatmapPanel
+from pecli.views.screen import Terminal, terminal
 
 TRUE, FEW, GREY, ASCII = (Terminal(colours=1 << 24), Terminal(colours=256), Terminal(), Terminal(unicode=False))
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def lines(values: np.ndarray, kind: Terminal, title: str = "", **how: Any) -> list[str]:
+    return half_blocks.lines(HeatmapPanel(title, values, **how), kind)
 
 
 def pixels(line: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -33,12 +39,12 @@ def pixels(line: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     return found
 
 
-def picture(lines: list[str]) -> list[str]:
-    return [line.split("│" if "│" in line else "|", 1)[1] for line in lines if "│" in line or "|" in line]
+def picture(shown: list[str]) -> list[str]:
+    return [line.split("│" if "│" in line else "|", 1)[1] for line in shown if "│" in line or "|" in line]
 
 
 def test_a_constant_is_one_colour_the_middle_of_the_palette() -> None:
-    body = picture(heatmap.lines(np.zeros((64, 32)), TRUE, centred=True))
+    body = picture(lines(np.zeros((64, 32)), TRUE, centred=True))
     middle = np.array(palettes.DIVERGING[len(palettes.DIVERGING) // 2])
     found = {colour for line in body for pair in pixels(line) for colour in pair}
     assert len(found) == 1
@@ -46,7 +52,7 @@ def test_a_constant_is_one_colour_the_middle_of_the_palette() -> None:
 
 
 def test_a_gradient_runs_through_the_palette_from_end_to_end() -> None:
-    body = picture(heatmap.lines(np.tile(np.linspace(-3, 3, 60), (40, 1)), TRUE, centred=True))
+    body = picture(lines(np.tile(np.linspace(-3, 3, 60), (40, 1)), TRUE, centred=True))
     for line in body:
         pairs = pixels(line)
         assert pairs[0] == (palettes.DIVERGING[0],) * 2
@@ -55,14 +61,14 @@ def test_a_gradient_runs_through_the_palette_from_end_to_end() -> None:
 
 
 def test_two_rows_share_a_line() -> None:
-    body = picture(heatmap.lines(np.array([[0.0] * 40, [1.0] * 40] * 20), TRUE))
+    body = picture(lines(np.array([[0.0] * 40, [1.0] * 40] * 20), TRUE))
     assert len(body) == 20
     low, high = palettes.SEQUENTIAL[0], palettes.SEQUENTIAL[-1]
     assert all(pixels(line) == [(low, high)] * 40 for line in body)
 
 
 def test_256_colours_are_of_the_256() -> None:
-    body = picture(heatmap.lines(np.tile(np.linspace(0, 1, 70), (40, 1)), FEW))
+    body = picture(lines(np.tile(np.linspace(0, 1, 70), (40, 1)), FEW))
     codes = {colour for line in body for pair in pixels(line) for (colour,) in pair}
     assert min(codes) >= 16
     assert max(codes) <= 255
@@ -71,7 +77,7 @@ def test_256_colours_are_of_the_256() -> None:
 
 @pytest.mark.parametrize(("terminal", "shades"), [(GREY, " ░▒▓█"), (ASCII, " .:-=+*#%@")])
 def test_without_colours_shades_rise_with_the_value(terminal: Terminal, shades: str) -> None:
-    shown = heatmap.lines(np.tile(np.linspace(0, 1, 70), (40, 1)), terminal, title="t")
+    shown = lines(np.tile(np.linspace(0, 1, 70), (40, 1)), terminal, title="t")
     for line in picture(shown):
         ranks = [shades.index(character) for character in line]
         assert ranks == sorted(ranks)
@@ -83,7 +89,7 @@ def test_without_colours_shades_rise_with_the_value(terminal: Terminal, shades: 
 @pytest.mark.parametrize("kind", [TRUE, FEW, GREY, ASCII, Terminal(24, 10), Terminal(200, 60, 256)])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 500), (500, 3), (2000, 130), (17, 64), (40, 40)])
 def test_a_picture_fits_the_terminal_and_leaves_a_line_for_the_prompt(kind: Terminal, shape: tuple[int, int]) -> None:
-    shown = heatmap.lines(np.random.default_rng(0).normal(size=shape), kind, title="a title", first_row=7)
+    shown = lines(np.random.default_rng(0).normal(size=shape), kind, title="a title", first_row=7)
     assert len(shown) <= kind.lines - 1
     assert max(len(ESCAPE.sub("", line)) for line in shown) <= kind.columns
 
@@ -91,16 +97,16 @@ def test_a_picture_fits_the_terminal_and_leaves_a_line_for_the_prompt(kind: Term
 def test_what_is_not_finite_has_a_mark_and_a_legend() -> None:
     values = np.zeros((16, 16))
     values[0], values[1] = np.nan, -np.inf
-    shown = heatmap.lines(values, ASCII)
+    shown = lines(values, ASCII)
     body = picture(shown)
     assert set(body[0]) == set(body[1]) == {"x"}
     assert "x" not in body[-1]
     assert "not finite" in shown[-1]
-    assert pixels(picture(heatmap.lines(values, TRUE))[0])[0] == (palettes.UNKNOWN,) * 2
+    assert pixels(picture(lines(values, TRUE))[0])[0] == (palettes.UNKNOWN,) * 2
 
 
 def test_axes_number_the_rows_and_columns_of_the_table_that_the_array_stands_for() -> None:
-    shown = heatmap.lines(np.zeros((100, 50)), GREY, first_row=1000, row_count=1_000_000, column_count=500)
+    shown = lines(np.zeros((100, 50)), GREY, first_row=1000, row_count=1_000_000, column_count=500)
     numbers = [int(line.split("│")[0]) for line in shown if "│" in line and line.split("│")[0].strip()]
     assert all(1000 <= number < 1_001_000 for number in numbers)
     assert numbers == sorted(numbers)
@@ -112,11 +118,11 @@ def test_axes_number_the_rows_and_columns_of_the_table_that_the_array_stands_for
 
 @pytest.mark.parametrize("values", [np.empty((0, 4)), np.empty((4, 0))])
 def test_nothing_is_said_to_be_nothing(values: np.ndarray) -> None:
-    assert heatmap.lines(values, GREY, title="t") == ["t", "(empty)"]
+    assert lines(values, GREY, title="t") == ["t", "(empty)"]
 
 
 def test_extreme_numbers_are_drawn() -> None:
-    body = picture(heatmap.lines(np.array([[-1.7e308, 1.7e308]]), ASCII))
+    body = picture(lines(np.array([[-1.7e308, 1.7e308]]), ASCII))
     assert body[0][0] == " "
     assert body[0][-1] == "@"
 
@@ -166,7 +172,7 @@ def test_a_pipe_is_80_columns_of_plain_characters(monkeypatch, encoding: str, un
     assert terminal() == Terminal(80, 24, 0, unicode)
     if encoding == "nonsense":
         return
-    heatmap.draw(np.random.default_rng(0).normal(size=(64, 64)), title="t")
+    print("\n".join(lines(np.random.default_rng(0).normal(size=(64, 64)), terminal(), title="t")))
     assert "\x1b" not in pipe.getvalue()
     assert max(map(len, pipe.getvalue().splitlines())) <= 80
 
@@ -181,7 +187,8 @@ def test_a_wish_for_another_size_is_heard(monkeypatch) -> None:
 @pytest.mark.parametrize("kind", [TRUE, FEW, GREY, ASCII])
 @pytest.mark.parametrize("columns", [20, 39, 45, 80])
 def test_both_ends_of_the_colours_are_whole_however_narrow(kind: Terminal, columns: int) -> None:
-    line = heatmap.key_line(kind._replace(columns=columns), "position", "position", (-0.8656, 0.8656), centred=True)
+    panel = HeatmapPanel("", np.zeros((2, 2)), columns="position", centred=True, limits=(-0.8656, 0.8656))
+    line = half_blocks.key_line(kind._replace(columns=columns), panel)
     plain = ESCAPE.sub("", line)
     assert len(plain) <= columns
     assert re.search(r"-0\.8656( |\S)* 0\.8656$", plain)

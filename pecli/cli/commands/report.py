@@ -1,0 +1,52 @@
+"""`pecli report`: one page about models and files."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from pecli.cli import options
+from pecli.cli.command import command_of
+from pecli.cli.exits import Exit
+from pecli.errors import ParameterError
+
+EXAMPLES = (
+    "pecli report llama-3.1-8b -o report.html",
+    "pecli report config.json dump.npz --atol 1e-3 -o report.html",
+    "pecli report golden.safetensors port.npz -o report.html",
+)
+
+
+def command(name: str) -> Any:
+    """The command itself, for the group that holds it."""
+    return command_of(report, name, EXAMPLES)
+
+
+def report(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL…|FILE…", help="Presets, config.json, folders or .gguf; and files of tensors to check."
+        ),
+    ],
+    output: Annotated[str, options.output("Where to write the page. (required)")] = "",
+    max_ulp: options.MaxUlp = None,
+    atol: options.Atol = None,
+    rtol: options.Rtol = None,
+    quiet: options.Quiet = False,
+) -> int:
+    """Write one page of HTML: what a model uses, scaling explained, drift by recipe, a heatmap with its values.
+
+    Files are verified against the first model, or against the spec they carry, and compared with the first file. The
+    page needs no network, and can be printed.
+    """
+    from pecli.views import report as page
+    from pecli.views import screen
+
+    if not output.endswith((".html", ".htm")):
+        raise ParameterError("output", output or "missing", "a report is a page", "add -o report.html")
+    page.report(*sources, output=output, tolerance=options.tolerance(max_ulp, atol, rtol))
+    if not quiet:
+        screen.say_written(output)
+    return Exit.DONE

@@ -1,0 +1,326 @@
+"""A report as one page of HTML: what a model uses or a file holds, pictures, checks, and the commands behind them.
+
+The page needs no network and no framework, follows the reader's light or dark, prints, and loses only the value under
+the pointer where there are no scripts.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pecli.checks.diff import diff
+from pecli.checks.tolerance import EXACT, Tolerance
+from pecli.checks.verify import verify
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.table import Table
+from pecli.errors import FileError, PecliError
+from pecli.files import LoadedFile, open_tensors
+from pecli.files.output import open_output
+from pecli.files.provenance import carried_spec
+from pecli.models import presets
+from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.find import Reach, find_model, reach
+from pecli.models.reader import NAMES
+from pecli.version import __version__
+from pecli.views import encodings, file_summary, regenerate_commands, write_summary
+from pecli.views.pictures import palettes
+from pecli.views.pictures.figure import png, svg
+from pecli.views.pictures.subjects import of_scheme
+from pecli.views.screen import escaped, shape, size
+
+if TYPE_CHECKING:
+    from pecli.checks.compare import Comparison
+    from pecli.views.pictures.panels import Subject
+
+MAX_CELLS, MAX_ROWS = 16384, 256
+"""Elements and rows of a heatmap, whose values are in the page."""
+AUDITED_ROWS = 4096
+"""Positions that drift is measured over; the command beside it takes others."""
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model by the name that it was asked for by."""
+
+    name: str
+    option: str
+    encodings: ModelEncodings
+    reach: Reach
+
+    @property
+    def given(self) -> str:
+        return f"{self.option} {shlex.quote(self.name)}"
+
+
+def report(
+    *sources: str | os.PathLike[str], output: str | os.PathLike[str] | None = None, tolerance: Tolerance = EXACT
+) -> str:
+    """A page about models (presets, configurations, folders, .gguf) and files of tensors; written where `output` says.
+
+    Files are verified against the first model, or against the spec they carry, and compared with the first file.
+    """
+    names = [os.fspath(source) for source in sources]
+    found = [_model(name) for name in names]
+    models = [each for each in found if each is not None]
+    files = [name for name, each in zip(names, found, strict=True) if each is None]
+    numbers = count()
+    parts = [part for model in models for part in _model_parts(model, numbers)]
+    for file in files:
+        parts += _file_parts(file, models[:1], tolerance, numbers)
+    for other in files[1:]:
+        parts += _diff_parts(files[0], other, tolerance)
+    made = shlex.join(["pecli", "report", *names, *_options(tolerance), "-o", "report.html"])
+    page = _page(", ".join(map(os.path.basename, names)), parts, made)
+    if output is not None:
+        with open_output(os.fspath(output)) as file_out:
+            file_out.write(page.encode())
+    return page
+
+
+def _options(tolerance: Tolerance) -> list[str]:
+    """A tolerance as options of a command."""
+    values = {"--max-ulp": tolerance.max_ulp, "--atol": tolerance.atol, "--rtol": tolerance.rtol}
+    return [word for name, value in values.items() if value for word in (name, f"{value:g}")]
+
+
+def _model(name: str) -> Model | None:
+    """The model of a name; None where it names a file of tensors, which is what a file is taken for in doubt."""
+    if not os.path.lexists(name) and presets.find(name) is not None:
+        return Model(name, "--model", find_model(None, name), reach(None, name))
+    base = os.path.basename(name)
+    if os.path.isdir(name) or base in NAMES or base.endswith((".gguf", "config.json")):
+        return Model(name, "--config", find_model(name, None), reach(name, None))
+    return None
+
+
+def _page(title: str, parts: Sequence[str], command: str) -> str:
+    style, script = ((_HERE / name).read_text(encoding="utf-8") for name in ("style.css", "script.js"))
+    allowed = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{allowed}">
+<title>{_text(title)} – pecli report</title>
+<link rel="icon" href="data:,">
+<style>
+{style}</style>
+</head>
+<body>
+<h1>{_text(title)}</h1>
+{chr(10).join(parts)}
+<h2>This page</h2>
+<p class="quiet">Made by pecli {__version__} with</p>
+<pre>{_text(command)}</pre>
+<script>
+{script}</script>
+</body>
+</html>
+"""
+
+
+def _text(text: object) -> str:
+    """A text from anywhere, for HTML."""
+    return escape("\n".join(map(escaped, str(text).split("\n"))))
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[object]], numeric: Sequence[int] = ()) -> str:
+    def line(cells: Sequence[object], tag: str) -> str:
+        kinds = [' class="number"' if place in numeric else "" for place in range(len(cells))]
+        inside = "".join(f"<{tag}{kind}>{_text(cell)}</{tag}>" for cell, kind in zip(cells, kinds, strict=True))
+        return f"<tr>{inside}</tr>"
+
+    body = "\n".join(line(row, "td") for row in rows)
+    return f"<table>\n<thead>{line(heads, 'th')}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
+
+
+def _model_parts(model: Model, numbers: Iterator[int]) -> Iterator[str]:
+    """What a model uses, scaling explained, a heatmap, drift, and commands."""
+    found = model.encodings
+    yield f"<h2>{_text(os.path.basename(model.name) or model.name)}</h2>"
+    yield f'<p class="quiet">{_text(found.model_type or "no model_type")}</p>'
+    for encoding in found.encodings:
+        yield f"<h3>{_text(encoding.layer_type or 'all layers')}: {_text(encoding.scheme)}</h3>"
+        yield _table(("", "value", "source"), encodings.rows_of(encoding, None))
+    for warning in found.warnings:
+        yield f'<p><span class="warn">warning</span> {_text(warning)}</p>'
+    ropes = [encoding for encoding in found.ropes() if not encoding.no_table]
+    if ropes:
+        subjects = [each for encoding in ropes for each in _subjects(model, encoding, len(ropes) > 1)]
+        yield "<h3>Scaling explained</h3>" if any(_is_scaled(each) for each in ropes) else "<h3>Wavelengths</h3>"
+        yield _wavelengths(subjects, numbers)
+        yield "<h3>The table</h3>"
+        yield _heatmap(ropes[0].rope(MAX_ROWS).tensors()[0], "position", "pair", 0)
+        yield from _drift(model, ropes, numbers)
+    commands = regenerate_commands.commands(found, model.given)
+    if ropes:
+        commands.append(f"pecli plot rope {model.given} --kind wavelengths -o wavelengths.svg")
+    yield f"<h3>Commands</h3>\n<pre>{_text(chr(10).join(commands))}</pre>"
+
+
+def _is_scaled(encoding: Encoding) -> bool:
+    return bool(encoding.parameters.get("scaling", "none") != "none")
+
+
+def _subjects(model: Model, encoding: Encoding, several: bool) -> list[Subject]:
+    label = f"{os.path.basename(model.name)} {encoding.layer_type}".strip() if several else os.path.basename(model.name)
+    slides = not several or "sliding" in encoding.layer_type or "local" in encoding.layer_type
+    return of_scheme(encoding.rope(512), label, model.reach.context, model.reach.window if slides else None)
+
+
+def _wavelengths(subjects: Sequence[Subject], numbers: Iterator[int]) -> str:
+    from pecli.views.pictures import kinds, mpl_render
+    from pecli.views.pictures.panels import PlotRequest
+    from pecli.views.pictures.subjects import labelled
+
+    picture = kinds.titled(labelled(subjects), PlotRequest(), "wavelengths")
+    width, height = mpl_render.size_of(picture)
+    return _figure(svg(mpl_render.render(picture, width=width, height=height), f"f{next(numbers)}-"), picture.title)
+
+
+def _figure(drawing: str, caption: str) -> str:
+    return f'<figure role="img" aria-label="{_text(caption)}">\n{drawing}\n</figure>'
+
+
+def _drift(model: Model, ropes: Sequence[Encoding], numbers: Iterator[int]) -> Iterator[str]:
+    """How far each recipe drifts from the exact table."""
+    from pecli.checks.audit import audit
+    from pecli.views import audit as view
+
+    rows = min(AUDITED_ROWS, model.reach.context or AUDITED_ROWS)
+    audits = {encoding.layer_type: audit(encoding.rope(rows)) for encoding in ropes}
+    yield "<h3>Drift by recipe</h3>"
+    yield (
+        f"<p>The largest absolute error of cos and sin over {rows:,} positions, when they are computed as runtimes"
+        " compute them.</p>"
+    )
+    lines = []
+    for name, found in audits.items():
+        for drift in found.drifts:
+            errors = f"{drift.max_abs_error:.2g}", f"{found.mean(drift):.2g}"
+            lines.append((name, drift.recipe, *errors, f"{found.kept_positions(drift):,}"))
+    tolerance = next(iter(audits.values())).tolerance
+    yield _table(("", "recipe", "max", "mean", f"positions within {tolerance:g}"), lines, (2, 3, 4))
+    yield _figure(svg(view.picture(audits), f"f{next(numbers)}-"), "largest error by position")
+    yield f"<pre>{_text(f'pecli audit rope {model.given} --seq-len {rows}')}</pre>"
+
+
+def _heatmap(table: Table, rows: str, columns: str, first: int) -> str:
+    """A table's first rows as colours; with scripts, the value under the pointer is told."""
+    width = min(table.width, MAX_CELLS)
+    height = min(table.rows, MAX_ROWS, MAX_CELLS // width)
+    values = widened(table.read(0, height))[:, :width].astype("<f4")
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    centred = low < 0 < high
+    low, high = (-max(-low, high), max(-low, high)) if centred else (low, high if high > low else low + 1.0)
+    palette = palettes.DIVERGING if centred else palettes.SEQUENTIAL
+    data = {
+        "rows": height,
+        "columns": width,
+        "first": first,
+        "rowName": rows,
+        "columnName": columns,
+        "limits": [low, high],
+        "palette": palette,
+        "data": base64.b64encode(values.tobytes()).decode(),
+    }
+    shares = np.nan_to_num((values.astype(np.float64) - low) / (high - low), posinf=1.0, neginf=0.0)
+    steps = palettes.steps(palette)[np.clip(np.rint(shares * 255), 0, 255).astype(np.intp)]
+    pixels = np.where(np.isfinite(values)[..., None], steps, np.uint8(128)).astype(np.uint8)
+    image = base64.b64encode(png(pixels)).decode()
+    name = f"{table.name}, {shape(table.shape)} {table.dtype}"
+    part = f"; the first {height:,} rows" if height < table.rows else ""
+    part += f" and {width:,} columns" if width < table.width else ""
+    written = json.dumps(data).replace("<", "\\u003c")
+    return f"""<figure class="heatmap">
+<canvas hidden tabindex="0" role="img" aria-label="{_text(name)} as colours"></canvas>
+<noscript><img alt="{_text(name)} as colours" src="data:image/png;base64,{image}"></noscript>
+<output></output>
+<figcaption>{_text(name + part)}: {rows} down, {columns} across, from {low:.4g} to {high:.4g}</figcaption>
+<script type="application/json">{written}</script>
+</figure>"""
+
+
+def _file_parts(name: str, models: Sequence[Model], tolerance: Tolerance, numbers: Iterator[int]) -> Iterator[str]:
+    """What a file holds, a heatmap of it, and whether it holds what it should."""
+    with open_tensors(name) as file:
+        file.check()
+        found = file_summary.describe(file, name, file.tables)
+        yield f"<h2>{_text(os.path.basename(name) or name)}</h2>"
+        yield f'<p class="quiet">{_text(found["format"])}, {size(sum(each["bytes"] for each in found["tensors"]))}</p>'
+        rows = [(each["name"], each["dtype"], shape(tuple(each["shape"])), each["bytes"]) for each in found["tensors"]]
+        yield _table(("tensor", "dtype", "shape", "bytes"), rows, (3,))
+        drawn = next(
+            (t for t in file.tables if len(t.shape) > 1 and t.size and not t.dtype.startswith("complex")), None
+        )
+        if drawn is not None:
+            yield _heatmap(drawn, "row", "column", 0)
+        spec = _carried(file)
+    yield "<h3>Verified</h3>"
+    yield from _verdict(name, models, spec, tolerance)
+
+
+def _carried(file: LoadedFile) -> bool:
+    try:
+        return carried_spec(file.path, file.metadata) is not None
+    except FileError:
+        return True  # which verify says what is wrong with
+
+
+def _verdict(name: str, models: Sequence[Model], spec: bool, tolerance: Tolerance) -> Iterator[str]:
+    """The answer of `verify`, or of `identify` where nothing says what the file should be."""
+    try:
+        if models or spec:
+            result = verify(name, models[0].encodings if models else None, tolerance)
+            against = f"against {models[0].name}" if models else "against the spec that it carries"
+            yield _answer(result.passed, ("passed", "failed"), against)
+            yield _reasons(result.sentences, result.tensors, ("expected", "found"))
+            words = [shlex.quote(name), *(model.given for model in models), *_options(tolerance)]
+            yield f"<pre>{_text(' '.join(['pecli', 'verify', *words]))}</pre>"
+            return
+        from pecli.checks.identify import identify
+        from pecli.views.identify import lines
+
+        known = identify(name)
+        yield _answer(known.identified, ("identified", "not identified"), "it carries no spec, and no model is named")
+        for match in known.matches:
+            yield "".join(f"<p>{_text(line)}</p>" for line in lines(match)) + f"<pre>{_text(match.command)}</pre>"
+        yield "".join(f"<p>{_text(line)}</p>" for line in known.description)
+    except PecliError as problem:
+        yield f'<p><span class="bad">error</span> {_text(problem)}</p>'
+
+
+def _diff_parts(a: str, b: str, tolerance: Tolerance) -> Iterator[str]:
+    yield f"<h2>{_text(os.path.basename(a))} and {_text(os.path.basename(b))}</h2>"
+    try:
+        result = diff(a, b, tolerance)
+    except PecliError as problem:
+        yield f'<p><span class="bad">error</span> {_text(problem)}</p>'
+        return
+    yield _answer(result.passed, ("equal within the tolerance", "different"), f"A is {a}, B is {b}")
+    yield _reasons(result.diagnosis, result.tensors, ("A", "B"))
+    yield f"<pre>{_text(shlex.join(['pecli', 'diff', a, b, *_options(tolerance)]))}</pre>"
+
+
+def _answer(yes: bool, words: tuple[str, str], about: str) -> str:
+    kind = "good" if yes else "bad"
+    return f'<p><span class="{kind}">{words[not yes]}</span> <span class="quiet">{_text(about)}</span></p>'
+
+
+def _reasons(sentences: Sequence[str], tensors: Sequence[Comparison], sides: tuple[str, str]) -> str:
+    items = [*sentences, *("  ".join(write_summary.parts_of(tensor, sides)) for tensor in tensors)]
+    return "<ul>\n" + "\n".join(f"<li>{_text(item)}</li>" for item in dict.fromkeys(items)) + "\n</ul>"

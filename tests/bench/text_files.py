@@ -1,0 +1,44 @@
+"""Two million numbers as text, read and written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+from timing import PECLI, Row, Work, against_first, best, run
+
+import pecli
+
+SHAPE = (2_000, 1_000)
+
+
+def text_files(turns: int, folder: Path) -> list[Row]:
+    """Each kind against what people would use instead; × is how many times longer than the first of its part."""
+    table = pecli.Sinusoidal(*SHAPE).tables()["pe"]
+    paths = {suffix: folder / f"t.{suffix}" for suffix in ("csv", "json", "h")}
+
+    def write(suffix: str) -> Work:
+        return lambda: pecli.save(paths[suffix], {"pe": table})
+
+    def json_dump() -> None:
+        with open(folder / "other.json", "w") as file:
+            json.dump({"pe": table.tolist()}, file)
+
+    writing: dict[str, Work] = {
+        "np.savetxt, nine digits": lambda: np.savetxt(folder / "other.csv", table, "%.9g", ","),
+        "pecli.save to .csv": write("csv"),
+        "json.dump": json_dump,
+        "pecli.save to .json": write("json"),
+        "pecli.save to .h": write("h"),
+    }
+    rows = against_first(best(writing, turns), of_first=True)
+    reading: dict[str, Work] = {
+        "np.loadtxt": lambda: np.loadtxt(paths["csv"], delimiter=","),
+        "pecli.load of .csv": lambda: pecli.load(paths["csv"]),
+        "pecli inspect of .csv, the whole command": run(PECLI, "inspect", str(paths["csv"])),
+        "pecli identify of .csv, the whole command": run(PECLI, "identify", str(paths["csv"])),
+        "pecli.load of .json": lambda: pecli.load(paths["json"]),
+        "pecli.load of .h": lambda: pecli.load(paths["h"]),
+    }
+    return rows + against_first(best(reading, turns), of_first=True)

@@ -1,0 +1,78 @@
+"""Tables that Dask spreads are the tables of one process; without the extras, one line says which is missing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pecli
+from pecli.engine import table as table_module
+
+SCHEMES = [
+    pecli.Sinusoidal(3000, 64),
+    pecli.Rope(1000, 32, dtype="float64", layout="halves"),
+    pecli.Alibi(6, 90),
+    pecli.LearnedInit(500, 33, seed=4),
+    pecli.LearnedInit(50, 33, rng="torch"),
+    pecli.Rope(700, 32, dtype="bfloat16"),
+]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: scheme.name)
+def test_lazy_arrays_are_the_tables(scheme: pecli.Scheme, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("dask.array", reason="the extra pecli[dask] is not installed")
+    monkeypatch.setattr(table_module, "BLOCK_BYTES", 1 << 14)
+    lazy = pecli.dask(scheme)
+    for name, array in scheme.tables().items():
+        assert (lazy[name].shape, lazy[name].dtype) == (array.shape, array.dtype)
+        assert lazy[name].compute(scheduler="threads").tobytes() == array.tobytes()
+        assert lazy[name][-2:].compute(scheduler="synchronous").tobytes() == array[-2:].tobytes()
+    assert max(each.npartitions for each in lazy.values()) > 1 or getattr(scheme, "rng", "") == "torch"
+
+
+def test_workers_write_one_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("zarr", reason="the extra pecli[zarr] is not installed")
+    dask = pytest.importorskip("dask", reason="the extra pecli[dask] is not installed")
+    from pecli import distributed
+
+    scheme = pecli.Rope(20_000, 128, dtype="float64")
+    monkeypatch.setattr(distributed, "CHUNKS_A_TASK", 1)
+    with dask.config.set(scheduler="processes", num_workers=2):
+        distributed.save(str(tmp_path / "t.zarr"), scheme)
+    assert pecli.verify(tmp_path / "t.zarr").passed
+    pecli.save(tmp_path / "one.zarr", scheme)
+    for path in (tmp_path / "one.zarr").rglob("*"):
+        if path.is_file():
+            assert (tmp_path / "t.zarr" / path.relative_to(tmp_path / "one.zarr")).read_bytes() == path.read_bytes()
+
+
+MISSING = """
+import sys
+sys.modules["dask"] = sys.modules["dask.array"] = sys.modules["zarr"] = None
+import pecli
+from pecli.cli.app import run
+try:
+    pecli.dask(pecli.Sinusoidal(4, 4))
+except pecli.ParameterError as problem:
+    print(problem)
+raise SystemExit(run(["sinusoidal", "--seq-len", "4", "--dim", "4", "-o", "pe.zarr"]))
+"""
+
+
+def test_a_line_says_which_extra_is_missing(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", MISSING], cwd=tmp_path, capture_output=True, text=True)
+    assert "pip install 'pecli[dask]'" in done.stdout
+    assert done.stderr.count("\n") == 1
+    assert "pip install 'pecli[zarr]'" in done.stderr
+    assert done.returncode == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pecli_alone_needs_neither() -> None:
+    from importlib.metadata import requires
+
+    plain = [line for line in requires("pecli") or [] if "extra ==" not in line]
+    assert not [line for line in plain if line.startswith(("dask", "zarr"))]

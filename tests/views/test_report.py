@@ -1,0 +1,250 @@
+"""The report: one page that stands alone; in a browser, the value under the pointer is the table's."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from base64 import b64decode
+from collections.abc import Callable
+from html import escape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.checks.tolerance import Tolerance
+from pecli.views.pictures import palettes
+from pecli.views.report import report
+from tests.pixels import decoded
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+]
+VOID = {"meta", "link", "img", "br"}
+
+
+class Page(HTMLParser):
+    """Tags that are closed in order, and where attributes point."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.targets: list[str] = []
+        self.ids: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            self.targets += [value or ""] if name in ("src", "href", "xlink:href", "action", "data") else []
+            self.ids += [value or ""] if name == "id" else []
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] not in (["script"], ["style"]):
+            self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def llama() -> str:
+    start = time.process_time()
+    page = report("llama-3.1-8b")
+    assert time.process_time() - start < 3
+    return page
+
+
+def test_the_page_stands_alone_and_is_well_formed(llama: str) -> None:
+    page = Page(llama)
+    assert len(llama.encode()) < 500_000
+    assert all(target.startswith(("data:", "#")) for target in page.targets)
+    assert not re.search(r"@import|url\((?!#)|https?://(?!www\.w3\.org/)", llama)
+    assert len(set(page.ids)) == len(page.ids)
+    assert "default-src 'none'" in llama
+
+
+def test_it_tells_what_the_model_uses_with_sources_and_commands(llama: str) -> None:
+    words = " ".join(" ".join(Page(llama).words).split())
+    for text in (
+        "original_max_position_embeddings 8192 rope_scaling.original_max_position_embeddings",
+        "llama3 scaling, factor 8, attention factor 1",
+        "stretched ×8",
+        "float32-recurrence",
+        "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
+        "pecli report llama-3.1-8b -o report.html",
+    ):
+        assert text in words
+
+
+def tables_in(page: str) -> list[tuple[dict, np.ndarray]]:
+    found = []
+    for text in re.findall(r'<script type="application/json">(.*?)</script>', page):
+        table = json.loads(text)
+        values = np.frombuffer(b64decode(table["data"]), "<f4").reshape(table["rows"], table["columns"])
+        found.append((table, values))
+    return found
+
+
+def test_the_values_in_the_page_are_the_table_s(llama: str) -> None:
+    ((_, values),) = tables_in(llama)
+    scheme = pecli.load_model("llama-3.1-8b").one().rope(256)
+    np.testing.assert_array_equal(values, scheme.tables()["cos"])
+
+
+def test_without_scripts_there_is_a_picture_of_the_same_values(llama: str) -> None:
+    (image,) = re.findall(r'<noscript><img alt="[^"]*" src="data:image/png;base64,([^"]*)"></noscript>', llama)
+    ((_, values),) = tables_in(llama)
+    expected = palettes.steps(palettes.DIVERGING)[np.rint((values.astype(float) + 1) / 2 * 255).astype(int)]
+    np.testing.assert_array_equal(decoded(b64decode(image)), expected)
+
+
+def test_files_have_verdicts_with_reasons(tmp_path: Path) -> None:
+    right = pecli.load_model("llama-3.1-8b").one().rope(64)
+    pecli.save(tmp_path / "right.safetensors", right)
+    pecli.save(tmp_path / "wrong.npz", {"cos": pecli.Rope(64, 128).tables()["cos"]})
+    page = report(
+        "llama-3.1-8b", tmp_path / "right.safetensors", tmp_path / "wrong.npz", tolerance=Tolerance(atol=1e-4)
+    )
+    words = " ".join(" ".join(Page(page).words).split())
+    assert "passed against llama-3.1-8b" in words
+    assert "failed against llama-3.1-8b" in words
+    assert re.search(r"(theta|base) is 10000", words), "the reason"
+    assert "different A is" in words
+    assert f"pecli verify {tmp_path / 'wrong.npz'} --model llama-3.1-8b --atol 0.0001" in words
+
+
+def test_names_from_files_are_text(tmp_path: Path) -> None:
+    name = "<script>alert(1)</script>\x1b</figure>"
+    pecli.save(tmp_path / "x.safetensors", {name: np.eye(4, dtype=np.float32)})
+    page = report(tmp_path / "x.safetensors")
+    Page(page)
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_a_table_without_a_spec_is_identified(tmp_path: Path) -> None:
+    np.save(tmp_path / "pe.npy", pecli.Sinusoidal(64, 16).tables()["pe"])
+    assert "pecli sinusoidal --seq-len 64 --dim 16" in report(tmp_path / "pe.npy")
+
+
+@pytest.mark.parametrize("words", [["llama-3.1-8b"], ["llama-3.1-8b", "-o", "x.pdf"], ["missing.npy", "-o", "x.html"]])
+def test_errors_are_one_line(pecli_cli, tmp_path: Path, monkeypatch, words: list[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = pecli_cli("report", *words)
+    assert found.code in (2, 3)
+    assert found.err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+PROBE = """<script>
+const found = {outputs: [], requests: performance.getEntriesByType("resource").length};
+const canvas = document.querySelector("canvas"), box = canvas.getBoundingClientRect();
+for (const [across, down] of PLACES) {
+  const place = {clientX: box.left + across * box.width, clientY: box.top + down * box.height};
+  canvas.dispatchEvent(new PointerEvent("pointermove", place));
+  found.outputs.push(document.querySelector("output").textContent);
+}
+const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+found.colours = new Set(new Uint32Array(pixels.buffer)).size;
+found.paper = getComputedStyle(document.body).backgroundColor;
+found.ink = [...document.querySelectorAll("svg")].map((svg) =>
+  [...svg.querySelectorAll("text")].map((text) => getComputedStyle(text).fill));
+found.drawn = [...document.querySelectorAll("svg")].map((svg) => svg.querySelectorAll("path").length);
+document.body.dataset.found = JSON.stringify(found);
+</script></body>"""
+
+
+@pytest.fixture
+def browse(tmp_path: Path) -> Callable[..., str]:
+    def call(page: str, *flags: str) -> str:
+        (tmp_path / "page.html").write_text(page, encoding="utf-8")
+        words = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=3000", *flags]
+        result = subprocess.run(
+            [*words, f"file://{tmp_path / 'page.html'}"], capture_output=True, timeout=60, check=True
+        )
+        return result.stdout.decode()
+
+    return call
+
+
+def numbers(colour: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", colour)[:3]]
+
+
+@needs_browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_in_a_browser_the_value_under_the_pointer_is_the_table_s(llama: str, browse, scheme: str) -> None:
+    ((table, values),) = tables_in(llama)
+    rng = np.random.default_rng(0)
+    rows, columns = rng.integers(0, table["rows"], 12).tolist(), rng.integers(0, table["columns"], 12).tolist()
+    shares = [
+        [(column + 0.5) / table["columns"], (row + 0.5) / table["rows"]]
+        for row, column in zip(rows, columns, strict=True)
+    ]
+    page = llama.replace("</body>", PROBE.replace("PLACES", json.dumps(shares)))
+    dom = browse(page, "--dump-dom", f"--blink-settings=preferredColorScheme={int(scheme == 'light')}")
+    found = json.loads(re.search(r'data-found="([^"]*)"', dom)[1].replace("&quot;", '"'))
+    assert found["requests"] == 0
+    for text, row, column in zip(found["outputs"], rows, columns, strict=True):
+        where, value = text.split(": ")
+        assert where == f"position {row}, pair {column}"
+        assert np.float32(value) == values[row, column]
+    assert found["colours"] > 200
+    paper = numbers(found["paper"])
+    assert (max(paper) < 60) == (scheme == "dark")
+    assert min(found["drawn"]) > 20
+    for fills in found["ink"]:
+        assert fills
+        assert all(max(abs(a - b) for a, b in zip(numbers(fill), paper, strict=True)) > 90 for fill in fills)
+
+
+FRAME = """<!DOCTYPE html><body><iframe sandbox="allow-same-origin" width="900" height="700" srcdoc="PAGE"></iframe>
+<script>
+const frame = document.querySelector("iframe");
+frame.addEventListener("load", () => {
+  const image = frame.contentDocument.querySelector("noscript img");
+  const found = {size: [image.naturalWidth, image.naturalHeight], height: image.getBoundingClientRect().height};
+  found.hidden = frame.contentDocument.querySelector("canvas").hidden;
+  found.tables = frame.contentDocument.querySelectorAll("table").length;
+  document.body.dataset.found = JSON.stringify(found);
+});
+</script></body>"""
+
+
+@needs_browser
+def test_without_scripts_everything_is_there_but_the_pointer(llama: str, browse) -> None:
+    dom = browse(FRAME.replace("PAGE", escape(llama)), "--dump-dom")
+    found = json.loads(re.search(r'data-found="([^"]*)"', dom)[1].replace("&quot;", '"'))
+    assert found["size"] == [64, 256]
+    assert found["height"] > 100
+    assert found["hidden"]
+    assert found["tables"] >= 2
+
+
+@needs_browser
+def test_it_prints(llama: str, browse, tmp_path: Path) -> None:
+    browse(llama, "--no-pdf-header-footer", f"--print-to-pdf={tmp_path}/x.pdf")
+    assert 2 <= len(re.findall(rb"/Type /Page\b", (tmp_path / "x.pdf").read_bytes())) <= 8
