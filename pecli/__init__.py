@@ -34,6 +34,7 @@ _HOMES = {
     "load": "pecli.files.load",
     "load_config": "pecli.models.reader",
     "load_model": "pecli.models.presets",
+    "runtimes": "pecli.checks.runtimes",
     "save": "pecli.files.save",
     "sinusoidal_pos_embedding": "pecli.layers",
     "verify": "pecli.checks.verify",
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from pecli.checks.diff import diff
     from pecli.checks.identify import identify
+    from pecli.checks.runtimes import runtimes
     from pecli.checks.tolerance import Tolerance
     from pecli.checks.verify import verify
     from pecli.distributed import dask
@@ -87,6 +89,7 @@ __all__ = [
     "load",
     "load_config",
     "load_model",
+    "runtimes",
     "save",
     "sinusoidal_pos_embedding",
     "verify",

@@ -39,19 +39,19 @@ def reach(config: str | None, model: str | None) -> Reach:
     """That of a configuration, or of a preset, as its keys say; None where they say nothing."""
     if model is not None:
         preset = presets.find(model)
-        return _stated(preset.config) if preset else Reach()
+        return stated(preset.config) if preset else Reach()
     assert config is not None
     config = file_in(config)
     data = read_bytes(config)
     if data[:4] != gguf.MAGIC:
-        return _stated(jsonfile.parse(config, data))
+        return stated(jsonfile.parse(config, data))
     values = read_header(config, frozenset()).values
     name = values.get("general.architecture")
     keys = (f"{name}.context_length", f"{name}.attention.sliding_window")
     return Reach(*(_positive(values.get(key)) for key in keys))
 
 
-def _stated(config: Mapping[str, Any]) -> Reach:
+def stated(config: Mapping[str, Any]) -> Reach:
     """The language part of a model of several parts speaks for it."""
     inner = config.get("text_config")
     parts = [config, inner] if isinstance(inner, Mapping) else [config]

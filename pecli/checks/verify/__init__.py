@@ -54,8 +54,8 @@ def verify(
     either, a file with the spec it carries.
 
     A model is what `load_config` and `load_model` return or take; beside it may be given `layer_type`, `offset`,
-    `length` and `recipe`. A scheme's tables are made in the dtype that was found; without `any_dtype`, one that differs
-    is a finding.
+    `length`, `recipe` and `runtime`. A scheme's tables are made in the dtype that was found; without `any_dtype`, one
+    that differs is a finding.
 
     >>> import pecli
     >>> pecli.verify(pecli.Rope(seq_len=4, dim=8).tables(), pecli.Rope(seq_len=4, dim=8, theta=500000)).passed

@@ -12,6 +12,7 @@ import typer
 from pecli.cli import options
 from pecli.cli.command import command_of
 from pecli.cli.exits import Exit, code_of, complain
+from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 
 if TYPE_CHECKING:
@@ -78,6 +79,17 @@ Recipe = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+Runtime = Annotated[
+    str | None,
+    typer.Option(
+        "--runtime",
+        metavar=f"[{'|'.join(RUNTIMES)}]",
+        help="The runtime that computed them, --length being its served context.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+        autocompletion=options.completer(tuple(RUNTIMES)),
+    ),
+]
 Junit = Annotated[
     str | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report.", rich_help_panel=options.OUTPUT)
 ]
@@ -101,6 +113,7 @@ def verify(
     offset: Offset = None,
     length: Length = None,
     recipe: Recipe = None,
+    runtime: Runtime = None,
     max_ulp: options.MaxUlp = None,
     atol: options.Atol = None,
     rtol: options.Rtol = None,
@@ -121,7 +134,7 @@ def verify(
     from pecli.views.progress import counting
 
     places = {"config": config, "model": model, "layer_type": layer_type}
-    places |= {"offset": offset, "length": length, "recipe": recipe}
+    places |= {"offset": offset, "length": length, "recipe": recipe, "runtime": runtime}
     tolerances = options.tolerances(max_ulp, atol, rtol)
     if junit is not None and any(_same(junit, file) for file in files):
         raise ParameterError("junit", junit, "it is one of the files to verify", "name another")

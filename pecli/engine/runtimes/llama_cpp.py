@@ -111,7 +111,7 @@ def _kept(scaling: Yarn, given: Given) -> Singles:
 
 RUNTIME = Runtime(
     "llama.cpp",
-    "with ggml 0.25.3",
+    "ggml 0.25.3",
     "ggml_rope_ext on the CPU (x86-64, fused multiply-add), with the arguments and tensors that llama.cpp gives it",
     {
         **dict.fromkeys(("none", "linear", "llama3"), as_defined),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.runtimes import RUNTIMES
 from pecli.engine.schemes.parameters import Choice
 from pecli.errors import ParameterError
 
@@ -95,6 +96,12 @@ def _choice(names: tuple[str, ...]) -> Choice:
 
 
 RECIPE = _choice(tuple(RECIPES))
+RUNTIME = Choice(
+    help="the table that this runtime computes, length being its served context",
+    options=("none", *RUNTIMES),
+    default="none",
+    omitted_default="none",
+)
 BIAS_RECIPE = _choice(("float32", *STORED))
 """For ALiBi, which has no frequencies: float32 rounds the slopes, and their products with the distances."""
 

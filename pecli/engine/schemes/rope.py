@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pecli.engine.arrays import Array, Singles
 from pecli.engine.numerics import geometric
 from pecli.engine.numerics.geometric import Frequencies
-from pecli.engine.runtimes import RUNTIMES, runtime_named
-from pecli.engine.scalings import SCALINGS
+from pecli.engine.runtimes import runtime_named
+from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.scalings.scaling import Scaling, transformed
 from pecli.engine.schemes.parameters import Choice, ListOf, OptionalFlag, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, check_last
-from pecli.engine.schemes.recipes import RECIPE, FrequencyRecipe, Recipe, check_base, recipe_named
+from pecli.engine.schemes.recipes import RECIPE, RUNTIME, FrequencyRecipe, Recipe, check_base, recipe_named
 from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, Scheme
 from pecli.engine.text import spelled
 from pecli.errors import ParameterError, UnsupportedError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pecli.engine.numerics.cos_sin_tables import Rotation
     from pecli.engine.numerics.phases import Waves
-    from pecli.engine.runtimes.runtime import Given, Reading
+    from pecli.engine.runtimes.runtime import Given, Phases, Reading
     from pecli.engine.schemes.by_position import ByPosition
     from pecli.engine.schemes.rope_tables import RopeTables
     from pecli.engine.table import Table
@@ -119,15 +119,7 @@ class Rope(Scheme):
         bool | None, OptionalFlag(help="interleave M-RoPE sections (Qwen3-VL)", panel=_ROTARY)
     ] = None
     recipe: Annotated[str, RECIPE] = field(default="exact", kw_only=True)
-    runtime: Annotated[
-        str,
-        Choice(
-            help="the table that this runtime computes, --length being its served context",
-            options=("none", *RUNTIMES),
-            default="none",
-            omitted_default="none",
-        ),
-    ] = field(default="none", kw_only=True)
+    runtime: Annotated[str, RUNTIME] = field(default="none", kw_only=True)
 
     checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "both": (
@@ -275,11 +267,26 @@ class Rope(Scheme):
         """The frequencies and the amplitude, in integers: what tables and rotations are made from."""
         return geometric.waves(self.frequencies().first(self.rotating_pairs), amplitude=self.scaling_value.attention)
 
+    def runtime_phases(self) -> Phases | None:
+        """The angles as the runtime computes them, if one is given."""
+        return None if self.runtime == "none" else runtime_named(self.runtime).phases(self._given(self.scaling_value))
+
+    def computed_as(self, way: str) -> Rope:
+        if way in self.runtime_names():
+            return replace(self, recipe="exact", runtime=way)
+        length = self.length if "length" in SCALINGS[self.scaling].optional() else None
+        return replace(self, recipe=way, runtime="none", length=length)
+
+    def as_read(self) -> Rope:
+        """What the runtime makes of the parameters, computed exactly."""
+        scaling = self.scaling_value
+        given = {**dict.fromkeys(self.scaling_parameters()), **vars(scaling), "scaling": name_of(scaling)}
+        return replace(self, **given, runtime="none")
+
     def frequency_recipe(self) -> FrequencyRecipe:
         """What a recipe needs to know."""
         scaling, d = self.scaling_value, self.exponent_dim
-        if self.runtime != "none":
-            phases = runtime_named(self.runtime).phases(self._given(scaling))
+        if (phases := self.runtime_phases()) is not None:
             return FrequencyRecipe(
                 self.base, Fraction(d, 2), self.rotating_pairs, amplitude=self.attention_factor_value(), phases=phases
             )
