@@ -56,16 +56,8 @@ ASKED = {
 
 SAME_THING = {
     *("alibi", "learned", "rope", "rotary", "sinusoidal"),  # a scheme, its layer, its configuration
-    *(
-        "audit",
-        "checklist",
-        "convert",
-        "diff",
-        "identify",
-        "resize",
-        "runtimes",
-        "verify",
-    ),  # a command, its work, its view
+    *("audit", "checklist", "convert", "diff", "identify", "resize", "verify"),  # a command, its work, its view
+    "runtimes",  # as above, and the descriptions of runtimes
     "heatmap",  # a kind of picture, and its drawing in a terminal
     "jsonfile",  # a debt: tables in .json, and configurations
 }

@@ -130,9 +130,10 @@ def runtimes(
     ("rounds YaRN's limits to 8 and 18; the config says truncate: false",)
     """
     found = model_of(model)
-    encodings = (found.one(layer_type),) if layer_type is not None else found.ropes()
-    if not encodings or not all(each.is_rotary for each in encodings):
-        rule = "it has no rotary encoding, and runtimes are described for that alone"
+    every = (found.one(layer_type),) if layer_type is not None else found.ropes()
+    encodings = [each for each in every if each.is_rotary and not each.no_table]
+    if not encodings:
+        rule = "it has no rotary table, and runtimes are described for that alone"
         raise ParameterError("model", found.file, rule)
     context = _context(model)
     served = _LENGTH.check("length", length or context or DEFAULT_LENGTH)

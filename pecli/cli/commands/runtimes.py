@@ -44,7 +44,13 @@ def runtimes(
     ] = None,
     runtime: Annotated[
         list[str] | None,
-        typer.Option("--runtime", metavar=f"[{'|'.join(RUNTIMES)}]", help="This one alone; may be repeated."),
+        typer.Option(
+            "--runtime",
+            metavar="NAME",
+            help=f"This one alone; may be repeated: {', '.join(RUNTIMES)}.",
+            show_default=False,
+            autocompletion=options.completer(tuple(RUNTIMES)),
+        ),
     ] = None,
     tolerance: Annotated[
         str,

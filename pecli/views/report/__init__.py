@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from html import escape
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from pecli.checks.diff import diff
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify import verify
 from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes.recipes import RUNTIME
 from pecli.engine.table import Table
 from pecli.errors import FileError, PecliError
 from pecli.files import LoadedFile, open_tensors
@@ -58,6 +59,8 @@ class Model:
     option: str
     encodings: ModelEncodings
     reach: Reach
+    runtime: str = "none"
+    """The runtime whose tables files are compared with."""
 
     @property
     def given(self) -> str:
@@ -65,14 +68,18 @@ class Model:
 
 
 def report(
-    *sources: str | os.PathLike[str], output: str | os.PathLike[str] | None = None, tolerance: Tolerance = EXACT
+    *sources: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    tolerance: Tolerance = EXACT,
+    runtime: str = "none",
 ) -> str:
     """A page about models (presets, configurations, folders, .gguf) and files of tensors; written where `output` says.
 
-    Files are verified against the first model, or against the spec they carry, and compared with the first file.
+    Files are verified against the first model, as `runtime` computes it if one is named, or against the spec they
+    carry, and compared with the first file.
     """
     names = [os.fspath(source) for source in sources]
-    found = [_model(name) for name in names]
+    found = [_model(name, RUNTIME.check("runtime", runtime)) for name in names]
     models = [each for each in found if each is not None]
     files = [name for name, each in zip(names, found, strict=True) if each is None]
     numbers = count()
@@ -81,7 +88,7 @@ def report(
         parts += _file_parts(file, models[:1], tolerance, numbers)
     for other in files[1:]:
         parts += _diff_parts(files[0], other, tolerance)
-    made = shlex.join(["pecli", "report", *names, *_options(tolerance), "-o", "report.html"])
+    made = shlex.join(["pecli", "report", *names, *_options(tolerance), *_runtime(runtime), "-o", "report.html"])
     page = _page(", ".join(map(os.path.basename, names)), parts, made)
     if output is not None:
         with open_output(os.fspath(output)) as file_out:
@@ -95,13 +102,18 @@ def _options(tolerance: Tolerance) -> list[str]:
     return [word for name, value in values.items() if value for word in (name, f"{value:g}")]
 
 
-def _model(name: str) -> Model | None:
+def _runtime(name: str) -> list[str]:
+    """A runtime as options of a command."""
+    return [] if name == "none" else ["--runtime", name]
+
+
+def _model(name: str, runtime: str) -> Model | None:
     """The model of a name; None where it names a file of tensors, which is what a file is taken for in doubt."""
     if not os.path.lexists(name) and presets.find(name) is not None:
-        return Model(name, "--model", find_model(None, name), reach(None, name))
+        return Model(name, "--model", find_model(None, name), reach(None, name), runtime)
     base = os.path.basename(name)
     if os.path.isdir(name) or base in NAMES or base.endswith((".gguf", "config.json")):
-        return Model(name, "--config", find_model(name, None), reach(name, None))
+        return Model(name, "--config", find_model(name, None), reach(name, None), runtime)
     return None
 
 
@@ -165,6 +177,7 @@ def _model_parts(model: Model, numbers: Iterator[int]) -> Iterator[str]:
         yield "<h3>The table</h3>"
         yield _heatmap(ropes[0].rope(MAX_ROWS).tensors()[0], "position", "pair", 0)
         yield from _drift(model, ropes, numbers)
+        yield from _runtimes(model)
     commands = regenerate_commands.commands(found, model.given)
     if ropes:
         commands.append(f"pecli plot rope {model.given} --kind wavelengths -o wavelengths.svg")
@@ -216,6 +229,22 @@ def _drift(model: Model, ropes: Sequence[Encoding], numbers: Iterator[int]) -> I
     yield _table(("", "recipe", "max", "mean", f"positions within {tolerance:g}"), lines, (2, 3, 4))
     yield _figure(svg(view.picture(audits), f"f{next(numbers)}-"), "largest error by position")
     yield f"<pre>{_text(f'pecli audit rope {model.given} --seq-len {rows}')}</pre>"
+
+
+def _runtimes(model: Model) -> Iterator[str]:
+    """What each runtime makes of the model."""
+    from pecli.checks.runtimes import runtimes
+    from pecli.views import runtimes as view
+
+    found = runtimes(model.encodings if model.reach.context is None else model.name)
+    yield "<h3>What runtimes compute</h3>"
+    lines = [
+        (name, f"{each.runtime} ({each.version})", view.verdict(each)[0], "; ".join(view.reasons(each)))
+        for name, results in found.layers.items()
+        for each in results
+    ]
+    yield _table(("", "runtime", f"with a context of {found.length:,}", "why"), lines)
+    yield f"<pre>{_text(f'pecli runtimes {model.given}')}</pre>"
 
 
 def _heatmap(table: Table, rows: str, columns: str, first: int) -> str:
@@ -285,11 +314,13 @@ def _verdict(name: str, models: Sequence[Model], spec: bool, tolerance: Toleranc
     """The answer of `verify`, or of `identify` where nothing says what the file should be."""
     try:
         if models or spec:
-            result = verify(name, models[0].encodings if models else None, tolerance)
+            computed: dict[str, Any] = {"runtime": models[0].runtime} if models else {}
+            result = verify(name, models[0].encodings if models else None, tolerance, **computed)
             against = f"against {models[0].name}" if models else "against the spec that it carries"
             yield _answer(result.passed, ("passed", "failed"), against)
             yield _reasons(result.sentences, result.tensors, ("expected", "found"))
             words = [shlex.quote(name), *(model.given for model in models), *_options(tolerance)]
+            words += [word for model in models for word in _runtime(model.runtime)]
             yield f"<pre>{_text(' '.join(['pecli', 'verify', *words]))}</pre>"
             return
         from pecli.checks.identify import identify
