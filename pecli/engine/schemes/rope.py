@@ -204,6 +204,9 @@ class Rope(Scheme):
         """The scaling as the runtime takes it, and why that departs from the definition."""
         return runtime_named(self.runtime).reading(self._given(self.defined_scaling))
 
+    def runtime_causes(self) -> tuple[str, ...]:
+        return () if self.runtime == "none" else self.runtime_reading.causes
+
     def _given(self, scaling: Scaling) -> Given:
         from pecli.engine.runtimes.runtime import Given
 

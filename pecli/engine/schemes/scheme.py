@@ -265,6 +265,10 @@ class Scheme(metaclass=_ByAlias):
         parameter = cls.parameters().get("runtime")
         return tuple(name for name in parameter.options if name != "none") if isinstance(parameter, Choice) else ()
 
+    def runtime_causes(self) -> tuple[str, ...]:
+        """What its runtime, if it has one, reads otherwise than it is defined."""
+        return ()
+
     def computed_as(self, way: str) -> Self:
         """The same as a recipe or a runtime computes it; by `exact`, as it is defined.
 
