@@ -36,6 +36,7 @@ _HOMES = {
     "load_model": "pecli.models.find",
     "plot": "pecli.views.notebook",
     "report": "pecli.views.report",
+    "runtimes": "pecli.checks.runtimes",
     "save": "pecli.files.save",
     "sinusoidal_pos_embedding": "pecli.layers",
     "verify": "pecli.checks.verify",
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     from pecli.checks.diff import diff
     from pecli.checks.identify import identify
+    from pecli.checks.runtimes import runtimes
     from pecli.checks.tolerance import Tolerance
     from pecli.checks.verify import verify
     from pecli.distributed import dask
@@ -92,6 +94,7 @@ __all__ = [
     "load_model",
     "plot",
     "report",
+    "runtimes",
     "save",
     "sinusoidal_pos_embedding",
     "verify",

@@ -2,7 +2,8 @@
 
     PecliError
     ├── ParameterError   a parameter breaks its rule (also a ValueError)
-    │   └── KindError    it is not even of the right kind (also a TypeError)
+    │   ├── KindError    it is not even of the right kind (also a TypeError)
+    │   └── UnsupportedError  a runtime does not have what is asked for
     ├── FileError        a file cannot be read or written, or is not what it claims to be
     │   └── NoTablesError  it holds tensors, but no positional tables
     ├── ResourceError    the system has no more memory or threads
@@ -49,6 +50,10 @@ class ParameterError(PecliError, ValueError):
 
 class KindError(ParameterError, TypeError):
     """A value is of a kind that the parameter can never take, such as integers where floats are added."""
+
+
+class UnsupportedError(ParameterError):
+    """A runtime does not have what is asked for: an answer about that runtime, not a mistake in the question."""
 
 
 class FileError(PecliError):

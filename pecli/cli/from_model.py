@@ -32,7 +32,7 @@ LayerType = Annotated[
 ]
 OPTIONS = (("config", Config, None), ("model", Model, None), ("layer_type", LayerType, None))
 
-_BESIDE = ("seq_len", "offset", "layout", "length", "recipe", "dtype")
+_BESIDE = ("seq_len", "offset", "layout", "length", "recipe", "runtime", "dtype")
 """What the command line still decides."""
 
 

@@ -21,6 +21,7 @@ from pecli.explain import storage
 from pecli.explain.biases import explain_bias
 from pecli.explain.draws import explain_draws
 from pecli.explain.edits import Dtype, Explanation, Noise, Recipe, Swapped, best
+from pecli.explain.runtime_match import explain_by_runtime
 from pecli.explain.sample import Sample, sample
 from pecli.explain.transforms import transform
 from pecli.explain.vectors import explain_frequencies, recognise_frequencies
@@ -44,6 +45,9 @@ def explain(prior: Scheme, found: Mapping[str, Table], atol: float = 0.0) -> lis
 
 def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Iterator[Explanation]:
     """Waves together, frequencies, biases and draws each alone; what none of those explains, by transforms."""
+    if (by_runtime := explain_by_runtime(prior, samples)) is not None:
+        yield by_runtime
+        return
     left = dict(samples)
     waves = {name: samples[name] for name in WAVES if name in samples}
     seen = wave_scheme(prior, tuple(waves) or ("inv_freq",))

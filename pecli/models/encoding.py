@@ -72,7 +72,7 @@ class Encoding:
         return self.scheme == "rope"
 
     def rope(self, seq_len: int, *, length: int | None = None, **others: Any) -> Rope:
-        """The rotary scheme for a table of that many rows; others are `offset`, `dtype`, `layout` and `recipe`.
+        """The rotary scheme for a table of that many rows; others are `offset`, `dtype`, `layout`, `recipe`, `runtime`.
 
         Dynamic and longrope scaling are read at `length`, or else where the table ends.
         """
@@ -94,7 +94,7 @@ class Encoding:
         from pecli.engine.schemes.rope import Rope
 
         given = {**self.parameters, **others}
-        if self.follows_length:
+        if self.follows_length or given.get("runtime", "none") != "none":
             given["length"] = length
         if "mscales" in self.extra:
             at = length if length is not None else seq_len + int(others.get("offset", 0))

@@ -6,7 +6,7 @@ atol = 1e-6
 [[check]]
 name = "llama cos"        # optional
 file = "dumps/cos.npy"    # from the manifest's folder; FILE:NAME, a folder, and patterns such as dumps/*.npz
-model = "llama-3.1-8b"    # or config = "config.json", with layer_type, offset, length, recipe
+model = "llama-3.1-8b"    # or config = "config.json", with layer_type, offset, length, recipe, runtime
                           # or scheme = "rope" with its parameters as keys
                           # or nothing: the spec that the file carries
 """
@@ -28,7 +28,7 @@ from pecli.checks.verify.against_model import verify_model
 from pecli.checks.verify.verification import Verification
 from pecli.engine.schemes.parameters import Parameter, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
-from pecli.engine.schemes.recipes import RECIPE
+from pecli.engine.schemes.recipes import RECIPE, RUNTIME
 from pecli.engine.schemes.registry import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.text import nearest, quoted
@@ -44,6 +44,7 @@ PLACES: Mapping[str, Parameter] = {
     "offset": Whole(help="position of the first row", low=0, high=LAST_POSITION),
     "length": Whole(help="the length that dynamic scalings are read at", high=LAST_POSITION),
     "recipe": RECIPE,
+    "runtime": RUNTIME,
 }
 """Where the tables of a model are read, and how they were computed."""
 MAX_MATCHES = 10_000

@@ -46,6 +46,7 @@ def verify_model(
     offset: int | None = None,
     length: int | None = None,
     recipe: str = "exact",
+    runtime: str = "none",
 ) -> Verification:
     """Compare the tensors of a file that belong to a model's encodings with what they should be.
 
@@ -59,7 +60,7 @@ def verify_model(
     with file:
         file.check()
         layer_types = [encoding.layer_type for encoding in model.encodings]
-        place = Place(offset, length, recipe, _ends(file.tables, offset or 0))
+        place = Place(offset, length, recipe, runtime, _ends(file.tables, offset or 0))
         search = _Search(label, file.read_as("float32"), encodings, layer_types, place)
         return search.verified(tolerance.against_model())
 
@@ -144,7 +145,7 @@ class _Search:
         if not ropes or not table.size:
             return []
         role = self._said(table)
-        common = {"offset": self.place.offset or 0, "recipe": self.place.recipe}
+        common = {"offset": self.place.offset or 0, **self.place.computed()}
         half, pairs = (ropes[0].rotary_dim or 0) // 2, ropes[0].layout
         layout = "compact" if half in table.shape else "interleaved" if pairs == "interleaved" else "halves"
         rope = ropes[0].rope(max(table.shape, default=1), length=self.place.length, layout=layout, **common)

@@ -12,6 +12,7 @@ import typer
 from pecli.cli import options
 from pecli.cli.command import command_of
 from pecli.cli.exits import Exit, code_of, complain
+from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ EXAMPLES = (
     r"[\[check]]",
     'file = "dumps/cos.npy"    # or FILE:NAME; name = "…" is optional',
     'model = "llama-3.1-8b"    # or config = "config.json"',
-    'recipe = "float32"        # what runtimes compute; also offset, length, layer_type',
+    'recipe = "float32"        # as it is computed; also runtime, offset, length, layer_type',
     r"[\[check]]",
     'file = "dumps/pe.npy"',
     'scheme = "sinusoidal"     # with its parameters as keys',
@@ -78,6 +79,17 @@ Recipe = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+Runtime = Annotated[
+    str | None,
+    typer.Option(
+        "--runtime",
+        metavar="NAME",
+        help=f"The runtime that computed them, --length being its served context: {', '.join(RUNTIMES)}.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+        autocompletion=options.completer(tuple(RUNTIMES)),
+    ),
+]
 Strict = Annotated[
     bool,
     typer.Option(
@@ -116,6 +128,7 @@ def verify(
     offset: Offset = None,
     length: Length = None,
     recipe: Recipe = None,
+    runtime: Runtime = None,
     before: Before = None,
     max_ulp: options.MaxUlp = None,
     atol: options.Atol = None,
@@ -138,7 +151,7 @@ def verify(
     from pecli.views.progress import counting
 
     places = {"config": config, "model": model, "layer_type": layer_type}
-    places |= {"offset": offset, "length": length, "recipe": recipe, "before": before}
+    places |= {"offset": offset, "length": length, "recipe": recipe, "runtime": runtime, "before": before}
     tolerances = options.tolerances(max_ulp, atol, rtol)
     if junit is not None and any(_same(junit, file) for file in files):
         raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
