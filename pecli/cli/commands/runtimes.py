@@ -85,7 +85,7 @@ def runtimes(
         figure.check_suffix(output)
     served = None if length is None else _LENGTH.parse("length", length)
     found = compare(
-        _model(model_or_file, config, model),
+        named[0],
         served,
         layer_type=layer_type,
         names=runtime or tuple(RUNTIMES),
@@ -100,11 +100,3 @@ def runtimes(
         if output is not None:
             screen.say_written(output)
     return Exit.CHECK_FAILED if strict and not found.agree else Exit.DONE
-
-
-def _model(either: str | None, config: str | None, model: str | None) -> str:
-    """The model that is named, as an argument or by either option."""
-    named = config or model or either
-    if named is None:
-        raise ParameterError("model", "missing", "it must be named", "such as pecli runtimes gpt-oss-20b")
-    return named
