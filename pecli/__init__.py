@@ -36,10 +36,11 @@ _HOMES = {
     "diff": "pecli.checks.diff",
     "identify": "pecli.checks.identify",
     "load": "pecli.files.load",
-    "load_config": "pecli.models.reader",
-    "load_model": "pecli.models.presets",
+    "load_config": "pecli.models.find",
+    "load_model": "pecli.models.find",
     "plot": "pecli.views.notebook",
     "report": "pecli.views.report",
+    "runtimes": "pecli.checks.runtimes",
     "save": "pecli.files.save",
     "sinusoidal_pos_embedding": "pecli.layers",
     "verify": "pecli.checks.verify",
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
     from pecli.checks.diff import diff
     from pecli.checks.identify import identify
+    from pecli.checks.runtimes import runtimes
     from pecli.checks.tolerance import Tolerance
     from pecli.checks.verify import verify
     from pecli.distributed import dask
@@ -72,8 +74,7 @@ if TYPE_CHECKING:
         T5RelativeBias,
         sinusoidal_pos_embedding,
     )
-    from pecli.models.presets import load_model
-    from pecli.models.reader import load_config
+    from pecli.models.find import load_config, load_model
     from pecli.views.notebook import plot
     from pecli.views.report import report
 
@@ -105,6 +106,7 @@ __all__ = [
     "load_model",
     "plot",
     "report",
+    "runtimes",
     "save",
     "sinusoidal_pos_embedding",
     "verify",

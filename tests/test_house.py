@@ -34,6 +34,7 @@ MAY_IMPORT = {
 WITHIN_ENGINE = {
     "numerics": {"numerics", "arrays"},
     "scalings": {"scalings", "numerics", "arrays", "text"},
+    "runtimes": {"runtimes", "scalings", "numerics", "arrays"},
     "table": {"numerics", "arrays", "text"},
 }
 """What parts of the engine may import of it; the others import all but the schemes, and these import all."""
@@ -57,6 +58,7 @@ ASKED = {
 SAME_THING = {
     *("alibi", "learned", "relative", "rope", "rotary", "sinusoidal"),  # a scheme, its layer, its configuration
     *("audit", "checklist", "convert", "diff", "identify", "resize", "verify"),  # a command, its work, its view
+    "runtimes",  # as above, and the descriptions of runtimes
     "heatmap",  # a kind of picture, and its drawing in a terminal
     "jsonfile",  # a debt: tables in .json, and configurations
 }

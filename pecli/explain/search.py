@@ -25,6 +25,7 @@ from pecli.explain.edits import Dtype, Explanation, Layout, Noise, Parameter, Re
 from pecli.explain.given_positions import recognise_positions
 from pecli.explain.grids import recognise_grid
 from pecli.explain.relative_index import recognise_index
+from pecli.explain.runtime_match import explain_by_runtime
 from pecli.explain.sample import Sample, sample
 from pecli.explain.transforms import transform
 from pecli.explain.vectors import explain_frequencies, recognise_frequencies
@@ -48,6 +49,9 @@ def explain(prior: Scheme, found: Mapping[str, Table], atol: float = 0.0) -> lis
 
 def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Iterator[Explanation]:
     """Waves together, frequencies, biases and draws each alone; what none of those explains, by transforms."""
+    if (by_runtime := explain_by_runtime(prior, samples)) is not None:
+        yield by_runtime
+        return
     left = dict(samples)
     if (near := _by_neighbour(prior, samples, atol)) is not None:
         yield near

@@ -26,6 +26,7 @@ from pecli.explain.edits import (
     Rows,
     RowShift,
     RowsWrong,
+    Runtime,
     Scaled,
     Swapped,
     Transposed,
@@ -103,6 +104,12 @@ def _order(name: str, order: str | tuple[int, ...]) -> str:
     return f"{name}s are in another order ({begun([str(each) for each in order], MAX_LISTED)})"
 
 
+def _runtime(edit: Runtime) -> str:
+    *most, last = (edit.found, *edit.also)
+    names = f"{', '.join(most)} and {last} compute it" if most else f"{last} computes it"
+    return "; ".join((f"as {names}", *edit.causes))
+
+
 _WORDS: Mapping[type[Edit], Callable[[Any], str]] = {
     Parameter: _parameter,
     Layout: lambda edit: f"layout is {edit.found} (the spec says {edit.expected})",
@@ -121,6 +128,7 @@ _WORDS: Mapping[type[Edit], Callable[[Any], str]] = {
     FixedPoint: lambda edit: f"rounded to steps of {edit.step:.4g}",
     Noise: lambda edit: f"noise of {edit.size:g}",
     Recipe: lambda edit: f"computed by the recipe {edit.found}",
+    Runtime: _runtime,
     RowsWrong: lambda edit: _places("row", edit.which),
     ColumnsWrong: lambda edit: _places("column", edit.which),
     Uninitialised: lambda edit: "inv_freq was never initialised",

@@ -73,7 +73,7 @@ class Encoding:
 
     def rope(self, seq_len: int | None = None, *, length: int | None = None, **others: Any) -> Rope:
         """The rotary scheme for a table of that many rows; others are its parameters, such as `offset`, `dtype`,
-        `layout`, `recipe`, and `positions` or `grid` instead of rows.
+        `layout`, `recipe`, `runtime`, and `positions` or `grid` instead of rows.
 
         Dynamic and longrope scaling are read at `length`, or else where the table ends.
         """
@@ -95,7 +95,7 @@ class Encoding:
         from pecli.engine.schemes.rope import Rope
 
         given = {**self.parameters, **others, "seq_len": seq_len}
-        if self.follows_length:
+        if self.follows_length or given.get("runtime", "none") != "none":
             given["length"] = length
         if "mscales" in self.extra:
             plain = Rope(**{**given, "attention_factor": 1.0})

@@ -20,7 +20,7 @@ from pecli.engine.reshape import reshaped
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.table import Table
 from pecli.engine.text import begun, bracketed
-from pecli.errors import FileError, KindError, ParameterError
+from pecli.errors import KindError, NoTablesError, ParameterError
 from pecli.explain.edits import Explanation
 from pecli.explain.layout_words import DOUBLINGS
 from pecli.files import LoadedFile
@@ -47,6 +47,7 @@ def verify_model(
     offset: int | None = None,
     length: int | None = None,
     recipe: str = "exact",
+    runtime: str = "none",
     **own: Any,
 ) -> Verification:
     """Compare the tensors of a file that belong to a model's encodings with what they should be.
@@ -63,7 +64,7 @@ def verify_model(
     with file:
         file.check()
         layer_types = [encoding.layer_type for encoding in model.encodings]
-        place = Place(offset, length, recipe, _ends(file.tables, offset or 0), own)
+        place = Place(offset, length, recipe, runtime, _ends(file.tables, offset or 0), own)
         search = _Search(label, file.read_as("float32"), encodings, layer_types, place)
         return search.verified(tolerance.against_model())
 
@@ -199,9 +200,11 @@ class _Search:
             found = [(table, best) for table, best in likely if best is not None and best.distance() < LIKENESS]
         if not found:
             kind = " or ".join(sorted(kinds))
-            names = begun([table.name for table in tables], 4)
-            problem = f"has no tensor that is known to be of {kind} ({len(tables):,} tensors: {names})"
-            raise FileError(self.path, problem, "name one: FILE:NAME")
+            count = len(tables) + len(self.file.unread)
+            names = f": {begun([table.name for table in tables], 4)}" if tables else ""
+            problem = f"has no positional tables of {kind} ({count:,} tensors{names})"
+            advice = "modern checkpoints compute them: use a dump, or name a tensor, FILE:NAME"
+            raise NoTablesError(self.path, problem, advice)
         return found
 
     def _is_foreign(self, table: Table) -> bool:

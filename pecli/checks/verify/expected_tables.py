@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Place:
     """Where a table is read, and how it was computed: the position of its first row, the length that dynamic scalings
-    go by, the recipe.
+    go by, the recipe or the runtime.
     """
 
     offset: int | None = None
     length: int | None = None
     recipe: str = "exact"
+    runtime: str = "none"
     ends: tuple[int, ...] = ()
     """Where tables in the same file end, which frequencies may have been read at, too."""
     own: Mapping[str, Any] = field(default_factory=dict)
@@ -46,6 +47,10 @@ class Place:
     def rows(self, count: int) -> dict[str, Any]:
         """The parameters that say where so many rows are."""
         return dict(self.own) if self.own else {"seq_len": count, "offset": self.offset or 0}
+
+    def computed(self) -> dict[str, str]:
+        """What rotary schemes are made with."""
+        return {"recipe": self.recipe, "runtime": self.runtime}
 
 
 @dataclass(frozen=True)
@@ -128,7 +133,7 @@ def _rope(encoding: Encoding, view: Table, role: str | None, place: Place) -> It
     for layout in layouts(found.shape, half, role, pairs_are_complex=complex_numbers):
         count = positions_in(found.shape, layout)
         if count not in ropes:
-            common: dict[str, Any] = {"recipe": place.recipe, "dtype": _dtype(found)}
+            common: dict[str, Any] = {"dtype": _dtype(found), **place.computed()}
             ropes[count] = encoding.rope(**place.rows(count), length=place.length, **common)
         rope = ropes[count]
         if rope.seq_len != count:
@@ -147,7 +152,7 @@ def _inverse_frequencies(encoding: Encoding, view: Table, place: Place) -> Itera
     if place.length is None and encoding.follows_length:
         lengths |= {f"at length {end}": end for end in place.ends}
     for at, length in lengths.items():
-        rope = encoding.frequency_rope(length, recipe=place.recipe)
+        rope = encoding.frequency_rope(length, **place.computed())
         for how, kept in orders.items():
             yield _frequencies(encoding, view, rope, kept, ", ".join(filter(None, (how, at))))
 
@@ -158,7 +163,7 @@ def _frequencies(encoding: Encoding, view: Table, rope: Rope, order: list[int] |
     dtype = _dtype(view, relative=True)
 
     def numbers() -> list[float]:
-        if rope.recipe != "exact":
+        if rope.recipe != "exact" or rope.runtime != "none":
             (table,) = (each for each in rope.tensors() if each.name == "inv_freq")
             return [float(value) for value in cast(table, dtype).array()]
         values, bits, _ = rope.frequencies()

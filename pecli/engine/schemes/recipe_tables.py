@@ -75,6 +75,8 @@ class RecipeFiller:
     def angles(self, positions: Indices | Floats) -> Singles:
         """The phases, in float32: one row per position."""
         places = self._places(positions)[:, None]
+        if self._frequencies.phases is not None:
+            return self._frequencies.phases.angles(places)
         if self._frequencies.scale != 1:
             places = places * np.float32(self._frequencies.scale)
         if not self._recipe.recurrence:
@@ -91,6 +93,8 @@ class RecipeFiller:
     def inv_freq(self) -> Singles:
         """What positions are multiplied by, in effect."""
         given = self._frequencies
+        if given.phases is not None:
+            return given.phases.angles(np.ones((1, 1), np.float32)).reshape(-1)
         if self._recipe.recurrence:
             steps = np.full(given.count, self._ratio)
             steps[:1] = 1

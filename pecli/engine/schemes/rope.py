@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pecli.engine.arrays import Array, Singles
 from pecli.engine.numerics import geometric
 from pecli.engine.numerics.geometric import Frequencies
-from pecli.engine.scalings import SCALINGS
+from pecli.engine.runtimes import runtime_named
+from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.scalings.scaling import Scaling, transformed
 from pecli.engine.schemes.grid_styles import ROTARY, AxisBlock, GridStyle
 from pecli.engine.schemes.parameters import Choice, ListOf, OptionalFlag, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, Positioned, check_last
-from pecli.engine.schemes.recipes import RECIPE, FrequencyRecipe, check_base, recipe_named
+from pecli.engine.schemes.recipes import RECIPE, RUNTIME, FrequencyRecipe, Recipe, check_base, recipe_named
 from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, unset
 from pecli.engine.text import bracketed, spelled
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, UnsupportedError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pecli.engine.numerics.cos_sin_tables import Rotation
     from pecli.engine.numerics.phases import Waves
     from pecli.engine.rotation_factors import RowFactors
+    from pecli.engine.runtimes.runtime import Given, Phases, Reading
     from pecli.engine.schemes.by_position import ByPosition
     from pecli.engine.schemes.recipe_tables import AxisWaves
     from pecli.engine.schemes.rope_tables import RopeTables
@@ -141,6 +143,7 @@ class Rope(Positioned):
         ),
     ] = field(default=None, kw_only=True)
     recipe: Annotated[str, RECIPE] = field(default="exact", kw_only=True)
+    runtime: Annotated[str, RUNTIME] = field(default="none", kw_only=True)
 
     checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "both": (
@@ -174,6 +177,7 @@ class Rope(Positioned):
         geometric.check_base(self.base, 1.0)
         check_base(self.recipe, self.base)
         self._check_scaling()
+        self._check_runtime()
         if not self.rotating_pairs:
             given = spelled(self.partial_rotary_factor)
             raise ParameterError("partial_rotary_factor", given, "it leaves no pair that turns")
@@ -184,6 +188,8 @@ class Rope(Positioned):
         kind = SCALINGS[self.scaling]
         for name in self.scaling_parameters():
             value = getattr(self, name)
+            if name == "length" and self.runtime != "none":  # a served context, whether it matters or not
+                continue
             if value is not None and name not in (*kind.required(), *kind.optional()):
                 users = [word for word, each in SCALINGS.items() if name in (*each.required(), *each.optional())]
                 given = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
@@ -191,7 +197,23 @@ class Rope(Positioned):
                 raise ParameterError(name, given, rule, f"it belongs to {', '.join(users)}")
             if value is None and name in kind.required():
                 raise ParameterError(name, "missing", f"{self.scaling} scaling needs it")
-        self.scaling_value.check(self.base, self.exponent_dim)
+        self.defined_scaling.check(self.base, self.exponent_dim)
+
+    def _check_runtime(self) -> None:
+        """The runtime has this scaling and these positions."""
+        if self.runtime == "none":
+            return
+        if self.recipe != "exact":
+            rule = f"{self.runtime} has an arithmetic of its own"
+            raise ParameterError("recipe", repr(self.recipe), rule, "leave out `recipe` or `runtime`")
+        if not self.is_range:
+            rule = "what runtimes compute is known for one position after the other"
+            raise ParameterError("runtime", repr(self.runtime), rule, "leave out `runtime`, or the positions")
+        check_base("float32", self.base)
+        rows, last = self.runtime_reading.rows, self.offset + self.seq_len
+        if rows is not None and last > rows:
+            rule = f"{self.runtime} has {rows:,} positions for these parameters, and the table ends at {last:,}"
+            raise UnsupportedError("seq_len", self.seq_len, rule)
 
     def _check_axes(self) -> None:
         if self.axis_blocks:
@@ -250,6 +272,24 @@ class Rope(Positioned):
 
     @cached_property
     def scaling_value(self) -> Scaling:
+        """The scaling with its parameters, as the runtime takes them if one is given."""
+        return self.defined_scaling if self.runtime == "none" else self.runtime_reading.scaling
+
+    @property
+    def runtime_reading(self) -> Reading:
+        """The scaling as the runtime takes it, and why that departs from the definition."""
+        return runtime_named(self.runtime).reading(self._given(self.defined_scaling))
+
+    def runtime_causes(self) -> tuple[str, ...]:
+        return () if self.runtime == "none" else self.runtime_reading.causes
+
+    def _given(self, scaling: Scaling) -> Given:
+        from pecli.engine.runtimes.runtime import Given
+
+        return Given(scaling, self.base, self.exponent_dim, self.rotating_pairs)
+
+    @cached_property
+    def defined_scaling(self) -> Scaling:
         """The scaling with its parameters."""
         kind = SCALINGS[self.scaling]
         given = {name: getattr(self, name) for name in (*kind.required(), *kind.optional())}
@@ -335,9 +375,29 @@ class Rope(Positioned):
         """The frequencies and the amplitude, in integers: what tables and rotations are made from."""
         return geometric.waves(self.frequencies().first(self.rotating_pairs), amplitude=self.scaling_value.attention)
 
+    def runtime_phases(self) -> Phases | None:
+        """The angles as the runtime computes them, if one is given."""
+        return None if self.runtime == "none" else runtime_named(self.runtime).phases(self._given(self.scaling_value))
+
+    def computed_as(self, way: str) -> Rope:
+        if way in self.runtime_names():
+            return replace(self, recipe="exact", runtime=way)
+        length = self.length if "length" in SCALINGS[self.scaling].optional() else None
+        return replace(self, recipe=way, runtime="none", length=length)
+
+    def as_read(self) -> Rope:
+        """What the runtime makes of the parameters, computed exactly."""
+        scaling = self.scaling_value
+        given = {**dict.fromkeys(self.scaling_parameters()), **vars(scaling), "scaling": name_of(scaling)}
+        return replace(self, **given, runtime="none")
+
     def frequency_recipe(self) -> FrequencyRecipe:
         """What a recipe needs to know."""
         scaling, d = self.scaling_value, self.exponent_dim
+        if (phases := self.runtime_phases()) is not None:
+            return FrequencyRecipe(
+                self.base, Fraction(d, 2), self.rotating_pairs, amplitude=self.attention_factor_value(), phases=phases
+            )
 
         def steps(powers: Singles) -> Singles:
             return scaling.float32_steps(powers, self.base, d)
@@ -352,12 +412,17 @@ class Rope(Positioned):
             scaled=self.frequencies if one_by_one else None,
         )
 
+    @property
+    def _recipe(self) -> Recipe:
+        """How it is computed."""
+        return recipe_named(self.recipe) if self.runtime == "none" else Recipe()
+
     def _tables(self) -> RopeTables:
         """What NumPy is needed for."""
         from pecli.engine.schemes.rope_tables import RopeTables
 
         return RopeTables(
-            recipe_named(self.recipe),
+            self._recipe,
             self.waves,
             self.frequency_recipe,
             self.seq_len,
@@ -379,8 +444,7 @@ class Rope(Positioned):
 
     def inverse_frequencies(self) -> list[float]:
         """As float64; where a recipe rounds them, as rounded."""
-        exact = recipe_named(self.recipe).is_exact
-        return self.frequencies().floats() if exact else self._tables().inverse_frequencies()
+        return self.frequencies().floats() if self._recipe.is_exact else self._tables().inverse_frequencies()
 
     def angular_frequencies(self) -> list[float]:
         return self.frequencies().floats()

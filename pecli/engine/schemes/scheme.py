@@ -6,12 +6,12 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, cast, get_args, get_type_hints
 
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.parameters import ALWAYS_NAMED, Choice, Parameter, Whole
-from pecli.engine.schemes.recipes import STORED
+from pecli.engine.schemes.recipes import STORED, recipe_named
 from pecli.engine.schemes.registry import scheme_named
 from pecli.engine.text import nearest
 from pecli.errors import ParameterError
@@ -82,7 +82,7 @@ class Scheme(metaclass=_ByAlias):
 
     - what its tensors are: `tensors`, `single_array`, `derived_tensors`, `axes_of`, `checkpoint_names`;
     - its frequencies, if it has any: `inverse_frequencies`, `angular_frequencies`;
-    - how it is computed elsewhere: `recipe_names`, `by_position`;
+    - how it is computed elsewhere: `recipe_names`, `runtime_names`, `computed_as`, `by_position`;
     - what is easily mistaken for it: `inert_parameters`, `neighbours`;
     - how it is used and drawn: `applied_to`, `applied_as`, `picture_kinds`, `contexts`;
     - `named_parts` and `holds_several`, for schemes that hold others.
@@ -258,6 +258,26 @@ class Scheme(metaclass=_ByAlias):
         if not isinstance(parameter, Choice):
             return STORED
         return tuple(name for name in parameter.options if name != "exact")
+
+    @classmethod
+    def runtime_names(cls) -> tuple[str, ...]:
+        """The runtimes that compute it in their own way."""
+        parameter = cls.parameters().get("runtime")
+        return tuple(name for name in parameter.options if name != "none") if isinstance(parameter, Choice) else ()
+
+    def runtime_causes(self) -> tuple[str, ...]:
+        """What its runtime, if it has one, reads otherwise than it is defined."""
+        return ()
+
+    def computed_as(self, way: str) -> Self:
+        """The same as a recipe or a runtime computes it; by `exact`, as it is defined.
+
+        A scheme without such a parameter stays as it is, in the dtype that a recipe of storage keeps.
+        """
+        if "recipe" not in self.parameters():
+            return self.in_dtype(recipe_named(way).table or self.dtype)
+        other: Any = self
+        return cast(Self, replace(other, recipe=way))
 
     def by_position(self) -> ByPosition:
         """Its numbers by position; ParameterError where they have none that could be computed otherwise."""

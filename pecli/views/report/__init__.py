@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from pecli.checks.diff import diff
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify import verify
 from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes.recipes import RUNTIME
 from pecli.engine.table import Table
 from pecli.errors import FileError, PecliError
 from pecli.files import LoadedFile, open_tensors
@@ -48,12 +49,17 @@ _HERE = Path(__file__).parent
 
 
 def report(
-    *sources: str | os.PathLike[str], output: str | os.PathLike[str] | None = None, tolerance: Tolerance = EXACT
+    *sources: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    tolerance: Tolerance = EXACT,
+    runtime: str = "none",
 ) -> str:
     """A page about models (presets, configurations, folders, .gguf) and files of tensors; written where `output` says.
 
-    Files are verified against the first model, or against the spec they carry, and compared with the first file.
+    Files are verified against the first model, as `runtime` computes it if one is named, or against the spec they
+    carry, and compared with the first file.
     """
+    RUNTIME.check("runtime", runtime)
     names = [os.fspath(source) for source in sources]
     found = [named_model(name) for name in names]
     models = [each for each in found if each is not None]
@@ -61,10 +67,10 @@ def report(
     numbers = count()
     parts = [part for model in models for part in _model_parts(model, numbers)]
     for file in files:
-        parts += _file_parts(file, models[:1], tolerance, numbers)
+        parts += _file_parts(file, models[:1], tolerance, runtime)
     for other in files[1:]:
         parts += _diff_parts(files[0], other, tolerance)
-    made = shlex.join(["pecli", "report", *names, *_options(tolerance), "-o", "report.html"])
+    made = shlex.join(["pecli", "report", *names, *_options(tolerance, runtime), "-o", "report.html"])
     page = _page(", ".join(map(os.path.basename, names)), parts, made)
     if output is not None:
         with open_output(os.fspath(output)) as file_out:
@@ -72,10 +78,11 @@ def report(
     return page
 
 
-def _options(tolerance: Tolerance) -> list[str]:
-    """A tolerance as options of a command."""
+def _options(tolerance: Tolerance, runtime: str = "none") -> list[str]:
+    """A tolerance and a runtime as options of a command."""
     values = {"--max-ulp": tolerance.max_ulp, "--atol": tolerance.atol, "--rtol": tolerance.rtol}
-    return [word for name, value in values.items() if value for word in (name, f"{value:g}")]
+    found = [word for name, value in values.items() if value for word in (name, f"{value:g}")]
+    return found if runtime == "none" else [*found, "--runtime", runtime]
 
 
 def _page(title: str, parts: Sequence[str], command: str) -> str:
@@ -139,6 +146,7 @@ def _model_parts(model: NamedModel, numbers: Iterator[int]) -> Iterator[str]:
         yield "<h3>The table</h3>"
         yield _heatmap(ropes[0].rope(MAX_ROWS).tensors()[0], "position", "pair", 0)
         yield from _drift(model, ropes, numbers)
+        yield from _runtimes(model)
     commands = regenerate_commands.commands(found, _given(model))
     if ropes:
         commands.append(f"pecli plot rope {_given(model)} --kind wavelengths -o wavelengths.svg")
@@ -191,6 +199,22 @@ def _drift(model: NamedModel, ropes: Sequence[Encoding], numbers: Iterator[int])
     yield f"<pre>{text(f'pecli audit rope {_given(model)} --seq-len {rows}')}</pre>"
 
 
+def _runtimes(model: NamedModel) -> Iterator[str]:
+    """What each runtime makes of the model."""
+    from pecli.checks.runtimes import runtimes
+    from pecli.views import runtimes as view
+
+    found = runtimes(model.name)
+    yield "<h3>What runtimes compute</h3>"
+    lines = [
+        (name, f"{each.runtime} ({each.version})", view.verdict(each)[0], "; ".join(view.reasons(each)))
+        for name, results in found.layers.items()
+        for each in results
+    ]
+    yield table(("", "runtime", f"with a context of {found.length:,}", "why"), lines)
+    yield f"<pre>{text(f'pecli runtimes {_given(model)}')}</pre>"
+
+
 def _heatmap(table: Table, rows: str, columns: str, first: int) -> str:
     """A table's first rows as colours; with scripts, the value under the pointer is told."""
     width = min(table.width, MAX_CELLS)
@@ -228,7 +252,7 @@ def _heatmap(table: Table, rows: str, columns: str, first: int) -> str:
 </figure>"""
 
 
-def _file_parts(name: str, models: Sequence[NamedModel], tolerance: Tolerance, numbers: Iterator[int]) -> Iterator[str]:
+def _file_parts(name: str, models: Sequence[NamedModel], tolerance: Tolerance, runtime: str) -> Iterator[str]:
     """What a file holds, a heatmap of it, and whether it holds what it should."""
     with open_tensors(name) as file:
         file.check()
@@ -244,7 +268,7 @@ def _file_parts(name: str, models: Sequence[NamedModel], tolerance: Tolerance, n
             yield _heatmap(drawn, "row", "column", 0)
         spec = _carried(file)
     yield "<h3>Verified</h3>"
-    yield from _verdict(name, models, spec, tolerance)
+    yield from _verdict(name, models, spec, tolerance, runtime)
 
 
 def _carried(file: LoadedFile) -> bool:
@@ -254,15 +278,17 @@ def _carried(file: LoadedFile) -> bool:
         return True  # which verify says what is wrong with
 
 
-def _verdict(name: str, models: Sequence[NamedModel], spec: bool, tolerance: Tolerance) -> Iterator[str]:
+def _verdict(name: str, models: Sequence[NamedModel], spec: bool, tolerance: Tolerance, runtime: str) -> Iterator[str]:
     """The answer of `verify`, or of `identify` where nothing says what the file should be."""
     try:
         if models or spec:
-            result = verify(name, models[0].encodings if models else None, tolerance)
+            computed: dict[str, Any] = {"runtime": runtime} if models else {}
+            result = verify(name, models[0].encodings if models else None, tolerance, **computed)
             against = f"against {models[0].name}" if models else "against the spec that it carries"
             yield answer(result.passed, ("passed", "failed"), against)
             yield reasons(result.sentences, result.tensors, ("expected", "found"))
-            words = [shlex.quote(name), *(_given(model) for model in models), *_options(tolerance)]
+            words = [shlex.quote(name), *(_given(model) for model in models)]
+            words += _options(tolerance, runtime if models else "none")
             yield f"<pre>{text(' '.join(['pecli', 'verify', *words]))}</pre>"
             return
         from pecli.checks.identify import identify
