@@ -56,7 +56,7 @@ ASKED = {
 """Where it is asked which scheme something is, instead of what it answers; these numbers may only fall."""
 
 SAME_THING = {
-    *("alibi", "learned", "rope", "rotary", "sinusoidal"),  # a scheme, its layer, its configuration
+    *("alibi", "learned", "relative", "rope", "rotary", "sinusoidal"),  # a scheme, its layer, its configuration
     *("audit", "checklist", "convert", "diff", "identify", "resize", "verify"),  # a command, its work, its view
     "runtimes",  # as above, and the descriptions of runtimes
     "heatmap",  # a kind of picture, and its drawing in a terminal

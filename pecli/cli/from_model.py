@@ -32,7 +32,8 @@ LayerType = Annotated[
 ]
 OPTIONS = (("config", Config, None), ("model", Model, None), ("layer_type", LayerType, None))
 
-_BESIDE = ("seq_len", "offset", "layout", "length", "recipe", "runtime", "dtype")
+_PLACES = ("positions", "grid", "keep", "grid_base", "grid_scale")
+_BESIDE = ("seq_len", "offset", "layout", "length", "recipe", "runtime", "dtype", *_PLACES)
 """What the command line still decides."""
 
 
@@ -41,7 +42,7 @@ def scheme_of(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) ->
     if not is_named(values):
         return None
     given = beside(values, parameters)
-    if "seq_len" not in given:
+    if not {"seq_len", "positions", "grid"} & given.keys():
         raise ParameterError("seq_len", "missing", parameters["seq_len"].rule)
     return _of_layers(values["config"], values["model"], values["layer_type"], given)
 

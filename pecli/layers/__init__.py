@@ -6,13 +6,17 @@ its last call. float64 and float32 are computed as they are; float16 and bfloat1
 
 from pecli.layers.alibi import AlibiBias
 from pecli.layers.learned import LearnedPosEmbedding
+from pecli.layers.relative import DebertaRelativeBias, SwinRelativeBias, T5RelativeBias
 from pecli.layers.rotary import RotaryPosEmbedding
 from pecli.layers.sinusoidal import SinusoidalPosEmbedding, sinusoidal_pos_embedding
 
 __all__ = [
     "AlibiBias",
+    "DebertaRelativeBias",
     "LearnedPosEmbedding",
     "RotaryPosEmbedding",
     "SinusoidalPosEmbedding",
+    "SwinRelativeBias",
+    "T5RelativeBias",
     "sinusoidal_pos_embedding",
 ]

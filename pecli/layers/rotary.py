@@ -16,7 +16,7 @@ from pecli.errors import KindError, ParameterError
 from pecli.layers.input_checks import arithmetic, floating, gradient, shape_error
 from pecli.layers.table_cache import Positions, RotationCache
 
-_DIM, _SEQ_LEN = (Rope.parameters()[name] for name in ("dim", "seq_len"))
+_DIM, _SEQ_LEN, _BASE = (Rope.parameters()[name] for name in ("dim", "seq_len", "base"))
 _OFFSET = Whole(help="position of the first row", low=0, high=LAST_POSITION)
 _FLAG = Flag(help="which channels make a pair")
 
@@ -98,7 +98,7 @@ class RotaryPosEmbedding:
             if self.embed_dim not in (None, self._given.dim):
                 raise ParameterError("embed_dim", embed_dim, f"the rope is for D = {self._given.dim}", "leave it out")
             self.embed_dim, self.interleaved, base = self._given.dim, self._given.interleaved, self._given.rope.base
-        self.base: float = Rope(1, self.embed_dim or 2, base).base
+        self.base: float = Rope(1, self.embed_dim or 2, _BASE.check("base", base)).base
         self._cache = RotationCache()
         self._called: _Turned | None = None
         self._applied: tuple[_Turned, _Turned] | None = None

@@ -30,6 +30,7 @@ from pecli.engine.schemes.parameters import Parameter, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.recipes import RECIPE, RUNTIME
 from pecli.engine.schemes.registry import SCHEMES, scheme_named
+from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.text import nearest, quoted
 from pecli.errors import ParameterError, PecliError
@@ -45,6 +46,7 @@ PLACES: Mapping[str, Parameter] = {
     "length": Whole(help="the length that dynamic scalings are read at", high=LAST_POSITION),
     "recipe": RECIPE,
     "runtime": RUNTIME,
+    **{name: Rope.parameters()[name] for name in ("positions", "grid", "keep", "grid_base", "grid_scale")},
 }
 """Where the tables of a model are read, and how they were computed."""
 MAX_MATCHES = 10_000

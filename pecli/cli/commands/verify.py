@@ -61,6 +61,23 @@ Offset = Annotated[
     str | None,
     typer.Option("--offset", metavar="INTEGER", help="Position of the first row.", rich_help_panel=_PANEL),
 ]
+Positions = Annotated[
+    str | None,
+    typer.Option(
+        "--positions",
+        metavar="LIST|FILE",
+        help="Positions of the rows, (L,) or (axes, L), where they are no range.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Grid = Annotated[
+    str | None,
+    typer.Option("--grid", metavar="[Tx]HxW", help="Rows are the points of a grid.", rich_help_panel=_PANEL),
+]
+Keep = Annotated[
+    str | None,
+    typer.Option("--keep", metavar="INTEGER", help="Rows for other tokens beside the grid.", rich_help_panel=_PANEL),
+]
 Length = Annotated[
     str | None,
     typer.Option(
@@ -126,6 +143,9 @@ def verify(
     model: Model = None,
     layer_type: LayerType = None,
     offset: Offset = None,
+    positions: Positions = None,
+    grid: Grid = None,
+    keep: Keep = None,
     length: Length = None,
     recipe: Recipe = None,
     runtime: Runtime = None,
@@ -152,6 +172,7 @@ def verify(
 
     places = {"config": config, "model": model, "layer_type": layer_type}
     places |= {"offset": offset, "length": length, "recipe": recipe, "runtime": runtime, "before": before}
+    places |= {"positions": positions, "grid": grid, "keep": keep}
     tolerances = options.tolerances(max_ulp, atol, rtol)
     if junit is not None and any(_same(junit, file) for file in files):
         raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
@@ -249,12 +270,15 @@ def _against(places: Mapping[str, str]) -> Any:
             raise ParameterError(name, repr(value), "it belongs to a model", "add --config or --model")
         return verify_carried
     check_one(config, model)
-    given = {name: rule.parse(name, places[name]) for name, rule in PLACES.items() if name in places}
+    given = {name: options.parse(name, rule, places[name]) for name, rule in PLACES.items() if name in places}
     found = find_model(config, model)
     layer_type = places.get("layer_type")
     if layer_type is not None:
         found.one(layer_type)
     known: dict[str, Any] = {"model": found, "layer_type": layer_type, **given}
     if "before" in places:
+        for name in ("positions", "grid", "keep"):
+            if name in places:
+                raise ParameterError(name, places[name], "--before takes one position after the other", "leave it out")
         return partial(verify_rotated, before=places["before"], **known)
     return partial(verify_model, **known)
