@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.tolerance import DRIFT, ERROR
-from pecli.checks.verify import model_of
 from pecli.engine.arrays import Floats, Positions
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.runtimes import RUNTIMES, runtime_named
 from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.errors import ParameterError, UnsupportedError
-from pecli.models import presets
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.find import reach, stated
+from pecli.models.find import describe, find_model
 
 if TYPE_CHECKING:
     from pecli.engine.schemes.rope import Rope
@@ -129,7 +127,7 @@ def runtimes(
     >>> found.causes
     ("rounds YaRN's limits to 8 and 18; the config says truncate: false",)
     """
-    found = model_of(model)
+    found = find_model(model)
     every = (found.one(layer_type),) if layer_type is not None else found.ropes()
     encodings = [each for each in every if each.is_rotary and not each.no_table]
     if not encodings:
@@ -149,10 +147,7 @@ def _context(model: Any) -> int | None:
     """The longest context that a model takes, as far as it says so."""
     if isinstance(model, (ModelEncodings, Encoding)):
         return None
-    if isinstance(model, (str, os.PathLike)):
-        name = os.fspath(model)
-        return (reach(None, name) if presets.find(name) else reach(name, None)).context
-    return stated(model if isinstance(model, Mapping) else model.to_dict()).context
+    return describe(model).reach().context
 
 
 def _result(encoding: Encoding, name: str, length: int, context: int | None, tolerance: float) -> RuntimeResult:

@@ -85,7 +85,7 @@ def runtimes(
         figure.check_suffix(output)
     served = None if length is None else _LENGTH.parse("length", length)
     found = compare(
-        _model(model_or_file, config, model),
+        named[0],
         served,
         layer_type=layer_type,
         names=runtime or tuple(RUNTIMES),
@@ -100,16 +100,3 @@ def runtimes(
         if output is not None:
             screen.say_written(output)
     return Exit.CHECK_FAILED if strict and not found.agree else Exit.DONE
-
-
-def _model(either: str | None, config: str | None, model: str | None) -> str:
-    """The model's name, once it is clear that there is one."""
-    import os
-
-    from pecli.models.presets import load_model
-
-    if config is not None:
-        return config
-    if either is not None and (os.path.lexists(either) or os.path.dirname(either)):
-        return either
-    return load_model(model or either or "").file
