@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.arrays import Array, Indices
-from pecli.engine.numerics.dtypes import dtype_name, numpy_dtype
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name, numpy_dtype
+from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.numerics.threads import results_in_order, work_through
 from pecli.engine.numerics.threads import thread_count as thread_count
 from pecli.errors import KindError
@@ -125,6 +126,22 @@ def table_of_numbers(name: str, values: ArrayLike) -> Table:
     if array.dtype.kind not in "biufcV" or array.dtype.type is np.void or array.dtype.hasobject:
         raise KindError(name, f"of dtype {array.dtype}", "a table holds numbers")
     return table_of(name, array)
+
+
+def cast(table: Table, dtype: str) -> Table:
+    """The table in one of the floating dtypes; what is not a real floating number stays as it is."""
+    if dtype == table.dtype or not is_floating(table):
+        return table
+
+    def fill(start: int, out: Array) -> None:
+        out[...] = round_to(widened(table.read(start, start + len(out))), dtype)
+
+    return replace(table, dtype=dtype, fill=fill)
+
+
+def is_floating(table: Table) -> bool:
+    """Whether a table's elements are real floating numbers; the eight-bit ones, which come with scales, are not."""
+    return table.dtype in SIGNIFICAND_BITS
 
 
 def raw_bytes(block: Array) -> memoryview:

@@ -8,8 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from pecli.engine.apply_rotation import LAYOUTS
-from pecli.engine.cast import cast
-from pecli.engine.table import Table
+from pecli.engine.table import Table, cast
 from pecli.engine.text import listed, quoted
 from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile, format_of, save_tables

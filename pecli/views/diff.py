@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.compare import problems_of
-from pecli.checks.compare.error_map import ErrorMap
+from pecli.checks.compare.error_summary import ErrorMap
 from pecli.checks.diff import Difference
 from pecli.views import screen, write_summary
 

@@ -15,7 +15,7 @@ from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.engine.table import Table, table_of
+from pecli.engine.table import Table, cast, table_of
 from tests.engine import strategies
 from tests.engine.strategies import quick
 from tests.oracle import DTYPES
@@ -137,3 +137,15 @@ def test_picked_rows_are_read_in_runs(rows):
     np.testing.assert_array_equal(picked, array[rows])
     if len(rows) > 4:
         assert asked == [(0, 3), (7, 2), (3, 1), (3, 2)]
+
+
+def test_casts_round_once() -> None:
+    midway = 1 + 2**-8  # between two bfloat16 numbers; float32 would lose what is beyond it
+    table = cast(table_of("w", np.array([midway + 2**-40, midway - 2**-40, midway])), "bfloat16")
+    assert table.array().astype(float).tolist() == [1 + 2**-7, 1.0, 1.0]
+    whole = table_of("n", np.arange(3))
+    assert cast(whole, "float16") is whole
+
+
+def test_a_third_in_eleven_bits() -> None:
+    assert cast(table_of("t", np.array([1 / 3, 1.0])), "float16").array().tolist() == [0.333251953125, 1.0]

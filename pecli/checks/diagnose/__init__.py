@@ -18,14 +18,13 @@ from pecli.checks.diagnose.precision import places
 from pecli.checks.diagnose.rows import misplaced
 from pecli.checks.diagnose.stepwise import reckoned_otherwise
 from pecli.checks.tolerance import Tolerance
-from pecli.engine.cast import cast
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.engine.table import Table
+from pecli.engine.table import Table, cast
 
 _ENOUGH = 24
 """Bits of precision with which slow waves are not all the same."""

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pecli.engine.cast import cast
 from pecli.engine.reshape import reshaped
-from pecli.engine.table import Table
+from pecli.engine.table import Table, cast
 from pecli.files.float_text import numerals
 
 _DTYPES = ("float32", "float16", "bfloat16")
