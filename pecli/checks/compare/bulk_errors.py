@@ -215,7 +215,7 @@ TINY = 2.0**-140
 
 
 class ToleranceMasks:
-    """Which elements of a piece are out of tolerance: decided in the dtype at hand, or in float64 where that is unsure."""
+    """Which elements of a piece are out of tolerance: decided in their dtype, or in float64 where in doubt."""
 
     def __init__(self, tolerance: Tolerance, real: np.dtype[Any], elements: int) -> None:
         self.max_ulp, self._atol, self._rtol = tolerance.max_ulp, tolerance.atol, tolerance.rtol
