@@ -34,6 +34,8 @@ _HOMES = {
     "load": "pecli.files.load",
     "load_config": "pecli.models.reader",
     "load_model": "pecli.models.presets",
+    "plot": "pecli.views.notebook",
+    "report": "pecli.views.report",
     "save": "pecli.files.save",
     "sinusoidal_pos_embedding": "pecli.layers",
     "verify": "pecli.checks.verify",
@@ -64,6 +66,8 @@ if TYPE_CHECKING:
     )
     from pecli.models.presets import load_model
     from pecli.models.reader import load_config
+    from pecli.views.notebook import plot
+    from pecli.views.report import report
 
 __all__ = [
     "Alibi",
@@ -87,6 +91,8 @@ __all__ = [
     "load",
     "load_config",
     "load_model",
+    "plot",
+    "report",
     "save",
     "sinusoidal_pos_embedding",
     "verify",
@@ -100,7 +106,39 @@ def __getattr__(name: str) -> Any:
 
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
+    _display_in_notebooks()
     return value
+
+
+_DISPLAYED = {
+    "pecli.engine.schemes.scheme": "Scheme",
+    "pecli.models.encoding": "ModelEncodings",
+    "pecli.checks.verify.verification": "Verification",
+    "pecli.checks.diff": "Difference",
+    "pecli.checks.identify.identification": "Identification",
+}
+"""Classes that display themselves in a notebook, by module."""
+
+
+def _display_in_notebooks() -> None:
+    """Give the classes that are imported by now what notebooks look for; the layers below know nothing of views."""
+    import sys
+
+    for module, name in _DISPLAYED.items():
+        if module in sys.modules and not hasattr(kind := getattr(sys.modules[module], name), "_repr_html_"):
+            kind._repr_html_, kind._repr_png_ = _repr_html, _repr_png
+
+
+def _repr_html(value: Any) -> str:
+    from pecli.views.notebook import html
+
+    return html(value)
+
+
+def _repr_png(value: Any) -> bytes | None:
+    from pecli.views.notebook import png
+
+    return png(value)
 
 
 def __dir__() -> list[str]:

@@ -21,11 +21,12 @@ MAY_IMPORT = {
     "layers": {"engine", "errors"},
     "files": {"engine", "errors", "version"},
     "models": {"files", "engine", "errors"},
-    "checks": {"models", "files", "engine", "errors"},
+    "explain": {"models", "files", "engine", "errors"},
+    "checks": {"explain", "models", "files", "engine", "errors"},
     "tensors": {"files", "engine", "errors"},
     "distributed": {"files", "engine", "errors"},
-    "views": {"tensors", "checks", "models", "files", "engine", "errors", "version"},
-    "cli": {"views", "tensors", "checks", "models", "files", "layers", "engine", "errors", "version"},
+    "views": {"tensors", "checks", "explain", "models", "files", "engine", "errors", "version"},
+    "cli": {"views", "tensors", "checks", "explain", "models", "files", "layers", "engine", "errors", "version"},
     "__main__": {"cli"},
 }
 

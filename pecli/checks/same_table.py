@@ -14,13 +14,13 @@ from itertools import combinations
 import numpy as np
 
 from pecli.checks.compare.ulp import widest
-from pecli.checks.forms import Form
-from pecli.checks.layout_words import columns
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.engine import reshape
 from pecli.engine.arrays import Array
 from pecli.engine.reshape import reshaped
 from pecli.engine.table import Table
+from pecli.explain.forms import Form
+from pecli.explain.layout_words import columns
 
 MAX_AXES = 5
 """Axes of a tensor that repetitions are looked for in."""

@@ -111,11 +111,11 @@ def read_csv(source: Source) -> Found:
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     columns = text.partition(b"\n")[0].count(b",") + 1
-    if b"\n\n" in text or columns > MAX_COLUMNS:
+    if columns > MAX_COLUMNS:
         _check_lines(source, text, columns)
     integers = not re.search(rb"[.eEnN]", text)
     rows = text.count(b"\n") + 1
-    try:
+    try:  # blank lines are passed over, and then there are too few numbers
         values = _parsed(text, rows, columns, np.dtype(np.int64 if integers else np.float64))
     except ValueError:
         _check_lines(source, text, columns)

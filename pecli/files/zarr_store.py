@@ -174,14 +174,14 @@ def read_store(path: str) -> tuple[tuple[Table, ...], dict[str, str], Source]:
     zarr = _module("", path)
     try:
         found = zarr.open(path, mode="r")
-        arrays = {ARRAY_NAME: found} if isinstance(found, zarr.Array) else dict(found.arrays())
+        arrays = {ARRAY_NAME: found} if isinstance(found, zarr.Array) else dict(sorted(found.arrays()))
         spec = None if isinstance(found, zarr.Array) else found.attrs.get(KEY)
         if spec is not None:
             for name, array in arrays.items():
                 if array.nchunks_initialized < array.nchunks:
                     count = f"{array.nchunks - array.nchunks_initialized} of {array.nchunks} chunks of {name}"
                     raise FileError(path, f"is not complete: {count} are missing", "make it again to have them written")
-        tables = tuple(_table(path, name, array) for name, array in sorted(arrays.items()))
+        tables = tuple(_table(path, name, array) for name, array in arrays.items())
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FileError(path, f"is not a Zarr store that can be read: {_line(error)}") from None
     if not tables:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,31 @@ class _Turned(NamedTuple):
     positions: Positions
 
 
+class _Given(NamedTuple):
+    """A scheme that was given: its head dim, which channels make a pair, and which of them rotate."""
+
+    rope: Rope
+    dim: int
+    interleaved: bool
+    trailing: bool = False
+
+
+def _given(source: Any, length: int | None, interleaved: bool) -> _Given:
+    """A Rope; or a model, or an encoding of one, that makes a Rope."""
+    encoding = source.one() if hasattr(source, "one") else source
+    if hasattr(encoding, "frequency_rope"):
+        if encoding.layout not in ("halves", "interleaved"):
+            rule = f"its layout of pairs is {encoding.layout}, and this layer has halves and interleaved"
+            raise ParameterError("rope", encoding.layer_type or "the model", rule)
+        rope = encoding.frequency_rope(length)
+        return _Given(rope, encoding.head_dim or rope.dim, encoding.layout == "interleaved", encoding.trailing)
+    if not hasattr(source, "scaling_value"):
+        raise KindError("rope", repr(source)[:60], "it must be a Rope, a model, or an encoding of one")
+    at = length or source.effective_length
+    takes_length = "length" in source.scaling_value.optional() + source.scaling_value.required()
+    return _Given(replace(source, length=at) if takes_length else source, source.dim, interleaved)
+
+
 class RotaryPosEmbedding:
     """Rotary position embedding (Su et al., 2021, https://arxiv.org/abs/2104.09864).
 
@@ -39,6 +65,10 @@ class RotaryPosEmbedding:
         interleaved: a pair is channels (2i, 2i + 1), as in Meta's Llama and GPT-J; else (i, i + D/2), as in Hugging
             Face's Llama.
         base: theta, the base of the frequencies.
+        rope: instead of the base, a `Rope` with its scaling and partial rotation, a model (as `load_model` gives it),
+            or one of its encodings. D, and of a model which channels make a pair, are then its own. Scalings that
+            depend on the length are read at max_seq_len; without one as the Rope says, or as a model is before any
+            call.
 
     >>> layer = RotaryPosEmbedding()
     >>> x = np.array([[1.0, 0.0], [1.0, 0.0]])
@@ -57,10 +87,17 @@ class RotaryPosEmbedding:
         max_seq_len: int | None = None,
         interleaved: bool = True,
         base: float = 10000.0,
+        *,
+        rope: Any = None,
     ) -> None:
         self.embed_dim: int | None = None if embed_dim is None else _DIM.check("embed_dim", embed_dim)
         self.max_seq_len: int | None = None if max_seq_len is None else _SEQ_LEN.check("max_seq_len", max_seq_len)
         self.interleaved: bool = _FLAG.check("interleaved", interleaved)
+        self._given = None if rope is None else _given(rope, self.max_seq_len, self.interleaved)
+        if self._given is not None:
+            if self.embed_dim not in (None, self._given.dim):
+                raise ParameterError("embed_dim", embed_dim, f"the rope is for D = {self._given.dim}", "leave it out")
+            self.embed_dim, self.interleaved, base = self._given.dim, self._given.interleaved, self._given.rope.base
         self.base: float = Rope(1, self.embed_dim or 2, base).base
         self._cache = RotationCache()
         self._called: _Turned | None = None
@@ -153,11 +190,18 @@ class RotaryPosEmbedding:
     def _turn(self, x: NDArray[Any], positions: Positions, *, back: bool = False) -> NDArray[Any]:
         if not x.size:
             return np.empty(x.shape, x.dtype)
-        table, rows = self._cache.at(positions, x.shape[-1], self.base, arithmetic(x.dtype), self.max_seq_len)
+        rope = Rope(1, x.shape[-1], self.base) if self._given is None else self._given.rope
+        table, rows = self._cache.at(positions, rope, arithmetic(x.dtype), self.max_seq_len)
 
         def factors(start: int, stop: int) -> NDArray[Any]:
             chosen = rows[start:stop]
             found = table[chosen.start : chosen.stop] if isinstance(chosen, range) else table[chosen]
             return found.conj() if back else found
 
-        return turn(x, factors, interleaved=self.interleaved)
+        if rope.rotary_dim == x.shape[-1]:
+            return turn(x, factors, interleaved=self.interleaved)
+        assert self._given is not None
+        out = x.copy()
+        part = out[..., -rope.rotary_dim :] if self._given.trailing else out[..., : rope.rotary_dim]
+        part[...] = turn(np.ascontiguousarray(part), factors, interleaved=self.interleaved)
+        return out

@@ -48,20 +48,18 @@ class FirstRows:
 
 
 class RotationCache:
-    """cos + i·sin of position · frequency, exact, kept for every dim, base and dtype that was asked for."""
+    """cos + i·sin of position · frequency, exact, kept for every rotary scheme and dtype that was asked for."""
 
     def __init__(self) -> None:
         self.kept: dict[Rope, FirstRows] = {}
 
-    def at(
-        self, positions: Positions, dim: int, base: float, dtype: str, limit: int | None
-    ) -> tuple[NDArray[Any], Positions]:
-        """A complex table of dim/2 columns, and which of its rows belong to the positions.
+    def at(self, positions: Positions, rope: Rope, dtype: str, limit: int | None) -> tuple[NDArray[Any], Positions]:
+        """A complex table, one column per pair, and which of its rows belong to the positions.
 
         With a limit on positions, the table is made for all of them at once. Without one it grows, unless a few
         positions far out ask for a table much larger than they are: then their rows alone are made, and not kept.
         """
-        rope = Rope(_RUN, dim, base, dtype=dtype)
+        rope, dim = replace(rope, seq_len=_RUN, offset=0, dtype=dtype), rope.rotary_dim
         if rope not in self.kept:
             self.kept[rope] = FirstRows(dim, dtype, partial(_fill, rope))
         kept, row_bytes = self.kept[rope], dim * numpy_dtype(dtype).itemsize
@@ -83,7 +81,9 @@ class RotationCache:
 
 def _fill(rope: Rope, start: int, out: NDArray[Any]) -> None:
     rotation = _rotation(rope) if len(out) <= _RUN else replace(rope, seq_len=len(out)).rotation()
-    rotation.fill("cos,sin", start, out, rope.dtype)
+    rotating = 2 * rope.rotating_pairs
+    rotation.fill("cos,sin", start, out[:, :rotating], rope.dtype)
+    out[:, rotating::2], out[:, rotating + 1 :: 2] = 1, 0
 
 
 @lru_cache(maxsize=8)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pecli.errors import FileError
 from pecli.models import gguf, jsonfile, presets
 from pecli.models.encoding import ModelEncodings
 from pecli.models.gguf_header import read_header
-from pecli.models.reader import file_in, load_config, read_bytes
+from pecli.models.reader import NAMES, file_in, load_config, read_bytes
 from pecli.models.rope import LENGTHS
 
 WINDOWS = ("sliding_window", "sliding_window_size", "local_attention")
@@ -49,6 +50,34 @@ def reach(config: str | None, model: str | None) -> Reach:
     name = values.get("general.architecture")
     keys = (f"{name}.context_length", f"{name}.attention.sliding_window")
     return Reach(*(_positive(values.get(key)) for key in keys))
+
+
+@dataclass(frozen=True)
+class NamedModel:
+    """A model by the name that it was asked for by."""
+
+    name: str
+    option: str
+    """The option of commands that takes the name."""
+    encodings: ModelEncodings
+    reach: Reach
+
+    @property
+    def label(self) -> str:
+        """A short name."""
+        path = self.name.rstrip(os.sep)
+        folder, file = os.path.split(path)
+        return os.path.basename(folder) if file in NAMES and folder else file
+
+
+def named_model(name: str) -> NamedModel | None:
+    """A preset, a configuration, a folder with one or a .gguf; None where the name is that of another file."""
+    if not os.path.lexists(name) and presets.find(name) is not None:
+        return NamedModel(name, "--model", presets.load_model(name), reach(None, name))
+    base = os.path.basename(name)
+    if os.path.isdir(name) or base in NAMES or base.endswith((".gguf", "config.json")):
+        return NamedModel(name, "--config", load_config(name), reach(name, None))
+    return None
 
 
 def _stated(config: Mapping[str, Any]) -> Reach:

@@ -38,7 +38,7 @@ def show(result: Difference) -> None:
         note = result.readings.get(tensor.name, "")
         write_summary.say_parts([f"{head}, {note}" if note else head, *rest])
     if not (result.passed or result.diagnosis):
-        screen.say("  no usual change turns A into B; pecli identify may say what each of them is")
+        screen.say("  no known transform maps A to B; pecli identify may say what each of them is")
 
 
 def picture(errors: ErrorMap) -> None:

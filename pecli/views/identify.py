@@ -9,8 +9,7 @@ from pecli.engine.text import spelled
 from pecli.views import screen
 
 if TYPE_CHECKING:
-    from pecli.checks.identify import Identification
-    from pecli.checks.identify.match import Match
+    from pecli.checks.identify import Identification, Match
 
 
 _MOST = 4
@@ -38,7 +37,7 @@ def lines(match: Match) -> Iterator[str]:
     yield f"{', '.join(match.tensors)}: {match.scheme.name}, recipe {match.recipe}, max error {match.max_abs_error:.3g}"
     yield "  ".join(f"{name}={_brief(value)}" for name, value in kept.items())
     if match.form:
-        yield f"laid out otherwise: {match.form}"
+        yield f"in the file: {match.form}"
     for sentence in match.undetermined:
         yield f"not determined: {sentence}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from pecli.checks.compare import Comparison, problems_of
@@ -9,18 +10,48 @@ from pecli.checks.verify.verification import Verification
 from pecli.errors import PecliError
 from pecli.views import screen
 
+_LAYER = re.compile(r"\.\d+\.")
 MAX_LINE = 96
 """Characters of a line about a tensor; a longer one is broken between its parts."""
 
 
 def show(result: Verification) -> None:
-    """The verdict first, then a line a diagnosis, then the tensors."""
+    """The verdict first, then one line per finding, then the tensors: passed ones in one line, others in detail."""
     verdict = ("passed", "bold green") if result.passed else ("FAILED", "bold red")
     screen.say_styled(verdict, (f"  {result.file}  ", ""), (result.scheme, "dim"))
     for line in _reasons(result):
         screen.say_wrapped(f"  {line}")
+    for line in result.weak:
+        screen.say_styled(("  weak", "bold yellow"), (f": {line}", ""))
+    for line in _grouped(result):
+        screen.say(f"  {line}")
     for tensor in result.tensors:
-        say_parts(_read(tensor, result.readings.get(tensor.name, "")))
+        if not tensor.passed:
+            say_parts(_read(tensor, result.readings.get(tensor.name, "")))
+
+
+def _grouped(result: Verification) -> list[str]:
+    """Tensors that passed, one line each; those of identical layers in one: «80 layers: inv_freq, exact»."""
+    groups: dict[tuple[str, ...], list[Comparison]] = {}
+    for tensor in result.tensors:
+        if tensor.passed:
+            reading = result.readings.get(tensor.name, "")
+            alike = _LAYER.sub(".N.", tensor.name), screen.shape(tensor.shape), reading, _passed(tensor)
+            groups.setdefault(alike, []).append(tensor)
+    lines = []
+    for (name, shape, reading, verdict), tensors in groups.items():
+        if len(tensors) > 1:
+            lines.append(f"{len(tensors)} layers: {', '.join(filter(None, (name.split('.N.')[-1], reading, verdict)))}")
+        else:
+            lines.append(", ".join(filter(None, (f"{tensors[0].name}  {shape}", reading, verdict))))
+    return lines
+
+
+def _passed(tensor: Comparison) -> str:
+    """How well a tensor passed, without counts of units."""
+    if tensor.max_abs_error is None:
+        return ""
+    return f"max error {tensor.max_abs_error:.3g}" if tensor.worst_index is not None else "exact"
 
 
 def say_parts(parts: Sequence[str], indent: str = "  ") -> None:
@@ -58,7 +89,7 @@ def _reasons(result: Verification) -> list[str]:
 def _read(tensor: Comparison, reading: str) -> list[str]:
     """A tensor's errors, and how it was read."""
     head, *rest = parts_of(tensor)
-    if tensor.passed and tensor.max_abs_error is None:  # values that nothing can be held against
+    if tensor.passed and tensor.max_abs_error is None:  # values that nothing can be compared with
         return [head, reading]
     return [f"{head}, {reading}" if reading else head, *rest]
 

@@ -76,7 +76,7 @@ def test_text_on_a_terminal_is_styled(pecli_cli, tmp_path, monkeypatch) -> None:
     plain = pecli_cli("inspect", path, "--stats").out
     monkeypatch.setattr("pecli.views.screen.is_terminal", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "400")
     monkeypatch.delenv("NO_COLOR", raising=False)
     styled = pecli_cli("inspect", path, "--stats").out
     assert re.sub(r"\x1b\[[0-9;]*m", "", styled) == plain

@@ -56,7 +56,7 @@ def test_the_suffix_picks_the_format(path: str, kind: str) -> None:
 def test_another_suffix_is_refused(path: str, advice: str) -> None:
     with pytest.raises(ParameterError) as caught:
         format_of(path)
-    assert caught.value.rule == "the suffix must be one of .npy, .npz, .safetensors, .csv, .json, .h"
+    assert caught.value.rule == "the suffix must be one of .npy, .npz, .safetensors, .csv, .json, .h, .zarr"
     assert caught.value.advice == advice
 
 

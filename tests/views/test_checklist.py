@@ -49,6 +49,7 @@ def test_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
 def test_on_a_terminal(terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = terminal()
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
     checklist.show(OUTCOMES)
     assert "\x1b[1;31mFAILED" in shown.getvalue()
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue())

@@ -13,8 +13,10 @@ from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verify.against_model import verify_model
 from pecli.checks.verify.against_spec import verify_spec
 from pecli.checks.verify.cancellation import open_for_checks
-from pecli.checks.verify.explain_failures import reasons
+from pecli.checks.verify.explain_failures import diagnosis, explanations
+from pecli.checks.verify.rotated import verify_rotated
 from pecli.checks.verify.verification import Verification
+from pecli.checks.verify.weak_checks import weak_checks
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 from pecli.engine.reshape import rows_of
 from pecli.engine.schemes.scheme import Scheme
@@ -54,7 +56,7 @@ def verify(
     either, a file with the spec it carries.
 
     A model is what `load_config` and `load_model` return or take; beside it may be given `layer_type`, `offset`,
-    `length` and `recipe`. A scheme's tables are made in the dtype that was found; without `any_dtype`, one that differs
+    `length`, `recipe`, and `before`: queries or keys before the rotation, those after it being compared. A scheme's tables are made in the dtype that was found; without `any_dtype`, one that differs
     is a finding.
 
     >>> import pecli
@@ -63,6 +65,9 @@ def verify(
     """
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
     if spec is not None and not isinstance(spec, Scheme):
+        before = model_options.pop("before", None)
+        if before is not None:
+            return verify_rotated(given, before, model_of(spec), allowed, **model_options)
         return verify_model(given, model_of(spec), allowed, **model_options)
     for name in model_options:
         raise KindError(name, "given", "it belongs to a model", "leave it out")
@@ -126,9 +131,15 @@ class _SchemeCheck:
                 result.problem = "its copies differ"
             else:
                 suspects.append((self._like(table), name, table if fit is None else fit.one))
-        why = reasons(suspects, results, self.tolerance)
+        found = explanations(suspects, self.tolerance)
+        why = diagnosis(found, results, [self.scheme])
         notes = {label: fit.note for _, fit, label in checked if fit and fit.note}
-        return Verification(path, self.scheme.name, tuple(results), (*missing, *problems_of(results)), why, notes)
+        problems = (*missing, *problems_of(results))
+        passed = not problems and all(result.passed for result in results)
+        likely = (
+            weak_checks([(self._like(table), name, table) for name, table in pairs], self.tolerance) if passed else ()
+        )
+        return Verification(path, self.scheme.name, tuple(results), problems, why, notes, found, likely)
 
     def _matched(self, tables: Sequence[Table]) -> list[tuple[str, Table]]:
         """Which tensors of the file are which of the scheme: by the very name, or by what their names mean."""

@@ -8,25 +8,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, compare, problems_of
-from pecli.checks.layout_words import DOUBLINGS
 from pecli.checks.same_table import LIKENESS
 from pecli.checks.tensor_roles import ANYTHING, SCHEMES, layer_named, role_of
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.cancellation import open_for_checks
 from pecli.checks.verify.expected_tables import Place, Reading, readings
-from pecli.checks.verify.failed_tensors import Suspects
+from pecli.checks.verify.explain_failures import Suspect, diagnosis, explanations
 from pecli.checks.verify.verification import Verification
+from pecli.checks.verify.weak_checks import weak_checks
 from pecli.engine.reshape import reshaped
 from pecli.engine.table import Table
 from pecli.engine.text import begun, bracketed
 from pecli.errors import FileError, ParameterError
+from pecli.explain.edits import Explanation
+from pecli.explain.layout_words import DOUBLINGS
 from pecli.files import LoadedFile
 from pecli.files.in_memory import opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.models.encoding import Encoding, ModelEncodings
 
 if TYPE_CHECKING:
-    from pecli.checks.verify.explain_failures import Suspect
     from pecli.files.in_memory import Given
 
 FEW = 16
@@ -74,7 +75,10 @@ class _Search:
         self._several = len({encoding.layer_type for encoding in encodings}) > 1
 
     def verified(self, tolerance: Tolerance) -> Verification:
-        tensors, words, suspects = [], {}, Suspects()
+        tensors, words = [], {}
+        failed: dict[str, tuple[list[Suspect], list[Comparison]]] = {}
+        moved: dict[str, list[str]] = {}
+        passed: list[Suspect] = []
         found = self._found()
         for table, reading in found:
             name = _label(table, reading)
@@ -84,18 +88,44 @@ class _Search:
                 tensors.append(_compared(name, reading, tolerance))
                 words[name] = self._words(table, name, reading)
             if tensors[-1].passed:
+                passed += self._suspect(table, reading)
                 continue
             if reading is not None and reading.copies_differ():
                 tensors[-1].problem = "its copies differ"
             else:
-                other = self._other_layers(table, reading, tolerance)
-                suspects.add(self._suspect(table, reading), tensors[-1], self._prefix(reading), other)
+                self._failed(table, reading, tensors[-1], failed, moved, tolerance)
         schemes = {each.encoding.scheme for _, each in found if each} or {each.scheme for each in self.encodings}
         readings = {name: text for name, text in words.items() if text}
-        why = suspects.reasons(tolerance)
         scheme = ", ".join(sorted(schemes))
         problems = (*_doubled_otherwise(found), *problems_of(tensors))
-        return Verification(self.path, scheme, tuple(tensors), problems, why, readings)
+        why: list[Explanation] = []
+        lines = [f"{', '.join(names)}: right for {layers} layers" for layers, names in moved.items()]
+        for prefix, (suspects, results) in failed.items():
+            some = explanations(suspects, tolerance)
+            why += some
+            lines += [f"{prefix}{line}" for line in diagnosis(some, results, [each for each, _, _ in suspects])]
+        right = not problems and all(tensor.passed for tensor in tensors)
+        weak = weak_checks(passed, tolerance) if right else ()
+        said = tuple(dict.fromkeys(lines))
+        return Verification(self.path, scheme, tuple(tensors), problems, said, readings, tuple(why), weak)
+
+    def _failed(
+        self,
+        table: Table,
+        reading: Reading | None,
+        result: Comparison,
+        failed: dict[str, tuple[list[Suspect], list[Comparison]]],
+        moved: dict[str, list[str]],
+        tolerance: Tolerance,
+    ) -> None:
+        """Take note of a tensor that failed; of one that is right for other layers, only that."""
+        other = self._other_layers(table, reading, tolerance)
+        if other:
+            moved.setdefault(other, []).append(result.name)
+            return
+        suspects, results = failed.setdefault(self._prefix(reading), ([], []))
+        suspects += self._suspect(table, reading)
+        results.append(result)
 
     def _words(self, table: Table, name: str, reading: Reading) -> str:
         known = name == reading.name or role_of(name) not in (None, ANYTHING)

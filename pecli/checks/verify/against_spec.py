@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pecli.checks.compare import compare, problems_of
 from pecli.checks.tolerance import Tolerance
-from pecli.checks.verify.explain_failures import reasons
+from pecli.checks.verify.explain_failures import diagnosis, explanations
 from pecli.checks.verify.verification import Verification
 from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
@@ -42,7 +42,9 @@ def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, whole: boo
         problems.append("the stored sha256 is not that of the data: the file was changed after it was written")
     failed = {result.name for result in found if not result.passed}
     suspects = ((scheme, table.name, table) for table in file.tables if table.name in failed)
-    return Verification(path, scheme.name, tuple(found), tuple(problems), reasons(suspects, found, tolerance))
+    why = explanations(suspects, tolerance)
+    said = diagnosis(why, found, [scheme])
+    return Verification(path, scheme.name, tuple(found), tuple(problems), said, explanations=why)
 
 
 class _Hashed:

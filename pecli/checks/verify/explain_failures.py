@@ -1,4 +1,4 @@
-"""Why tensors are not what they should be: a known mistake, a matter of rounding, or another table altogether."""
+"""Why tensors are not what they should be: the explanations of those that failed."""
 
 from __future__ import annotations
 
@@ -7,39 +7,48 @@ from typing import TYPE_CHECKING
 
 from pecli.checks.compare import Comparison
 from pecli.checks.tolerance import Tolerance
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.table import Table
+from pecli.explain.commands import command_of
+from pecli.explain.words import sentence
 
 if TYPE_CHECKING:
-    from pecli.engine.schemes.scheme import Scheme
-    from pecli.engine.table import Table
+    from pecli.explain.edits import Explanation
 
-    Suspect = tuple[Scheme, str, Table]
-    """A table that failed, with the scheme it was held against and its name there."""
-
+Suspect = tuple[Scheme, str, Table]
+"""A table that failed, with the scheme it was compared with and its name there."""
 FEW_UNITS = 4
 """Units of the last place that other programs' sines and powers lose, where all else is right."""
 
 
-def reasons(suspects: Iterable[Suspect], results: Sequence[Comparison], tolerance: Tolerance) -> tuple[str, ...]:
-    """Sentences about tensors that failed; none where nothing is known of them."""
+def explanations(suspects: Iterable[Suspect], tolerance: Tolerance) -> tuple[Explanation, ...]:
+    """The reasons of all that failed, scheme by scheme."""
     by_scheme: dict[Scheme, dict[str, Table]] = {}
     for scheme, name, table in suspects:
         by_scheme.setdefault(scheme, {}).setdefault(name, table)
     if not by_scheme:
         return ()
-    from pecli.checks.diagnose import explain
-    from pecli.checks.verify.identify_instead import another
+    from pecli.explain.search import explain, merged
 
-    sentences = [each for scheme, found in by_scheme.items() for each in explain(scheme, found, tolerance)]
-    if not sentences:
-        failed = [result for result in results if not result.passed]
-        sentences = _rounding(failed, by_scheme) or [
-            each for held, found in by_scheme.items() for each in another(held, found)
-        ]
-    return tuple(dict.fromkeys(sentences))
+    every = [each for scheme, found in by_scheme.items() for each in explain(scheme, found, tolerance.atol)]
+    return tuple(merged(every))
 
 
-def _rounding(failed: Sequence[Comparison], schemes: Iterable[Scheme]) -> list[str]:
+def diagnosis(
+    found: Sequence[Explanation], results: Sequence[Comparison], schemes: Iterable[Scheme]
+) -> tuple[str, ...]:
+    """Explanations in sentences, each with the command that makes such a table; without any, what rounding says."""
+    lines: list[str] = []
+    for each in found:
+        lines.append(sentence(each))
+        if each.scheme is not None and each.mistakes:
+            lines.append(f"reproduce with {command_of(each.scheme, output=False)}")
+    return tuple(dict.fromkeys(lines)) if lines else tuple(_rounding(results, schemes))
+
+
+def _rounding(results: Sequence[Comparison], schemes: Iterable[Scheme]) -> list[str]:
     """Nothing but last places."""
+    failed = [result for result in results if not result.passed]
     units = [result.max_ulp_error or 0 for result in failed if not result.problem]
     if len(units) < len(failed) or not units or not 0 < max(units) <= FEW_UNITS:
         return []

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.checks.forms import Form
-from pecli.checks.layout_words import ARRANGEMENTS, columns
 from pecli.engine.arrays import Array
 from pecli.engine.reshape import reshaped, stacked
 from pecli.engine.table import Table
+from pecli.explain.forms import Form
+from pecli.explain.layout_words import ARRANGEMENTS, columns
 
 if TYPE_CHECKING:
     from pecli.engine.schemes.rope import Rope

@@ -1,4 +1,4 @@
-"""What holding a file against something found."""
+"""What comparing a file with what it should be found."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pecli.checks.compare import Comparison, as_json
+from pecli.explain.edits import Explanation
+from pecli.explain.words import sentence
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,9 @@ class Verification:
     diagnosis: tuple[str, ...] = ()
     readings: Mapping[str, str] = field(default_factory=dict)
     """By tensor, how it was read where that was to be found out: as which layout, of which layers."""
+    explanations: tuple[Explanation, ...] = ()
+    weak: tuple[str, ...] = ()
+    """After a pass, known mistakes that the same data would have passed, too."""
 
     @property
     def passed(self) -> bool:
@@ -38,4 +43,6 @@ class Verification:
             "tensors": [as_json(tensor) for tensor in self.tensors],
             "diagnosis": list(self.sentences),
             "readings": dict(self.readings),
+            "explanations": [each.as_json(sentence(each)) for each in self.explanations],
+            "weak": list(self.weak),
         }

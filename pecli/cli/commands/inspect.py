@@ -91,7 +91,7 @@ def _profile(file: LoadedFile, chosen: tuple[Table, ...], found: dict[str, Any],
     """Read the data; say whether the stored hash holds, where all of the file was looked at."""
     from hashlib import sha256
 
-    from pecli.checks.identify.identification import identify_tables
+    from pecli.checks.identify import identify_tables
     from pecli.checks.statistics.profile import Profile
     from pecli.engine.table import raw_bytes
     from pecli.files.provenance import KEY

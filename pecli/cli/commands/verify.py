@@ -22,6 +22,7 @@ EXAMPLES = (
     "pecli verify tables/*.safetensors --json",
     "pecli verify model.safetensors --config config.json --max-ulp 2",
     "pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2",
+    "pecli verify q_after.npy --before q_before.npy --model llama-3.1-8b --atol 1e-3",
     "pecli verify pecli.toml --junit write_summary.xml",
     "",
     "A manifest, whose paths start from its folder:",
@@ -78,6 +79,21 @@ Recipe = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="Exit with 1 where a known mistake would have passed, too.", rich_help_panel=options.CHECK
+    ),
+]
+Before = Annotated[
+    str | None,
+    typer.Option(
+        "--before",
+        metavar="FILE",
+        help="FILE… are queries or keys after the rotation; this is what they were before it.",
+        rich_help_panel=_PANEL,
+    ),
+]
 Junit = Annotated[
     str | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report.", rich_help_panel=options.OUTPUT)
 ]
@@ -101,9 +117,11 @@ def verify(
     offset: Offset = None,
     length: Length = None,
     recipe: Recipe = None,
+    before: Before = None,
     max_ulp: options.MaxUlp = None,
     atol: options.Atol = None,
     rtol: options.Rtol = None,
+    strict: Strict = False,
     junit: Junit = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -121,7 +139,7 @@ def verify(
     from pecli.views.progress import counting
 
     places = {"config": config, "model": model, "layer_type": layer_type}
-    places |= {"offset": offset, "length": length, "recipe": recipe}
+    places |= {"offset": offset, "length": length, "recipe": recipe, "before": before}
     tolerances = options.tolerances(max_ulp, atol, rtol)
     if junit is not None and any(_same(junit, file) for file in files):
         raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
@@ -146,7 +164,9 @@ def verify(
         from pecli.views import junit as report
 
         report.write(junit, outcomes)
-    return max(map(_code, outcomes))
+    code = max(map(_code, outcomes))
+    weak = strict and any(not isinstance(each.result, PecliError) and each.result.weak for each in outcomes)
+    return max(code, Exit.CHECK_FAILED) if weak else code
 
 
 def _same(path: str, file: str) -> bool:
@@ -198,6 +218,7 @@ def _against(places: Mapping[str, str]) -> Any:
     from pecli.checks.manifest import PLACES
     from pecli.checks.verify import verify as verify_carried
     from pecli.checks.verify.against_model import verify_model
+    from pecli.checks.verify.rotated import verify_rotated
     from pecli.cli.from_model import check_one
     from pecli.models.find import find_model
 
@@ -213,4 +234,6 @@ def _against(places: Mapping[str, str]) -> Any:
     if layer_type is not None:
         found.one(layer_type)
     known: dict[str, Any] = {"model": found, "layer_type": layer_type, **given}
+    if "before" in places:
+        return partial(verify_rotated, before=places["before"], **known)
     return partial(verify_model, **known)

@@ -6,12 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from pecli.checks.diagnose import explain
-from pecli.checks.tolerance import EXACT
-from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.engine.table import Table, table_of
 from tests.checks.diagnose.conftest import Diagnosed
 from tests.checks.diagnose.formulas import (
     float32_waves,
@@ -28,6 +23,11 @@ from tests.checks.diagnose.formulas import (
     yarn,
     yarn_factor,
 )
+
+from pecli.checks.tolerance import EXACT
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.engine.table import Table, table_of
 
 YARN = {"scaling": "yarn", "original_max_position_embeddings": 4096}
 LLAMA3 = {

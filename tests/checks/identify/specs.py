@@ -151,7 +151,7 @@ def _learned(rng: np.random.Generator) -> Scheme:
         int(_one(rng, (16, 64, 128, int(rng.integers(16, 257))))),
         init=_one(rng, kinds),
         std=_one(rng, (0.02, 0.02, 1.0, 0.01, 0.0125)),
-        seed=int(_one(rng, (0, 1, 42, 1234, 3407, int(rng.integers(0, 50000))))),
+        seed=int(_one(rng, (0, 1, 42, 1234, 3407, int(rng.integers(0, 256))))),
         rng=source,
         dtype=_one(rng, DTYPES),
     )

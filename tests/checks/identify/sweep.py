@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 import pecli
-from pecli.checks.identify.match import Match
+from pecli.checks.identify import Match
 from pecli.cli.app import run as run_command
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme
@@ -71,10 +71,17 @@ def tables_of(scheme: Scheme, suffix: str) -> dict[str, np.ndarray]:
     return {"array": scheme.single_array().array()} if suffix == ".npy" else scheme.tables()
 
 
-def attempt(seed: int, recipes: float = 0.0) -> Outcome:
+def noisy(tables: dict[str, np.ndarray], kept: str, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Tables as float32 with noise of 1e-5, or rounded to five decimals."""
+    change = {"noise": lambda x: x + 1e-5 * rng.normal(size=x.shape), "decimals": lambda x: np.round(x, 5)}[kept]
+    return {name: change(table.astype(np.float64)).astype(np.float32) for name, table in tables.items()}
+
+
+def attempt(seed: int, recipes: float = 0.0, kept: str = "") -> Outcome:
     """Make a table, identify it, make it again."""
     rng = np.random.default_rng(seed)
     scheme = random_scheme(rng, recipes)
+    scheme = scheme.in_dtype("float32") if kept else scheme
     suffixes = [".safetensors"] if scheme.dtype == "bfloat16" else [".npy", ".npz", ".safetensors"]
     suffix = suffixes[int(rng.integers(len(suffixes)))]
     with tempfile.TemporaryDirectory() as folder:
@@ -82,6 +89,7 @@ def attempt(seed: int, recipes: float = 0.0) -> Outcome:
         tables = tables_of(scheme, suffix)
         if suffix != ".npy" and scheme.name == "rope" and rng.random() < 0.5:
             del tables["inv_freq"]
+        tables = noisy(tables, kept, rng) if kept else tables
         pecli.save(path, tables if suffix != ".npy" else tables["array"])
         start = time.perf_counter()
         found = pecli.identify(path)
@@ -89,7 +97,7 @@ def attempt(seed: int, recipes: float = 0.0) -> Outcome:
         if not found.matches:
             return Outcome(scheme, suffix, seconds, "nothing found: " + " | ".join(found.description))
         match = found.matches[0]
-        problem = made_again(match, tables, Path(folder))
+        problem = made_again(match, tables, Path(folder), 7e-5 if kept else 0.0)
     wrong = tuple(wrong_parameters(scheme, match))
     same = bool(wrong) and same_bits(scheme, match.scheme)
     if same and any(line.startswith("scaling:") for line in match.undetermined):
@@ -103,7 +111,7 @@ def same_bits(one: Scheme, other: Scheme) -> bool:
     return mine.dtype == yours.dtype and mine.shape == yours.shape and mine.tobytes() == yours.tobytes()
 
 
-def made_again(match: Match, tables: dict[str, np.ndarray], folder: Path) -> str:
+def made_again(match: Match, tables: dict[str, np.ndarray], folder: Path, atol: float = 0.0) -> str:
     """What differs between the file and the command's, in words; nothing where they agree."""
     words = shlex.split(match.command)
     path = folder / words.pop()
@@ -113,7 +121,7 @@ def made_again(match: Match, tables: dict[str, np.ndarray], folder: Path) -> str
         return f"the command ends with {code}: {said.getvalue()}"
     again = pecli.load(path)
     for name in match.tensors:
-        problem = unlike(tables[name], _counterpart(name, tables[name], again))
+        problem = unlike(tables[name], _counterpart(name, tables[name], again), atol)
         if problem:
             return f"{name}: {problem}"
     return ""
@@ -127,17 +135,17 @@ def _counterpart(name: str, table: np.ndarray, again: dict[str, np.ndarray]) -> 
     return next(iter(again.values()))
 
 
-def unlike(one: np.ndarray, other: np.ndarray) -> str:
+def unlike(one: np.ndarray, other: np.ndarray, atol: float = 0.0) -> str:
     """How two tables differ by more than two units of the last place of the largest element."""
     if one.shape != other.shape:
         return f"its shape is {other.shape}, not {one.shape}"
-    if one.dtype != other.dtype:
+    if one.dtype != other.dtype and not atol:
         return f"its dtype is {other.dtype}, not {one.dtype}"
     a, b = one.astype(np.float64), other.astype(np.float64)
     if not np.array_equal(np.isfinite(a), np.isfinite(b)):
         return "other elements are infinite"
     finite = np.isfinite(a)
-    allowed = 2.0 ** (2 - SIGNIFICAND_BITS[one.dtype.name]) * float(np.abs(a[finite]).max(initial=0))
+    allowed = atol + 2.0 ** (2 - SIGNIFICAND_BITS[one.dtype.name]) * float(np.abs(a[finite]).max(initial=0))
     error = float(np.abs(a[finite] - b[finite]).max(initial=0))
     return f"an error of {error:.3g}, where {allowed:.3g} is allowed" if error > allowed else ""
 
@@ -179,6 +187,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--recipes", type=float, default=0.0, help="the share that is not made exactly")
+    parser.add_argument("--kept", default="", choices=("", "noise", "decimals"), help="how tables are kept")
     parser.add_argument("--unsaid", action="store_true", help="print those, too")
     given = parser.parse_args()
     seeds = [given.seed * 10**6 + k for k in range(given.specs)]
@@ -186,7 +195,7 @@ def main() -> int:
     slowest = 0.0
     with get_context("spawn").Pool(given.processes) as pool:
         for seed, outcome in zip(
-            seeds, pool.imap(partial(attempt, recipes=given.recipes), seeds, chunksize=4), strict=True
+            seeds, pool.imap(partial(attempt, recipes=given.recipes, kept=given.kept), seeds, chunksize=4), strict=True
         ):
             slowest = max(slowest, outcome.seconds)
             counts[outcome.kind, outcome.verdict] += 1

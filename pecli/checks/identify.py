@@ -1,0 +1,226 @@
+"""An unknown table, or a file of them: what made it, or what can be said of it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pecli.engine.reshape import reshaped
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.table import Table, cast
+from pecli.explain.commands import command_of
+from pecli.explain.describe import describe
+from pecli.explain.edits import Edit, Explanation, Recipe
+from pecli.explain.readings import named_pairs
+from pecli.explain.sample import sample
+from pecli.explain.search import recognise
+from pecli.explain.words import clause
+from pecli.files.float_text import numerals
+from pecli.files.in_memory import opened
+
+if TYPE_CHECKING:
+    from pecli.files.in_memory import Given
+
+FEW = 8
+"""A file of so many tensors is looked at whole; of more, only those whose names speak of positions."""
+MOST = 256
+"""Tensors that are looked at in one file."""
+_POSITIONAL = re.compile(
+    r"(^|[^a-z])(pos|pe|wpe|rope|rotary|alibi|slopes?|inv_?freqs?|freqs?|cos|sin|relative|time_?embed\w*)([^a-z]|$)"
+    r"|pos_?emb|position|rotary|rope_|alibi|inv_freq|freqs_cis|rel_pos|relative_attention_bias|time_proj",
+    re.IGNORECASE,
+)
+_DTYPES = ("float32", "float16", "bfloat16")
+"""Of lines of text: the likeliest first; float64 is what is left."""
+_LOOKED_AT = 4096
+
+
+@dataclass(frozen=True)
+class Match:
+    """One explanation: the scheme with every parameter, how far the table is from it, and what stays open."""
+
+    scheme: Scheme
+    max_abs_error: float
+    """The largest distance of an element that was looked at from the scheme's."""
+    tensors: tuple[str, ...]
+    """Which tensors of the file it explains."""
+    edits: tuple[Edit, ...] = ()
+    """How the file differs from the scheme's own tables."""
+    undetermined: tuple[str, ...] = ()
+    """What the data do not decide, a sentence each."""
+
+    @property
+    def recipe(self) -> str:
+        return str(getattr(self.scheme, "recipe", "exact"))
+
+    @property
+    def form(self) -> str:
+        """The edits in words."""
+        return ", ".join(clause(edit) for edit in self.edits)
+
+    @property
+    def command(self) -> str:
+        """What to type to make the table again."""
+        return command_of(self.scheme, len(self.tensors))
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "scheme": self.scheme.name,
+            "parameters": self.scheme.spec()["parameters"],
+            "recipe": self.recipe,
+            "max_abs_error": self.max_abs_error if math.isfinite(self.max_abs_error) else None,
+            "command": self.command,
+            "tensors": list(self.tensors),
+            "edits": [edit.as_json() for edit in self.edits],
+            "form": self.form,
+            "undetermined": list(self.undetermined),
+        }
+
+
+@dataclass(frozen=True)
+class Identification:
+    """What was found: explanations, the best first, and sentences about what has none."""
+
+    file: str
+    matches: tuple[Match, ...]
+    description: tuple[str, ...] = ()
+
+    @property
+    def identified(self) -> bool:
+        return bool(self.matches)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "file": self.file,
+            "identified": self.identified,
+            "matches": [match.as_json() for match in self.matches],
+            "description": list(self.description),
+        }
+
+
+def identify(source: Given) -> Identification:
+    """Say which scheme makes a table: that of a file (or FILE:NAME), an array, or arrays by name.
+
+    >>> import pecli
+    >>> identify(pecli.Alibi(heads=12).tables()).matches[0].command
+    'pecli alibi --heads 12 --slopes -o again.npy'
+    """
+    path, file = opened(source)
+    with file:
+        file.check(table for group in groups(file.tables) for table in group)
+        for table in _lines(file.tables[0]) if file.format == "csv" else ():
+            found = identify_tables(path, [table])
+            if found.identified:
+                return found
+        return identify_tables(path, file.tables)
+
+
+def identify_tables(file: str, tables: Sequence[Table]) -> Identification:
+    """The same for tables of an open file, under the name that it was asked for by."""
+    chosen = groups(tables)
+    if not chosen:
+        none = "it holds no tensor" if not tables else ""
+        many = f"it holds {len(tables)} tensors, and no name speaks of positions: name one, as {file or 'FILE'}:NAME"
+        return Identification(file, (), (none or many,))
+    matches: list[Match] = []
+    description: list[str] = []
+    for group in chosen:
+        found = _matches(group)
+        if not found and len(group) > 1:  # what is no pair may still be something alone
+            for table in group:
+                alone = _matches([table])
+                matches += alone
+                with np.errstate(all="ignore"):
+                    description += [] if alone else describe(sample(table))
+        elif not found:
+            with np.errstate(all="ignore"):
+                description += describe(sample(group[0]))
+        matches += found
+    return Identification(file, tuple(_merged(matches)), tuple(description))
+
+
+def _matches(group: Sequence[Table]) -> list[Match]:
+    if not all(table.size for table in group):
+        return []
+    return [_match(each) for each in recognise({table.name: table for table in group}) if each.scheme is not None]
+
+
+def _match(found: Explanation) -> Match:
+    assert found.scheme is not None
+    recipe = next((edit.found for edit in found.edits if isinstance(edit, Recipe)), "")
+    changes: dict[str, Any] = {"recipe": recipe} if recipe else {}
+    scheme = replace(found.scheme, **changes)
+    edits = tuple(edit for edit in found.edits if not isinstance(edit, Recipe))
+    return Match(scheme, found.residual, found.tensors, edits, found.open)
+
+
+def groups(tables: Sequence[Table]) -> list[list[Table]]:
+    """The tensors to look at, cosines with their sines; none where many are there and no name speaks of positions."""
+    chosen = list(tables)
+    if len(tables) > FEW:
+        chosen = [table for table in tables if _POSITIONAL.search(table.name)][:MOST]
+    left = {table.name: table for table in chosen}
+    found = []
+    for cos, sin in named_pairs([table.name for table in chosen]):
+        if cos in left and sin in left and left[cos].shape == left[sin].shape and left[cos].dtype == left[sin].dtype:
+            found.append([left.pop(cos), left.pop(sin)])
+    return found + [[table] for table in left.values()]
+
+
+def _merged(matches: list[Match]) -> list[Match]:
+    """Matches of one law made into one, of all their tensors: frequencies belong to their table, slopes to the bias."""
+    merged: list[Match] = []
+    for match in matches:
+        for k, other in enumerate(merged):
+            if (
+                _same_law(match.scheme, other.scheme)
+                and match.tensors != other.tensors
+                and not {*match.tensors} & {*other.tensors}
+            ):
+                main = (
+                    other if len(other.tensors) > 1 or other.scheme.name != "rope" or len(match.tensors) == 1 else match
+                )
+                main = (
+                    match if getattr(match.scheme, "seq_len", 0) and not getattr(other.scheme, "seq_len", 1) else main
+                )
+                errors = max(match.max_abs_error, other.max_abs_error)
+                merged[k] = replace(main, tensors=(*other.tensors, *match.tensors), max_abs_error=errors)
+                break
+        else:
+            merged.append(match)
+    return merged
+
+
+_PLACES = ("seq_len", "offset", "layout", "dtype", "form", "slopes", "recipe", "length", "attention_factor")
+
+
+def _same_law(one: Scheme, other: Scheme) -> bool:
+    """Whether two schemes differ by rows and layout alone."""
+    if one.name != other.name:
+        return False
+    return all(getattr(one, name) == getattr(other, name) for name in one.parameters() if name not in _PLACES)
+
+
+def _lines(lines: Table) -> Iterator[Table]:
+    """Lines of text in every dtype that their decimals are the shortest of, and in the shapes whose rows they can be."""
+    for dtype in (*_DTYPES, "float64"):
+        table = cast(lines, dtype)
+        if dtype == "float64" or _is_spelt_in(lines, table):
+            yield table
+            rows, width = table.rows, table.width
+            if rows % 2 == 0:  # cosines, then sines
+                yield reshaped(table, (2, rows // 2, width))
+            if rows % width == 0:  # the biases of heads
+                yield reshaped(table, (rows // width, width, width))
+
+
+def _is_spelt_in(lines: Table, table: Table) -> bool:
+    """Whether decimals are those that pecli, or NumPy, would write for the dtype of the table."""
+    some = min(lines.rows, max(1, _LOOKED_AT // max(1, lines.width)))
+    again = [float(text) for text in numerals(table.read(0, some))]
+    return np.array_equal(again, lines.read(0, some).reshape(-1), equal_nan=True)

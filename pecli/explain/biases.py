@@ -1,0 +1,292 @@
+"""ALiBi: slopes measured head by head in every form, then explained by a rule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.engine.schemes.alibi import Alibi
+from pecli.errors import ParameterError
+from pecli.explain.edits import Dtype, Edit, Explanation, Heads, Mask, Negated, Parameter, Repeated, Scaled, Transposed
+from pecli.explain.numbers import digits, plainest
+from pecli.explain.sample import Sample
+from pecli.explain.storage import grain, precision
+from pecli.explain.waves import FEW_STEPS, QUANTUM
+
+MASKED = -1e4
+"""Values below this are masks."""
+MAX_NOISE = 0.05
+"""Of the values: beyond it nothing is a bias of this kind."""
+USUAL = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)
+"""Values of max_bias."""
+SIGMAS = 5.0
+
+
+@dataclass(frozen=True)
+class Bias:
+    """Slopes in a form, with their errors, and what is left of the values."""
+
+    slopes: Floats
+    errors: Floats
+    form: str
+    edits: tuple[Edit, ...]
+    noise: float
+    residual: float
+    length: int | None
+    known: Flags
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Slopes by a rule, the edits that make them those at hand, and how far-fetched that is."""
+
+    rule: str
+    max_bias: float
+    edits: tuple[Edit, ...]
+    cost: float
+
+
+def explain_bias(one: Sample, prior: Alibi | None, name: str) -> list[Explanation]:
+    """Explanations of a bias, or of slopes alone."""
+    found: list[Explanation] = []
+    for bias in _slopes_alone(one) if name == "slopes" else _biases(one, prior):
+        for rule in _rules(bias, prior):
+            scheme = _scheme(one, bias, rule)
+            edits = (*bias.edits, *_differences(bias, rule, prior))
+            extra = rule.cost + 0.3 * (prior is None and bias.form == "")
+            found.append(Explanation(edits, scheme, bias.residual, bias.noise, (one.name,), (), extra))
+        if found:
+            break
+    return sorted(found, key=lambda each: each.cost)[:4]
+
+
+def _scheme(one: Sample, bias: Bias, rule: Rule) -> Alibi | None:
+    dtype = one.dtype if one.dtype in ("float64", "float32", "float16", "bfloat16") else "float32"
+    try:
+        alone = bias.length is None
+        more = {"slopes": True} if alone else {"form": bias.form, "seq_len": bias.length}
+        return Alibi(len(bias.slopes), rule=rule.rule, max_bias=rule.max_bias, dtype=dtype, **more)
+    except ParameterError:
+        return None
+
+
+def _differences(bias: Bias, rule: Rule, prior: Alibi | None) -> Iterator[Edit]:
+    if prior is not None:
+        if len(bias.slopes) != prior.heads:
+            yield Parameter("heads", prior.heads, len(bias.slopes))
+        if bias.form and bias.form != prior.form:
+            yield Parameter("form", prior.form, bias.form)
+        if bias.length not in (None, prior.seq_len):
+            yield Parameter("seq_len", prior.seq_len, bias.length)
+        if rule.rule != prior.rule:
+            yield Parameter("rule", prior.rule, rule.rule)
+        if rule.max_bias != prior.max_bias:
+            yield Parameter("max_bias", prior.max_bias, rule.max_bias)
+    yield from rule.edits
+
+
+def _slopes_alone(one: Sample) -> Iterator[Bias]:
+    """Slopes as they are; with more and more noise, since a vector does not show how much there is."""
+    values = one.values.reshape(-1)
+    if not np.isfinite(values).all() or len(values) < 2 or not values.any():
+        return
+    sign: tuple[Edit, ...] = (Negated("all"),) if values.sum() < 0 else ()
+    size = -values if sign else values
+    relative = _relative(values)
+    for noise in (1e-8, 4e-7, 3e-5, 2e-4, 3e-3 * float(size.max())):
+        errors = np.hypot(noise, relative * np.abs(size))
+        if (size > -3 * errors).all():
+            yield Bias(size, errors, "", sign, noise, noise, None, size > 3 * errors)
+
+
+def _relative(values: Floats) -> float:
+    """The relative error of values in the dtype that has them all."""
+    kind = grain(values)
+    return 0.8 * precision(kind.found) if isinstance(kind, Dtype) else 1e-6
+
+
+def _biases(one: Sample, prior: Alibi | None) -> Iterator[Bias]:
+    """The bias in the forms that come near, the nearest first."""
+    for values, queries, edits in _arrays(one, prior):
+        found = [
+            each
+            for sign in (1, -1)
+            for each in _forms(sign * values, queries, edits if sign > 0 else (*edits, Negated("all")))
+        ]
+        if found:
+            found.sort(key=lambda bias: (round(math.log2(bias.noise + 1e-12)), sum(edit.cost for edit in bias.edits)))
+            yield from (bias for bias in found if bias.noise < 4 * found[0].noise + 1e-9)
+
+
+def _arrays(one: Sample, prior: Alibi | None) -> Iterator[tuple[Floats, Indices, tuple[Edit, ...]]]:
+    """(heads, queries, keys), whatever axes of length 1 there are, whichever axis the heads are, copies taken away."""
+    values, rows = one.values, one.rows
+    shape = [size for size in values.shape if size != 1]
+    values = values.reshape(shape) if shape else values.reshape(1, 1)
+    edits: tuple[Edit, ...] = ()
+    if values.ndim == 4 and all(np.array_equal(values[0], each, equal_nan=True) for each in values[1:]):
+        edits, values = (Repeated(0, len(values)),), values[0]
+    heads = prior.heads if prior else None
+    if values.ndim == 2 and heads == 1:
+        yield values[None], rows, edits
+    elif values.ndim == 2:
+        yield values[:, None, :], np.array([values.shape[1] - 1]), edits
+        if prior is None or values.shape[1] == heads:
+            yield values.T[:, None, :], np.array([values.shape[0] - 1]), (*edits, Transposed((1, 0)))
+    elif values.ndim == 3:
+        if values.shape[1] <= values.shape[2]:
+            yield values, rows, edits
+        if one.whole and values.shape[0] == values.shape[1] != values.shape[2]:
+            yield values.transpose(2, 0, 1), np.arange(len(values)), (*edits, Transposed((1, 2, 0)))
+
+
+def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterator[Bias]:
+    """Slopes by least squares, in every form that the places of the mask allow."""
+    keys, relative = np.arange(values.shape[2]), _relative(values)
+    masked = ~np.isfinite(values) | (values <= MASKED)
+    if (np.isinf(values) & (values > 0)).any() or np.isnan(values).any():
+        return
+    if (masked != masked[:1]).any():
+        return
+    distance = np.subtract.outer(queries, keys).astype(np.float64)
+    for mask, region, more in _regions(values, masked[0], distance):
+        here = ~region
+        for form, steps, extra in _steps(distance, keys, values.shape[2], mask):
+            if len(queries) == 1 and form in ("symmetric", "causal"):
+                continue
+            use = here & (steps != 0)
+            power = float((steps[use] ** 2).sum())
+            if not power or use.sum() < 4:
+                continue
+            slopes = values[:, use] @ steps[use] / power
+            left = values[:, here] - np.multiply.outer(slopes, steps[here])
+            noise = float(np.sqrt(np.mean(left**2)))
+            size = float(np.sqrt(np.mean(values[:, here] ** 2)))
+            if slopes.min() <= -4 * noise / math.sqrt(power) or np.median(slopes) <= 0 or noise > MAX_NOISE * size:
+                continue
+            each = np.sqrt(np.mean(left**2, axis=1))
+            floor = np.maximum(each, noise if noise > 1e-3 * size and relative < 1e-5 else 0)
+            repeats = math.sqrt(use.sum() / len(np.unique(steps[use])))  # rounding is the same along a diagonal
+            errors = repeats * floor / math.sqrt(power) + relative * np.abs(slopes)
+            reach = float(np.abs(steps[use]).max())
+            few = np.abs(slopes) * reach < FEW_STEPS * QUANTUM * floor  # a step of rounding is all that is known then
+            errors = errors + np.where(few, 1.0, 0.4) * QUANTUM * floor / reach
+            yield Bias(
+                slopes,
+                errors,
+                form,
+                (*edits, *more, *extra),
+                noise,
+                float(np.abs(left).max()),
+                values.shape[2],
+                slopes > 2 * errors,
+            )
+
+
+def _regions(values: Floats, masked: Flags, distance: Floats) -> Iterator[tuple[str, Flags, tuple[Edit, ...]]]:
+    """Where the mask is, as a word for the form it makes; and what is unusual about it."""
+    above, below, diagonal = distance < 0, distance > 0, distance <= 0
+    if masked.any():
+        value = float(values[0][masked][0])
+        other: tuple[Edit, ...] = () if value == -np.inf else (Mask(f"{value:.2g}"),)
+        if np.array_equal(masked, above):
+            yield "causal", above, other
+        elif np.array_equal(masked, diagonal):
+            yield "causal", diagonal, (*other, Mask("the diagonal, too"))
+        elif np.array_equal(masked, below):
+            yield "causal", below, (*other, Transposed((0, 2, 1)))
+        else:
+            yield "other", masked, (*other, Mask("at other places"))
+        return
+    if len(distance) > 1 and not values[:, above].any() and values[:, below].any():
+        yield "causal", above, (Mask("0"),)
+    yield "", np.zeros(distance.shape, bool), ()
+
+
+def _steps(distance: Floats, keys: Indices, length: int, mask: str) -> Iterator[tuple[str, Floats, tuple[Edit, ...]]]:
+    """What slopes are multiplied by in each form."""
+    every = np.broadcast_to(keys.astype(np.float64), distance.shape)
+    if mask != "":
+        yield "causal", -np.abs(distance), ()
+        yield "key", every, (Mask("causal"),)
+        return
+    yield "symmetric", -np.abs(distance), ()
+    yield "key", every, ()
+    yield "key-last", every - (length - 1), ()
+    if len(distance) > 1:
+        yield "causal", -distance, (Mask("m·(j−i) above the diagonal"),)
+
+
+def _exponents(heads: int, rule: str) -> Floats:
+    """Slopes are 2^(−max_bias · these)."""
+    return np.asarray(-np.log2(np.array(Alibi(heads, rule=rule, max_bias=1.0, dtype="float64").slope_values())))
+
+
+def _rules(bias: Bias, prior: Alibi | None) -> Iterator[Rule]:
+    """The rules that give the slopes: the prior's first, in order, in another order, times a factor."""
+    heads = len(bias.slopes)
+    first = prior.rule if prior else "paper"
+    for permuted in (False, True):
+        for scaled in (False, True):
+            found = [
+                each
+                for rule in dict.fromkeys((first, "paper", "naive"))
+                for each in _rule(bias, prior, rule, _exponents(heads, rule), permuted=permuted, scaled=scaled)
+            ]
+            if found:
+                yield from sorted(found, key=lambda each: each.cost)[:2]
+                return
+
+
+def _rule(
+    bias: Bias, prior: Alibi | None, rule: str, exponents: Floats, *, permuted: bool, scaled: bool
+) -> Iterator[Rule]:
+    slopes, errors, known = bias.slopes, bias.errors, bias.known
+    edits: tuple[Edit, ...] = ()
+    if permuted:
+        order = np.empty(len(slopes), np.intp)
+        order[np.argsort(-slopes, kind="stable")] = np.argsort(exponents, kind="stable")
+        back = np.arange(len(order))[::-1]
+        if (np.abs(slopes[order] - slopes[back]) <= SIGMAS * (errors[order] + errors[back])).all():
+            order = back  # heads of nearly the same slope may have changed places
+        if np.array_equal(order, back[::-1]):
+            return
+        exponents = exponents[order]
+        edits = (Heads("reversed" if np.array_equal(order, back) else tuple(order.tolist())),)
+    if known.sum() < 2:
+        return
+    logs, weights = -np.log2(np.maximum(slopes[known], 1e-300)), (slopes[known] / errors[known]) ** 2
+    inside = exponents[known]
+    level = 0.0
+    if scaled:
+        centre = np.average(inside, weights=weights)
+        spread = (weights * (inside - centre) ** 2).sum()
+        value = float((weights * (inside - centre) * logs).sum() / spread) if spread else 0.0
+        level = float(np.average(logs, weights=weights) - value * centre)
+        error = 1.5 / math.sqrt(spread) if spread else math.inf
+    else:
+        value = float((weights * inside * logs).sum() / (weights * inside**2).sum())
+        error = 1.5 / math.sqrt(float((weights * inside**2).sum()))
+    options = [prior.max_bias] if prior else []
+    for candidate in dict.fromkeys((*options, *USUAL, plainest(value, SIGMAS * error + 1e-9))):
+        if abs(candidate - value) > SIGMAS * error + 1e-6 * value or not 0 < candidate <= 256:
+            continue
+        by = 2.0**-level if scaled else 1.0
+        if scaled:
+            level_now = float(np.average(logs - candidate * inside, weights=weights))
+            by = plainest(2.0**-level_now, 2.0**-level_now * 5 / math.sqrt(weights.sum()) + 1e-9)
+        off = np.abs(slopes - by * 2.0 ** (-candidate * exponents))
+        if (off <= SIGMAS * errors + 1e-12).all():
+            more = (*edits, Scaled(by)) if scaled else edits
+            usual = candidate in (*options, 8.0)
+            yield Rule(
+                rule,
+                candidate,
+                more,
+                (0.0 if usual else 0.1 * digits(candidate)) + 0.3 * (rule == "naive" and prior is None),
+            )
+            return

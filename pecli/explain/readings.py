@@ -1,0 +1,247 @@
+"""Ways to read tensors as cosines and sines of positions × frequencies: axes, copies, layout and rows undone.
+
+The cheapest reading comes first. Which one is right, the data say: the two functions of one angle have squares that
+add up to a constant, and a doubled column equals its double, whatever the parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from pecli.engine.arrays import AnyArray, Complex, Flags, Floats, Indices
+from pecli.explain.edits import Edit, Repeated, Rows, Transposed
+from pecli.explain.forms import Form
+from pecli.explain.sample import Sample, chosen
+from pecli.explain.waves import pairs_of
+
+SAME = 0.05
+"""Root mean square of a difference, relative to the values, below which noisy copies are the same."""
+EMPTY = 1e-3
+"""Of the largest value: a row below it is zeros, noise or not."""
+CONSTANT = 0.12
+"""How far the sum of squares of a pair may be from constant, relative to it."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Parts of shape (rows, channels): one function, or both in the order that the tensors have them."""
+
+    parts: tuple[Floats, ...]
+    rows: Indices
+    """Which rows these are, undone edits of rows included."""
+    length: int
+    form: Form
+    edits: tuple[Edit, ...]
+    tensors: tuple[str, ...]
+    dtype: str
+    width: int = 0
+    """Columns of the tensor that both functions were read from."""
+    wrong: Flags | None = None
+    """Rows that are not to be explained: padding."""
+
+    @property
+    def channels(self) -> int:
+        return int(self.parts[0].shape[1])
+
+    def values(self, cos_first: bool) -> Complex | Floats:
+        """cos + i·sin, or the only function."""
+        if len(self.parts) == 1:
+            return self.parts[0]
+        cos, sin = self.parts if cos_first else self.parts[::-1]
+        return np.asarray(cos + 1j * sin)
+
+    def picked(self, most: int) -> Reading:
+        """Fewer rows: a run without gaps, and some others."""
+        start = _longest_run(self)
+        kept = chosen(len(self.rows), self.channels * len(self.parts), start)
+        kept = kept[:most] if most else kept
+        return replace(self, parts=tuple(part[kept] for part in self.parts), rows=self.rows[kept], wrong=None)
+
+
+def empty_rows(parts: Sequence[Floats]) -> Flags:
+    """Rows of zeros, but for noise."""
+    size = np.max([np.abs(part).max(axis=1) for part in parts], axis=0)
+    return np.asarray(size <= EMPTY * float(size.max(initial=0.0)))
+
+
+def _longest_run(reading: Reading) -> int:
+    """Where rows that are neither empty nor padding begin."""
+    bad = empty_rows(reading.parts)
+    bad = bad if reading.wrong is None else bad | reading.wrong
+    if not bad.any():
+        return 0
+    starts = np.flatnonzero(~bad & np.r_[True, bad[:-1]])
+    ends = [int(np.argmax(np.r_[bad[start:], True])) for start in starts]
+    return int(starts[int(np.argmax(ends))]) if len(starts) else 0
+
+
+def arrays(one: Sample) -> Iterator[tuple[AnyArray, tuple[Edit, ...]]]:
+    """The tensor with two axes (three where functions are stacked or paired), straight and transposed."""
+    values, edits = _without_copies(one)
+    if values.ndim == 1:
+        yield values, edits
+    elif values.ndim == 2:
+        yield values, edits
+        if one.whole:
+            yield values.T, (*edits, Transposed((1, 0)))
+    elif values.ndim == 3:
+        yield values, edits
+        if one.whole:
+            yield values.swapaxes(-1, -2), (*edits, Transposed((0, 2, 1)))
+            yield values.swapaxes(0, 1), (*edits, Transposed((1, 0, 2)))
+
+
+def _without_copies(one: Sample) -> tuple[AnyArray, tuple[Edit, ...]]:
+    """Without axes of length 1, and without axes along which everything is the same."""
+    values, edits = one.values, list[Edit]()
+    axes = [axis for axis, size in enumerate(values.shape) if size != 1]
+    values = values.reshape([values.shape[axis] for axis in axes] or [1])
+    while values.ndim > 2:
+        for k in range(values.ndim):
+            if values.ndim == 3 and len(edits) == 0 and values.shape[k] == 2 and k in (0, 2) and not _copies(values, k):
+                continue
+            if _copies(values, k):
+                edits.append(Repeated(axes[k], values.shape[k]))
+                values, axes = values.take(0, axis=k), axes[:k] + axes[k + 1 :]
+                break
+        else:
+            break
+    return values, tuple(edits)
+
+
+def _copies(values: AnyArray, axis: int) -> bool:
+    first = values.take(0, axis=axis)
+    return values.shape[axis] > 1 and all(_same(first, values.take(k, axis=axis)) for k in range(1, values.shape[axis]))
+
+
+def _same(one: AnyArray, other: AnyArray) -> bool:
+    """Whether two arrays are equal but for noise."""
+    with np.errstate(invalid="ignore"):
+        size = float(np.abs(one).mean()) + float(np.abs(other).mean())
+        off = np.sqrt(np.mean(np.abs(one - other) ** 2)) if one.shape == other.shape else np.inf
+    if np.array_equal(one, other, equal_nan=True):
+        return True
+    return bool(off < SAME * size / 2)
+
+
+def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator[Reading]:
+    """Every reading of one tensor, or of cosines and sines beside each other, whose parts go together; a given form
+    is tried first.
+    """
+    samples = list(found.values())
+    for each in zip(*(list(arrays(one)) for one in samples), strict=False):
+        values, edits = [array for array, _ in each], each[0][1]
+        if not all(np.isfinite(array).all() for array in values) or values[0].size < 8:
+            continue
+        for form, parts in _forms(values, first):
+            rows = (
+                samples[0].rows if not any(isinstance(edit, Transposed) for edit in edits) else np.arange(len(parts[0]))
+            )
+            rows = rows if len(rows) == len(parts[0]) else np.arange(len(parts[0]))
+            length = samples[0].shape[-2] if not samples[0].whole and len(samples[0].shape) > 1 else len(parts[0])
+            yield Reading(tuple(parts), rows, length, form, edits, tuple(found), samples[0].dtype, values[0].shape[-1])
+
+
+def _forms(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[Form, list[Floats]]]:
+    """The forms whose parts go together, best first."""
+    found: list[tuple[float, int, Form, list[Floats]]] = []
+    for rank, form in enumerate(dict.fromkeys([*([first] if first else []), *_possible(values)])):
+        parts = _split(values, form)
+        if parts is None or min(parts[0].shape) < 1 or len(parts[0]) < 2:
+            continue
+        off = 0.0 if len(parts) == 1 else pairs_of(*parts)[0]
+        if len(parts) == 2 and off > CONSTANT:
+            continue
+        found.append((round(off, 2), rank, form, parts))
+    if any(form.doubled for _, _, form, _ in found):  # where columns are doubled, no other reading means anything
+        found = [each for each in found if each[2].doubled]
+    found.sort(key=lambda each: (len(each[3]) == 1, each[0], each[1]))
+    yield from ((form, parts) for _, _, form, parts in found)
+
+
+def _possible(values: Sequence[AnyArray]) -> list[Form]:
+    array = values[0]
+    if np.iscomplexobj(array):
+        return [Form("complex")]
+    doublings = ["halves", "interleaved", ""]
+    if len(values) == 2:
+        return [Form("alone", doubled) for doubled in doublings]
+    if array.ndim == 3:
+        return [Form(kind, doubled) for kind in ("stacked", "pairs") for doubled in doublings]
+    both = [Form("interleaved"), Form("halves"), Form("halves", padded=True)]
+    return [*both, *(Form("alone", doubled) for doubled in doublings)]
+
+
+def _split(values: Sequence[AnyArray], form: Form) -> list[Floats] | None:
+    """The parts in a form; None where the tensors are not of it."""
+    if len(values) == 2:
+        split: tuple[AnyArray, ...] | None = tuple(array for array in values if array.ndim == 2)
+        return _singles(split, form.doubled) if split and len(split) == 2 else None
+    split = replace(form, doubled="").split(values[0])
+    return None if split is None else _singles(split, form.doubled)
+
+
+def _singles(parts: Sequence[AnyArray], doubled: str) -> list[Floats] | None:
+    singles = [_single(part, doubled) for part in parts]
+    found = [part for part in singles if part is not None]
+    return found if len(found) == len(parts) else None
+
+
+def _single(part: AnyArray, doubled: str) -> Floats | None:
+    """Each column once; None where the doubled columns are not the same."""
+    if not doubled:
+        return np.asarray(part)
+    half = part.shape[1] // 2
+    if part.shape[1] % 2 or not half:
+        return None
+    one, other = (part[:, :half], part[:, half:]) if doubled == "halves" else (part[:, 0::2], part[:, 1::2])
+    return np.asarray(one) if _same_columns(one, other) else None
+
+
+def _same_columns(one: Floats, other: Floats) -> bool:
+    """Whether columns are doubled, also the fast ones, and not merely all near one."""
+    size = np.sqrt(np.mean(one**2, axis=0)) + 1e-300
+    off = np.sqrt(np.mean((one - other) ** 2, axis=0)) / size.max()
+    return bool((off < SAME).all())
+
+
+def wrapped(reading: Reading) -> Iterator[Reading]:
+    """The same with positions that start again."""
+    table = np.concatenate(reading.parts, axis=1)
+    if len(table) < 12 or len(reading.rows) < reading.length:
+        return
+    size = float(np.sqrt(np.mean(table**2))) or 1.0
+    same = np.sqrt(np.mean((table[4:] - table[0]) ** 2, axis=1)) < SAME * size
+    for at in (np.flatnonzero(same) + 4).tolist()[:8]:
+        count = min(at, len(table) - at)
+        if count >= 2 and _same(table[at : at + count], table[:count]) and not _same(table[1:5], table[:4]):
+            yield replace(reading, rows=np.arange(len(table)) % at, edits=(*reading.edits, Rows("wrapped", at)))
+            return
+
+
+def padded(reading: Reading) -> Iterator[Reading]:
+    """The same without rows in front or behind that do not change, or are empty."""
+    table = np.concatenate(reading.parts, axis=1)
+    if len(table) < 12 or len(reading.rows) < reading.length:
+        return
+    moves = np.sqrt(np.mean(np.diff(table, axis=0) ** 2, axis=1))
+    still = moves < SAME * float(np.median(moves))
+    empty = empty_rows([table])
+    for order, step in (("padded", 1), ("padded at the end", -1)):
+        count = max(int(np.argmin(each[::step])) if not each.all() else 0 for each in (still, empty))
+        if 0 < count < len(table) - 8:
+            wrong = (np.arange(len(table)) < count)[::step]
+            rows = np.maximum(np.arange(len(table)) - (count if step > 0 else 0), 0)
+            yield replace(reading, rows=rows, edits=(*reading.edits, Rows(order, count)), wrong=wrong)
+
+
+def named_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Names of cosines and sines that belong together."""
+    for one, other in combinations(names, 2):
+        low = one.lower(), other.lower()
+        if low[0].replace("cos", "sin") == low[1] or low[0].replace("sin", "cos") == low[1]:
+            yield (one, other) if "cos" in low[0] else (other, one)

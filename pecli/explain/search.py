@@ -1,0 +1,228 @@
+"""The search itself: tensors and a prior in, explanations out, the best first.
+
+The prior is all that differs between commands: a scheme (`explain`), another table (`explain_pair`), or none
+(`recognise`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pecli.engine.arrays import AnyArray
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.table import Table
+from pecli.explain import storage
+from pecli.explain.biases import explain_bias
+from pecli.explain.draws import explain_draws
+from pecli.explain.edits import Dtype, Explanation, Noise, Recipe, Swapped, best
+from pecli.explain.sample import Sample, sample
+from pecli.explain.transforms import transform
+from pecli.explain.vectors import explain_frequencies, recognise_frequencies
+from pecli.explain.wave_schemes import wave_scheme
+from pecli.explain.wave_search import explain_waves
+
+WAVES = ("cos", "sin", "cos_sin", "pe")
+MAX_TRANSFORMED = 1 << 22
+"""Elements of an expected table that is made whole."""
+UNITS = 4
+"""Of the last place, that an explanation may leave of values of order one."""
+
+
+def explain(prior: Scheme, found: Mapping[str, Table], atol: float = 0.0) -> list[Explanation]:
+    """Why tables of a scheme, by its names for them, are not what it makes: for each group of them the best reason."""
+    samples = {name: sample(table) for name, table in found.items() if table.size}
+    with np.errstate(all="ignore"):
+        out = [_with_storage(each, samples, prior) for each in _explained(prior, samples, atol)]
+    return merged(each for each in out if each.edits)
+
+
+def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Iterator[Explanation]:
+    """Waves together, frequencies, biases and draws each alone; what none of those explains, by transforms."""
+    left = dict(samples)
+    waves = {name: samples[name] for name in WAVES if name in samples}
+    seen = wave_scheme(prior, tuple(waves) or ("inv_freq",))
+    if waves and seen is not None:
+        groups = (
+            [waves] if len({one.shape for one in waves.values()}) == 1 else [{name: one} for name, one in waves.items()]
+        )
+        for group in groups:
+            if found := best(explain_waves(group, replace(seen, **_alone(group)), atol)):
+                yield found[0]
+                left = {name: one for name, one in left.items() if name not in group}
+    for name, one in list(left.items()):
+        if found := _of_kind(prior, name, one):
+            yield found[0]
+            del left[name]
+    for name, one in left.items():
+        if (other := _transformed(prior, name, one, atol)) is not None:
+            yield other
+
+
+def _alone(group: Mapping[str, Sample]) -> dict[str, Any]:
+    name = next(iter(group))
+    return {"one": name} if len(group) == 1 and name in ("cos", "sin") else {}
+
+
+def _of_kind(prior: Scheme, name: str, one: Sample) -> list[Explanation]:
+    """By what a tensor of that name is: frequencies, slopes, draws."""
+    if name == "inv_freq" and (seen := wave_scheme(prior, ("inv_freq",))) is not None:
+        return explain_frequencies(one, seen)
+    if name in ("slopes", "bias") and "max_bias" in prior.parameters():
+        return explain_bias(one, prior, name)  # type: ignore[arg-type]
+    if name == "weight" and "seed" in prior.parameters():
+        return [each for each in explain_draws(one, prior) if each.edits]  # type: ignore[arg-type]
+    return []
+
+
+def _transformed(prior: Scheme, name: str, one: Sample, atol: float) -> Explanation | None:
+    """Another recipe, or a transform of the expected table."""
+    expected = {table.name: table for table in (prior.single_array(), *prior.in_dtype("float64").tensors())}
+    if name not in expected:
+        return None
+    table = expected[name]
+    recipe = _recipe(prior, name, one) if one.shape == table.shape else None
+    if recipe is not None:
+        return recipe
+    if table.size > max(MAX_TRANSFORMED, one.values.size):
+        return None
+    return (
+        transform(table.array().astype(np.float64), one.values, max(atol, _units(one)), (name,)) if one.whole else None
+    )
+
+
+def _units(one: Sample) -> float:
+    size = np.abs(one.values[np.isfinite(one.values)])
+    return UNITS * storage.precision(one.dtype) * (float(np.quantile(size, 0.9)) if size.size else 1.0)
+
+
+def _recipe(prior: Scheme, name: str, one: Sample) -> Explanation | None:
+    """The recipe that makes the table, where the prior's own does not."""
+    if len(one.shape) != 2:
+        return None
+    rows = one.rows[:: max(1, len(one.rows) // 128)]
+    found = one.values[:: max(1, len(one.rows) // 128)]
+    left: dict[str, float] = {}
+    for recipe in ("exact", *prior.recipe_names()):
+        if "recipe" not in prior.parameters():
+            return None
+        changes: dict[str, Any] = {"recipe": recipe, "dtype": "float32"}
+        made = {table.name: table for table in replace(prior, **changes).tensors()}
+        values = made[name].pick(rows).astype(np.float64)
+        left[recipe] = float(np.sqrt(np.mean((values - found) ** 2))) if values.shape == found.shape else math.inf
+    nearest = min(left, key=lambda each: left[each])
+    own = getattr(prior, "recipe", "exact")
+    if nearest == own or not left[nearest] < 0.25 * left[own] or left[nearest] > 0.02:
+        return None
+    changes = {"recipe": nearest}
+    return Explanation((Recipe(nearest),), replace(prior, **changes), left[nearest], left[nearest], (name,))
+
+
+def _with_storage(found: Explanation, samples: Mapping[str, Sample], prior: Scheme) -> Explanation:
+    first = samples[found.tensors[0]]
+    kept = storage.kept(first.values, first.dtype, found.noise, prior.dtype)
+    if any(isinstance(edit, Recipe) for edit in found.edits):
+        kept = tuple(edit for edit in kept if not isinstance(edit, Noise))
+    if first.dtype in SIGNIFICAND_BITS:  # its own dtype is no news
+        kept = tuple(edit for edit in kept if edit != Dtype(first.dtype))
+    return replace(found, edits=(*found.edits, *kept))
+
+
+def merged(found: Iterable[Explanation]) -> list[Explanation]:
+    """Explanations of other tensors by the same edits made into one."""
+    out: list[Explanation] = []
+    for each in found:
+        for k, other in enumerate(out):
+            if each.mistakes == other.mistakes and each.mistakes:
+                tensors = (*other.tensors, *each.tensors)
+                edits = other.edits if len(other.edits) >= len(each.edits) else each.edits
+                out[k] = replace(other, tensors=tensors, residual=max(other.residual, each.residual), edits=edits)
+                break
+        else:
+            out.append(each)
+    return out
+
+
+def explain_pair(one: Table, other: Table, atol: float = 0.0) -> Explanation | None:
+    """What makes the second table of the first."""
+    if max(one.size, other.size) > 1 << 24 or not one.size or not other.size:
+        return None
+    ours, theirs = _comparable(one, other)
+    limit = max(atol, _units(theirs), UNITS * storage.precision(one.dtype) * _size(ours))
+    with np.errstate(all="ignore"):
+        return transform(ours, theirs.values, limit, (one.name,))
+
+
+def _size(values: AnyArray) -> float:
+    size = np.abs(values[np.isfinite(values)])
+    return float(np.quantile(size, 0.9)) if size.size else 1.0
+
+
+def _comparable(one: Table, other: Table) -> tuple[AnyArray, Sample]:
+    """Both as samples of the same rows."""
+    theirs = sample(other)
+    if theirs.whole:
+        return _wide(one), theirs
+    return sample(one).values, theirs
+
+
+def _wide(table: Table) -> AnyArray:
+    with np.errstate(invalid="ignore"):
+        return table.array().astype(np.complex128 if table.dtype.startswith("complex") else np.float64)
+
+
+def explain_swapped(pairs: Iterable[tuple[Table, Table]], atol: float = 0.0) -> list[Explanation]:
+    """Two tensors that changed places."""
+    known = list(pairs)
+    for k, (one, its) in enumerate(known):
+        for two, others in known[k + 1 :]:
+            if not one.shape == its.shape == two.shape == others.shape or one.size > 1 << 24:
+                continue
+            left = [_apart(one, others), _apart(two, its)]
+            if max(left) <= max(atol, UNITS * storage.precision(others.dtype), 0.01 * _apart(one, its)):
+                return [Explanation((Swapped(),), None, max(left), 0.0, (one.name, two.name))]
+    return []
+
+
+def _apart(one: Table, other: Table) -> float:
+    with np.errstate(all="ignore"):
+        off = np.abs(sample(one).values - sample(other).values)
+    return float(np.nan_to_num(off, nan=np.inf).max(initial=0.0))
+
+
+def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
+    """What made tables that belong together (cosines and sines, or one alone), the best first."""
+    samples = {name: sample(table) for name, table in tables.items()}
+    with np.errstate(all="ignore"):
+        found = best(_recognised(samples))
+    out = []
+    for each in found[:3]:
+        one = samples[each.tensors[0]]
+        kept = storage.kept(
+            one.values, one.dtype, each.noise, one.dtype if one.dtype in SIGNIFICAND_BITS else "float32"
+        )
+        out.append(replace(each, edits=(*each.edits, *(edit for edit in kept if edit != Dtype(one.dtype)))))
+    return out
+
+
+def _recognised(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
+    """Slopes come before frequencies that would do as well; draws last, since they take longest."""
+    found: list[Explanation] = []
+    one = next(iter(samples.values()))
+    if len(samples) == 1 and not np.iscomplexobj(one.values):
+        vector = max(one.shape, default=1) == one.values.size
+        if vector and one.values.size >= 3:
+            found += [each for each in explain_bias(one, None, "slopes") if each.scheme is not None and not each.edits]
+            found += recognise_frequencies(one)
+        elif one.values.ndim >= 2:
+            found += [each for each in explain_bias(one, None, "bias") if each.scheme is not None]
+    if not found and one.values.ndim >= 2:
+        found += [each for each in explain_waves(samples, None) if each.scheme is not None]
+    if not found and len(samples) == 1:
+        found += explain_draws(one, None)
+    yield from found

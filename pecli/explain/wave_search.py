@@ -1,0 +1,579 @@
+"""Tables of waves: measured, then explained by a law of frequencies, positions, signs and a height."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, islice
+from typing import Any
+
+import numpy as np
+
+from pecli.engine.arrays import Complex, Floats, Indices
+from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.edits import (
+    ColumnsWrong,
+    Edit,
+    Explanation,
+    Negated,
+    Parameter,
+    Recipe,
+    Repeated,
+    Rows,
+    RowsWrong,
+    Swapped,
+)
+from pecli.explain.laws import MAX_MISFIT, PARAMETERS, Curve, Fit, Law, divided, fitted, fitted_pair, laws
+from pecli.explain.readings import Reading, empty_rows, padded, readings, wrapped
+from pecli.explain.sample import Sample
+from pecli.explain.wave_schemes import (
+    WaveScheme,
+    expected_height,
+    found_scheme,
+    height_edit,
+    law_edits,
+    layout_edit,
+    neighbours,
+    plain_amplitude,
+    rendered,
+    rope_of,
+    written_height,
+    yarn_height,
+)
+from pecli.explain.waves import USUAL, Waves, measure, wrap
+
+DRIFT = 4e-6
+"""Relative error of frequencies that float32 arithmetic makes, over hundreds of real tables."""
+MAX_OFFSET = 1 << 24
+"""Positions that a table is taken to start at."""
+ENOUGH = 2.0
+"""Times the noise: what an explanation may leave of a channel."""
+MAX_WRONG = 0.2
+"""Of the rows, that may be wrong in a table that is right otherwise."""
+RECIPE_MATTERS = 8.0
+"""Times the noise: what is left where the way of computing may explain it."""
+SLACK = 6.0
+"""Standard errors that a phase may be off."""
+MAX_CANDIDATES = 4096
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where rows are: angle = frequency · direction · (row + start) + quarter · π/2."""
+
+    direction: int
+    quarter: int
+    start: int
+
+    def angles(self, frequency: Floats, rows: Floats) -> Floats:
+        return np.asarray(
+            np.multiply.outer(self.direction * (rows + self.start), frequency) + self.quarter * math.pi / 2
+        )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A reading with its waves."""
+
+    reading: Reading
+    waves: Waves
+    values: Complex | Floats
+    first: float
+    """The row number that the waves count from."""
+    direction: int
+    cos_first: bool
+
+    @property
+    def curve(self) -> Curve:
+        waves = self.waves
+        frequency = waves.frequency * self.direction
+        error = np.maximum(waves.error, 1e-15)
+        return Curve(frequency, np.hypot(error, DRIFT / 2 * frequency), folded=not waves.both, drift=DRIFT / 2)
+
+    @property
+    def height_error(self) -> float:
+        waves = self.waves
+        return 5 * waves.level / math.sqrt(waves.rows) + 1e-6 * abs(waves.height)
+
+
+def measured(reading: Reading, cos_first: bool, most: int = 0) -> Measured | None:
+    """The waves of a reading; None where it has none."""
+    picked = reading.picked(most)
+    values = picked.values(cos_first)
+    waves = measure(values, picked.rows.astype(np.float64))
+    if waves is None or not waves.clean:
+        return None
+    return Measured(picked, waves, values, float(picked.rows[0]), _directions(waves)[0], cos_first)
+
+
+def _directions(waves: Waves) -> tuple[int, ...]:
+    """Which way most channels turn; the other way, too, where fast ones that whole turns are lost of disagree."""
+    if not waves.both:
+        return (1,)
+    votes = np.sign(waves.frequency) * (np.abs(waves.frequency) > 4 * waves.error)
+    slow = votes[len(votes) // 2 :].sum() or votes.sum()
+    first = int(np.sign(slow)) or 1
+    return (first,) if abs(votes.sum()) > 0.9 * np.abs(votes).sum() else (first, -first)
+
+
+def explain_waves(found: Mapping[str, Sample], prior: WaveScheme | None, atol: float = 0.0) -> list[Explanation]:
+    """Explanations of the waves in some tensors, by a prior or by none."""
+    return explain_readings(_all_readings(found, prior), prior, atol)
+
+
+def explain_readings(readings: Iterable[Reading], prior: WaveScheme | None, atol: float) -> list[Explanation]:
+    """The explanations of the first reading that has any."""
+    out: list[Explanation] = []
+    for reading in readings:
+        for most in (0, 256, 48):  # angles in float32 or less are right only in the first rows
+            if most and len(reading.rows) <= most:
+                continue
+            seen = measured(reading, prior.cos_first if prior else True, most)
+            if seen is None:
+                continue
+            for direction in _directions(seen.waves):
+                out += _explained(replace(seen, direction=direction), reading, prior, atol, quick=bool(most))
+            if out:
+                return out
+    return out
+
+
+def _all_readings(found: Mapping[str, Sample], prior: WaveScheme | None) -> Iterator[Reading]:
+    """Rows that wrap show at once, and come first; padding last."""
+    plain = list(readings(found, prior.form if prior else None))
+    for reading in plain[:1]:
+        yield from wrapped(reading)
+    yield from plain
+    for reading in plain[:2]:
+        yield from padded(reading)
+
+
+def _explained(
+    seen: Measured, whole: Reading, prior: WaveScheme | None, atol: float, *, quick: bool
+) -> Iterator[Explanation]:
+    """Explanations by the first tier of laws that has any; only likely laws where that is to be `quick`."""
+    curve, in_part = seen.curve, list[Explanation]()
+    tiers = _with_prior(prior, curve) if prior is not None else _without_prior(seen, curve)
+    for tier in islice(tiers, 2) if quick else tiers:
+        fits = sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: fit.cost)
+        good = [fit for fit in fits if _near(curve, fit.law)]
+        some: list[Explanation] = []
+        for fit in good[:12]:
+            for one in _placed(seen, whole, prior, fit, atol):
+                (in_part if any(isinstance(edit, ColumnsWrong) for edit in one.edits) else some).append(one)
+            if some and prior is not None:
+                break
+        if some:
+            yield from some
+            return
+    yield from in_part[:1]
+
+
+def _near(curve: Curve, law: Law) -> bool:
+    """Whether a law is within the errors of nearly all frequencies."""
+    off = curve.misfits(law.frequencies())
+    return bool(np.count_nonzero(off > MAX_MISFIT) <= len(off) // 16)
+
+
+def _with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
+    """Laws near the prior's: itself; one parameter; two; then any law at all."""
+    law, count = prior.law, len(curve.frequency)
+    if count != law.count:
+        resized = replace(law, count=count, half=law.half * count / law.count)
+        starts = [resized, replace(law, count=count)]
+    else:
+        starts = [law]
+
+    def fit(each: Law, cost: float) -> Fit:
+        return Fit(each, curve.misfit(each.frequencies()), cost)
+
+    yield [fit(each, 0.5 * k) for k, each in enumerate(starts)]
+    near = replace(prior, law=starts[0])
+    others = [fit(each, 1.0 + 0.05 * k) for k, each in enumerate(neighbours(near))]
+    names = ("base", *(name for name in PARAMETERS[law.scaling] if name not in ("truncate", "turning", "divisors")))
+    names = (*names, "scale")
+    single = [
+        replace(one, cost=one.cost + 1) for start in starts for name in names for one in fitted(start, name, curve)
+    ]
+    yield (
+        others
+        + single
+        + [replace(one, cost=one.cost + 2.2) for one in laws(curve, [float(starts[0].half)], scales=not prior.rotary)]
+    )
+    double = [
+        replace(one, cost=one.cost + other.cost + 1)
+        for other in others
+        for name in ("base", *PARAMETERS[other.law.scaling])
+        if name not in ("truncate", "turning", "divisors")
+        for one in fitted(other.law, name, curve)
+    ]
+    pairs = (fit for one, other in combinations(names, 2) for fit in fitted_pair(starts[0], one, other, curve))
+    yield double + [replace(fit, cost=fit.cost + 2) for fit in pairs]
+    yield list(divided(curve, float(starts[0].half))) if prior.rotary else []
+
+
+def _without_prior(seen: Measured, curve: Curve) -> Iterator[list[Fit]]:
+    """Any law: of a rotary table with exponents over the dim; of a sinusoidal one also over D/2 − 1."""
+    count, reading = float(seen.waves.count), seen.reading
+    if _is_sinusoidal(reading):
+        whole = reading.width // 2 if reading.form.arrangement == "halves" else reading.width / 2
+        halves = [each for each in (whole, whole - 1, whole - 0.5) if each > 0.4]
+        yield [
+            replace(fit, cost=fit.cost + 0.05 * k)
+            for k, h in enumerate(halves)
+            for fit in laws(curve, [h], scales=True)
+        ]
+    yield list(laws(curve, [count], scales=False))
+    loose = curve.loosened(2.0**-8)
+    yield [replace(fit, cost=fit.cost + 1) for fit in laws(loose, [count], scales=_is_sinusoidal(reading))]
+    if reading.form.arrangement != "alone" or len(reading.parts) == 2:
+        yield list(divided(curve, count))
+
+
+def _is_sinusoidal(reading: Reading) -> bool:
+    return reading.form.arrangement in ("interleaved", "halves") and len(reading.tensors) == 1
+
+
+# Positions, signs, height.
+
+
+def _placed(seen: Measured, whole: Reading, prior: WaveScheme | None, fit: Fit, atol: float) -> list[Explanation]:
+    """The explanation with a law, if positions, signs and a height go with it."""
+    frequency = fit.law.frequencies()
+    out = []
+    for place in _places(seen, frequency, prior, whole.length):
+        usual = expected_height(prior, fit.law) if prior else _usual_height(seen, fit.law)
+        height = usual
+        if abs(seen.waves.height - usual) > seen.height_error:
+            height = written_height(seen.waves.height, seen.height_error, usual)
+        check = _check(seen, frequency, place, height, atol)
+        if check is None:
+            continue
+        maker = _prior_explanation if prior else _free_explanation
+        made = maker(seen, whole, prior, fit, place, height, usual, check)  # type: ignore[arg-type]
+        if made is not None:
+            out.append(made)
+            break
+    return out
+
+
+def _usual_height(seen: Measured, law: Law) -> float:
+    if law.scaling == "yarn":
+        return yarn_height(law.factor)
+    return plain_amplitude(seen.waves.height, seen.height_error, seen.waves.level, 2 * law.count)
+
+
+@dataclass(frozen=True)
+class Check:
+    """How a table compares with a proposal: what is left, and which channels it does not explain."""
+
+    residual: float
+    wrong: tuple[int, ...]
+
+
+def _model(seen: Measured, frequency: Floats, place: Place, height: float, rows: Floats) -> Complex | Floats:
+    angles = place.angles(frequency, rows)
+    return height * (np.exp(1j * angles) if seen.waves.both else np.cos(angles))
+
+
+def _check(seen: Measured, frequency: Floats, place: Place, height: float, atol: float) -> Check | None:
+    """Whether every channel but a few is explained: what is left of it is noise, or float32 drift."""
+    rows = seen.reading.rows.astype(np.float64)
+    left = np.abs(seen.values - _model(seen, frequency, place, height, rows))
+    noise = seen.waves.noise * (math.sqrt(2) if seen.waves.both else 1)
+    floor = np.maximum(noise, np.quantile(noise, USUAL))
+    drift = height * DRIFT * np.abs(frequency) * float(np.sqrt(np.mean((rows + abs(place.start)) ** 2)))
+    limit = np.maximum(ENOUGH * floor + drift + 1e-7 * height, atol)
+    off = np.sqrt(np.mean(left**2, axis=0))
+    wrong = np.flatnonzero(off > limit)
+    if len(wrong) > len(off) // 16 or (len(wrong) and len(off) < 8):
+        return None
+    parts = (
+        np.maximum(
+            np.abs((seen.values - _model(seen, frequency, place, height, rows)).real),
+            np.abs((seen.values - _model(seen, frequency, place, height, rows)).imag),
+        )
+        if seen.waves.both
+        else left
+    )
+    return Check(float(np.delete(parts, wrong, axis=1).max()), tuple(wrong.tolist()))
+
+
+def _places(seen: Measured, frequency: Floats, prior: WaveScheme | None, length: int) -> Iterator[Place]:
+    """Positions and signs that the phases allow: the expected ones first, then the smallest start."""
+    waves = seen.waves
+    centre = seen.first + waves.centre
+    offset = prior.offset if prior else 0
+    expected = 3 if prior is not None and prior.one == "sin" else 0
+    quarters = [(expected + k) % 4 for k in (0, 2, 1, 3)]
+    slack = 6 * waves.phase_error + 6 * np.abs(frequency) * DRIFT * (abs(centre) + offset) + 0.02 * waves.level + 1e-6
+    slack = np.minimum(slack + np.where(waves.error > 0.25 * np.abs(frequency) + 1e-12, 0.3, 0.0), 2.0)
+    directions = (seen.direction,) if waves.both else (1, -1)
+
+    def fits(place: Place) -> bool:
+        off = np.abs(
+            wrap(place.direction * frequency * (centre + place.start) + place.quarter * math.pi / 2 - waves.phase)
+        )
+        if not waves.both:
+            other = np.abs(
+                wrap(place.direction * frequency * (centre + place.start) + place.quarter * math.pi / 2 + waves.phase)
+            )
+            off = np.minimum(off, other)
+        return int(np.count_nonzero(off > slack)) <= len(off) // 16
+
+    tried = set()
+    for start in dict.fromkeys((offset, 0, -(offset + length - 1), -(length - 1))):
+        for quarter in quarters:
+            for direction in directions:
+                place = Place(direction, quarter, start)
+                tried.add(place)
+                if fits(place):
+                    yield place
+    for place in _searched(waves, frequency, centre, directions, quarters, length):
+        if place not in tried and fits(place):
+            yield place
+
+
+def _searched(
+    waves: Waves, frequency: Floats, centre: float, directions: Sequence[int], quarters: Sequence[int], length: int
+) -> Iterator[Place]:
+    """Starts at which all phases agree, the smallest first: the slowest channel leaves few, each faster one fewer."""
+    known = np.flatnonzero((waves.phase_error < 0.3) & (np.abs(frequency) * MAX_OFFSET > 1))
+    order = known[np.argsort(np.abs(frequency[known]))]
+    if len(order) < 2:
+        return
+    found: set[tuple[int, Place]] = set()
+    signs = (1, -1) if not waves.both else (1,)
+    for direction in directions:
+        for quarter in quarters:
+            for sign in signs:  # of one function alone, either sign of the phase
+                phase = direction * (sign * waves.phase - quarter * math.pi / 2)
+                for at in _agreeing(frequency, phase, waves.phase_error, order, centre - length - 4096):
+                    start = round(at - centre)
+                    if abs(at - centre - start) < 0.3:
+                        found.add((abs(start), Place(direction, quarter, start)))
+    yield from (place for _, place in sorted(found, key=lambda each: each[0]))
+
+
+def _agreeing(frequency: Floats, phase: Floats, error: Floats, order: Indices, least: float) -> list[float]:
+    """Positions from `least` to MAX_OFFSET at which frequency · position is the phase of all channels."""
+    turn, slow = 2 * math.pi, float(frequency[order[0]])
+    low, high = sorted((slow * least - phase[order[0]], slow * MAX_OFFSET - phase[order[0]]))
+    at = (phase[order[0]] + turn * np.arange(math.ceil(low / turn), math.floor(high / turn) + 1)) / slow
+    width = (SLACK * error[order[0]] + 1e-3) / abs(slow)
+    for k in order[1:]:
+        one, slack = float(frequency[k]), SLACK * float(error[k]) + 1e-3
+        branches = np.arange(-3, 4) if width * abs(one) > math.pi else np.zeros(1)
+        nearest = np.rint((one * at - phase[k]) / turn)
+        options = (phase[k] + turn * (nearest[:, None] + branches)) / one
+        room = width + (slack + abs(one) * DRIFT * np.abs(at)[:, None]) / abs(one)
+        chosen = options[np.abs(options - at[:, None]) <= room]
+        if len(chosen):
+            at, width = chosen[np.argsort(np.abs(chosen))][:MAX_CANDIDATES], min(width, slack / abs(one))
+    return [float(each) for each in at[:8]]
+
+
+_SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {
+    (1, 0): (),
+    (1, 2): (Negated("all"),),
+    (-1, 0): (Negated("sin"),),
+    (-1, 2): (Negated("cos"),),
+    (-1, 1): (Swapped(),),
+    (-1, 3): (Swapped(), Negated("all")),
+    (1, 1): (Swapped(), Negated("cos")),
+    (1, 3): (Swapped(), Negated("sin")),
+}
+"""What turning the other way, and quarter turns, mean."""
+_ALONE: dict[int, tuple[Edit, ...]] = {0: (), 1: (Swapped(), Negated("all")), 2: (Negated("all"),), 3: (Swapped(),)}
+
+
+def _positions(
+    place: Place, both: bool, length: int, expected_quarter: int
+) -> tuple[tuple[Edit, ...], int, tuple[Edit, ...]]:
+    """Signs, the position of the first row, and the order of rows."""
+    direction, quarter, start = place.direction, place.quarter, place.start
+    rows: tuple[Edit, ...] = ()
+    if direction < 0 and start < 0 and (-start - (length - 1) >= 0):
+        rows, start, direction = (Rows("reversed"),), -start - (length - 1), 1
+    elif not both and start < 0 and -start - (length - 1) >= 0:
+        rows, start, quarter = (Rows("reversed"),), -start - (length - 1), (-quarter) % 4
+    if both:
+        return _SIGNS[direction, quarter], start, rows
+    turn = (direction * quarter - expected_quarter) % 4
+    if expected_quarter == 3:  # sines: a quarter further on are cosines
+        turn = {0: 0, 1: 3, 2: 2, 3: 1}[turn]
+    return _ALONE[turn], start, rows
+
+
+def _prior_explanation(
+    seen: Measured, whole: Reading, prior: WaveScheme, fit: Fit, place: Place, height: float, usual: float, check: Check
+) -> Explanation | None:
+    expected_quarter = 3 if prior.one == "sin" else 0
+    signs, start, rows = _positions(place, seen.waves.both, whole.length, expected_quarter)
+    told = law_edits(prior, fit.law)
+    edits: list[Edit] = [
+        *_copies(whole.edits, whole.length, prior.length),
+        *layout_edit(prior.form, whole.form),
+        *signs,
+    ]
+    edits += [*told, *rows]
+    if height != usual:
+        edits.append(height_edit(prior, usual, height))
+    if check.wrong:
+        edits.append(ColumnsWrong(check.wrong))
+    scheme = found_scheme(
+        prior,
+        fit.law,
+        max(0, start),
+        whole.length,
+        height,
+        whole.form,
+        cos_first=prior.cos_first,
+        more={"dtype": _dtype(whole)},
+    )
+    wrong = _wrong_rows(seen, whole, fit.law.frequencies(), place, height, check)
+    recipe: tuple[Edit, ...] = ()
+    if len(wrong) > MAX_WRONG * len(whole.rows) or check.residual > RECIPE_MATTERS * max(
+        seen.waves.level, 2.0**-24 * height
+    ):
+        recipe = recipe_edit(scheme, whole, prior, wrong)
+        wrong = np.zeros(0, np.intp) if recipe else wrong
+    padded, start = _order_of_rows(whole, prior, start, wrong)
+    if padded is None:
+        return None
+    edits += padded
+    if start != prior.offset:
+        edits.append(Parameter("offset", prior.offset, start))
+    extra = max(0.0, fit.cost - sum(edit.cost for edit in told))
+    return Explanation((*edits, *recipe), scheme, check.residual, seen.waves.level, whole.tensors, fit.open, extra)
+
+
+def _wrong_rows(
+    seen: Measured, whole: Reading, frequency: Floats, place: Place, height: float, check: Check
+) -> Indices:
+    """Which rows of the whole reading are not explained."""
+    values = whole.values(seen.cos_first)
+    rows = whole.rows.astype(np.float64)
+    angles = place.angles(frequency, rows)
+    left = np.abs(values - height * (np.exp(1j * angles) if seen.waves.both else np.cos(angles)))
+    left = np.delete(left, check.wrong, axis=1)
+    drift = DRIFT * height * float(np.sqrt(np.mean(frequency**2))) * (rows + abs(place.start))
+    level = float(np.sqrt(np.mean(seen.waves.noise**2)))
+    wrong = np.sqrt(np.mean(left**2, axis=1)) > 4 * level + drift + 1e-6 * height
+    return np.flatnonzero(wrong if whole.wrong is None else wrong & ~whole.wrong)
+
+
+def _order_of_rows(whole: Reading, prior: WaveScheme, start: int, wrong: Indices) -> tuple[list[Edit] | None, int]:
+    """What rows that are not explained say: padding in front or behind, positions that wrap, a row of zeros, or errors;
+    None where too many are wrong. Rows of padding move the start.
+    """
+    if not len(wrong):
+        return _lost_padding(whole, prior, start), start
+    count, length = len(wrong), len(whole.rows)
+    empty = empty_rows(whole.parts)[wrong]
+    if wrong[-1] == count - 1 and start == prior.offset - count:
+        return [Rows("padded", count)], prior.offset
+    if wrong[0] == length - count and empty.all() and count > 1:
+        return [Rows("padded at the end", count)], start
+    if empty.all() and not prior.rotary:
+        expected = getattr(prior.scheme, "padding_idx", None)
+        found = (whole.rows[wrong] + start).tolist()
+        if found == [expected]:
+            return [], start
+        return [Parameter("padding_idx", expected, found[0])] if len(found) == 1 else [
+            RowsWrong(tuple(wrong.tolist()))
+        ], start
+    if count > MAX_WRONG * length:
+        return None, start
+    return [RowsWrong(tuple(whole.rows[wrong].tolist()))], start
+
+
+def _lost_padding(whole: Reading, prior: WaveScheme, start: int) -> list[Edit]:
+    expected = getattr(prior.scheme, "padding_idx", None)
+    if expected is None or expected - start not in range(whole.length) or expected - start not in whole.rows:
+        return []
+    return [Parameter("padding_idx", expected, None)]
+
+
+def _copies(edits: tuple[Edit, ...], length: int, expected: int) -> Iterator[Edit]:
+    """Rows that wrap where the table should end are copies of it."""
+    for edit in edits:
+        wraps = isinstance(edit, Rows) and edit.order == "wrapped" and edit.at == expected and length % expected == 0
+        yield Repeated(0, length // expected) if wraps else edit
+
+
+def recipe_edit(scheme: Scheme | None, whole: Reading, prior: WaveScheme | None, wrong: Indices) -> tuple[Edit, ...]:
+    """The recipe that comes nearest, if it is much nearer than the scheme's own."""
+    if scheme is None:
+        return ()
+    rows = np.unique(np.concatenate([np.arange(0, len(whole.rows), max(1, len(whole.rows) // 96)), wrong[:32]])).astype(
+        np.intp
+    )
+    found = np.stack([part[rows] for part in whole.parts])
+    left = {}
+    for recipe in ("exact", *scheme.recipe_names()):
+        parts = rendered(scheme, recipe, whole.rows[rows], whole.form, prior)
+        if parts is not None and parts.shape == found.shape:
+            left[recipe] = float(np.sqrt(np.mean((parts - found) ** 2)))
+    own = getattr(prior.scheme, "recipe", "exact") if prior else "exact"
+    if not left or own not in left:
+        return ()
+    nearest = min(left, key=lambda name: left[name])
+    return (Recipe(nearest),) if nearest != own and left[nearest] < 0.5 * left[own] else ()
+
+
+def _dtype(reading: Reading) -> str:
+    return {"complex64": "float32", "complex128": "float64"}.get(
+        reading.dtype, reading.dtype if reading.dtype in ("float64", "float32", "float16", "bfloat16") else "float32"
+    )
+
+
+def _free_explanation(
+    seen: Measured, whole: Reading, prior: None, fit: Fit, place: Place, height: float, usual: float, check: Check
+) -> Explanation | None:
+    """The scheme itself; how it is laid out in the file is in the edits."""
+    both = seen.waves.both
+    sinusoidal = _is_sinusoidal(whole)
+    more: dict[str, Any] = {"dtype": _dtype(whole)}
+    if both:
+        signs, start, rows = _positions(place, True, whole.length, 0)
+        cos_first = Swapped() not in signs
+        signs = tuple(edit for edit in signs if not (sinusoidal and isinstance(edit, Swapped)))
+    else:
+        expected = 3 if place.quarter % 2 else 0
+        signs, start, rows = _positions(place, False, whole.length, expected)
+        cos_first = True
+    if start < 0:
+        return None
+    if sinusoidal and fit.law.scaling == "none":
+        zero = _padding_idx(whole, start)
+        more |= {"dim": whole.width} | ({"padding_idx": zero} if zero is not None else {})
+        scheme = found_scheme(None, fit.law, start, whole.length, height, whole.form, cos_first=cos_first, more=more)
+    else:
+        scheme = rope_of(fit.law, start, whole.length, height, whole.form.doubled or "compact", **more)
+    if scheme is None:
+        return None
+    edits = [*whole.edits, *signs, *rows, *([ColumnsWrong(check.wrong)] if check.wrong else [])]
+    wrong = _wrong_rows(seen, whole, fit.law.frequencies(), place, height, check)
+    if check.residual > RECIPE_MATTERS * max(seen.waves.level, 2.0**-24 * height) or len(wrong) > MAX_WRONG * len(
+        whole.rows
+    ):
+        recipe = recipe_edit(scheme, whole, None, wrong)
+        wrong, edits = (np.zeros(0, np.intp), [*edits, *recipe]) if recipe else (wrong, edits)
+    if len(wrong) > MAX_WRONG * len(whole.rows):
+        return None
+    wrong = np.array([row for row in wrong if whole.rows[row] + start != more.get("padding_idx")], np.intp)
+    edits += [RowsWrong(tuple(whole.rows[wrong].tolist()))] if len(wrong) else []
+    extra = fit.cost + (0.5 if start else 0.0) + 0.05 * (height != 1) + 0.3 * (height != usual) + _excess(seen, check)
+    return Explanation(tuple(edits), scheme, check.residual, seen.waves.level, whole.tensors, fit.open, extra)
+
+
+def _excess(seen: Measured, check: Check) -> float:
+    """What an explanation costs that leaves more than the noise."""
+    return 0.8 * max(0.0, math.log10(max(check.residual, 1e-300) / (6 * seen.waves.level + 1e-9)))
+
+
+def _padding_idx(whole: Reading, start: int) -> int | None:
+    zero = np.flatnonzero(empty_rows(whole.parts))
+    return int(whole.rows[zero[0]]) + start if len(zero) == 1 else None

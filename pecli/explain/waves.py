@@ -1,0 +1,293 @@
+"""Frequency, phase, amplitude and noise of every channel, from the data alone.
+
+Neighbouring rows give a frequency roughly; products over growing lags sharpen it; one linear fit of the angle over all
+rows ends it, and what that fit leaves is the noise. Everything later is judged against this noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pecli.engine.arrays import AnyArray, Complex, Flags, Floats
+
+QUANTUM = 12**0.5
+"""Steps of rounding in standard deviations of what rounding leaves."""
+FEW_STEPS = 30
+"""A channel that moves by fewer steps of rounding than this is not known better than to a step."""
+USUAL = 0.75
+"""The quantile of the channels' noise that all have at least: rounding leaves none where a channel does not move."""
+MAX_NOISE = 0.08
+"""Of the amplitude: beyond it nothing is a wave."""
+
+
+@dataclass(frozen=True)
+class Waves:
+    """Waves amplitude · exp(i·(frequency · (row − centre) + phase)), one per channel.
+
+    Of one function alone (`both` is false) the data are the real parts, and frequencies are positive.
+    """
+
+    frequency: Floats
+    error: Floats
+    """One standard error of the frequency."""
+    phase: Floats
+    phase_error: Floats
+    amplitude: Floats
+    noise: Floats
+    """The standard deviation of what is left, by channel."""
+    centre: float
+    rows: int
+    both: bool
+
+    @property
+    def count(self) -> int:
+        return len(self.frequency)
+
+    @property
+    def level(self) -> float:
+        """The noise of the whole table, as most channels that move at all have it."""
+        return float(np.quantile(self.noise, USUAL))
+
+    @property
+    def height(self) -> float:
+        """The amplitude that the channels share, as the best-known ones say."""
+        weights = self.amplitude_weight
+        return float(np.average(self.amplitude, weights=weights)) if weights.any() else float(np.median(self.amplitude))
+
+    @property
+    def amplitude_weight(self) -> Floats:
+        """Which amplitudes are known: where a channel turns; else rounding may be off the same way in all rows."""
+        turning = np.abs(self.frequency) * self.rows > 2 * np.pi
+        return np.where(turning, 1.0, 0.0) if turning.any() or not self.both else np.ones(self.count)
+
+    @property
+    def clean(self) -> bool:
+        """Whether the channels are waves at all: most of them with little noise."""
+        height = np.median(self.amplitude)
+        return bool(height > 0 and np.isfinite(self.noise).all() and np.median(self.noise) < MAX_NOISE * height)
+
+
+def wrap(angle: AnyArray) -> Floats:
+    """An angle between −π and π."""
+    return np.asarray(angle - 2 * np.pi * np.rint(angle / (2 * np.pi)))
+
+
+def measure(values: Complex | Floats, rows: Floats) -> Waves | None:
+    """The waves of (rows, channels): complex numbers hold both functions, real ones one alone.
+
+    Rows are positions in ascending order, of which the first half or so follow each other.
+    """
+    run = _run(rows)
+    if run < 8 or values.ndim != 2 or not values.shape[1] or not np.isfinite(values).all():
+        return None
+    with np.errstate(all="ignore"):
+        both = np.iscomplexobj(values)
+        return _measure_both(values + 0j, rows, run) if both else _measure_one(values.real, rows, run)
+
+
+def _run(rows: Floats) -> int:
+    """How many rows follow each other from the first on."""
+    steps = np.diff(rows) != 1
+    return int(np.argmax(steps)) + 1 if steps.any() else len(rows)
+
+
+def _windows(rows: Floats, run: int) -> list[int]:
+    """How many rows to fit at once, more each time: an error of the frequency must not grow to half a turn."""
+    counts, last = [run], rows[run - 1] - rows[0] + 1
+    while counts[-1] < len(rows):
+        last *= 2
+        counts.append(max(counts[-1] + 1, int(np.searchsorted(rows - rows[0], last))))
+    return counts
+
+
+def _measure_both(z: Complex, rows: Floats, run: int) -> Waves:
+    head = z[:run]
+    frequency, lag = np.zeros(z.shape[1]), 1
+    while lag <= max(1, run // 2):
+        product = (head[lag:] * head[:-lag].conj()).mean(axis=0)
+        frequency += wrap(np.angle(product) - lag * frequency) / lag
+        lag *= 2
+    phase, centre = np.zeros(z.shape[1]), 0.0
+    for count in _windows(rows, run):
+        at = rows[:count] - rows[0]
+        turned = z[:count] * np.exp(-1j * (np.multiply.outer(at - centre, frequency) + phase))
+        middle = np.angle(turned.sum(axis=0))
+        phase = phase + middle + frequency * (at.mean() - centre)
+        centre = float(at.mean())
+        rest = wrap(np.angle(turned) - middle)
+        moved = ((at - centre) @ rest) / ((at - centre) ** 2).sum()
+        frequency = frequency + moved
+    phase = phase + np.angle((z * np.exp(-1j * (np.multiply.outer(at - centre, frequency) + phase))).sum(axis=0))
+    unit = np.exp(1j * (np.multiply.outer(at - centre, frequency) + phase))
+    amplitude = (z * unit.conj()).real.mean(axis=0)
+    left = z - amplitude * unit
+    noise = np.sqrt((np.abs(left) ** 2).mean(axis=0) / 2)
+    return _with_errors(frequency, phase, amplitude, noise, at, centre, both=True)
+
+
+def _with_errors(
+    frequency: Floats, phase: Floats, amplitude: Floats, noise: Floats, at: Floats, centre: float, *, both: bool
+) -> Waves:
+    """Errors from the noise: white where a channel passes many steps of rounding, a step over all rows where not."""
+    floor = np.maximum(noise, np.quantile(noise, USUAL))
+    size = np.maximum(np.abs(amplitude), 1e-300)
+    spread = np.sqrt(((at - centre) ** 2).sum())
+    error, phase_error = floor / size / spread, floor / size / np.sqrt(len(at))
+    few = np.abs(frequency) * (at[-1] - at[0]) * size < FEW_STEPS * QUANTUM * floor
+    step = QUANTUM * floor / size
+    error = np.where(few, np.hypot(error, step / (at[-1] - at[0])), error)
+    phase_error = np.where(few, np.hypot(phase_error, step / 2), phase_error)
+    precision = 4e-16 * (1 + np.abs(phase))
+    middle = float(round(centre))  # at a whole row, whole turns per row that were lost do not show
+    phase, centre = phase + frequency * (middle - centre), middle
+    return Waves(
+        frequency,
+        np.hypot(error, precision / max(1.0, float(at[-1]))),
+        wrap(phase),
+        np.hypot(phase_error, precision),
+        amplitude,
+        noise,
+        centre,
+        len(at),
+        both,
+    )
+
+
+def _measure_one(x: Floats, rows: Floats, run: int) -> Waves | None:
+    """x[p + k] + x[p − k] = 2·cos(k·f)·x[p] gives f; then least squares for f, phase and amplitude."""
+    frequency = _from_sums(x[:run])
+    for count in _windows(rows, run):
+        at = rows[:count] - rows[0]
+        centre = float(at.mean())
+        for _ in range(8):
+            frequency = frequency + _step(x[:count], at - centre, frequency, np.pi / (2 * at[-1]))
+    angle = np.multiply.outer(at - centre, frequency)
+    cos, sin = np.cos(angle), np.sin(angle)
+    a, b = _two(x, cos, sin)
+    amplitude, phase = np.hypot(a, b), np.arctan2(-b, a)
+    slow = np.abs(frequency) * (at[-1] + 1) < 2 * np.pi
+    if slow.any() and not slow.all():
+        height = float(np.median(amplitude[~slow]))
+        start = frequency[slow], phase[slow]
+        frequency[slow], phase[slow] = _slow(x[:, slow], at - centre, height, *start)
+        amplitude[slow] = height
+    unit = np.cos(np.multiply.outer(at - centre, frequency) + phase)
+    slope = np.sin(np.multiply.outer(at - centre, frequency) + phase)
+    noise = np.sqrt(((x - amplitude * unit) ** 2).mean(axis=0))
+    found = _with_errors(frequency, phase, amplitude, noise, at, centre, both=False)
+    wide, unsure = _joint_errors(found, slope, at - centre)
+    steps = np.ptp(x, axis=0) / np.maximum(QUANTUM * np.maximum(noise, np.quantile(noise, USUAL)), 1e-300)
+    wide, unsure = (np.where(steps < FEW_STEPS, 4 * error, error) for error in (wide, unsure))
+    wide, unsure = (np.where(steps < 3, np.pi, error) for error in (wide, unsure))  # nothing to be seen
+    return Waves(
+        np.abs(frequency),
+        np.maximum(found.error, wide),
+        wrap(np.where(frequency < 0, -found.phase, found.phase)),
+        np.maximum(found.phase_error, unsure),
+        amplitude,
+        noise,
+        found.centre,
+        len(at),
+        False,
+    )
+
+
+def _joint_errors(found: Waves, slope: Floats, at: Floats) -> tuple[Floats, Floats]:
+    """Errors of frequency and phase that are fitted together: a cosine near its top tells them badly apart."""
+    one, two, three = _moments(slope, at)
+    determinant = np.maximum(one * three - two**2, 1e-300)
+    floor = np.maximum(found.noise, np.quantile(found.noise, USUAL)) / np.maximum(np.abs(found.amplitude), 1e-300)
+    return np.asarray(floor * np.sqrt(one / determinant)), np.asarray(floor * np.sqrt(three / determinant))
+
+
+def _from_sums(x: Floats) -> Floats:
+    """A first estimate of each frequency, by lags that grow while they help."""
+    count, frequency, doubt = len(x), np.zeros(x.shape[1]), np.full(x.shape[1], np.inf)
+    lag = 1
+    while lag <= max(1, count // 3):
+        middle = x[lag:-lag]
+        power = np.maximum((middle**2).sum(axis=0), 1e-300)
+        cosine = np.clip(((x[2 * lag :] + x[: -2 * lag]) * middle).sum(axis=0) / (2 * power), -1, 1)
+        angle = np.arccos(cosine)
+        left = x[2 * lag :] + x[: -2 * lag] - 2 * cosine * middle
+        unsure = np.sqrt((left**2).sum(axis=0) / power / max(1, len(middle))) / np.maximum(np.sin(angle), 1e-3) / lag
+        if lag == 1:
+            candidate = angle
+        else:
+            turns = lag * frequency
+            near = np.stack([turns + wrap(angle - turns), turns + wrap(-angle - turns)])
+            candidate = near[np.argmin(np.abs(near - turns), axis=0), np.arange(x.shape[1])] / lag
+        better = unsure < doubt
+        frequency, doubt = np.where(better, candidate, frequency), np.where(better, unsure, doubt)
+        lag *= 2
+    return np.asarray(frequency)
+
+
+def _two(x: Floats, cos: Floats, sin: Floats) -> tuple[Floats, Floats]:
+    """x as a·cos + b·sin, by least squares."""
+    cc, ss, cs = (cos**2).sum(axis=0), (sin**2).sum(axis=0), (cos * sin).sum(axis=0)
+    xc, xs = (x * cos).sum(axis=0), (x * sin).sum(axis=0)
+    determinant = cc * ss - cs**2
+    safe = np.where(np.abs(determinant) > 1e-12 * cc * np.maximum(ss, 1e-300), determinant, np.inf)
+    a, b = (xc * ss - xs * cs) / safe, (xs * cc - xc * cs) / safe
+    flat = ~np.isfinite(safe)
+    return np.where(flat, xc / np.maximum(cc, 1e-300), a), np.where(flat, 0.0, b)
+
+
+def _step(x: Floats, at: Floats, frequency: Floats, most: float) -> Floats:
+    """The Gauss–Newton step of a frequency, amplitude and phase being fitted at the same time."""
+    angle = np.multiply.outer(at, frequency)
+    cos, sin = np.cos(angle), np.sin(angle)
+    a, b = _two(x, cos, sin)
+    left = x - a * cos - b * sin
+    slope = at[:, None] * (b * cos - a * sin)
+    c, s = _two(slope, cos, sin)
+    slope = slope - c * cos - s * sin
+    power = (slope**2).sum(axis=0)
+    move = np.where(power > 1e-14 * len(at), (slope * left).sum(axis=0) / np.maximum(power, 1e-300), 0.0)
+    return np.asarray(np.clip(move, -most, most))
+
+
+def _slow(x: Floats, at: Floats, height: float, frequency: Floats, phase: Floats) -> tuple[Floats, Floats]:
+    """Frequency and phase of channels that do not turn once, their amplitude being that of the others: least squares
+    from the free fit, and from a line through the arc cosines; the better of the two.
+    """
+    angle = np.arccos(np.clip(x / height, -1, 1)) * np.where(x[-1] > x[0], -1.0, 1.0)
+    line = ((at - at.mean()) @ angle) / ((at - at.mean()) ** 2).sum()
+    tries = [_refined(x, at, height, frequency, phase)]
+    tries.append(_refined(x, at, height, line, angle.mean(axis=0) - line * at.mean()))
+    left = [((x - height * np.cos(np.multiply.outer(at, f) + p)) ** 2).sum(axis=0) for f, p in tries]
+    first = np.nan_to_num(left[0], nan=np.inf) <= np.nan_to_num(left[1], nan=np.inf)
+    return np.where(first, tries[0][0], tries[1][0]), np.where(first, tries[0][1], tries[1][1])
+
+
+def _refined(x: Floats, at: Floats, height: float, frequency: Floats, phase: Floats) -> tuple[Floats, Floats]:
+    for _ in range(12):
+        turned = np.multiply.outer(at, frequency) + phase
+        left, slope = x - height * np.cos(turned), -height * np.sin(turned)
+        one, two, three = _moments(slope, at)
+        here, there = (left * slope).sum(axis=0), (left * slope * at[:, None]).sum(axis=0)
+        determinant = one * three - two**2
+        safe = np.where(determinant > 1e-12 * one * np.maximum(three, 1e-300), determinant, np.inf)
+        phase = phase + np.clip((here * three - there * two) / safe, -0.5, 0.5)
+        frequency = frequency + np.clip((there * one - here * two) / safe, -0.5 / at[-1], 0.5 / at[-1])
+    return np.asarray(frequency), np.asarray(phase)
+
+
+def _moments(slope: Floats, at: Floats) -> tuple[Floats, Floats, Floats]:
+    """Sums of slope² · at^k for k = 0, 1, 2."""
+    square = slope**2
+    return square.sum(axis=0), (square * at[:, None]).sum(axis=0), (square * at[:, None] ** 2).sum(axis=0)
+
+
+def pairs_of(first: Floats, second: Floats) -> tuple[float, Flags]:
+    """Whether two parts are the two functions of the same angles: how far from constant the sum of their squares is,
+    relative to it; and of which channels that was told.
+    """
+    power = first**2 + second**2
+    mean = power.mean(axis=0)
+    told = mean > 0
+    off = power.std(axis=0) / np.where(told, mean, 1)
+    return (float(np.quantile(off[told], 0.9)) if told.any() else np.inf), told

@@ -1,0 +1,159 @@
+"""Explanations in plain English: the only place where edits become text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pecli.engine.text import begun, spelled
+from pecli.explain.edits import (
+    Channels,
+    ColumnsWrong,
+    Decimals,
+    Dtype,
+    Edit,
+    Explanation,
+    FixedPoint,
+    Heads,
+    Layout,
+    Mask,
+    Negated,
+    Noise,
+    Parameter,
+    Recipe,
+    Repeated,
+    Rows,
+    RowShift,
+    RowsWrong,
+    Scaled,
+    Swapped,
+    Transposed,
+    Uninitialised,
+)
+
+MAX_LISTED = 8
+
+_NAMES = {
+    "dim": "rotary dimension",
+    "attention_factor": "attention factor",
+    "exponent_dim": "dimension in the exponent",
+}
+_ROWS = {
+    "reversed": "rows are in reverse order",
+    "wrapped": "positions wrap at row {at:,}",
+    "padded": "the table starts after {at:,} rows of padding",
+    "padded at the end": "the last {at:,} rows are padding",
+    "shifted": "rows are shifted by {at:,}",
+    "permuted": "rows are in another order",
+}
+_NEGATED = {"all": "the sign is flipped", "sin": "sin is negated (it rotates the other way)", "cos": "cos is negated"}
+_DEGREES = {
+    180 / math.pi: "radians are taken for degrees twice over",
+    math.pi / 180: "angles are in degrees, not radians",
+}
+
+
+def said(value: Any) -> str:
+    """A value as people write it."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return spelled(value) if not isinstance(value, str) else value
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) >= 10000 else str(value)
+    short = f"{value:.7g}"
+    return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else short
+
+
+def _parameter(edit: Parameter) -> str:
+    name, expected, found = edit.name, edit.expected, edit.found
+    spec = f"(the spec says {said(expected)})"
+    if name == "offset":
+        return f"positions start at {found:,} (the spec says {expected:,})"
+    if name == "scaling":
+        if found == "none":
+            return f"the {expected} scaling is missing"
+        return f"the {expected} scaling is applied twice" if found.endswith("twice") else f"scaling is {found} {spec}"
+    if name == "scale":
+        if expected == 1 and found in _DEGREES:
+            return _DEGREES[found]
+        return f"positions are multiplied by {said(found)} {spec}"
+    if name == "padding_idx":
+        return "the row of padding_idx is not zeros" if found is None else f"the row of position {found} is zeros"
+    if name == "divisors":
+        return f"{found} is used where {expected} belongs"
+    if name == "exponent_dim":
+        return f"the exponent is over {said(found)} {spec}"
+    return f"{_NAMES.get(name, name)} is {said(found)}" + (f" {spec}" if expected is not None else "")
+
+
+def _places(name: str, which: tuple[int, ...]) -> str:
+    few = begun([str(place) for place in which], MAX_LISTED)
+    return f"only {name} {few} differs" if len(which) == 1 else f"only {name}s {few} differ"
+
+
+def _order(name: str, order: str | tuple[int, ...]) -> str:
+    if order == "reversed":
+        return f"{name}s are in reverse order"
+    if isinstance(order, str):
+        return f"{name}s are {order}"
+    return f"{name}s are in another order ({begun([str(each) for each in order], MAX_LISTED)})"
+
+
+_WORDS: Mapping[type[Edit], Callable[[Any], str]] = {
+    Parameter: _parameter,
+    Layout: lambda edit: f"layout is {edit.found} (the spec says {edit.expected})",
+    Swapped: lambda edit: "sin and cos are swapped",
+    Negated: lambda edit: _NEGATED[edit.which],
+    Scaled: lambda edit: f"values are scaled by {said(edit.by)}",
+    Transposed: lambda edit: "the table is transposed",
+    Repeated: lambda edit: f"the expected table, repeated {edit.times}× along axis {edit.axis}",
+    Rows: lambda edit: _ROWS[edit.order].format(at=edit.at or 0),
+    Channels: lambda edit: _order("channel", edit.order),
+    Heads: lambda edit: _order("head", edit.order),
+    Mask: lambda edit: f"masked otherwise: {edit.found}",
+    RowShift: lambda edit: "a constant is added to each row, which softmax ignores",
+    Dtype: lambda edit: f"rounded to {edit.found}",
+    Decimals: lambda edit: f"rounded to {edit.digits} decimals",
+    FixedPoint: lambda edit: f"rounded to steps of {edit.step:.4g}",
+    Noise: lambda edit: f"noise of {edit.size:g}",
+    Recipe: lambda edit: f"computed by the recipe {edit.found}",
+    RowsWrong: lambda edit: _places("row", edit.which),
+    ColumnsWrong: lambda edit: _places("column", edit.which),
+    Uninitialised: lambda edit: "inv_freq was never initialised",
+}
+
+
+def clause(edit: Edit) -> str:
+    """One edit in words."""
+    return _WORDS[type(edit)](edit)
+
+
+def clauses(explanation: Explanation) -> str:
+    """The edits of an explanation in words, the mistakes first."""
+    parts = [clause(edit) for edit in explanation.mistakes]
+    kept = [clause(edit) for edit in explanation.edits if edit.storage]
+    return ", and ".join(parts) + ("; " if parts and kept else "") + ", ".join(kept)
+
+
+def sentence(explanation: Explanation) -> str:
+    """An explanation in one line: the tensors, what is different, and what that leaves.
+
+    >>> sentence(Explanation((Parameter("base", 500000.0, 10000.0),), None, 3e-8, 1e-8, ("cos", "sin")))
+    'cos, sin: base is 10000 (the spec says 500000); max residual 3e-08'
+    """
+    left = f"; max residual {explanation.residual:.2g}" if math.isfinite(explanation.residual) else ""
+    if explanation.residual == 0:
+        left = "; exact"
+    return f"{', '.join(explanation.tensors)}: {clauses(explanation)}{left}"
+
+
+def comparison(explanation: Explanation) -> str:
+    """The same of two tables, neither of which is a spec.
+
+    >>> comparison(Explanation((Negated("all"),), None, 0.0, 0.0, ("pe",)))
+    'pe: in B, the sign is flipped; exact'
+    """
+    names, _, words = sentence(explanation).partition(": ")
+    return f"{names}: in B, {words.replace('(the spec says', '(in A')}"

@@ -1,0 +1,51 @@
+"""Every layout is read back into the parts it was made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pecli.explain.forms import Form, forms, without_ones
+from pecli.explain.layout_words import ARRANGEMENTS, DOUBLINGS
+
+COS = np.cos(np.outer(np.arange(7), [1.0, 0.1, 0.01]))
+SIN = np.sin(np.outer(np.arange(7), [1.0, 0.1, 0.01]))
+
+ALL = [
+    Form(arrangement, doubled, transposed, padded)
+    for arrangement in ARRANGEMENTS
+    for doubled in DOUBLINGS
+    for transposed in (False, True)
+    for padded in ((False, True) if arrangement == "halves" else (False,))
+]
+
+
+@pytest.mark.parametrize("form", ALL, ids=str)
+def test_split_undoes_join(form: Form) -> None:
+    parts = (COS,) if form.arrangement == "alone" else (COS, SIN)
+    array = form.join(*parts)
+    found = form.split(array)
+    assert found is not None
+    assert [part.tolist() for part in found] == [part.tolist() for part in parts]
+    assert form in list(forms(array))
+
+
+def test_layouts_are_what_their_names_say() -> None:
+    assert Form("interleaved").join(COS, SIN)[1, :2].tolist() == [COS[1, 0], SIN[1, 0]]
+    assert Form("halves").join(COS, SIN)[1, 2:4].tolist() == [COS[1, 2], SIN[1, 0]]
+    assert Form("alone", "halves").join(COS)[1].tolist() == [*COS[1], *COS[1]]
+    assert Form("alone", "interleaved").join(COS)[1, :2].tolist() == [COS[1, 0], COS[1, 0]]
+    assert Form("pairs").join(COS, SIN).shape == (7, 3, 2)
+    assert Form("complex").join(COS, SIN)[3, 1] == COS[3, 1] + 1j * SIN[3, 1]
+    assert Form("stacked", transposed=True).join(COS, SIN).shape == (2, 3, 7)
+
+
+def test_columns_that_differ_are_not_doubled() -> None:
+    assert Form("alone", "halves").split(np.concatenate([COS, SIN], axis=1)) is None
+    assert Form("alone", padded=True).split(np.ones((4, 3))) is None
+
+
+def test_axes_of_length_one_fall_away() -> None:
+    assert without_ones(COS[None, None]).shape == (7, 3)
+    assert without_ones(COS[:, None]).shape == (7, 3)
+    assert without_ones(np.zeros((1, 4))).shape == (1, 4)
