@@ -17,7 +17,7 @@ from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import SUFFIXES, class_defaults, plain_name
 from pecli.models.find import find_model
 from pecli.models.gguf_header import read_header
-from pecli.models.heads import HEADS, head_size
+from pecli.models.layer_types import HEADS, head_size
 from pecli.models.reader import file_in, read_bytes
 from pecli.models.submodels import TEXTS
 from pecli.models.values import Keys, Value

@@ -14,8 +14,8 @@ from pecli.errors import FileError
 
 LARGEST = 4 << 20
 """Bytes; a hostile file becomes forty times as many in memory."""
-DEEPEST = 32
-LONGEST_NUMBER = 400
+MAX_DEPTH = 32
+MAX_DIGITS = 400
 
 
 class _RefusedError(ValueError):
@@ -23,7 +23,7 @@ class _RefusedError(ValueError):
 
 
 def _whole(text: str) -> int:
-    if len(text) > LONGEST_NUMBER:
+    if len(text) > MAX_DIGITS:
         raise _RefusedError(f"holds a number of {len(text)} digits")
     return int(text)
 
@@ -66,8 +66,8 @@ def parse(path: str, data: bytes) -> dict[str, Any]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise FileError(path, "is not UTF-8 text", "a config.json is wanted") from None
-    if text.count("{") + text.count("[") > DEEPEST and _depth(text) > DEEPEST:
-        raise FileError(path, f"nests more than {DEEPEST} levels deep")
+    if text.count("{") + text.count("[") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+        raise FileError(path, f"nests more than {MAX_DEPTH} levels deep")
     try:
         found = json.loads(text, object_pairs_hook=_unique, parse_float=_real, parse_int=_whole)
     except _RefusedError as problem:

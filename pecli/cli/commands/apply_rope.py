@@ -21,7 +21,8 @@ from pecli.errors import ParameterError
 if TYPE_CHECKING:
     from pecli.models.encoding import Encoding
     from pecli.tensors.inputs import Input, Inputs
-    from pecli.tensors.rotary import RotationPlan, RowPositions
+    from pecli.tensors.position_ids import RowPositions
+    from pecli.tensors.rotary import RotationPlan
 
 SUMMARY = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
 EXAMPLES = (
@@ -184,7 +185,7 @@ def _check_options(values: Mapping[str, Any]) -> int | None:
 
 def _positions(values: Mapping[str, Any]) -> RowPositions:
     """The positions of the rows."""
-    from pecli.tensors.rotary import RowPositions, read_positions
+    from pecli.tensors.position_ids import RowPositions, read_positions
 
     if values["positions"] is not None:
         return read_positions(values["positions"])

@@ -68,7 +68,7 @@ _CHUNK = 1 << 12
 """Elements of the small tables computed at once, so that intermediate arrays stay in the first-level cache."""
 _DIGITS = 5
 """Of the frequencies: as many as count for a direction at the farthest position, and one for `cos_sin` to leave out."""
-_FEW = 6
+_MAX_ZEROS = 6
 """Zeros of a tile that are searched for one by one."""
 _BUFFER = 256
 """NumPy copies a row that meets many others again and again, to fill its buffer; not if the row is the longer one."""
@@ -245,7 +245,7 @@ def _zeros(bits: Ints, first: int) -> Indices:
     is found, which is cheaper than to look at each element.
     """
     found = [first]
-    while len(found) < _FEW:
+    while len(found) < _MAX_ZEROS:
         rest = bits[found[-1] + 1 :]
         place = int(rest.argmin()) if rest.size else 0
         if not rest.size or rest[place]:
