@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.diff import Difference
-from pecli.checks.identify.identification import Identification
+from pecli.checks.identify import Identification
 from pecli.checks.verify.verification import Verification
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
