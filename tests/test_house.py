@@ -55,10 +55,8 @@ ASKED = {
 """Where it is asked which scheme something is, instead of what it answers; these numbers may only fall."""
 
 SAME_THING = {
-    *("alibi", "learned", "rope", "rotary", "sinusoidal"),  # a scheme, its layer, its configuration
-    *("audit", "checklist", "convert", "diff", "identify", "resize", "verify"),  # a command, its work, its view
-    "heatmap",  # a kind of picture, and its drawing in a terminal
-    "jsonfile",  # a debt: tables in .json, and configurations
+    *("additive", "alibi", "rope", "rotary"),  # a scheme, its layer, its configuration, its application to tensors
+    *("audit", "checklist", "convert", "diff", "identify", "resize", "verification"),  # a command, its work, its view
 }
 """Names that files of several folders share because they hold the same thing."""
 

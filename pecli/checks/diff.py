@@ -11,9 +11,8 @@ from pecli.checks.same_table import fitted
 from pecli.checks.tensor_pairs import Pair, alone, pair, stacked_tables
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
-from pecli.engine.reshape import rows_of
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table
+from pecli.engine.table import Table, rows_of
 from pecli.errors import PecliError
 from pecli.explain.edits import Dtype, Explanation, Scaled
 from pecli.explain.words import comparison

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.engine.reshape import reshaped
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table, cast
+from pecli.engine.table import Table, cast, reshaped
 from pecli.explain.commands import command_of
 from pecli.explain.describe import describe
 from pecli.explain.edits import Edit, Explanation, Recipe

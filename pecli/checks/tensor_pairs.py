@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pecli.checks.same_table import fitted
 from pecli.checks.tensor_roles import role_of
-from pecli.engine.reshape import stacked
-from pecli.engine.table import Table
+from pecli.engine.table import Table, stacked
 
 Pair = tuple[Table, Table]
 

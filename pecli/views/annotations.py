@@ -9,7 +9,7 @@ from pecli.checks.manifest.checklist import Outcome
 from pecli.errors import FileError
 from pecli.files.load import split_name
 from pecli.views import screen
-from pecli.views.write_summary import failures
+from pecli.views.verification import failures
 
 _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}

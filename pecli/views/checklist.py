@@ -8,7 +8,7 @@ from pecli.checks.manifest.checklist import Outcome
 from pecli.checks.verify.verification import Verification
 from pecli.errors import FileError
 from pecli.views import screen
-from pecli.views.write_summary import say_failures, units
+from pecli.views.verification import say_failures, units
 
 _HEADS = ("status", "check", "worst error")
 _STYLES = {"passed": "green", "FAILED": "bold red", "error": "bold red"}

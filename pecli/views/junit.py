@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pecli.checks.manifest.checklist import Outcome
 from pecli.checks.verify.verification import Verification
 from pecli.files.output import open_output
-from pecli.views.write_summary import failures
+from pecli.views.verification import failures
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

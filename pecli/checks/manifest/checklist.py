@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any
 
-from pecli.checks.verify.cancellation import until
-from pecli.checks.verify.verification import Verification
+from pecli.checks.verify.verification import Verification, until
 from pecli.errors import PecliError
 from pecli.files.os_errors import translated
 

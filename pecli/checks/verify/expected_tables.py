@@ -18,9 +18,8 @@ from pecli.checks.verify.rope_layouts import Layout, laid_out, layouts, position
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import round_to, widened
-from pecli.engine.reshape import as_pairs, reshaped
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table, cast
+from pecli.engine.table import Table, as_pairs, cast, reshaped
 from pecli.models.encoding import Encoding
 
 if TYPE_CHECKING:

@@ -64,7 +64,7 @@ def _show(wanted: Sequence[tuple[str, str]], length: int | None, *, strict: bool
     from pecli.models.find import find_model
     from pecli.views import encodings as view
     from pecli.views import screen
-    from pecli.views.regenerate_commands import commands
+    from pecli.views.encodings import commands
 
     code, found = Exit.DONE, []
     for option, name in wanted:

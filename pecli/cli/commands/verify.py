@@ -23,7 +23,7 @@ EXAMPLES = (
     "pecli verify model.safetensors --config config.json --max-ulp 2",
     "pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2",
     "pecli verify q_after.npy --before q_before.npy --model llama-3.1-8b --atol 1e-3",
-    "pecli verify pecli.toml --junit write_summary.xml",
+    "pecli verify pecli.toml --junit report.xml",
     "",
     "A manifest, whose paths start from its folder:",
     "",
@@ -181,14 +181,14 @@ def _same(path: str, file: str) -> bool:
 
 def _answer(outcome: Outcome, json: bool, quiet: bool) -> None:
     """What there is to say of one check by itself; a problem goes to standard error."""
-    from pecli.views import screen, write_summary
+    from pecli.views import screen, verification
 
     if isinstance(outcome.result, PecliError):
         complain(outcome.result)
     if json:
         screen.say_json(outcome.as_json())
     elif not quiet and not isinstance(outcome.result, PecliError):
-        write_summary.show(outcome.result)
+        verification.show(outcome.result)
 
 
 def _code(outcome: Outcome) -> Exit:
