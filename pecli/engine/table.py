@@ -110,7 +110,7 @@ class Table:
 
 
 def table_of(name: str, array: Array) -> Table:
-    """An array at hand, as a table."""
+    """An array as a table."""
     table = Table(name, dtype_name(array.dtype), array.shape, lambda start, out: None)
     rows = array.reshape(table.rows, table.width)
 

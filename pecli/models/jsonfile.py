@@ -1,7 +1,7 @@
 """A configuration as JSON, read with trust in nothing: bounded, and no key twice.
 
 Python writes infinities and NaN as words that JSON does not know, and hybrid models have `"time_step_limit": [0.0,
-Infinity]`: such numbers are read, and refused where a key that matters here holds one.
+Infinity]`: such numbers are read, and rejected where they are the value of a key that matters here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _depth(text: str) -> int:
-    """How deeply brackets nest; those in strings count too, which only ever refuses the absurd."""
+    """How deeply brackets nest; those in strings count, too, which rejects nothing sensible."""
     depth = deepest = 0
     for character in text:
         if character in "[{":

@@ -49,7 +49,7 @@ MAX_TYPES, MAX_LAYERS, MAX_LISTED = 64, 4096, 32
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer type with its own settings, and its base where that stands elsewhere."""
+    """A layer type with its own settings, and its base where that is given elsewhere."""
 
     name: str
     own: Keys
@@ -57,17 +57,17 @@ class Layer:
 
 
 def layers_of(keys: Keys, family: Family, warnings: list[str]) -> list[Layer]:
-    """The layer types that turn; one without a name where all layers share their settings."""
+    """The layer types that rotate; one without a name where all layers share their settings."""
     settings = _settings(keys, warnings)
     nested = _nested(keys, settings, warnings)
     return _flat(keys, settings, family) if nested is None else nested
 
 
 def _settings(keys: Keys, warnings: list[str]) -> Keys:
-    """The settings: `rope_scaling` where it stands, else `rope_parameters`, else what the class has for it."""
+    """The settings: `rope_scaling` if given, else `rope_parameters`, else what the class has for it."""
     old, new = keys.section("rope_scaling"), keys.section("rope_parameters")
     if old is not None and new is not None and dict(old.data) != dict(new.data):
-        warnings.append("rope_scaling and rope_parameters both stand and differ; rope_scaling wins")
+        warnings.append("rope_scaling and rope_parameters are both given and differ; rope_scaling wins")
     implied = keys.value("rope_parameters") if not keys.any(*LOCAL_THETAS) else None
     if old or new or implied is None:
         return old or new or Keys({}, keys.path, keys.prefix)
@@ -125,7 +125,7 @@ def _flat(keys: Keys, settings: Keys, family: Family) -> list[Layer]:
 
 
 def _compressed(settings: Keys) -> Keys:
-    """Settings of compressed layers: their base stands beside, and their cos and sin are not magnified."""
+    """Settings of compressed layers: their base is a key of its own, and their cos and sin have no attention factor."""
     own = {name: value for name, value in settings.data.items() if name != "rope_theta"}
     if "yarn" in (own.get("rope_type"), own.get("type")):
         own.setdefault("attention_factor", 1.0)

@@ -188,7 +188,7 @@ def _original(keys: Keys, own: Keys, layer: Layer, family: Family, warnings: lis
     if found is not None or length is None:
         return found
     if "yarn" not in family.renamed:  # which is documented to leave it out
-        warnings.append(f"{own.prefix}{ORIGINAL} is missing: {length.source} stands in for it, as in transformers")
+        warnings.append(f"{own.prefix}{ORIGINAL} is missing: {length.source} is used instead, as in transformers")
     return Value(length.value, f"{length.source}, for want of {ORIGINAL}")
 
 
@@ -221,11 +221,11 @@ def _given_sections(own: Keys) -> Value | None:
 
 
 def _sections(own: Keys, head: Head, family: Family) -> dict[str, Value]:
-    """How many frequencies follow time, rows and columns, and whether these take turns, in models of pictures."""
+    """How many frequencies follow time, rows and columns, and whether these are interleaved, in vision models."""
     implied = family.source
-    turning = head.dim.value * (head.partial.value if head.partial else 1)
+    rotary = head.dim.value * (head.partial.value if head.partial else 1)
     section = _given_sections(own)
-    if section is None and family.sections and sum(family.sections) == turning / 2:
+    if section is None and family.sections and sum(family.sections) == rotary / 2:
         section = Value([*family.sections], implied)
     if section is None:
         return {}
@@ -279,7 +279,7 @@ def warn(own: Keys, encoding: Encoding, head: Head, warnings: list[str]) -> None
             f"queries are multiplied by 1 + {beta:g}·ln(1 + ⌊p/{original}⌋) at position p, outside the table"
         )
     if "order" in encoding.extra:
-        warnings.append("frequencies are kept axis by axis: rows, columns, the rest; a table has them in turn")
+        warnings.append("frequencies are stored axis by axis: rows, columns, the rest; a table interleaves them")
     if given["scaling"] == "yarn" and given.get("mscale_all_dim") and head.latent:
         rope = encoding.frequency_rope()
         assert isinstance(rope.scaling_value, Yarn)

@@ -87,7 +87,7 @@ def _read(part: Part, warnings: list[str], depth: int) -> list[Encoding]:
 
 
 def _beside_text(part: Part) -> str:
-    """What of a model turns by the keys at the top while a language model stands in a part; empty for most."""
+    """What rotates by the keys at the top of a model whose language model is a part; empty for most."""
     family = family_of(part.model_type)
     return family.beside_text if family else ""
 
@@ -138,17 +138,17 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
     keys = part.keys
     kind = non_rotary.kind_of(keys, part.model_type)
     family = family_of(part.model_type, vision=part.vision)
-    turns = (keys.any(*EVIDENCE) or _says_rotary(keys)) and not non_rotary.says_relative(keys)
+    rotary = (keys.any(*EVIDENCE) or _says_rotary(keys)) and not non_rotary.says_relative(keys)
     if keys.data.get("qk_rope_head_dim") == 0 and not keys.any("rope_parameters", "rope_scaling", *THETAS):
         warnings.append(f"{keys.prefix}qk_rope_head_dim is 0: there is no rope")
         return []
-    if kind is not None and (not turns or isinstance(kind, (non_rotary.Biased, non_rotary.Unsupported))):
+    if kind is not None and (not rotary or isinstance(kind, (non_rotary.Biased, non_rotary.Unsupported))):
         _warn_of_unknown(part, family is not None or non_rotary.is_known(part.model_type), warnings)
         return _with_notes(kind, keys, warnings)
-    if not turns and family is None:
+    if not rotary and family is None:
         return []
     _warn_of_unknown(part, family is not None, warnings)
-    if not turns and part.vision and family is not None and not family.axes:
+    if not rotary and part.vision and family is not None and not family.axes:
         return []
     beside = _with_notes(non_rotary.beside(part.model_type, vision=part.vision), keys, warnings)
     return [*rope_encodings(keys, family or Family(), warnings, vision=part.vision), *beside]

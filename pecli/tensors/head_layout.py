@@ -36,8 +36,8 @@ _NAME = re.compile(
     r"(?P<suffix>(?:[._](?:weight|bias))?|\..*)",
     re.DOTALL,
 )
-_TOLD = re.compile(r"(?:^|[./])(?:attn_qkv|Wqkv|self_attn\.qkv_proj)(?=[._]|$)")
-"""Names that tell the order of their rows: ggml's, flash-attention's (MPT, ModernBERT), Phi-3's and vLLM's. CodeGen's
+_BLOCK_NAMES = re.compile(r"(?:^|[./])(?:attn_qkv|Wqkv|self_attn\.qkv_proj)(?=[._]|$)")
+"""Names that imply the order of their rows: ggml's, flash-attention's (MPT, ModernBERT), Phi-3's and vLLM's. CodeGen's
 `attn.qkv_proj` has another, and `query_key_value` has three, by family."""
 _OTHER_PART = re.compile(r"(?:^|\.)(?:vision|visual|audio|speech|image)\w*\.")
 
@@ -52,7 +52,7 @@ class Projection:
     suffix: str
     norm: bool = False
     order: str | None = None
-    """The order of fused rows, where the name tells it."""
+    """The order of fused rows, where the name implies it."""
 
     @property
     def is_bias(self) -> bool:
@@ -76,7 +76,7 @@ def projection(name: str) -> Projection | None:
     if found is None or ".lora_A" in found["suffix"]:
         return None
     kind, norm = _KINDS[found["word"]]
-    order = BLOCKS if kind == "qkv" and _TOLD.search(name) else None
+    order = BLOCKS if kind == "qkv" and _BLOCK_NAMES.search(name) else None
     return Projection(kind, found["prefix"], found["word"], found["suffix"], norm, order)
 
 
@@ -144,7 +144,7 @@ class Heads:
     trailing: bool = False
     """Whether the last channels of a head rotate, as DeepSeek has them, not the first."""
     fused: str | None = None
-    """The order of rows in fused projections whose names do not tell it: one of ORDERS."""
+    """The order of rows in fused projections whose names do not imply it: one of ORDERS."""
     gated: bool = False
     """Whether query projections hold each head's query, then an output gate of the same size."""
     rotates: bool = True
@@ -176,8 +176,8 @@ class Heads:
 
     def order(self, table: Table) -> str:
         """The order of a fused table's rows."""
-        told = self.named(table).order
-        order = told or self.fused if self.model else self.fused or told
+        implied = self.named(table).order
+        order = implied or self.fused if self.model else self.fused or implied
         if order is None:
             who = f"neither its name nor {self.model} tells" if self.model else "its name does not tell"
             rule = f"{quoted(table.name)} {bracketed(table.shape)} holds q, k and v in an order that {who}"

@@ -45,7 +45,9 @@ class Resizing:
         while row < len(out):
             line, inside = divmod(start + row - self.keep, width)
             lines = min(together, -(-(inside + len(out) - row) // width))
-            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite, or too large, may stand in a table
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # a table may hold values that are not finite, or too large
                 made = self._lines(table, slice(line, line + lines)).reshape(-1, table.width)
                 made = made[inside : inside + len(out) - row]
                 out[row : row + len(made)] = round_to(made, table.dtype)
@@ -160,7 +162,7 @@ def taps(old: int, new: int, kernel: str, antialias: bool = False, part: slice =
     first = np.floor(centre - reach + 1).astype(np.intp)
     rows = first[:, None] + np.arange(math.ceil(2 * reach) + 1)
     weights = _kernel((rows - centre[:, None]) / stretch, kernel, -0.5)
-    weights[(rows < 0) | (rows >= old)] = 0  # what lies outside does not count at all
+    weights[(rows < 0) | (rows >= old)] = 0  # rows outside of the table have no weight
     return Taps(np.clip(rows, 0, old - 1), weights / weights.sum(axis=1, keepdims=True))
 
 

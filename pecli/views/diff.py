@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PICTURE_LINES = 16
 """How much of a terminal the errors of a tensor take."""
 MIN_ERROR = 1e-300
-"""The smallest that colours tell: powers of ten end where numbers do."""
+"""The smallest error that has a colour of its own, as a power of ten."""
 MIN_SHARE = 1e-16
 """Of the largest error, what the colours reach down to."""
 

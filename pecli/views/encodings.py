@@ -81,7 +81,7 @@ def _show_encoding(encoding: Encoding, seq_len: int | None) -> None:
 def _grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Aligned columns; on a terminal with rich, in a pipe as plain text that nothing cuts.
 
-    A terminal that has no room for the columns beside the first one gets the cells of a row after each other.
+    On a terminal too narrow for the columns beside the first one, the cells of a row follow each other.
     """
     if screen.is_terminal() and not screen.fits([(name, "", *columns[1:]) for name, *_ in rows], gap=_NARROW):
         for row in (columns, *rows):

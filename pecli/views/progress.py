@@ -70,7 +70,7 @@ def is_wanted(values: Mapping[str, Any]) -> bool:
 def counting(
     label: str, total: int, values: Mapping[str, Any], *, bytes: bool = True
 ) -> Iterator[Callable[[int], None]]:
-    """A function to tell of bytes that are done, or of other things, which may draw a bar."""
+    """A function that counts bytes, or other things, and may draw a bar."""
     if not is_wanted(values):
         yield lambda count: None
         return
