@@ -32,8 +32,8 @@ _HOMES = {
     "diff": "pecli.checks.diff",
     "identify": "pecli.checks.identify",
     "load": "pecli.files.load",
-    "load_config": "pecli.models.reader",
-    "load_model": "pecli.models.presets",
+    "load_config": "pecli.models.find",
+    "load_model": "pecli.models.find",
     "plot": "pecli.views.notebook",
     "report": "pecli.views.report",
     "save": "pecli.files.save",
@@ -64,8 +64,7 @@ if TYPE_CHECKING:
         SinusoidalPosEmbedding,
         sinusoidal_pos_embedding,
     )
-    from pecli.models.presets import load_model
-    from pecli.models.reader import load_config
+    from pecli.models.find import load_config, load_model
     from pecli.views.notebook import plot
     from pecli.views.report import report
 

@@ -4,6 +4,7 @@
     ├── ParameterError   a parameter breaks its rule (also a ValueError)
     │   └── KindError    it is not even of the right kind (also a TypeError)
     ├── FileError        a file cannot be read or written, or is not what it claims to be
+    │   └── NoTablesError  it holds tensors, but no positional tables
     ├── ResourceError    the system has no more memory or threads
     └── DefectError      anything unforeseen: a defect of pecli or of its installation
 
@@ -60,6 +61,10 @@ class FileError(PecliError):
     def __str__(self) -> str:
         shown = "''" if self.path == "" else self.path
         return "; ".join(part for part in (f"{shown}: {self.problem}", self.advice) if part)
+
+
+class NoTablesError(FileError):
+    """A file holds tensors, none of which is a positional table; of several files, that is an answer."""
 
 
 class ResourceError(PecliError):

@@ -1,4 +1,4 @@
-"""`--config FILE` and `--model NAME`: a scheme as a model uses it."""
+"""`--config` and `--model`: a scheme as a model uses it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,9 @@ if TYPE_CHECKING:
 
 _PANEL = "From a model"
 
-Config = Annotated[
-    str | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="Take everything but --seq-len from a config.json, params.json or .gguf: --dim, --theta, --scaling, …",
-        rich_help_panel=_PANEL,
-    ),
-]
-Model = Annotated[str | None, options.model("The same from a preset; pecli models lists them.", _PANEL)]
+_HELP = f"Take --dim, --theta, --scaling, … from a model: {options.MODEL}."
+Config = Annotated[str | None, options.model(_HELP, _PANEL, "--config")]
+Model = Annotated[str | None, options.model("The same; pecli models lists the presets.", _PANEL)]
 LayerType = Annotated[
     str | None,
     typer.Option(

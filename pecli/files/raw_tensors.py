@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,17 @@ MAX_EMPTY_ROWS = 2**31
 
 SHORT_COLUMN = 1 << 14
 """Bytes that are read as fast as they are skipped."""
+
+
+@dataclass(frozen=True)
+class UnreadTensor:
+    """A tensor in a type that is named and not read, such as the quantised ones of a .gguf file."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int | None
+
 
 Complain = Callable[[str], FileError]
 

@@ -157,6 +157,26 @@ class KeptSource(Source):
         return len(piece)
 
 
+class SourceGroup(Source):
+    """Several sources that are let go of together; it has no bytes of its own."""
+
+    size = 0
+
+    def __init__(self, path: str, *sources: Source) -> None:
+        self.path, self._sources = path, [*sources]
+
+    def add(self, source: Source) -> None:
+        """One more that `close` closes."""
+        self._sources.append(source)
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        return 0
+
+    def close(self) -> None:
+        for source in self._sources:
+            source.close()
+
+
 def open_source(path: str) -> Source:
     """Open a file, a pipe, or with `-` standard input, for reading."""
     label = "standard input" if path == "-" else path

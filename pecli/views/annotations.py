@@ -23,7 +23,7 @@ def wanted() -> bool:
 def annotate(outcomes: Sequence[Outcome]) -> None:
     """One line a check that did not pass."""
     for outcome in outcomes:
-        if not outcome.passed:
+        if not outcome.passed and not outcome.skipped:
             print(screen.printable(annotation(outcome)))
 
 

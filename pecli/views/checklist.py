@@ -11,7 +11,7 @@ from pecli.views import screen
 from pecli.views.verification import say_failures, units
 
 _HEADS = ("status", "check", "worst error")
-_STYLES = {"passed": "green", "FAILED": "bold red", "error": "bold red"}
+_STYLES = {"passed": "green", "skipped": "dim", "FAILED": "bold red", "error": "bold red"}
 
 
 def show(outcomes: Sequence[Outcome]) -> None:
@@ -28,7 +28,7 @@ def show(outcomes: Sequence[Outcome]) -> None:
 
 def _status(outcome: Outcome) -> str:
     if not isinstance(outcome.result, Verification):
-        return "error"
+        return "skipped" if outcome.skipped else "error"
     return "passed" if outcome.passed else "FAILED"
 
 
@@ -53,6 +53,7 @@ def _worst(outcome: Outcome) -> str:
 def _count(rows: Sequence[Sequence[str]]) -> str:
     found = [row[0] for row in rows]
     errors = found.count("error")
-    counts = {"passed": found.count("passed"), "failed": found.count("FAILED"), "error" + "s" * (errors > 1): errors}
+    counts = {"passed": found.count("passed"), "skipped": found.count("skipped"), "failed": found.count("FAILED")}
+    counts["error" + "s" * (errors > 1)] = errors
     parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return f"{screen.counted(len(rows), 'check')}: {parts}"

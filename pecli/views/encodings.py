@@ -127,17 +127,19 @@ def _flat(model: ModelEncodings, seq_len: int | None) -> dict[str, str]:
     return found
 
 
-def show_presets(presets: Sequence[tuple[Preset, ModelEncodings]]) -> None:
-    """A line a preset; where its values were read takes more room than a terminal has."""
-    rows = []
-    for preset, model in presets:
-        kinds = "; ".join(dict.fromkeys(_brief(encoding) for encoding in model.encodings))
-        rows.append([preset.name, kinds, preset.repository, preset.source])
-    columns = ["name", "encodings", "repository", "source"]
+def show_presets(presets: Sequence[tuple[Preset, ModelEncodings, int | None]]) -> None:
+    """One line per preset with its context; a terminal shows families apart, and has no room for sources."""
+    families: dict[str, list[list[str]]] = {}
+    for preset, model, context in presets:
+        kinds = "; ".join(dict.fromkeys(map(_brief, model.encodings))) or "none that pecli makes"
+        row = [preset.name, f"{context:,}" if context else "", kinds, preset.family, preset.repository, preset.source]
+        families.setdefault(preset.family, []).append(row)
     if not screen.is_terminal():
-        _grid(columns, rows)
+        rows = [row for found in families.values() for row in found]
+        _grid(["name", "context", "encodings", "family", "repository", "source"], rows)
         return
-    _grid(columns[:2], [row[:2] for row in rows])
+    for family, found in families.items():
+        _grid([family, "context", "encodings"], [row[:3] for row in found])
     screen.say("repositories and sources: pecli models | less -S")
 
 

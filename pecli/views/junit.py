@@ -50,17 +50,18 @@ def _case(outcome: Outcome, suite: str) -> Element:
     case.set("time", f"{outcome.seconds:.3f}")
     if not outcome.passed:
         lines = failures(outcome.result)
-        kind = "failure" if isinstance(outcome.result, Verification) else "error"
+        kind = "skipped" if outcome.skipped else "failure" if isinstance(outcome.result, Verification) else "error"
         element = ElementTree.SubElement(case, kind, {"message": _legal(lines[0]), "type": kind})
         element.text = _legal("\n".join(lines))
     return case
 
 
 def _counts(outcomes: Sequence[Outcome]) -> dict[str, str]:
-    errors = sum(not isinstance(outcome.result, Verification) for outcome in outcomes)
-    failed = sum(not outcome.passed for outcome in outcomes) - errors
+    skipped = sum(outcome.skipped for outcome in outcomes)
+    errors = sum(not isinstance(outcome.result, Verification) for outcome in outcomes) - skipped
+    failed = sum(not outcome.passed for outcome in outcomes) - errors - skipped
     seconds = sum(outcome.seconds for outcome in outcomes)
-    counts = {"tests": len(outcomes), "failures": failed, "errors": errors, "skipped": 0}
+    counts = {"tests": len(outcomes), "failures": failed, "errors": errors, "skipped": skipped}
     return {**{key: str(count) for key, count in counts.items()}, "time": f"{seconds:.3f}"}
 
 

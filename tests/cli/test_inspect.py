@@ -84,10 +84,11 @@ def test_text_on_a_terminal_is_styled(pecli_cli, tmp_path, monkeypatch) -> None:
         assert f"\x1b[{style}m{words}" in styled
 
 
-@pytest.mark.parametrize("words", [["nofile.npy"], ["."], ["t.npy:name"]])
+@pytest.mark.parametrize("words", [["nofile.npy"], ["empty"], ["t.npy:name"]])
 def test_what_cannot_be_read_is_one_line(pecli_cli, tmp_path, monkeypatch, words) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("t.npy", np.zeros(3))
+    (tmp_path / "empty").mkdir()
     outcome = pecli_cli("inspect", *words)
     assert outcome.code == 3
     assert outcome.err.count("\n") == 1

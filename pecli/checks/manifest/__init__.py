@@ -5,7 +5,7 @@ atol = 1e-6
 
 [[check]]
 name = "llama cos"        # optional
-file = "dumps/cos.npy"    # from the manifest's folder; FILE:NAME works
+file = "dumps/cos.npy"    # from the manifest's folder; FILE:NAME, a folder, and patterns such as dumps/*.npz
 model = "llama-3.1-8b"    # or config = "config.json", with layer_type, offset, length, recipe
                           # or scheme = "rope" with its parameters as keys
                           # or nothing: the spec that the file carries
@@ -13,6 +13,7 @@ model = "llama-3.1-8b"    # or config = "config.json", with layer_type, offset, 
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,7 @@ from pecli.engine.schemes.registry import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.text import nearest, quoted
 from pecli.errors import ParameterError, PecliError
+from pecli.models import presets
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import find_model
 
@@ -44,6 +46,7 @@ PLACES: Mapping[str, Parameter] = {
     "recipe": RECIPE,
 }
 """Where the tables of a model are read, and how they were computed."""
+MAX_MATCHES = 10_000
 MAX_BYTES = 512 << 10
 """Of a manifest: room for thousands of checks. The standard library's parser takes up to 240 times as much memory."""
 _DOTTED = re.compile(r"""^[ \t]*+\[{0,2}+[ \t]*+(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){2}""", re.M)
@@ -71,7 +74,7 @@ def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None) -> lis
     if not checks:
         raise ParameterError(path, "empty", "a manifest has checks", "write [[check]] and file = … below it")
     models = _Models(os.path.dirname(path))
-    return [_check(path, number, given, common, models) for number, given in enumerate(checks, 1)]
+    return [each for number, given in enumerate(checks, 1) for each in _checks(path, number, given, common, models)]
 
 
 def _toml(path: str) -> dict[str, Any]:
@@ -148,14 +151,15 @@ class _Models:
         if (kind, name) not in self._read:
             try:
                 path = os.path.join(self.folder, name)
-                model = find_model(None, name) if kind == "model" else find_model(path, None)
-                self._read[kind, name] = model
+                is_path = os.path.exists(path) or (kind == "config" and presets.find(name) is None)
+                self._read[kind, name] = find_model(**{kind: path if is_path else name})
             except PecliError as problem:
                 self._read[kind, name] = problem
         return self._read[kind, name]
 
 
-def _check(path: str, number: int, given: Any, common: Mapping[str, Any], models: _Models) -> Check:
+def _checks(path: str, number: int, given: Any, common: Mapping[str, Any], models: _Models) -> list[Check]:
+    """One check for each file that a table of the manifest names."""
     where = f"{path}: check {number}: "
     _must_be(f"{path}: ", "check", given, dict, "a table: [[check]]")
     if "name" in given:
@@ -165,18 +169,35 @@ def _check(path: str, number: int, given: Any, common: Mapping[str, Any], models
     name = _text(where, "file", given["file"])
     if name == "-":
         raise ParameterError(f"{where}file", "-", "a manifest names files, not standard input")
-    file = os.path.join(models.folder, name)
     targets = [key for key in _TARGETS if key in given]
     if len(targets) > 1:
         rule = f"a check has one of {', '.join(_TARGETS)}, or none of them"
         raise ParameterError(f"{where}{targets[1]}", f"beside {targets[0]}", rule)
     tolerance = _tolerance(where, {**common, **{key: given[key] for key in TOLERANCES if key in given}})
     rest = {key: value for key, value in given.items() if key not in _COMMON}
+    files = _matching(where, models.folder, name)
     try:
-        run = _target(where, file, rest, tolerance, models)
+        paths = [os.path.join(models.folder, file) for file in files]
+        runs = [_target(where, file, dict(rest), tolerance, models) for file in paths]
     except ParameterError as problem:
         raise (problem if problem.name.startswith(path) else _placed(where, problem)) from None
-    return Check(file, run, given.get("name", name), path)
+    if files == [name]:
+        return [Check(paths[0], runs[0], given.get("name", name), path)]
+    prefix, group = f"{given['name']}: " if "name" in given else "", f"{path}: {name}"
+    rows = zip(paths, runs, files, strict=True)
+    return [Check(file, run, prefix + label, path, group) for file, run, label in rows]
+
+
+def _matching(where: str, folder: str, name: str) -> list[str]:
+    """The files that a pattern such as `dumps/**/*.npz` or `*.npz:cos` stands for; anything else is a name."""
+    if not glob.has_magic(name) or os.path.lexists(os.path.join(folder, name)):
+        return [name]
+    pattern, colon, tensor = name.partition(":")
+    found = sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
+    files = [each for each in found if pattern.endswith("/") or not os.path.isdir(os.path.join(folder, each))]
+    if len(files) > MAX_MATCHES:
+        raise ParameterError(f"{where}file", quoted(name), f"more than {MAX_MATCHES:,} files match it")
+    return [f"{each}{colon}{tensor}" for each in files] or [name]
 
 
 def _target(where: str, file: str, given: dict[str, Any], tolerance: Tolerance, models: _Models) -> Any:

@@ -9,7 +9,7 @@ from threading import Event
 from typing import Any
 
 from pecli.checks.verify.verification import Verification, until
-from pecli.errors import PecliError
+from pecli.errors import FileError, NoTablesError, PecliError
 from pecli.files.os_errors import translated
 
 
@@ -21,6 +21,8 @@ class Check:
     run: Callable[[], Verification]
     name: str = ""
     manifest: str = ""
+    group: str = ""
+    """What names the files that this one was given with, where they are several."""
 
     @property
     def label(self) -> str:
@@ -39,6 +41,11 @@ class Outcome:
     def passed(self) -> bool:
         return isinstance(self.result, Verification) and self.result.passed
 
+    @property
+    def skipped(self) -> bool:
+        """Whether it is one of several files, and has no positional tables."""
+        return isinstance(self.result, NoTablesError) and bool(self.check.group)
+
     def as_json(self) -> dict[str, Any]:
         name = {"name": self.check.label} if self.check.manifest else {}
         if isinstance(self.result, Verification):
@@ -49,9 +56,22 @@ class Outcome:
             "tensors": [],
             "diagnosis": [str(self.result)],
             "readings": {},
-            "status": "error",
+            "status": "skipped" if self.skipped else "error",
         }
         return {**name, "file": self.check.file, **problem}
+
+
+def without_tables(outcomes: Sequence[Outcome]) -> list[FileError]:
+    """A problem for each group of files none of which has positional tables: something was to be checked."""
+    groups = dict.fromkeys(outcome.check.group for outcome in outcomes if outcome.skipped)
+    own = {group: [outcome for outcome in outcomes if outcome.check.group == group] for group in groups}
+    return [
+        FileError(
+            group, f"none of {len(found)} files has positional tables", "modern checkpoints compute them: use a dump"
+        )
+        for group, found in own.items()
+        if all(outcome.skipped for outcome in found)
+    ]
 
 
 def run_all(checks: Sequence[Check]) -> Iterator[Outcome]:

@@ -17,7 +17,7 @@ from pecli.checks.verify.verification import Verification, open_for_checks
 from pecli.checks.verify.weak_checks import weak_checks
 from pecli.engine.table import Table, reshaped
 from pecli.engine.text import begun, bracketed
-from pecli.errors import FileError, ParameterError
+from pecli.errors import NoTablesError, ParameterError
 from pecli.explain.edits import Explanation
 from pecli.explain.layout_words import DOUBLINGS
 from pecli.files import LoadedFile
@@ -183,9 +183,11 @@ class _Search:
             found = [(table, best) for table, best in likely if best is not None and best.distance() < LIKENESS]
         if not found:
             kind = " or ".join(sorted(kinds))
-            names = begun([table.name for table in tables], 4)
-            problem = f"has no tensor that is known to be of {kind} ({len(tables):,} tensors: {names})"
-            raise FileError(self.path, problem, "name one: FILE:NAME")
+            count = len(tables) + len(self.file.unread)
+            names = f": {begun([table.name for table in tables], 4)}" if tables else ""
+            problem = f"has no positional tables of {kind} ({count:,} tensors{names})"
+            advice = "modern checkpoints compute them: use a dump, or name a tensor, FILE:NAME"
+            raise NoTablesError(self.path, problem, advice)
         return found
 
     def _is_foreign(self, table: Table) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 EXAMPLES = (
     "pecli verify rope.safetensors",
     "pecli verify tables/*.safetensors --json",
+    "pecli verify ./Llama-3.1-8B --atol 1e-3",
     "pecli verify model.safetensors --config config.json --max-ulp 2",
     "pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2",
     "pecli verify q_after.npy --before q_before.npy --model llama-3.1-8b --atol 1e-3",
@@ -43,11 +44,9 @@ EXAMPLES = (
 )
 _PANEL = "Against a model"
 
-Config = Annotated[
-    str | None,
-    typer.Option("--config", metavar="FILE", help="A config.json, params.json or .gguf.", rich_help_panel=_PANEL),
-]
-Model = Annotated[str | None, options.model("A preset; pecli models lists them.", _PANEL)]
+_HELP = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; for a folder of tensors, its own unless given."
+Config = Annotated[str | None, options.model(_HELP, _PANEL, "--config")]
+Model = Annotated[str | None, options.model("The same; pecli models lists the presets.", _PANEL)]
 LayerType = Annotated[
     str | None,
     typer.Option(
@@ -108,7 +107,7 @@ def verify(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE…", help="Files (or FILE:NAME) of any format that pecli writes, and .toml manifests."
+            metavar="FILE…", help="Files, folders and FILE:NAME of any format that pecli reads, and .toml manifests."
         ),
     ],
     config: Config = None,
@@ -134,7 +133,7 @@ def verify(
     Exit code 0: all hold what they should; 1: one does not; 2: a manifest is wrong; 3: a file cannot be read.
     """
     from pecli.checks.manifest import is_manifest
-    from pecli.checks.manifest.checklist import run_all
+    from pecli.checks.manifest.checklist import run_all, without_tables
     from pecli.views import annotations, checklist
     from pecli.views.progress import counting
 
@@ -153,6 +152,7 @@ def verify(
             advance(1)
             if not as_table:
                 _answer(outcome, json, quiet)
+    problems = without_tables(outcomes)
     if as_table:
         if not quiet:
             checklist.show(outcomes)
@@ -164,7 +164,9 @@ def verify(
         from pecli.views import junit as report
 
         report.write(junit, outcomes)
-    code = max(map(_code, outcomes))
+    for problem in problems:
+        complain(problem)
+    code = max([*map(_code, outcomes), *map(code_of, problems)])
     weak = strict and any(not isinstance(each.result, PecliError) and each.result.weak for each in outcomes)
     return max(code, Exit.CHECK_FAILED) if weak else code
 
@@ -183,18 +185,20 @@ def _answer(outcome: Outcome, json: bool, quiet: bool) -> None:
     """What there is to say of one check by itself; a problem goes to standard error."""
     from pecli.views import screen, verification
 
-    if isinstance(outcome.result, PecliError):
+    if isinstance(outcome.result, PecliError) and not outcome.skipped:
         complain(outcome.result)
     if json:
         screen.say_json(outcome.as_json())
+    elif not quiet and outcome.skipped:
+        screen.say_styled(("skipped", "dim"), (f"  {outcome.result}", ""))
     elif not quiet and not isinstance(outcome.result, PecliError):
         verification.show(outcome.result)
 
 
 def _code(outcome: Outcome) -> Exit:
-    if isinstance(outcome.result, PecliError):
+    if isinstance(outcome.result, PecliError) and not outcome.skipped:
         return code_of(outcome.result)
-    return Exit.DONE if outcome.passed else Exit.CHECK_FAILED
+    return Exit.DONE if outcome.passed or outcome.skipped else Exit.CHECK_FAILED
 
 
 def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any]) -> list[Check]:
@@ -208,8 +212,12 @@ def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str
         raise ParameterError(name, repr(value), "a manifest says itself what its files should be", "leave it out")
     run = partial(_against(places), tolerance=Tolerance(**tolerances))
     found: list[Check] = []
+    group = "the command line" if len(files) > 1 else ""
     for file in files:
-        found += read_manifest(file, tolerances) if is_manifest(file) else [Check(file, partial(run, file))]
+        if is_manifest(file):
+            found += read_manifest(file, tolerances)
+        else:
+            found.append(Check(file, partial(run, file), group=group))
     return found
 
 

@@ -153,7 +153,7 @@ MALFORMED = {
     CHECK + "layer_type = 'x'": "layer_type is given",
     CHECK + "model = 'llama-3.1-8b'\nconfig = 'config.json'": "config is beside model; a check has one of",
     CHECK + "scheme = 'rope'\nconfig = 'config.json'": "scheme is beside config",
-    CHECK + "model = 'lama-3.1-8b'": "model is 'lama-3.1-8b'; no preset has that name; did you mean 'llama-3.1-8b'?",
+    CHECK + "model = 'lama-3.1-8b'": "no file and no preset has that name; did you mean 'llama-3.1-8b'?",
     CHECK + "model = ['llama-3.1-8b']": "model is ['llama-3.1-8b']; it must be a text",
     CHECK + "model = 'llama-3.1-8b'\noffset = -1": "offset is -1; it must be a whole number from 0",
     CHECK + "model = 'llama-3.1-8b'\noffset = '1'": "offset is '1'",
