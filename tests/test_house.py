@@ -56,7 +56,7 @@ ASKED = {
 
 SAME_THING = {
     *("additive", "alibi", "rope", "rotary"),  # a scheme, its layer, its configuration, its application to tensors
-    *("audit", "checklist", "convert", "diff", "identify", "resize", "verification"),  # a command, its work, its view
+    *("audit", "convert", "diff", "identify", "resize", "verification"),  # a command, its work, its view
 }
 """Names that files of several folders share because they hold the same thing."""
 

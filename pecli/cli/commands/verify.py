@@ -15,7 +15,7 @@ from pecli.cli.exits import Exit, code_of, complain
 from pecli.errors import ParameterError, PecliError
 
 if TYPE_CHECKING:
-    from pecli.checks.manifest.checklist import Check, Outcome
+    from pecli.checks.manifest import Check, Outcome
 
 EXAMPLES = (
     "pecli verify rope.safetensors",
@@ -132,9 +132,8 @@ def verify(
 
     Exit code 0: all hold what they should; 1: one does not; 2: a manifest is wrong; 3: a file cannot be read.
     """
-    from pecli.checks.manifest import is_manifest
-    from pecli.checks.manifest.checklist import run_all, without_tables
-    from pecli.views import annotations, checklist
+    from pecli.checks.manifest import is_manifest, run_all, without_tables
+    from pecli.views import checklist
     from pecli.views.progress import counting
 
     places = {"config": config, "model": model, "layer_type": layer_type}
@@ -158,12 +157,10 @@ def verify(
             checklist.show(outcomes)
         for outcome in outcomes:
             _answer(outcome, json, quiet=True)
-    if annotations.wanted() and not json:
-        annotations.annotate(outcomes)
+    if checklist.is_github_actions() and not json:
+        checklist.annotate(outcomes)
     if junit is not None:
-        from pecli.views import junit as report
-
-        report.write(junit, outcomes)
+        checklist.write_junit(junit, outcomes)
     for problem in problems:
         complain(problem)
     code = max([*map(_code, outcomes), *map(code_of, problems)])
@@ -203,8 +200,7 @@ def _code(outcome: Outcome) -> Exit:
 
 def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any]) -> list[Check]:
     """What the command line asks for; all of it is looked at before anything runs."""
-    from pecli.checks.manifest import is_manifest, read_manifest
-    from pecli.checks.manifest.checklist import Check
+    from pecli.checks.manifest import Check, is_manifest, read_manifest
     from pecli.checks.tolerance import Tolerance
 
     if places and all(map(is_manifest, files)):
