@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.engine.cast import cast
-from pecli.engine.reshape import reshaped
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table
+from pecli.engine.table import Table, cast, reshaped
 from pecli.explain.commands import command_of
 from pecli.explain.describe import describe
 from pecli.explain.edits import Edit, Explanation, Noise, Recipe
@@ -163,7 +161,7 @@ def _computed(match: Match, tables: Mapping[str, Table]) -> Match:
     found = matching_runtimes(match.scheme.computed_as("exact"), samples) if match.scheme.runtime_names() else {}
     own = distance(match.scheme, samples).root_mean_square if found else 0.0
     nearest = min((each.root_mean_square for each in found.values()), default=own)
-    if not found or own < MIN_IMPROVEMENT * nearest and match.recipe == "exact":
+    if not found or (own < MIN_IMPROVEMENT * nearest and match.recipe == "exact"):
         return match
     first = next(iter(found))
     if own < MIN_IMPROVEMENT * nearest:
