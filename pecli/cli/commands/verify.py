@@ -257,7 +257,7 @@ def _against(places: Mapping[str, str]) -> Any:
     from pecli.checks.verify import verify as verify_carried
     from pecli.checks.verify.against_model import verify_model
     from pecli.checks.verify.rotated import verify_rotated
-    from pecli.cli.from_model import check_one
+    from pecli.cli.schemes import check_one
     from pecli.models.find import find_model
 
     config, model = places.get("config"), places.get("model")
