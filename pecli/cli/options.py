@@ -154,7 +154,7 @@ def parse(name: str, parameter: Parameter, text: str) -> Any:
     """The value that an option's text stands for, which may be the array in a file."""
     if parameter.is_value(text):
         return parameter.parse(name, text)
-    from pecli.tensors.position_ids import read_numbers
+    from pecli.tensors.inputs import read_numbers
 
     return parameter.check(name, read_numbers(name, text))
 

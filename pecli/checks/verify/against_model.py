@@ -11,14 +11,12 @@ from pecli.checks.compare import Comparison, compare, problems_of
 from pecli.checks.same_table import LIKENESS
 from pecli.checks.tensor_roles import ANYTHING, SCHEMES, layer_named, role_of
 from pecli.checks.tolerance import EXACT, Tolerance
-from pecli.checks.verify.cancellation import open_for_checks
 from pecli.checks.verify.expected_tables import Place, Reading, readings
 from pecli.checks.verify.explain_failures import Suspect, diagnosis, explanations
-from pecli.checks.verify.verification import Verification
+from pecli.checks.verify.verification import Verification, open_for_checks
 from pecli.checks.verify.weak_checks import weak_checks
-from pecli.engine.reshape import reshaped
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.table import Table
+from pecli.engine.table import Table, reshaped
 from pecli.engine.text import begun, bracketed
 from pecli.errors import KindError, NoTablesError, ParameterError
 from pecli.explain.edits import Explanation

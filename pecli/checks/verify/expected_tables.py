@@ -16,12 +16,10 @@ from pecli.checks.same_table import View, distance, is_doubled, repeats, views
 from pecli.checks.tensor_roles import ANYTHING
 from pecli.checks.verify.rope_layouts import Layout, laid_out, layouts, positions_in, taken_apart
 from pecli.engine.arrays import Array
-from pecli.engine.cast import cast
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import round_to, widened
-from pecli.engine.reshape import as_pairs, reshaped
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table
+from pecli.engine.table import Table, as_pairs, cast, reshaped
 from pecli.models.encoding import Encoding
 
 if TYPE_CHECKING:

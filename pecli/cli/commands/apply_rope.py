@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from pecli.cli import from_model, options
+from pecli.cli import options, schemes
 from pecli.cli.command import keyword
 from pecli.cli.commands.apply_output import Applied, along, positions
 from pecli.cli.options import completer, option, parsed
@@ -21,8 +21,7 @@ from pecli.errors import ParameterError
 if TYPE_CHECKING:
     from pecli.models.encoding import Encoding
     from pecli.tensors.inputs import Input, Inputs
-    from pecli.tensors.position_ids import RowPositions
-    from pecli.tensors.rotary import RotationPlan
+    from pecli.tensors.rotary import RotationPlan, RowPositions
 
 SUMMARY = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
 EXAMPLES = (
@@ -110,7 +109,7 @@ def own_options() -> list[inspect.Parameter]:
         ("positions", PositionsFile, None),
         ("inverse", Inverse, False),
         ("shift", Shift, None),
-        *from_model.OPTIONS,
+        *schemes.MODEL_OPTIONS,
     )
     return [keyword("dim", dim, None), *own, *(keyword(*each) for each in ours)]
 
@@ -186,7 +185,7 @@ def _check_options(values: Mapping[str, Any]) -> int | None:
 
 def _positions(values: Mapping[str, Any]) -> RowPositions:
     """The positions of the rows; those of a scheme's own rows where it has a grid, or positions that are no ids."""
-    from pecli.tensors.position_ids import RowPositions, read_positions
+    from pecli.tensors.rotary import RowPositions, read_positions
 
     if values["positions"] is not None and not _own_rows(values):
         return read_positions(values["positions"])
@@ -202,7 +201,7 @@ def _own_rows(values: Mapping[str, Any]) -> PositionList | None:
     rule = GivenPositions(help="")
     if rule.is_value(text):
         return rule.parse("positions", text)
-    from pecli.tensors.position_ids import read_numbers
+    from pecli.tensors.inputs import read_numbers
 
     found = read_numbers("positions", text)
     ids = found.dtype.kind in "iu" and values["style"] is None and values["axes"] is None
@@ -221,10 +220,10 @@ def _scheme(first: Input, length: int, rows: RowPositions, values: Mapping[str, 
     own = _own_rows(values)
     if own is not None or values["grid"] is not None:
         seq_len = None
-    if from_model.is_named(values):
+    if schemes.names_model(values):
         from pecli.models.find import find_model
 
-        given = from_model.beside(values, _parameters())
+        given = schemes.given_beside(values, _parameters())
         model = find_model(values["config"], values["model"])
         encoding = model.one(values["layer_type"])
         if not encoding.is_rotary:

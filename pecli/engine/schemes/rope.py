@@ -461,7 +461,7 @@ class Rope(Positioned):
 
     def single_array(self) -> Table:
         """cos and sin, one after the other: (2, seq_len, width)."""
-        from pecli.engine.reshape import stacked
+        from pecli.engine.table import stacked
 
         return stacked("cos_sin", self._tables().cos_sin())
 

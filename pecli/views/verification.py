@@ -55,10 +55,10 @@ def _passed(tensor: Comparison) -> str:
 
 
 def say_parts(parts: Sequence[str], indent: str = "  ") -> None:
-    """What there is to say of a tensor: a line, or where that is long, a line a part."""
+    """What there is to say of a tensor: one line, or where that is long, one line per part."""
     whole = "  ".join(parts)
-    room = min(MAX_LINE, screen.console().width - len(indent)) if screen.is_terminal() else MAX_LINE
-    for line in [whole] if len(whole) <= room else [parts[0], *(f"    {part}" for part in parts[1:])]:
+    width = min(MAX_LINE, screen.console().width - len(indent)) if screen.is_terminal() else MAX_LINE
+    for line in [whole] if len(whole) <= width else [parts[0], *(f"    {part}" for part in parts[1:])]:
         screen.say_wrapped(indent + line)
 
 
@@ -128,7 +128,7 @@ def units(count: int) -> str:
 
 
 def _value(value: object, dtype: str) -> str:
-    """A number with the digits that tell it from its neighbours."""
+    """A number with as many digits as its dtype has."""
     digits = {"float32": 9, "float16": 5, "bfloat16": 4}.get(dtype, 17)
     return f"{value:.{digits}g}" if isinstance(value, float) else repr(value)
 

@@ -1,4 +1,4 @@
-"""A closer look at a table: how its values and its rows are distributed, gathered block by block in flat memory."""
+"""The distribution of a table's values and rows, gathered block by block in flat memory."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.checks.statistics import ELEMENTS, NO_EXTENT, Statistics, extent, in_pieces
-from pecli.checks.statistics.quantiles import Counts, Quantiles
-from pecli.engine.arrays import Array, Floats, Ints
+from pecli.engine.arrays import Array, Floats, Ints, Positions
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.numerics.threads import results_in_order
 from pecli.engine.table import Table
 
 _DOUBLE = ("float64", "int64", "uint64", "int32", "uint32")
-"""What float32 does not hold."""
-MOST_ROWS = 1 << 22
-"""Rows whose fingerprints are kept to find those that come twice."""
+"""Dtypes whose values float32 cannot hold."""
+MAX_ROWS = 1 << 22
+"""Of a table whose duplicate rows are counted: a fingerprint of each is kept."""
 
 
 class _Measured(NamedTuple):
-    """What one block adds, found in a thread of its own."""
+    """The contribution of one block, computed in a thread of its own."""
 
     extent: tuple[float, float, float]
     zeros: int
@@ -35,7 +34,7 @@ class _Measured(NamedTuple):
 
 
 class Profile:
-    """Everything `inspect --stats` tells of one table."""
+    """Everything that `inspect --stats` reports of one table."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -47,7 +46,7 @@ class Profile:
         self.rows = _Rows(table) if len(table.shape) > 1 and table.dtype[:7] != "complex" else None
 
     def gather(self, see: Callable[[Array], None] | None = None) -> Profile:
-        """Read the table: once for nearly all, and again for the last digits of the quantiles. `see` is shown every
+        """Read the table: once for nearly everything, and again for the last bits of the quantiles. `see` gets every
         block, in order.
         """
         for block, measured in results_in_order(self._measured, self._centred(self.table.blocks())):
@@ -56,7 +55,7 @@ class Profile:
                 self._merge(measured)
             if see is not None:
                 see(block)
-        while self.quantiles.settle():
+        while self.quantiles.next_bits():
             for counts in results_in_order(self._counted, self.table.blocks()):
                 self.quantiles.merge(counts)
         return self
@@ -120,19 +119,19 @@ class Profile:
 
 
 def _counts(values: Array) -> tuple[int, int, int]:
-    """How many zeros, how many that are not numbers, how many infinite ones."""
+    """How many zeros, NaNs and infinities there are."""
     return tuple(int(np.count_nonzero(found)) for found in (values == 0, np.isnan(values), np.isinf(values)))  # type: ignore[return-value]
 
 
 def _finite(values: Array) -> Array:
-    """Those that are, in a row."""
+    """The finite values, as a flat array."""
     with np.errstate(invalid="ignore"):
         finite = np.isfinite(values)
     return values.reshape(-1) if finite.all() else values[finite]
 
 
 def _squares(flat: Array, centre: float) -> float:
-    """The sum over all that is finite, added up two by two as NumPy would that of the whole."""
+    """The sum of squares of all finite values, added pairwise as NumPy would for the whole."""
     if len(flat) <= ELEMENTS:
         with np.errstate(over="ignore", invalid="ignore"):
             apart = widened(_finite(flat))
@@ -144,20 +143,20 @@ def _squares(flat: Array, centre: float) -> float:
 
 
 class _MeasuredRows(NamedTuple):
-    """What the rows of one block add."""
+    """The contribution of the rows of one block."""
 
     norms: Floats
     constant: int
     prints: Ints | None
     nearest: tuple[float, int] | None
-    """How far apart the two neighbours are that are most alike, and the first of them, counted in the block."""
+    """The cosine distance of the closest adjacent rows, and the first of them, counted in the block."""
     first: Floats
     last: Floats
-    """As vectors of length 1."""
+    """As unit vectors."""
 
 
 class _Rows:
-    """Norms of rows, rows that say nothing new, and the two neighbours that are most alike."""
+    """Norms of rows, constant and duplicate rows, and the closest adjacent rows."""
 
     def __init__(self, table: Table) -> None:
         self.count = self.measured_norms = 0
@@ -167,10 +166,10 @@ class _Rows:
         self._last: Floats | None = None
         weights = np.random.default_rng(0).integers(1, 2**63, table.width, np.uint64)
         self._weights: Ints = weights | np.uint64(1)
-        self._prints: list[Ints] | None = [] if table.rows <= MOST_ROWS else None
+        self._prints: list[Ints] | None = [] if table.rows <= MAX_ROWS else None
 
     def measured(self, block: Array) -> _MeasuredRows:
-        """The rows of one block, of which some are looked at together."""
+        """Measure the rows of one block, some at a time."""
         norms, prints, constant, nearest, row = [], [], 0, None, 0
         first: Floats | None = None
         last: Floats | None = None
@@ -217,7 +216,7 @@ class _Rows:
 
     @property
     def duplicate(self) -> int | None:
-        """Rows that were there before; None where there are too many rows to tell."""
+        """How many rows equal an earlier one; None for more than MAX_ROWS rows."""
         if self._prints is None:
             return None
         return self.count - len(np.unique(np.concatenate(self._prints))) if self._prints else 0
@@ -235,7 +234,7 @@ class _Rows:
 
 
 def _nearer(known: tuple[float, int] | None, rows: Floats, others: Floats, first: int) -> tuple[float, int] | None:
-    """The two of all pairs that are most alike, the ones known before included; rows of length 1."""
+    """The closest of all pairs of unit rows, and of the closest so far."""
     if not len(rows):
         return known
     apart = others - rows
@@ -247,6 +246,86 @@ def _nearer(known: tuple[float, int] | None, rows: Floats, others: Floats, first
 
 
 def _constant(rows: Array) -> int:
-    """How many rows hold one value throughout; only those are looked at whose ends are the same."""
+    """How many rows hold a single value; only those whose ends are equal are read in full."""
     likely = rows[rows[:, 0] == rows[:, -1]]
     return int(np.count_nonzero((likely == likely[:, :1]).all(axis=1)))
+
+
+SHARES = (0.01, 0.25, 0.5, 0.75, 0.99)
+_STEP = 16
+"""Bits of a pass."""
+_LAST = (1 << _STEP) - 1
+
+
+Counts = dict[int, "Positions"]
+"""Histograms of the next bits, by the bits before."""
+
+
+class Quantiles:
+    """Exact quantiles of any number of values in flat memory: elements, not means of two.
+
+    The bits of a float, its sign adjusted, are an integer in the order of the values. Each pass over the values is a
+    histogram of the next 16 bits, among those that share the bits before with a quantile: two passes for a float32,
+    four for a float64. Count all values and merge the counts, again as long as `next_bits` is true. `double` keeps what
+    float32 cannot hold.
+    """
+
+    def __init__(self, *, double: bool = False) -> None:
+        self._bits = self._left = 64 if double else 32
+        self._counts: Counts = {0: np.zeros(1 << _STEP, np.int64)}
+        self._wanted = np.empty(0, np.bool_)
+        self._found: dict[float, tuple[int, int]] = {}
+
+    def counted(self, pieces: Iterable[Array]) -> Counts:
+        """The counts of finite values; any thread may ask for them."""
+        counts = {known: np.zeros(1 << _STEP, np.int64) for known in self._counts}
+        first = self._left == self._bits
+        for values in pieces:
+            bits = values.astype(f"f{self._bits // 8}", copy=False).view(f"u{self._bits // 8}")
+            top = (bits >> (self._bits - _STEP)).astype(np.intp)
+            if first:
+                counts[0] += np.bincount(top, minlength=1 << _STEP)
+                continue
+            keys = _keys(bits[self._wanted[top]], self._bits) >> (self._left - _STEP)
+            for known in counts:
+                chosen = keys[keys >> _STEP == known] & _LAST
+                counts[known] += np.bincount(chosen.astype(np.intp), minlength=1 << _STEP)
+        return counts
+
+    def merge(self, counts: Counts) -> None:
+        """Add the counts of more values."""
+        for known, found in counts.items():
+            self._counts[known] += found
+
+    def next_bits(self) -> bool:
+        """Find the next bits of every quantile; whether there are more, for which all values are needed again."""
+        if self._left == self._bits:
+            tops = np.arange(1 << _STEP, dtype=np.uint16)
+            self._counts[0] = self._counts[0][np.argsort(_keys(tops, _STEP))]
+            count = int(self._counts[0].sum())
+            self._found = {share: (0, int(share * (count - 1))) for share in SHARES} if count else {}
+        for share, (known, rank) in self._found.items():
+            running = np.cumsum(self._counts[known])
+            half = int(np.searchsorted(running, rank, side="right"))
+            before = int(running[half] - self._counts[known][half])
+            self._found[share] = (known << _STEP | half, rank - before)
+        if self._left == self._bits:
+            self._wanted = np.isin(_keys(tops, _STEP), [known for known, _ in self._found.values()])
+        self._left -= _STEP
+        self._counts = {known: np.zeros(1 << _STEP, np.int64) for known, _ in self._found.values()}
+        return bool(self._found) and self._left > 0
+
+    def values(self) -> dict[str, float] | None:
+        """The quantiles by share; None where there are no finite values."""
+        return {f"{share:g}": self._value(key) for share, (key, _) in self._found.items()} or None
+
+    def _value(self, key: int) -> float:
+        sign = 1 << (self._bits - 1)
+        bits = key ^ sign if key & sign else ~key & (2 * sign - 1)
+        return float(np.array(bits, f"u{self._bits // 8}").view(f"f{self._bits // 8}"))
+
+
+def _keys(bits: Any, size: int) -> Any:
+    """The bits of floats as integers in their order."""
+    sign = 1 << (size - 1)
+    return np.where(bits & sign, ~bits, bits | sign)

@@ -1,4 +1,4 @@
-"""What a table holds, in numbers, gathered block by block."""
+"""Minimum, maximum, mean and SHA-256 of a table, gathered block by block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pecli.engine.table import Table, raw_bytes
 
 
 class Statistics:
-    """Smallest, largest and mean value, and the SHA-256 of the bytes."""
+    """Minimum, maximum and mean, and the SHA-256 of the bytes."""
 
     def __init__(self, table: Table) -> None:
         from hashlib import sha256
@@ -60,7 +60,7 @@ class Statistics:
 
 
 ELEMENTS = 1 << 16
-"""How many are looked at together, so that intermediate arrays stay in the cache."""
+"""Processed at once, so that intermediate arrays stay in the cache."""
 NO_EXTENT = (math.nan, math.nan, math.nan)
 """Of complex numbers, which have no order."""
 

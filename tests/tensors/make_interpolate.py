@@ -1,4 +1,4 @@
-"""Makes `interpolate.json`: `python tests/engine/make_interpolate.py`, by a Python that has torch (tests need none).
+"""Makes `interpolate.json`: `python tests/tensors/make_interpolate.py`, by a Python that has torch (tests need none).
 
 Grids of one row are left out: torch 2.13 with antialias gives constant columns for them.
 """
