@@ -131,7 +131,9 @@ def _of_layers(config: str | None, model: str | None, layer_type: str | None, gi
     if not encodings:
         kinds = ", ".join(sorted({encoding.scheme for encoding in found.encodings})) or "none"
         raise ParameterError(what, found.file, f"it has no rotary encoding (found: {kinds})")
-    reason = next(filter(None, (encoding.no_table for encoding in encodings)), "")
+    placed = {"positions", "grid"} & given.keys()
+    reasons = (encoding.no_table for encoding in encodings if not (placed and "style" in encoding.extra))
+    reason = next(filter(None, reasons), "")
     if reason:
         raise ParameterError(what, found.file, f"it has no table over positions 0, 1, 2, …: {reason}")
     schemes = {encoding.layer_type: encoding.rope(**given) for encoding in encodings}

@@ -201,6 +201,7 @@ def _with_values(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Itera
     if made.ndim >= 2 and made.shape[-1] > 2 and not np.iscomplexobj(made) and not np.iscomplexobj(sides.found):
         use = (made != 0) | (sides.found != 0)
         gap = np.where(use, sides.found - made, np.nan)
+        gap[~use.any(axis=-1)] = 0  # a row of zeros has no median
         with np.errstate(all="ignore"):
             shift = np.nan_to_num(np.nanmedian(gap, axis=-1, keepdims=True))
         if np.abs(shift).max() > 0 and np.ptp(shift) > 0:

@@ -80,12 +80,23 @@ class Encoding:
         if not self.is_rotary:
             name = self.layer_type or "the model"
             raise ParameterError("layer_type", repr(name), f"its encoding is {self.scheme}, not rope")
+        if "style" in self.extra and others.keys() & {"positions", "grid"}:
+            return self._on_grid(**others)
         if self.no_table:
             name = self.layer_type or "the model"
             raise ParameterError(
                 "layer_type", repr(name), f"it has no table over positions 0, 1, 2, …: {self.no_table}"
             )
         return self._rope(seq_len, length=length, **others)
+
+    def _on_grid(self, **others: Any) -> Rope:
+        """The whole head at the points of an image."""
+        from pecli.engine.schemes.rope import Rope
+
+        given = {name: value for name, value in others.items() if value is not None and name != "offset"}
+        channels = self.extra.get("axis_channels")
+        shares = {"axes": tuple(channels)} if channels else {"dim": self.head_dim}
+        return Rope(base=self.parameters["base"], style=self.extra["style"], **shares, **given)
 
     def frequency_rope(self, length: int | None = None, **others: Any) -> Rope:
         """A scheme whose frequencies are the model's, read at a length; without one, as before any call."""

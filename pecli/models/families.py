@@ -38,6 +38,8 @@ class Family:
     """2 or 3: each axis of an image or a video turns a share of the head."""
     whole_axes: bool = False
     """The axes share the frequencies of the whole head: even ones for rows, odd ones for columns."""
+    style: str = ""
+    """Whose conventions the axes follow, of the styles that `pecli rope` has for grids."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Rope types whose names mean others here."""
     wide_partial: bool = False
@@ -71,6 +73,7 @@ def _f(**values: object) -> Family:
 
 
 _AXIAL = _f(axes=2)
+_MERGED = _f(axes=2, style="qwen2-vl")
 _GLM_SECTIONS = (8, 12, 12)
 _QWEN2_SECTIONS = (16, 24, 24)
 _QWEN3_SECTIONS = (24, 20, 20)
@@ -79,6 +82,7 @@ _NTK_IS_FIXED = {"ntk": "ntk-fixed"}
 _CENTRES = _f(
     theta=100.0,
     axes=2,
+    style="dinov3",
     no_table="its positions are centres of patches, 2(i + ½)/n − 1 along each axis of n, times 2π",
 )
 _TILED = "it pairs channels 2i and 2i + 1, but repeats the angles as halves, so that no pair turns by one angle"
@@ -118,7 +122,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "dinov3": _CENTRES,
     "dinov3_vit": _CENTRES,
-    "edgetam_video": _f(axes=2, layout=INTERLEAVED),
+    "edgetam_video": _f(axes=2, layout=INTERLEAVED, style="sam2"),
     "efficientloftr": _f(partial=4.0, wide_partial=True, layout=INTERLEAVED),
     "emu3": _f(theta=1e6),
     "eomt_dinov3": _CENTRES,
@@ -155,7 +159,7 @@ FAMILIES: dict[str, Family] = {
     "lfm2": _f(theta=1e6),
     "lfm2_moe": _f(theta=1e6),
     "llama4": _f(theta=5e5, layout=INTERLEAVED),
-    "llama4_vision_model": _f(layout=INTERLEAVED, axes=2),
+    "llama4_vision_model": _f(layout=INTERLEAVED, axes=2, style="llama4-vision"),
     "longcat_flash": _f(theta=1e7, layout=DEEPSEEK),
     "minimax": _f(theta=1e6),
     "minimax_m2": _f(theta=5e6),
@@ -185,7 +189,7 @@ FAMILIES: dict[str, Family] = {
     "phi3": _f(renamed=_YARN_IS_LONGROPE),
     "phi4_multimodal": _f(renamed=_YARN_IS_LONGROPE),
     "phimoe": _f(theta=1e6, renamed=_YARN_IS_LONGROPE),
-    "pixtral": _f(axes=2, whole_axes=True, order="axes"),
+    "pixtral": _f(axes=2, whole_axes=True, order="axes", style="pixtral"),
     **dict.fromkeys(("qwen2_vl", "qwen2_5_vl", "qwen2_5_omni"), _f(theta=1e6, sections=_QWEN2_SECTIONS)),
     "qwen3_5": _f(partial=0.25, sections=(11, 11, 10), mixed_sections=True),
     "qwen3_next": _f(partial=0.25),
@@ -193,8 +197,8 @@ FAMILIES: dict[str, Family] = {
     "qwen3_omni_moe": _f(theta=1e6, sections=_QWEN3_SECTIONS, mixed_sections=True),
     "recurrent_gemma": _f(partial=0.5),
     "roformer": _f(layout=INTERLEAVED),
-    "sam2_video": _f(axes=2, layout=INTERLEAVED),
-    "sam3_tracker_video": _f(axes=2, layout=INTERLEAVED),
+    "sam2_video": _f(axes=2, layout=INTERLEAVED, style="sam2"),
+    "sam3_tracker_video": _f(axes=2, layout=INTERLEAVED, style="sam2"),
     "sam3_vit_model": _f(axes=2, layout=INTERLEAVED),
     "sapiens2": _CENTRES,
     "smollm3": _f(theta=2e6),
@@ -206,20 +210,10 @@ FAMILIES: dict[str, Family] = {
     "zamba2": _f(note="this family has no rope unless use_mem_rope is true"),
     **dict.fromkeys(
         (
-            "cohere_compass_vision",
-            "deepseek_ocr_vision",
             "ernie4_5_vl_moe_vision",
-            "exaone4_5_vision",
             "glm4v_vision",
             "glm4v_moe_vision",
-            "glm5_next_vision",
             "glm_ocr_vision",
-            "kimi_k25_vision",
-            "mlcd_vision_model",
-            "mlcd",
-            "muse_glimmer_vision",
-            "muse_spark_vision",
-            "paddleocr_vl_vision",
             "qwen2_vl_vision",
             "qwen2_5_vl_vision",
             "qwen2_5_omni_vision",
@@ -230,6 +224,21 @@ FAMILIES: dict[str, Family] = {
             "qwen3_omni_moe_vision_encoder",
             "qwen3_vl_vision",
             "qwen3_vl_moe_vision",
+        ),
+        _MERGED,
+    ),
+    **dict.fromkeys(
+        (
+            "cohere_compass_vision",
+            "deepseek_ocr_vision",
+            "exaone4_5_vision",
+            "glm5_next_vision",
+            "kimi_k25_vision",
+            "mlcd_vision_model",
+            "mlcd",
+            "muse_glimmer_vision",
+            "muse_spark_vision",
+            "paddleocr_vl_vision",
             "qwen4_exp_vision",
             "step3p5_vision",
             "video_llama_3_vision",

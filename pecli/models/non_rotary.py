@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from pecli.engine.schemes.grid_styles import ADDED
+from pecli.engine.schemes.positions import GridSize
 from pecli.engine.schemes.sinusoidal import STYLES
 from pecli.errors import FileError
 from pecli.models.encoding import Encoding
@@ -139,6 +141,74 @@ class Sinusoidal(Kind):
 
 
 @dataclass(frozen=True)
+class OnGrid(Kind):
+    """A table of sines and cosines over the patches of an image."""
+
+    style: str = "mae"
+    keep: int = 0
+    """Rows of zeros for class and other tokens."""
+    dim: tuple[str, ...] = ()
+    pixels: tuple[int, int, int] | None = None
+    """Height, width and stride of an image as the project has them, where the configuration has no sizes."""
+
+    def encodings(self, keys: Keys) -> list[Encoding]:
+        found = {
+            "grid": self._grid(keys),
+            "dim": _needed(keys, keys.whole(*self.dim) or width_of(keys), "width (hidden_size)"),
+            "style": Value(self.style, "family"),
+            "base": Value(ADDED[self.style].base, f"style {self.style}"),
+        }
+        if self.keep:
+            found["keep"] = Value(self.keep, "family")
+        return [Encoding.of("sinusoidal", found)]
+
+    def _grid(self, keys: Keys) -> Value:
+        if self.pixels is not None:
+            height, width, stride = self.pixels
+            return Value(
+                GridSize((-(-height // stride), -(-width // stride))), f"an image of {height} x {width} pixels"
+            )
+        (height, width), image = _pair(keys, "image_size")
+        (tall, wide), patch = _pair(keys, "patch_size")
+        return Value(GridSize((height // tall, width // wide)), f"{image} // {patch}")
+
+
+@dataclass(frozen=True)
+class RelativeBuckets(Kind):
+    """Buckets of relative positions, by which biases or embeddings are looked up."""
+
+    style: str = "t5"
+
+    def encodings(self, keys: Keys) -> list[Encoding]:
+        length = keys.whole("n_positions", "max_position_embeddings") or Value(512, "default")
+        if self.style == "deberta":
+            limit = keys.number("max_relative_positions")
+            far = limit if limit and limit.value >= 1 else length
+            buckets = _needed(keys, keys.whole("position_buckets"), "number of buckets (position_buckets)")
+            return [self._of({"buckets": buckets, "max_distance": Value(int(far.value), far.source)}, length)]
+        found = {
+            "buckets": keys.whole("relative_attention_num_buckets") or Value(32, "default"),
+            "max_distance": keys.whole("relative_attention_max_distance") or Value(128, "default"),
+        }
+        parts = ("encoder", "decoder")
+        return [self._of({**found, "causal": Value(name == "decoder", "family")}, length, name) for name in parts]
+
+    def _of(self, found: dict[str, Value], length: Value, name: str = "") -> Encoding:
+        every = {"style": Value(self.style, "family"), "seq_len": length, **found}
+        return Encoding.of("relative", every, layer_type=name)
+
+
+@dataclass(frozen=True)
+class RelativeWindow(Kind):
+    """Swin's numbers of the offsets in a window."""
+
+    def encodings(self, keys: Keys) -> list[Encoding]:
+        (height, width), source = _pair(keys, "window_size") if "window_size" in keys else ((7, 7), "default")
+        found = {"style": Value("swin", "family"), "grid": Value(GridSize((height, width)), source)}
+        return [Encoding.of("relative", found)]
+
+
+@dataclass(frozen=True)
 class Biased(Kind):
     """ALiBi, added to the scores."""
 
@@ -209,6 +279,7 @@ _RELATIVE_NOTE = "{} has relative positions of its own kind, which are none of r
 _ROWS_AND_COLUMNS = (
     "it adds a fixed table of {rows} patches × {dim} that is sinusoidal in two axes, half of the channels for each"
 )
+_IMAGE = "the grid is that of the image at 1/32; the one here is that of 800 x 1066 pixels"
 _TILES = "learned tables by tile and aspect ratio come beside that of patches, each with a gate"
 _FALCON = (
     "transformers rounds the slopes to bfloat16 and divides the bias by √head_dim, as it does the scores: "
@@ -244,7 +315,21 @@ _NAMES: dict[Kind, str] = {
     patches(1, note=_TILES): "mllama_vision_model",
     Choice(key="use_absolute_position_embeddings", then=patches(1), otherwise=NOTHING, default=True): "internvl_vision",
     Choice(key="is_native", then=Unsupported(_ROWS_AND_COLUMNS), otherwise=patches()): "aimv2_vision_model aimv2",
-    Unsupported(f"{_ROWS_AND_COLUMNS}, after a row of zeros for the class token"): "vit_mae",
+    OnGrid(style="vit-mae", keep=1): "vit_mae",
+    Choice(
+        key="position_embedding_type",
+        value="learned",
+        then=Unsupported("learned tables by row and column of the image are added"),
+        otherwise=OnGrid(_IMAGE, style="detr", dim=("d_model",), pixels=(800, 1066, 32)),
+    ): "detr conditional_detr table_transformer",
+    RelativeBuckets(): "t5 mt5 umt5 switch_transformers",
+    Choice(
+        key="position_buckets",
+        value=None,
+        then=Unsupported("relative positions are clipped, not put into buckets"),
+        otherwise=RelativeBuckets(style="deberta"),
+    ): "deberta_v2",
+    RelativeWindow(): "swin donut_swin maskformer_swin",
     Sinusoidal(rows=()): "videomae",
     Sinusoidal(style="marian"): "marian pegasus ctrl",
     Sinusoidal(style="m2m100"): "m2m_100 xglm nllb_moe fsmt",
@@ -293,8 +378,8 @@ _NAMES: dict[Kind, str] = {
     "regnet bit mobilenet_v1 mobilenet_v2 efficientnet poolformer timm_backbone encodec dac",
 }
 _RELATIVE = """
-    t5 mt5 umt5 longt5 switch_transformers pix2struct deberta deberta_v2 xlnet transfo_xl wav2vec2 hubert wavlm swin
-    swinv2 beit parakeet_encoder fastspeech2_conformer seamless_m4t gemma4_audio udop
+    longt5 pix2struct deberta xlnet transfo_xl wav2vec2 hubert wavlm swinv2 beit
+    parakeet_encoder fastspeech2_conformer seamless_m4t gemma4_audio udop
 """
 FAMILIES: dict[str, Kind] = {
     **{name: kind for kind, names in _NAMES.items() for name in names.split()},

@@ -205,6 +205,8 @@ def _extra(own: Keys, axes: Value | None, family: Family, scaling: str) -> dict[
     extra: dict[str, Value] = {}
     if axes is not None:
         extra["axes"] = axes
+        if family.style:
+            extra["style"] = Value(family.style, family.source)
         if family.whole_axes:
             extra["axis_frequencies"] = Value("alternating", family.source)
     beta = own.number("llama_4_scaling_beta")

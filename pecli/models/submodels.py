@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pecli.models import non_rotary
+from pecli.models import diffusers, non_rotary
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import INTERLEAVED, Family, class_defaults, family_of, plain_name
 from pecli.models.layer_types import EVIDENCE, HEADS, SIZES, THETAS, WIDTHS
@@ -34,6 +34,8 @@ def read_object(config: dict[str, Any], label: str) -> ModelEncodings:
     """The encodings of a configuration that is read already."""
     keys = Keys(config, label)
     warnings: list[str] = []
+    if diffusers.looks_like(keys):
+        return diffusers.read(keys)
     if _is_params(keys):
         return _read_params(keys)
     encodings = read_parts(keys, warnings)

@@ -10,6 +10,7 @@ from typing import Any
 from pecli.engine.schemes.registry import scheme_named
 from pecli.engine.text import spelled
 from pecli.errors import ParameterError
+from pecli.explain.commands import options
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.presets import Preset
 from pecli.views import screen
@@ -154,6 +155,8 @@ def _brief(encoding: Encoding) -> str:
 
 _ROWS = 4096
 """Rows of a rotary table where no length is asked for."""
+_GRID = (16, 16)
+"""Of one on a grid."""
 
 
 def commands(model: ModelEncodings, given: str, length: int | None = None) -> list[str]:
@@ -167,9 +170,19 @@ def commands(model: ModelEncodings, given: str, length: int | None = None) -> li
     for encoding in model.encodings:
         if not encoding.is_rotary:
             lines.append(_command(encoding, alone=schemes.count(encoding.scheme) == 1))
+        elif encoding.extra.get("style"):
+            lines.append(_on_grid(encoding))
         elif not encoding.extra.get("axes"):  # whose positions are those of an image
             lines.append(f"pecli rope {given} --seq-len {length or _ROWS} -o rope.safetensors")
     return list(dict.fromkeys(lines))
+
+
+def _on_grid(encoding: Encoding) -> str:
+    """The rotation of a whole head over a grid; images have sizes of their own."""
+    layout = encoding.layout if encoding.layout in ("halves", "interleaved") else "halves"
+    name = f"rope-{encoding.layer_type}" if encoding.layer_type else "rope"
+    words = options(encoding.rope(grid=_GRID, layout=layout))
+    return shlex.join(["pecli", "rope", *words, "-o", f"{name}.safetensors"])
 
 
 def _command(encoding: Encoding, *, alone: bool) -> str:

@@ -249,7 +249,7 @@ def test_an_unknown_family_with_ordinary_keys_is_read_with_a_warning() -> None:
     assert not load_config({**config, "model_type": "llama"}).warnings
 
 
-@pytest.mark.parametrize("name", ["jamba", "mamba", "t5", "wibble"])
+@pytest.mark.parametrize("name", ["jamba", "mamba", "longt5", "wibble"])
 def test_no_encoding_at_all_is_said(name: str) -> None:
     model = load_config({"model_type": name, "hidden_size": 64, "num_attention_heads": 4})
     assert model.encodings == ()

@@ -133,9 +133,8 @@ def test_internvl_may_have_no_table() -> None:
 @pytest.mark.parametrize(
     ("config", "warning"),
     [
-        ({"model_type": "vit_mae", **VISION}, "fixed table of 1024 patches × 1152 that is sinusoidal in two axes"),
         ({"model_type": "aimv2_vision_model", "is_native": True, **VISION}, "sinusoidal in two axes"),
-        ({"model_type": "t5", **SIZES}, "relative positions of its own kind"),
+        ({"model_type": "longt5", **SIZES}, "relative positions of its own kind"),
     ],
     ids=lambda value: value["model_type"] if isinstance(value, dict) else "",
 )

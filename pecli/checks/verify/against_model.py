@@ -188,7 +188,12 @@ class _Search:
         kinds = {encoding.scheme for encoding in self.encodings}
         for table in tables:
             role = role_of(table.name)
-            if role is None or not SCHEMES[role] & kinds or not _is_float(table) or self._is_foreign(table):
+            if (
+                role is None
+                or not SCHEMES[role] & kinds
+                or not (_is_float(table) or role == "index")
+                or self._is_foreign(table)
+            ):
                 continue
             best = self._best(table, role)
             if best is not None or _must_fit(role, kinds):

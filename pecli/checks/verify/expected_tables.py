@@ -99,7 +99,7 @@ def readings(
     axes only repeat a table.
     """
     role = None if role == ANYTHING else role
-    kinds = {"rope": _rope, "alibi": _alibi, "sinusoidal": _sinusoidal, "learned": _learned}
+    kinds = {"rope": _rope, "alibi": _alibi, "sinusoidal": _sinusoidal, "learned": _learned, "relative": _relative}
     if encoding.scheme not in kinds or not table.size or (table.dtype in COMPLEX and not encoding.is_rotary):
         return []
     read = kinds[encoding.scheme]
@@ -256,6 +256,17 @@ def _sinusoidal(encoding: Encoding, view: Table, role: str | None, place: Place)
         scheme = Sinusoidal(**{**given, "seq_len": view.shape[0]}, offset=offset)
         words = f"as in {given['style']}" + (f", from position {offset}" if offset or stated else "")
         yield Reading(view, scheme.tensors()[0], encoding, words, scheme, "pe")
+
+
+def _relative(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:
+    from pecli.engine.schemes.relative import Relative
+
+    given: dict[str, Any] = {name: value for name, value in encoding.parameters.items() if name != "seq_len"}
+    if role not in ("index", None) or len(view.shape) != 2 or view.shape[0] != view.shape[1]:
+        return
+    scheme = Relative(**given, seq_len=None if "grid" in given else view.shape[0])
+    if scheme.length == view.shape[0]:
+        yield Reading(view, scheme.tensors()[0], encoding, f"as in {scheme.style}", scheme, "index")
 
 
 def _learned(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:

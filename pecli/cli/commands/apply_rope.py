@@ -254,7 +254,7 @@ def _heads(values: Mapping[str, Any]) -> tuple[int, ...]:
 def _check_head(first: Input, rope: Rope, encoding: Encoding, file: str, *, trailing: bool) -> None:
     """A tensor with a model's encoding has the channels of a whole head, or its rotary ones."""
     for name, rule in (("axes", "it rotates by places in an image"), ("order", "its frequencies are in another order")):
-        if name in encoding.extra:
+        if name in encoding.extra and rope.is_range:
             raise ParameterError("layer_type", f"{encoding.layer_type!r} of {file}", f"{rule}, which apply cannot do")
     head, dim = encoding.head_dim or rope.rotary_dim, first.table.shape[-1]
     if dim not in (head, rope.rotary_dim) and not (trailing and dim > rope.rotary_dim):

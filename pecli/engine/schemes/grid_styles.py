@@ -36,19 +36,24 @@ def _wan(dim: int) -> tuple[int, int, int]:
     return dim - 2 * each, each, each
 
 
-def _index(i: int, n: int) -> Fraction:
+def _index(i: int, n: int, axis: str) -> Fraction:
     return Fraction(i)
 
 
-def _from_one(i: int, n: int) -> Fraction:
+def _from_one(i: int, n: int, axis: str) -> Fraction:
     return Fraction(i + 1)
 
 
-def _centre(i: int, n: int) -> Fraction:
+def _centred(i: int, n: int, axis: str) -> Fraction:
+    """The middle of an image is 0; time starts there."""
+    return Fraction(i if axis == "t" else i - (n - n // 2))
+
+
+def _centre(i: int, n: int, axis: str) -> Fraction:
     return Fraction(2 * i + 1, n) - 1
 
 
-def _share_of_axis(i: int, n: int) -> Fraction:
+def _share_of_axis(i: int, n: int, axis: str) -> Fraction:
     return (i + 1) / (n + Fraction(1, 10**6))
 
 
@@ -85,8 +90,8 @@ class GridStyle:
     """How the sines and cosines of an axis lie, where a table is added: halves or interleaved."""
     sines_first: bool = False
     """All sines come before all cosines; else each axis has its own halves."""
-    coordinate: Callable[[int, int], Fraction] = _index
-    """The position of point i of n."""
+    coordinate: Callable[[int, int, str], Fraction] = _index
+    """The position of point i of n along an axis."""
     in_turns: bool = False
     """Positions are multiplied by 2π."""
     shared_frequencies: bool = False
@@ -156,7 +161,7 @@ class GridStyle:
         for axis in self.sorted_axes:
             n, place = sizes[axis], AXES.index(axis) - (3 - len(grid))
             per_point = _at(base, place, n) / n / _at(scale, place, 1)
-            values.append([*(self.coordinate(i, n) * per_point for i in range(n)), Fraction(0)])
+            values.append([*(self.coordinate(i, n, axis) * per_point for i in range(n)), Fraction(0)])
 
         def index(start: int, stop: int) -> Indices:
             rows = np.arange(start, stop) - (0 if self.keep_last else keep)
@@ -205,5 +210,7 @@ ROTARY = _named(
     GridStyle("llama4-vision", "wh", _HALVES, coordinate=_from_one, keep=1, keep_last=True),
     GridStyle("dinov3", "hw", _HALVES, base=100.0, coordinate=_centre, in_turns=True),
     GridStyle("eva", "hw", _HALVES),
+    GridStyle("sam2", "wh", _HALVES),
+    GridStyle("qwen-image", "thw", _FLUX, coordinate=_centred),
 )
 """Of rotations."""

@@ -1,0 +1,132 @@
+"""Models whose positions are those of images and videos, or relative: what their configurations ask for."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pecli import load_config
+from pecli.cli.app import run
+from pecli.views.encodings import commands
+
+DATA = Path(__file__).parent.parent / "engine" / "schemes" / "data" / "grids"
+
+TABLES: dict[str, tuple[dict, str]] = {
+    "dinov3": ({"model_type": "dinov3_vit", "hidden_size": 128, "num_attention_heads": 2}, "--grid 4x6"),
+    "pixtral": ({"model_type": "pixtral", "hidden_size": 128, "num_attention_heads": 2}, "--grid 3x5"),
+    "llama4-vision": (
+        {
+            "model_type": "llama4_vision_model",
+            "hidden_size": 64,
+            "num_attention_heads": 2,
+            "image_size": 56,
+            "patch_size": 14,
+        },
+        "--grid 4x4",
+    ),
+    "flux": ({"_class_name": "FluxTransformer2DModel", "axes_dims_rope": [16, 56, 56]}, "--grid 4x5 --keep 3"),
+    "wan": ({"_class_name": "WanTransformer3DModel", "attention_head_dim": 64}, "--grid 3x4x5"),
+    "cogvideox-rope": (
+        {
+            "_class_name": "CogVideoXTransformer3DModel",
+            "use_rotary_positional_embeddings": True,
+            "attention_head_dim": 64,
+        },
+        "--grid 3x4x5",
+    ),
+    "vit-mae": (
+        {"model_type": "vit_mae", "hidden_size": 64, "num_attention_heads": 2, "image_size": 224, "patch_size": 16},
+        "--grid 7x9 --keep 0",
+    ),
+    "detr": ({"model_type": "detr", "d_model": 64}, "--grid 5x6"),
+    "swin": ({"model_type": "swin", "window_size": [4, 5], "embed_dim": 96}, ""),
+    "t5-encoder": ({"model_type": "t5", "d_model": 64, "num_heads": 2}, "--layer-type encoder"),
+    "t5-decoder": ({"model_type": "t5", "d_model": 64, "num_heads": 2}, "--layer-type decoder"),
+    "deberta": (
+        {"model_type": "deberta-v2", "position_buckets": 32, "max_relative_positions": 64, "hidden_size": 64},
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_dumps_are_verified_against_the_configuration(name: str, tmp_path: Path) -> None:
+    config, place = TABLES[name]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    words = ["--config", str(tmp_path / "config.json"), *place.split(), "--atol", "1e-4", "-q"]
+    assert run(["verify", str(DATA / f"{name}.npz"), *words]) == 0
+    wrong = {tensor: np.roll(table, 1, axis=0) for tensor, table in np.load(DATA / f"{name}.npz").items()}
+    np.savez(tmp_path / "wrong.npz", **wrong)
+    assert run(["verify", str(tmp_path / "wrong.npz"), *words]) == 1
+
+
+COMMANDS = [
+    (
+        {"model_type": "vit_mae", "hidden_size": 768, "image_size": 224, "patch_size": 16},
+        "pecli sinusoidal --grid 14x14 --dim 768 --style vit-mae --keep 1 -o sinusoidal.npy",
+    ),
+    (
+        {
+            "_class_name": "SD3Transformer2DModel",
+            "sample_size": 128,
+            "patch_size": 2,
+            "pos_embed_max_size": 192,
+            "num_attention_heads": 24,
+            "attention_head_dim": 64,
+        },
+        "pecli sinusoidal --grid 192x192 --dim 1536 --style sd3 --grid-base 64 -o sinusoidal.npy",
+    ),
+    (
+        {"_class_name": "HunyuanVideoTransformer3DModel", "rope_axes_dim": [16, 56, 56], "rope_theta": 256.0},
+        "pecli rope --dim 128 --layout interleaved --grid 16x16 --style hunyuan-video --axes 16,56,56 "
+        "-o rope.safetensors",
+    ),
+    (
+        {"_class_name": "CogVideoXTransformer3DModel", "num_attention_heads": 30},
+        "pecli sinusoidal --grid 13x30x45 --dim 1920 --style cogvideox --grid-scale 1,1.875,1.875 -o sinusoidal.npy",
+    ),
+    (
+        {"model_type": "umt5", "d_model": 64, "relative_attention_num_buckets": 64},
+        "pecli relative --style t5 --seq-len 512 --buckets 64 --max-distance 128 -o relative-encoder.npy",
+    ),
+    (
+        {
+            "model_type": "qwen2_vl",
+            "hidden_size": 1536,
+            "num_attention_heads": 12,
+            "vision_config": {"model_type": "qwen2_vl", "embed_dim": 1280, "num_heads": 16},
+        },
+        "pecli rope --dim 80 --layout halves --grid 16x16 --style qwen2-vl -o rope-vision.safetensors",
+    ),
+]
+
+
+@pytest.mark.parametrize(("config", "command"), COMMANDS)
+def test_the_command_is_given_and_runs(
+    config: dict, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = commands(load_config(config), "--config config.json")
+    assert command in found
+    words = shlex.split(command)[1:]
+    assert run([*words[: words.index("-o")], "-q"]) == 0
+
+
+def test_the_head_of_a_vision_tower_rotates_on_a_grid(tmp_path: Path) -> None:
+    """Qwen2-VL's patches come in blocks of 2 x 2; h has the first half of the pairs."""
+    (tmp_path / "config.json").write_text(json.dumps(COMMANDS[-1][0]))
+    words = ["rope", "--config", str(tmp_path / "config.json"), "--layer-type", "vision", "--grid", "4x2", "-q"]
+    assert run([*words, "-o", str(tmp_path / "made.npz")]) == 0
+    cos = np.load(tmp_path / "made.npz")["cos"]
+    assert np.allclose(cos[:, 0], np.cos([0, 0, 1, 1, 2, 2, 3, 3]), atol=1e-6)
+    assert np.allclose(cos[:, 20], np.cos([0, 1, 0, 1, 0, 1, 0, 1]), atol=1e-6)
+
+
+def test_an_unknown_class_is_said() -> None:
+    found = load_config({"_class_name": "UNet2DModel"})
+    assert found.encodings == ()
+    assert "UNet2DModel" in found.warnings[0]
