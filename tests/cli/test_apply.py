@@ -394,7 +394,7 @@ WRONG = {
     "model and base": (["rope", "x.npy", "--model", "llama-2-7b", "--base", "3"], "--base", "comes from the model"),
     "positions too few": (["rope", "x.npy", "--positions", "few.npy"], "(3,)", "(2, 4, 8)"),
     "positions of a batch": (["rope", "x.npy", "--positions", "batch.npy"], "(3, 4)", "(2, 4, 8)"),
-    "positions of floats": (["rope", "x.npy", "--positions", "x.npy"], "(2, 4, 8)", "integers"),
+    "positions of floats": (["rope", "x.npy", "--positions", "x.npy"], "(2, 4, 8)", "numbers"),
     "positions of two axes": (
         ["rope", "x.npy", "--mrope-section", "1,1,2", "--positions", "two.npy"],
         "(2, 4)",
@@ -404,7 +404,6 @@ WRONG = {
     "an axis too many": (["rope", "x.npy", "--seq-axis", "3"], "--seq-axis is 3", "(2, 4, 8)", "axes 0 … 1"),
     "the last axis": (["rope", "x.npy", "--seq-axis", "-1"], "--seq-axis is -1", "axes 0 … 1"),
     "an axis and a shift": (["rope", "x.npy", "--seq-axis", "0", "--shift", "1"], "a shift needs no positions"),
-    "negative positions": (["rope", "x.npy", "--positions", "minus.npy"], "-1", "0 or more"),
     "positions and offset": (["rope", "x.npy", "--positions", "ids.npy", "--offset", "1"], "--offset", "--positions"),
     "negative offset": (["rope", "x.npy", "--offset", "-1"], "--offset is -1", "from 0"),
     "offset too far": (["rope", "x.npy", "--offset", str(2**40 - 2)], "(2, 4, 8)", "2^40"),
@@ -449,7 +448,6 @@ def test_what_is_wrong_is_said_in_a_line(case, pecli_cli, tmp_path, monkeypatch)
         "two": np.stack([ids] * 2),
         "batch": np.stack([ids] * 3),
         "cube": np.zeros((1, 2, 4), int),
-        "minus": ids - 1,
     }
     for name, array in files.items():
         np.save(f"{name}.npy", array)
