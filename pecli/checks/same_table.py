@@ -19,8 +19,7 @@ from pecli.engine import reshape
 from pecli.engine.arrays import Array
 from pecli.engine.reshape import reshaped
 from pecli.engine.table import Table
-from pecli.explain.forms import Form
-from pecli.explain.layout_words import columns
+from pecli.explain.forms import Form, columns
 
 MAX_AXES = 5
 """Axes of a tensor that repetitions are looked for in."""

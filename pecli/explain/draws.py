@@ -18,8 +18,10 @@ from pecli.explain.edits import Edit, Explanation, Parameter
 from pecli.explain.numbers import plainest
 from pecli.explain.sample import Sample
 
-SEEDS = (*range(257), 314, 321, 333, 420, 512, 666, 777, 999, 1000, 1024, 1111, 1234, 1337, 2000, *range(2017, 2031), 3407, 4242, 12345,
-         42424, 54321, 123456, 1234567, 31337)  # fmt: skip
+SEEDS = (
+    *range(257), 314, 321, 333, 420, 512, 666, 777, 999, 1000, 1024, 1111, 1234, 1337, 2000, *range(2017, 2031),
+    3407, 4242, 12345, 31337, 42424, 54321, 123456, 1234567,
+)  # fmt: skip
 """Seeds that people choose."""
 SOME = 24
 """Elements that tell draws apart."""
@@ -37,6 +39,8 @@ def explain_draws(one: Sample, prior: LearnedInit | None) -> list[Explanation]:
     if not values.any():
         return [_explanation(one, prior, LearnedInit(init="zeros", **shape), 0.0, 0.0)]
     spread = float(values.std())
+    if not spread:
+        return []
     for scheme in _candidates(prior, shape, spread, _likely(values, spread)):
         if (found := _matched(one, prior, scheme, spread)) is not None:
             other = replace(scheme, rng="torch-avx2") if scheme.rng == "torch" else scheme

@@ -20,7 +20,8 @@ from pecli.engine.table import Table
 from pecli.explain import storage
 from pecli.explain.biases import explain_bias
 from pecli.explain.draws import explain_draws
-from pecli.explain.edits import Dtype, Explanation, Noise, Recipe, Swapped, best
+from pecli.explain.edits import Dtype, Explanation, Heads, Noise, Recipe, Scaled, Swapped, best
+from pecli.explain.numbers import digits
 from pecli.explain.sample import Sample, sample
 from pecli.explain.transforms import transform
 from pecli.explain.vectors import explain_frequencies, recognise_frequencies
@@ -30,16 +31,29 @@ from pecli.explain.wave_search import explain_waves
 WAVES = ("cos", "sin", "cos_sin", "pe")
 MAX_TRANSFORMED = 1 << 22
 """Elements of an expected table that is made whole."""
+MAX_HEADS = 512
 UNITS = 4
 """Of the last place, that an explanation may leave of values of order one."""
 
 
 def explain(prior: Scheme, found: Mapping[str, Table], atol: float = 0.0) -> list[Explanation]:
     """Why tables of a scheme, by its names for them, are not what it makes: for each group of them the best reason."""
-    samples = {name: sample(table) for name, table in found.items() if table.size}
+    if prior.holds_several:
+        return _by_part(prior, found, atol)
+    samples = {name: replace(sample(table), name=name) for name, table in found.items() if table.size}
     with np.errstate(all="ignore"):
         out = [_with_storage(each, samples, prior) for each in _explained(prior, samples, atol)]
     return merged(each for each in out if each.edits)
+
+
+def _by_part(prior: Any, found: Mapping[str, Table], atol: float) -> list[Explanation]:
+    """The same of several schemes in one, each by its own part of the names."""
+    out: list[Explanation] = []
+    for part, scheme in prior.parts:
+        own = {name.removeprefix(f"{part}."): table for name, table in found.items() if name.startswith(f"{part}.")}
+        found_here = explain(scheme, own, atol) if own else []
+        out += [replace(each, tensors=tuple(f"{part}.{name}" for name in each.tensors)) for each in found_here]
+    return out
 
 
 def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Iterator[Explanation]:
@@ -217,12 +231,25 @@ def _recognised(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
     if len(samples) == 1 and not np.iscomplexobj(one.values):
         vector = max(one.shape, default=1) == one.values.size
         if vector and one.values.size >= 3:
-            found += [each for each in explain_bias(one, None, "slopes") if each.scheme is not None and not each.edits]
+            found += [each for each in explain_bias(one, None, "slopes") if _is_sure(each) and not each.edits]
             found += recognise_frequencies(one)
         elif one.values.ndim >= 2:
-            found += [each for each in explain_bias(one, None, "bias") if each.scheme is not None]
+            found += [each for each in explain_bias(one, None, "bias") if _is_sure(each)]
     if not found and one.values.ndim >= 2:
         found += [each for each in explain_waves(samples, None) if each.scheme is not None]
     if not found and len(samples) == 1:
         found += explain_draws(one, None)
     yield from found
+
+
+def _is_sure(found: Explanation) -> bool:
+    """Whether slopes are a scheme's, with nothing known before: enough heads, a plain max_bias, in their order."""
+    scheme: Any = found.scheme
+    loose = any(isinstance(edit, (Scaled, Heads)) for edit in found.edits)
+    return (
+        scheme is not None
+        and not loose
+        and 3 <= scheme.heads <= MAX_HEADS
+        and digits(scheme.max_bias) <= 3
+        and scheme.max_bias >= 1
+    )

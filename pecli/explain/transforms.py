@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Floats, Indices
+from pecli.engine.apply_rotation import reorder
 from pecli.explain.edits import (
     Channels,
     ColumnsWrong,
@@ -29,6 +30,7 @@ from pecli.explain.edits import (
     RowShift,
     RowsWrong,
     Scaled,
+    Swapped,
     Transposed,
 )
 from pecli.explain.forms import Form, forms
@@ -169,6 +171,10 @@ def _laid_out(
         parts = source.split(plain)
         if parts is None:
             continue
+        if len(parts) == 2 and plain.shape == wanted:
+            yield (Swapped(),), source.join(*parts[::-1]).reshape(shape)
+            yield (Negated("first"),), source.join(np.negative(parts[0]), parts[1]).reshape(shape)
+            yield (Negated("second"),), source.join(parts[0], np.negative(parts[1])).reshape(shape)
         for arrangement in _ARRANGEMENTS:
             for doubled in ("", "halves", "interleaved"):
                 target = Form(arrangement, doubled)
@@ -199,10 +205,11 @@ def _with_values(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Itera
             by = next(plain(abs(factor), error)) * math.copysign(1, factor)
             yield (*edits, *((Negated("all"),) if by < 0 else ()), Scaled(abs(by))), by * made
     if made.ndim >= 2 and made.shape[-1] > 2 and not np.iscomplexobj(made) and not np.iscomplexobj(sides.found):
+        if not (np.isfinite(made).all() and np.isfinite(sides.found).all()):
+            return
         use = (made != 0) | (sides.found != 0)
-        gap = np.where(use, sides.found - made, np.nan)
-        with np.errstate(all="ignore"):
-            shift = np.nan_to_num(np.nanmedian(gap, axis=-1, keepdims=True))
+        gap = np.where(use | ~use.any(axis=-1, keepdims=True), sides.found - made, np.nan)
+        shift = np.nanmedian(gap, axis=-1, keepdims=True)
         if np.abs(shift).max() > 0 and np.ptp(shift) > 0:
             yield (*edits, RowShift()), np.where(use, made + shift, made)
 
@@ -256,11 +263,22 @@ def _order_edit(order: Indices, count: int, axis: int, ndim: int) -> Edit | None
     if word is None:
         return None
     if axis == positions:
-        return Rows(*word)
+        return _in_heads(order) or Rows(*word)
     if lost or len(order) != count or len(np.unique(order)) < count:
         return None
     listed = word[0] if word[0] in ("reversed", "shifted") else tuple(order.tolist())
     return Channels(listed) if axis == ndim - 1 else Heads(listed)
+
+
+def _in_heads(order: Indices) -> Edit | None:
+    """Rows of query and key weights: the pairs of every head in halves here, interleaved there."""
+    rows = len(order)
+    for head in (each for each in range(4, min(rows, MAX_MATCHED) + 1, 2) if rows % each == 0):
+        for source, target in (("interleaved", "halves"), ("halves", "interleaved")):
+            here = np.arange(rows)
+            if np.array_equal(order, here // head * head + reorder(head, source, target)[here % head]):
+                return Layout(f"{source} in heads of {head}", f"{target} in heads of {head}")
+    return None
 
 
 def _word(order: Indices, count: int, lost: int) -> tuple[str, int | None] | None:

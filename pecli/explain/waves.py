@@ -84,7 +84,11 @@ def measure(values: Complex | Floats, rows: Floats) -> Waves | None:
         return None
     with np.errstate(all="ignore"):
         both = np.iscomplexobj(values)
-        return _measure_both(values + 0j, rows, run) if both else _measure_one(values.real, rows, run)
+        return (
+            _measure_both(np.asarray(values, np.complex128), rows, run)
+            if both
+            else _measure_one(values.real, rows, run)
+        )
 
 
 def _run(rows: Floats) -> int:

@@ -56,8 +56,8 @@ def verify(
     either, a file with the spec it carries.
 
     A model is what `load_config` and `load_model` return or take; beside it may be given `layer_type`, `offset`,
-    `length`, `recipe`, and `before`: queries or keys before the rotation, those after it being compared. A scheme's tables are made in the dtype that was found; without `any_dtype`, one that differs
-    is a finding.
+    `length` and `recipe`; and `before`, queries or keys before the rotation, where those after it are checked. A
+    scheme's tables are made in the dtype that was found; without `any_dtype`, one that differs is a finding.
 
     >>> import pecli
     >>> pecli.verify(pecli.Rope(seq_len=4, dim=8).tables(), pecli.Rope(seq_len=4, dim=8, theta=500000)).passed

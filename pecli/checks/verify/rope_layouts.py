@@ -12,8 +12,7 @@ import numpy as np
 from pecli.engine.arrays import Array
 from pecli.engine.reshape import reshaped, stacked
 from pecli.engine.table import Table
-from pecli.explain.forms import Form
-from pecli.explain.layout_words import ARRANGEMENTS, columns
+from pecli.explain.forms import ARRANGEMENTS, Form, columns
 
 if TYPE_CHECKING:
     from pecli.engine.schemes.rope import Rope

@@ -111,6 +111,6 @@ def test_trained_tables_are_not_called_draws() -> None:
 def test_normal_draws_are_told_by_the_distribution_function() -> None:
     """The engine's own quantiles, evenly spaced, are as normal as numbers can be."""
     even = random_streams.normal((np.arange(4096) + 0.5) / 4096)
-    from pecli.explain.distributions import distribution
+    from pecli.explain.describe import distribution
 
     assert distribution(np.random.default_rng(1).permutation(even).reshape(64, 64))[0].startswith("normal, std 0.99")
