@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Floats, Indices
 from pecli.engine.apply_rotation import reorder
+from pecli.engine.arrays import AnyArray, Floats, Indices
 from pecli.explain.edits import (
     Channels,
     ColumnsWrong,
@@ -83,10 +83,10 @@ def transform(expected: AnyArray, found: AnyArray, limit: float, tensors: tuple[
     masks, ours, theirs = _unmasked(expected, found)
     sides = Sides(ours, theirs, limit)
     best: tuple[float, tuple[Edit, ...], float] | None = None
-    if ours.shape == theirs.shape and sides.left(ours) <= limit and not masks:
+    if not math.isfinite(_rms(theirs)) or (ours.shape == theirs.shape and sides.left(ours) <= limit and not masks):
         return None
     for edits, made in _candidates(sides):
-        cost = sum(edit.cost for edit in (*masks, *edits))
+        cost = sum(map(_cost, (*masks, *edits)))
         if best is not None and cost >= best[0]:
             continue
         left = sides.left(made)
@@ -96,6 +96,12 @@ def transform(expected: AnyArray, found: AnyArray, limit: float, tensors: tuple[
     if best is None:
         return None
     return Explanation(best[1], None, best[2], 0.0, tensors)
+
+
+def _cost(edit: Edit) -> float:
+    """An order that has no name says as many numbers as there are channels: anything named is likelier."""
+    unnamed = isinstance(edit, (Channels, Heads)) and not isinstance(edit.order, str)
+    return edit.cost + 2 * (unnamed or (isinstance(edit, Rows) and edit.order == "permuted"))
 
 
 def _unmasked(expected: AnyArray, found: AnyArray) -> tuple[tuple[Edit, ...], AnyArray, AnyArray]:
@@ -166,7 +172,7 @@ def _laid_out(
     if plain.ndim not in (2, 3) or plain.size > 1 << 22:
         return
     for source in forms(plain):
-        if source.transposed or source.padded:
+        if source.transposed or source.padded or (source.arrangement == "interleaved" and plain.shape[-1] % 2):
             continue
         parts = source.split(plain)
         if parts is None:
@@ -180,9 +186,12 @@ def _laid_out(
                 target = Form(arrangement, doubled)
                 if target == source or (len(parts) == 1) != (arrangement == "alone"):
                     continue
+                told = Layout(_named(source), _named(target))
                 made = target.join(*parts)
                 if made.shape == wanted:
-                    yield (Layout(_named(source), _named(target)),), made.reshape(shape)
+                    yield (told,), made.reshape(shape)
+                    if len(parts) == 2:
+                        yield (told, Swapped()), target.join(*parts[::-1]).reshape(shape)
 
 
 def _named(form: Form) -> str:

@@ -94,7 +94,8 @@ class Measured:
     @property
     def height_error(self) -> float:
         waves = self.waves
-        return 5 * waves.level / math.sqrt(waves.rows) + 1e-6 * abs(waves.height)
+        rough = 2 * waves.level if waves.level > 0.01 * abs(waves.height) else 0.0  # phases off make heights too small
+        return 5 * waves.level / math.sqrt(waves.rows) + 1e-6 * abs(waves.height) + rough
 
 
 def measured(reading: Reading, cos_first: bool, most: int = 0) -> Measured | None:
@@ -472,8 +473,9 @@ def _order_of_rows(whole: Reading, prior: WaveScheme, start: int, wrong: Indices
         return _lost_padding(whole, prior, start), start
     count, length = len(wrong), len(whole.rows)
     empty = empty_rows(whole.parts)[wrong]
-    if wrong[-1] == count - 1 and start == prior.offset - count:
-        return [Rows("padded", count)], prior.offset
+    front = prior.offset - start
+    if wrong[-1] < front <= 2 * count:
+        return [Rows("padded", front)], prior.offset
     if wrong[0] == length - count and empty.all() and count > 1:
         return [Rows("padded at the end", count)], start
     if empty.all() and not prior.rotary:

@@ -18,7 +18,7 @@ FEW_STEPS = 30
 """A channel that moves by fewer steps of rounding than this is not known better than to a step."""
 USUAL = 0.75
 """The quantile of the channels' noise that all have at least: rounding leaves none where a channel does not move."""
-MAX_NOISE = 0.08
+MAX_NOISE = 0.025
 """Of the amplitude: beyond it nothing is a wave."""
 
 
