@@ -21,10 +21,10 @@ from pecli.explain import storage
 from pecli.explain.biases import explain_bias
 from pecli.explain.draws import explain_draws
 from pecli.explain.edits import Dtype, Explanation, Heads, Noise, Recipe, Scaled, Swapped, best
+from pecli.explain.frequency_vectors import explain_frequencies, recognise_frequencies
 from pecli.explain.numbers import digits
 from pecli.explain.sample import Sample, sample
 from pecli.explain.transforms import transform
-from pecli.explain.vectors import explain_frequencies, recognise_frequencies
 from pecli.explain.wave_schemes import wave_scheme
 from pecli.explain.wave_search import explain_waves
 
@@ -41,6 +41,7 @@ def explain(prior: Scheme, found: Mapping[str, Table], atol: float = 0.0) -> lis
     if prior.holds_several:
         return _by_part(prior, found, atol)
     samples = {name: replace(sample(table), name=name) for name, table in found.items() if table.size}
+    samples = {name: one for name, one in samples.items() if np.isfinite(one.values).any() or name == "inv_freq"}
     with np.errstate(all="ignore"):
         out = [_with_storage(each, samples, prior) for each in _explained(prior, samples, atol)]
     return merged(each for each in out if each.edits)

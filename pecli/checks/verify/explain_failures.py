@@ -10,6 +10,7 @@ from pecli.checks.tolerance import Tolerance
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.explain.commands import command_of
+from pecli.explain.edits import Recipe
 from pecli.explain.words import sentence
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def diagnosis(
     lines: list[str] = []
     for each in found:
         lines.append(sentence(each))
+        lines += [f"verify with --recipe {edit.found}" for edit in each.edits if isinstance(edit, Recipe)]
         if each.scheme is not None and each.mistakes:
             lines.append(f"reproduce with {command_of(each.scheme, output=False)}")
     return tuple(dict.fromkeys(lines)) if lines else tuple(_rounding(results, schemes))
