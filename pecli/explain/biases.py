@@ -17,6 +17,7 @@ from pecli.explain.sample import Sample
 from pecli.explain.storage import grain, precision
 from pecli.explain.waves import FEW_STEPS, QUANTUM
 
+MAX_HEADS = 4096
 MASKED = -1e4
 """Values below this are masks."""
 MAX_NOISE = 0.05
@@ -229,6 +230,8 @@ def _exponents(heads: int, rule: str) -> Floats:
 def _rules(bias: Bias, prior: Alibi | None) -> Iterator[Rule]:
     """The rules that give the slopes: the prior's first, in order, in another order, times a factor."""
     heads = len(bias.slopes)
+    if heads > MAX_HEADS:
+        return
     first = prior.rule if prior else "paper"
     for permuted in (False, True):
         for scaled in (False, True):

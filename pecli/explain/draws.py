@@ -23,6 +23,7 @@ SEEDS = (
     3407, 4242, 12345, 31337, 42424, 54321, 123456, 1234567,
 )  # fmt: skip
 """Seeds that people choose."""
+MAX_DIM = 65536
 SOME = 24
 """Elements that tell draws apart."""
 CLOSE = 0.03
@@ -31,8 +32,9 @@ CLOSE = 0.03
 
 def explain_draws(one: Sample, prior: LearnedInit | None) -> list[Explanation]:
     """The init, generator and seed that draw a table; none where no likely seed does."""
+    one = _without_ones(one)
     values = one.values
-    if values.ndim != 2 or values.size < SOME or not np.isfinite(values).all() or np.iscomplexobj(values):
+    if values.ndim != 2 or max(values.shape[1:]) > MAX_DIM or values.size < SOME or not np.isfinite(values).all() or np.iscomplexobj(values):
         return []
     dtype = one.dtype if one.dtype in ("float64", "float32", "float16", "bfloat16") else "float32"
     shape: dict[str, Any] = {"max_len": one.shape[-2], "dim": one.shape[-1], "dtype": dtype}
@@ -47,6 +49,13 @@ def explain_draws(one: Sample, prior: LearnedInit | None) -> list[Explanation]:
             again = _matched(one, prior, other, spread)
             return [min((each for each in (found, again) if each), key=lambda each: each.noise)]
     return []
+
+
+def _without_ones(one: Sample) -> Sample:
+    """The tensor without leading axes of length 1."""
+    while len(one.shape) > 2 and one.shape[0] == 1:
+        one = replace(one, shape=one.shape[1:], values=one.values[0])
+    return one
 
 
 def _candidates(

@@ -41,9 +41,8 @@ def test_json(pecli_cli, files) -> None:
     found = outcome.json
     assert set(found) == {"passed", "a", "b", "tensors", "diagnosis", "explanations", "readings"}
     assert (found["passed"], found["a"], found["b"]) == (False, str(files[0]), str(files[1]))
-    assert found["transforms"] == [
-        {"tensor": "array", "transform": "sin and cos are swapped (in halves)", "max_abs_error": 0.0}
-    ]
+    (why,) = found["explanations"]
+    assert (why["edits"], why["residual"], why["tensors"]) == ([{"edit": "swapped"}], 0.0, ["array"])
     keys = {"name", "shape", "mismatched", "max_abs_error", "max_ulp_error", "worst_index", "expected", "found"}
     (tensor,) = found["tensors"]
     assert keys <= set(tensor)
