@@ -34,7 +34,13 @@ def explain_draws(one: Sample, prior: LearnedInit | None) -> list[Explanation]:
     """The init, generator and seed that draw a table; none where no likely seed does."""
     one = _without_ones(one)
     values = one.values
-    if values.ndim != 2 or max(values.shape[1:]) > MAX_DIM or values.size < SOME or not np.isfinite(values).all() or np.iscomplexobj(values):
+    if (
+        values.ndim != 2
+        or max(values.shape[1:]) > MAX_DIM
+        or values.size < SOME
+        or not np.isfinite(values).all()
+        or np.iscomplexobj(values)
+    ):
         return []
     dtype = one.dtype if one.dtype in ("float64", "float32", "float16", "bfloat16") else "float32"
     shape: dict[str, Any] = {"max_len": one.shape[-2], "dim": one.shape[-1], "dtype": dtype}
@@ -70,7 +76,8 @@ def _candidates(
         for init in inits:
             for seed in SEEDS:
                 try:
-                    yield LearnedInit(init=init, rng=rng, seed=seed, std=spread, **shape)
+                    std = {} if init == "xavier-uniform" else {"std": spread}
+                    yield LearnedInit(init=init, rng=rng, seed=seed, **std, **shape)
                 except ParameterError:
                     break
 
@@ -101,7 +108,8 @@ def _matched(one: Sample, prior: LearnedInit | None, scheme: LearnedInit, spread
         return None
     left = found - by * expected
     noise = float(np.sqrt(np.mean(left**2)))
-    if noise > CLOSE * spread:
+    last = widened(table.pick(np.array([table.rows - 1])))
+    if noise > CLOSE * spread or np.abs(one.values[-1] - by * last[0]).max() > CLOSE * spread:
         return None
     std = scheme.std
     if "std" not in scheme.inert_parameters:

@@ -92,7 +92,7 @@ def recognise_frequencies(one: Sample) -> list[Explanation]:
     if len(values) < MIN_RECOGNISED or not np.isfinite(values).all() or (values < 0).any() or values[0] <= 0:
         return []
     kind = grain(values)
-    relative = precision(kind.found) if isinstance(kind, Dtype) else DRIFT / 4
+    relative = precision(kind.found) if isinstance(kind, Dtype) else DRIFT / 2
     curve = Curve(values, np.hypot(relative * np.abs(values), noise_floor(values, one.dtype)) + 1e-300, aliased=False)
     found = []
     for fit in sorted(laws(curve, [float(len(values))], scales=False), key=lambda each: each.cost):

@@ -15,17 +15,19 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
+from pecli.engine.numerics.rounding import holds
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.explain import storage
 from pecli.explain.biases import explain_bias
 from pecli.explain.draws import explain_draws
-from pecli.explain.edits import Dtype, Explanation, Heads, Noise, Recipe, Scaled, Swapped, best
+from pecli.explain.edits import Dtype, Explanation, Heads, Layout, Noise, Recipe, Scaled, Swapped, best
 from pecli.explain.frequency_vectors import explain_frequencies, recognise_frequencies
+from pecli.explain.laws import Law
 from pecli.explain.numbers import digits
 from pecli.explain.sample import Sample, sample
 from pecli.explain.transforms import transform
-from pecli.explain.wave_schemes import wave_scheme
+from pecli.explain.wave_schemes import rope_of, wave_scheme
 from pecli.explain.wave_search import explain_waves
 
 WAVES = ("cos", "sin", "cos_sin", "pe")
@@ -212,7 +214,7 @@ def _apart(one: Table, other: Table) -> float:
 
 def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
     """What made tables that belong together (cosines and sines, or one alone), the best first."""
-    samples = {name: sample(table) for name, table in tables.items()}
+    samples = {name: _as_made(sample(table)) for name, table in tables.items()}
     with np.errstate(all="ignore"):
         found = best(_recognised(samples))
     out = []
@@ -223,6 +225,12 @@ def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
         )
         out.append(replace(each, edits=(*each.edits, *(edit for edit in kept if edit != Dtype(one.dtype)))))
     return out
+
+
+def _as_made(one: Sample) -> Sample:
+    """float32 numbers in a float64 file are what they are."""
+    narrow = one.dtype == "float64" and np.isfinite(one.values).all() and holds("float32", one.values)
+    return replace(one, dtype="float32") if narrow else one
 
 
 def _recognised(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
@@ -238,6 +246,7 @@ def _recognised(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
             found += [each for each in explain_bias(one, None, "bias") if _is_sure(each)]
     if not found and one.values.ndim >= 2:
         found += [each for each in explain_waves(samples, None) if each.scheme is not None]
+        found += [other for each in found[:1] if (other := _as_rotary(each)) is not None]
     if not found and len(samples) == 1:
         found += explain_draws(one, None)
     yield from found
@@ -254,3 +263,17 @@ def _is_sure(found: Explanation) -> bool:
         and digits(scheme.max_bias) <= 3
         and scheme.max_bias >= 1
     )
+
+
+def _as_rotary(found: Explanation) -> Explanation | None:
+    """Cosines, then sines in one array may be a cache of rotary tables as well."""
+    scheme: Any = found.scheme
+    if not getattr(scheme, "cos_first", False) or (scheme.scale, scheme.amplitude, scheme.freq_shift) != (
+        1.0,
+        1.0,
+        0.0,
+    ):
+        return None
+    law = Law(scheme.dim // 2, scheme.dim / 2, scheme.base)
+    rope = rope_of(law, scheme.offset, scheme.seq_len, 1.0, "compact", dtype=scheme.dtype)
+    return replace(found, scheme=rope, edits=(*found.edits, Layout("stacked", scheme.layout)), extra=found.extra + 0.5)

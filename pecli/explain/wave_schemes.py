@@ -314,4 +314,4 @@ def plain_amplitude(measured: float, error: float, noise: float, dim: int) -> fl
     for usual in (1.0, math.sqrt(2 / dim), 1 / math.sqrt(dim)):
         if abs(measured - usual) <= max(error, 1e-6 * usual):
             return usual
-    return plainest(measured, min(error, max(0.5 * noise, 2e-9 * abs(measured))))
+    return plainest(measured, min(error, max(noise, 2e-9 * abs(measured))))

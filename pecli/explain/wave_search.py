@@ -16,6 +16,7 @@ from pecli.explain.edits import (
     ColumnsWrong,
     Edit,
     Explanation,
+    Layout,
     Negated,
     Parameter,
     Recipe,
@@ -51,7 +52,7 @@ ENOUGH = 2.0
 """Times the noise: what an explanation may leave of a channel."""
 MAX_WRONG = 0.2
 """Of the rows, that may be wrong in a table that is right otherwise."""
-RECIPE_MATTERS = 8.0
+RECIPE_MATTERS = 6.0
 """Times the noise: what is left where the way of computing may explain it."""
 SLACK = 6.0
 """Standard errors that a phase may be off."""
@@ -557,6 +558,10 @@ def _free_explanation(
     if scheme is None:
         return None
     edits = [*whole.edits, *signs, *rows, *([ColumnsWrong(check.wrong)] if check.wrong else [])]
+    if not both:
+        edits.append(Layout("cos and sin", "sin alone" if place.quarter % 2 else "cos alone"))
+    elif not sinusoidal and whole.form.arrangement not in ("alone", "stacked"):
+        edits.append(Layout("stacked", whole.form.arrangement))
     wrong = _wrong_rows(seen, whole, fit.law.frequencies(), place, height, check)
     if check.residual > RECIPE_MATTERS * max(seen.waves.level, 2.0**-24 * height) or len(wrong) > MAX_WRONG * len(
         whole.rows

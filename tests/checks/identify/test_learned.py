@@ -21,7 +21,7 @@ TORCH = json.loads((Path(__file__).parents[2] / "engine" / "schemes" / "torch_no
 def test_seed_kind_and_deviation_are_found(init: str, dtype: str) -> None:
     scheme = LearnedInit(100, 24, init=init, std=0.0137, seed=3407, dtype=dtype)
     (match,) = identify(scheme.tables()).matches
-    assert match.max_abs_error <= 0.01 * 0.0137
+    assert match.max_abs_error <= 0.02 * 0.0137
     assert (match.scheme.init, match.scheme.seed, match.scheme.rng) == (init, 3407, "pecli")
     assert math.isclose(match.scheme.std, 0.02 if init == "xavier-uniform" else 0.0137, rel_tol=1e-3)
 
