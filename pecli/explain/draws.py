@@ -76,7 +76,7 @@ def _candidates(
         for init in inits:
             for seed in SEEDS:
                 try:
-                    std = {} if init == "xavier-uniform" else {"std": spread}
+                    std: dict[str, Any] = {} if init == "xavier-uniform" else {"std": spread}
                     yield LearnedInit(init=init, rng=rng, seed=seed, **std, **shape)
                 except ParameterError:
                     break

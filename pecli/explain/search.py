@@ -268,11 +268,9 @@ def _is_sure(found: Explanation) -> bool:
 def _as_rotary(found: Explanation) -> Explanation | None:
     """Cosines, then sines in one array may be a cache of rotary tables as well."""
     scheme: Any = found.scheme
-    if not getattr(scheme, "cos_first", False) or (scheme.scale, scheme.amplitude, scheme.freq_shift) != (
-        1.0,
-        1.0,
-        0.0,
-    ):
+    if not getattr(scheme, "cos_first", False):
+        return None
+    if (scheme.scale, scheme.amplitude, scheme.freq_shift) != (1.0, 1.0, 0.0):
         return None
     law = Law(scheme.dim // 2, scheme.dim / 2, scheme.base)
     rope = rope_of(law, scheme.offset, scheme.seq_len, 1.0, "compact", dtype=scheme.dtype)

@@ -52,7 +52,7 @@ ENOUGH = 2.0
 """Times the noise: what an explanation may leave of a channel."""
 MAX_WRONG = 0.2
 """Of the rows, that may be wrong in a table that is right otherwise."""
-RECIPE_MATTERS = 6.0
+RECIPE_MATTERS = 4.0
 """Times the noise: what is left where the way of computing may explain it."""
 SLACK = 6.0
 """Standard errors that a phase may be off."""

@@ -389,16 +389,15 @@ def main() -> int:
                     flush=True,
                 )
     for name in dict.fromkeys(name for name, _ in counts):
-        print(
-            f"{name:24} right {counts[name, 'right']:4} wrong {counts[name, 'wrong']:4} hidden {counts[name, 'hidden']:4}"
-        )
+        print(f"{name:24}" + "".join(f" {word} {counts[name, word]:4}" for word in ("right", "wrong", "hidden")))
     kinds = {name for name, _, _ in subjects(given.large)}
     right, wrong = (
         sum(count for (name, verdict), count in counts.items() if verdict == word and name in kinds)
         for word in ("right", "wrong")
     )
     print(
-        f"{right} of {right + wrong} first explanations are the planted edits: {right / max(1, right + wrong):.2%}; slowest {slowest:.2f} s"
+        f"{right} of {right + wrong} first explanations are the planted edits: "
+        f"{right / max(1, right + wrong):.2%}; slowest {slowest:.2f} s"
     )
     return 0 if right >= (0.9 if given.pairs else 0.97) * (right + wrong) else 1
 
