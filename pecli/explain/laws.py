@@ -517,6 +517,7 @@ def divided(curve: Curve, half: float) -> Iterator[Fit]:
         said = (
             "the base and the divisors are known only together",
             "short and long divisors are not told apart, nor is the original length",
+            "the attention factor is as measured; a factor may have given it",
         )
         yield Fit(best[1], curve.misfit(best[1].frequencies()), 3.0, said)
 

@@ -177,7 +177,7 @@ def test_files_against_a_configuration(pecli_cli, tmp_path) -> None:
     words = ["--config", tmp_path / "config.json", "--atol", "1e-6"]
     outcome = pecli_cli("verify", tmp_path / "t.npz", *words)
     assert outcome.code == 0
-    assert outcome.out.splitlines()[1].startswith("  cos_cached  9 × 16, doubled as c0 c1 … c0 c1 …  ")
+    assert outcome.out.splitlines()[1].startswith("  cos_cached  9 × 16, doubled as c0 c1 … c0 c1 …, ")
     outcome = pecli_cli("verify", f"{tmp_path / 't.npz'}:sin_cached", *words, "--offset", 1, "--json")
     assert outcome.code == 1
     assert [tensor["name"] for tensor in outcome.json["tensors"]] == ["sin_cached"]
