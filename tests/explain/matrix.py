@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from pecli.checks.tolerance import Tolerance
 from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.rope import Rope
@@ -372,9 +371,7 @@ def main() -> int:
                 continue
             start = time.process_time()
             found = explain(
-                replace(scheme, dtype="float32"),
-                {name: table_of(name, table) for name, table in stored.items()},
-                Tolerance(),
+                replace(scheme, dtype="float32"), {name: table_of(name, table) for name, table in stored.items()}
             )
             taken = time.process_time() - start
             slowest = max(slowest, taken)
