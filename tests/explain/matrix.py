@@ -288,7 +288,7 @@ def cells(
         right = {name: table.astype(np.float64) for name, table in scheme.tables().items() if name in names}
         for mistake, other in [(one, None) for one in MISTAKES] if not pairs else _pairs(rng):
             made = mistake.make(scheme, right)
-            if made is None:
+            if made is None or all(np.array_equal(made[0][name], right[name]) for name in right):
                 continue
             if other is not None:
                 second = other.make(scheme, made[0]) if other.name in ARRAYS else None
