@@ -51,7 +51,7 @@ def test_one_fails_then_one_is_missing(pecli_cli, fifty, tmp_path) -> None:
     lines = failed.out.splitlines()
     assert lines[7].split()[:4] == ["FAILED", "base", "7000", "0.5"]
     assert any("1 of 96 out of tolerance" in line for line in lines[8:12])
-    assert "[1, 11, 3]" in lines[10]
+    assert any("[1, 11, 3]" in line for line in lines)
     assert lines[-1] == "50 checks: 49 passed, 1 failed"
     (failure,) = ElementTree.parse(tmp_path / "r.xml").getroot().iter("failure")
     assert "[1, 11, 3]" in failure.text
