@@ -16,24 +16,31 @@ TYPE_CHECKING = False  # importing it takes longer than all that is here; type c
 _HOMES = {
     "Alibi": "pecli.engine.schemes.alibi",
     "AlibiBias": "pecli.layers",
+    "DebertaRelativeBias": "pecli.layers",
     "FileError": "pecli.errors",
     "KindError": "pecli.errors",
     "LearnedInit": "pecli.engine.schemes.learned",
     "LearnedPosEmbedding": "pecli.layers",
     "ParameterError": "pecli.errors",
     "PecliError": "pecli.errors",
+    "Relative": "pecli.engine.schemes.relative",
     "Rope": "pecli.engine.schemes.rope",
     "RotaryPosEmbedding": "pecli.layers",
     "Scheme": "pecli.engine.schemes.scheme",
     "Sinusoidal": "pecli.engine.schemes.sinusoidal",
     "SinusoidalPosEmbedding": "pecli.layers",
+    "SwinRelativeBias": "pecli.layers",
+    "T5RelativeBias": "pecli.layers",
     "Tolerance": "pecli.checks.tolerance",
     "dask": "pecli.distributed",
     "diff": "pecli.checks.diff",
     "identify": "pecli.checks.identify",
     "load": "pecli.files.load",
-    "load_config": "pecli.models.reader",
-    "load_model": "pecli.models.presets",
+    "load_config": "pecli.models.find",
+    "load_model": "pecli.models.find",
+    "plot": "pecli.views.notebook",
+    "report": "pecli.views.report",
+    "runtimes": "pecli.checks.runtimes",
     "save": "pecli.files.save",
     "sinusoidal_pos_embedding": "pecli.layers",
     "verify": "pecli.checks.verify",
@@ -44,11 +51,13 @@ if TYPE_CHECKING:
 
     from pecli.checks.diff import diff
     from pecli.checks.identify import identify
+    from pecli.checks.runtimes import runtimes
     from pecli.checks.tolerance import Tolerance
     from pecli.checks.verify import verify
     from pecli.distributed import dask
     from pecli.engine.schemes.alibi import Alibi
     from pecli.engine.schemes.learned import LearnedInit
+    from pecli.engine.schemes.relative import Relative
     from pecli.engine.schemes.rope import Rope
     from pecli.engine.schemes.scheme import Scheme
     from pecli.engine.schemes.sinusoidal import Sinusoidal
@@ -57,28 +66,36 @@ if TYPE_CHECKING:
     from pecli.files.save import save
     from pecli.layers import (
         AlibiBias,
+        DebertaRelativeBias,
         LearnedPosEmbedding,
         RotaryPosEmbedding,
         SinusoidalPosEmbedding,
+        SwinRelativeBias,
+        T5RelativeBias,
         sinusoidal_pos_embedding,
     )
-    from pecli.models.presets import load_model
-    from pecli.models.reader import load_config
+    from pecli.models.find import load_config, load_model
+    from pecli.views.notebook import plot
+    from pecli.views.report import report
 
 __all__ = [
     "Alibi",
     "AlibiBias",
+    "DebertaRelativeBias",
     "FileError",
     "KindError",
     "LearnedInit",
     "LearnedPosEmbedding",
     "ParameterError",
     "PecliError",
+    "Relative",
     "Rope",
     "RotaryPosEmbedding",
     "Scheme",
     "Sinusoidal",
     "SinusoidalPosEmbedding",
+    "SwinRelativeBias",
+    "T5RelativeBias",
     "Tolerance",
     "__version__",
     "dask",
@@ -87,6 +104,9 @@ __all__ = [
     "load",
     "load_config",
     "load_model",
+    "plot",
+    "report",
+    "runtimes",
     "save",
     "sinusoidal_pos_embedding",
     "verify",
@@ -100,7 +120,39 @@ def __getattr__(name: str) -> Any:
 
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
+    _display_in_notebooks()
     return value
+
+
+_DISPLAYED = {
+    "pecli.engine.schemes.scheme": "Scheme",
+    "pecli.models.encoding": "ModelEncodings",
+    "pecli.checks.verify.verification": "Verification",
+    "pecli.checks.diff": "Difference",
+    "pecli.checks.identify.identification": "Identification",
+}
+"""Classes that display themselves in a notebook, by module."""
+
+
+def _display_in_notebooks() -> None:
+    """Give the classes that are imported by now what notebooks look for; the layers below know nothing of views."""
+    import sys
+
+    for module, name in _DISPLAYED.items():
+        if module in sys.modules and not hasattr(kind := getattr(sys.modules[module], name), "_repr_html_"):
+            kind._repr_html_, kind._repr_png_ = _repr_html, _repr_png
+
+
+def _repr_html(value: Any) -> str:
+    from pecli.views.notebook import html
+
+    return html(value)
+
+
+def _repr_png(value: Any) -> bytes | None:
+    from pecli.views.notebook import png
+
+    return png(value)
 
 
 def __dir__() -> list[str]:

@@ -2,8 +2,10 @@
 
     PecliError
     ├── ParameterError   a parameter breaks its rule (also a ValueError)
-    │   └── KindError    it is not even of the right kind (also a TypeError)
+    │   ├── KindError    it is not even of the right kind (also a TypeError)
+    │   └── UnsupportedError  a runtime does not have what is asked for
     ├── FileError        a file cannot be read or written, or is not what it claims to be
+    │   └── NoTablesError  it holds tensors, but no positional tables
     ├── ResourceError    the system has no more memory or threads
     └── DefectError      anything unforeseen: a defect of pecli or of its installation
 
@@ -50,6 +52,10 @@ class KindError(ParameterError, TypeError):
     """A value is of a kind that the parameter can never take, such as integers where floats are added."""
 
 
+class UnsupportedError(ParameterError):
+    """A runtime does not have what is asked for: an answer about that runtime, not a mistake in the question."""
+
+
 class FileError(PecliError):
     """A file cannot be read or written, or is not what it claims to be."""
 
@@ -60,6 +66,10 @@ class FileError(PecliError):
     def __str__(self) -> str:
         shown = "''" if self.path == "" else self.path
         return "; ".join(part for part in (f"{shown}: {self.problem}", self.advice) if part)
+
+
+class NoTablesError(FileError):
+    """A file holds tensors, none of which is a positional table; of several files, that is an answer."""
 
 
 class ResourceError(PecliError):

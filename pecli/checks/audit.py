@@ -20,7 +20,6 @@ from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.numerics.rounding import as_dtype, widened
 from pecli.engine.numerics.threads import results_in_order
 from pecli.engine.schemes.by_position import ByPosition
-from pecli.engine.schemes.recipes import recipe_named
 from pecli.engine.schemes.scheme import Scheme
 
 _BLOCK_ELEMENTS = 1 << 19
@@ -152,7 +151,7 @@ def audit(
     tolerance: float = DRIFT,
     on_block: Callable[[int], None] | None = None,
 ) -> Audit:
-    """Compare what the recipes (all but exact) make of a scheme with its exact table.
+    """Compare what the recipes (all but exact) or runtimes make of a scheme with its exact table.
 
     `on_block` is told how many bytes are done, of `work(scheme, recipes)`.
     """
@@ -197,16 +196,17 @@ def _bytes(scheme: Scheme, elements: int) -> int:
 
 
 def _chosen(scheme: Scheme, recipes: Sequence[str] | None) -> list[str]:
-    return list(dict.fromkeys(scheme.recipe_names() if recipes is None else recipes))
+    """The recipes asked for; else the runtime that the scheme names, or all recipes."""
+    runtime = getattr(scheme, "runtime", "none")
+    every = scheme.recipe_names() if runtime == "none" else (runtime,)
+    return list(dict.fromkeys(every if recipes is None else recipes))
 
 
-def _computed(scheme: Any, recipe: str, dtype: str) -> ByPosition:
+def _computed(scheme: Scheme, recipe: str, dtype: str) -> ByPosition:
     """The numbers of a scheme as a recipe makes them; of one that knows no recipes, as the recipe keeps them."""
-    found: ByPosition
     if "recipe" in scheme.parameters():
-        found = replace(scheme, recipe=recipe, dtype=dtype).by_position()
-        return found
-    found = replace(scheme, dtype=recipe_named(recipe).table or dtype).by_position()
+        return scheme.in_dtype(dtype).computed_as(recipe).by_position()
+    found = scheme.in_dtype(dtype).computed_as(recipe).by_position()
     return replace(found, read=lambda start, stop: as_dtype(found.read(start, stop), dtype))
 
 

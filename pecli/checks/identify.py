@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.engine.cast import cast
-from pecli.engine.reshape import reshaped
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table
+from pecli.engine.table import Table, cast, reshaped
 from pecli.explain.commands import command_of
 from pecli.explain.describe import describe
-from pecli.explain.edits import Edit, Explanation, Recipe
+from pecli.explain.edits import Edit, Explanation, Noise, Recipe
 from pecli.explain.readings import named_pairs
+from pecli.explain.runtime_match import MIN_IMPROVEMENT, distance, matching_runtimes
 from pecli.explain.sample import sample
 from pecli.explain.search import recognise
 from pecli.explain.words import clause
@@ -54,6 +53,8 @@ class Match:
     """How the file differs from the scheme's own tables."""
     undetermined: tuple[str, ...] = ()
     """What the data do not decide, a sentence each."""
+    runtimes: tuple[str, ...] = ()
+    """The runtimes that compute such a table."""
 
     @property
     def recipe(self) -> str:
@@ -74,6 +75,7 @@ class Match:
             "scheme": self.scheme.name,
             "parameters": self.scheme.spec()["parameters"],
             "recipe": self.recipe,
+            "runtimes": list(self.runtimes),
             "max_abs_error": self.max_abs_error if math.isfinite(self.max_abs_error) else None,
             "command": self.command,
             "tensors": list(self.tensors),
@@ -148,7 +150,29 @@ def identify_tables(file: str, tables: Sequence[Table]) -> Identification:
 def _matches(group: Sequence[Table]) -> list[Match]:
     if not all(table.size for table in group):
         return []
-    return [_match(each) for each in recognise({table.name: table for table in group}) if each.scheme is not None]
+    tables = {table.name: table for table in group}
+    found = [_computed(_match(each), tables) for each in recognise(tables) if each.scheme is not None]
+    return [each for each in found if each.runtimes] or found
+
+
+def _computed(match: Match, tables: Mapping[str, Table]) -> Match:
+    """The match with the runtimes that compute such tables; by the first of them, where no recipe comes as near."""
+    samples = {name: sample(tables[name]) for name in match.tensors if name in tables}
+    found = matching_runtimes(match.scheme.computed_as("exact"), samples) if match.scheme.runtime_names() else {}
+    own = distance(match.scheme, samples).root_mean_square if found else 0.0
+    nearest = min((each.root_mean_square for each in found.values()), default=own)
+    if not found or (own < MIN_IMPROVEMENT * nearest and match.recipe == "exact"):
+        return match
+    first = next(iter(found))
+    if own < MIN_IMPROVEMENT * nearest:
+        return replace(match, runtimes=tuple(found))
+    return replace(
+        match,
+        scheme=match.scheme.computed_as(first),
+        max_abs_error=found[first].largest,
+        edits=tuple(edit for edit in match.edits if not isinstance(edit, Noise)),
+        runtimes=tuple(found),
+    )
 
 
 def _match(found: Explanation) -> Match:

@@ -22,6 +22,7 @@ PANELS = {
         "diff": "pecli.cli.commands.diff",
         "identify": "pecli.cli.commands.identify",
         "audit": "pecli.cli.commands.audit",
+        "runtimes": "pecli.cli.commands.runtimes",
     },
     "Look at them": {
         "inspect": "pecli.cli.commands.inspect",
@@ -47,6 +48,7 @@ SYNONYMS = {
     "config": ("model", "read"),
     "models": ("presets",),
     "audit": ("drift", "precision", "error", "errors"),
+    "runtimes": ("runtime", "vllm", "transformers", "mlx", "llama.cpp"),
     "convert": ("cast", "permute"),
     "resize": ("interpolate", "resample"),
     "learned-init": ("learned", "init", "embedding"),

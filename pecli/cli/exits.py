@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from pecli.errors import DefectError, ParameterError, PecliError
+from pecli.errors import DefectError, ParameterError, PecliError, UnsupportedError
 from pecli.views.screen import printable
 
 
@@ -16,7 +16,7 @@ class Exit(enum.IntEnum):
     """What the shell is told."""
 
     DONE = 0
-    CHECK_FAILED = 1  #: verification failed, tables differ, nothing identified
+    CHECK_FAILED = 1  #: verification failed, tables differ, nothing identified, a runtime lacks what is asked for
     USAGE = 2  #: the command line or a parameter is wrong
     FILE = 3  #: a file cannot be read or written, or is not what it claims to be
     DEFECT = 70  #: a defect of pecli itself
@@ -70,4 +70,6 @@ def code_of(problem: PecliError) -> Exit:
     """The exit code that an error stands for."""
     if isinstance(problem, DefectError):
         return Exit.DEFECT
+    if isinstance(problem, UnsupportedError):
+        return Exit.CHECK_FAILED
     return Exit.USAGE if isinstance(problem, ParameterError) else Exit.FILE

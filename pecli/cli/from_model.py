@@ -1,4 +1,4 @@
-"""`--config FILE` and `--model NAME`: a scheme as a model uses it."""
+"""`--config` and `--model`: a scheme as a model uses it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,9 @@ if TYPE_CHECKING:
 
 _PANEL = "From a model"
 
-Config = Annotated[
-    str | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="Take everything but --seq-len from a config.json, params.json or .gguf: --dim, --theta, --scaling, …",
-        rich_help_panel=_PANEL,
-    ),
-]
-Model = Annotated[str | None, options.model("The same from a preset; pecli models lists them.", _PANEL)]
+_HELP = f"Take --dim, --theta, --scaling, … from a model: {options.MODEL}."
+Config = Annotated[str | None, options.model(_HELP, _PANEL, "--config")]
+Model = Annotated[str | None, options.model("The same; pecli models lists the presets.", _PANEL)]
 LayerType = Annotated[
     str | None,
     typer.Option(
@@ -39,7 +32,8 @@ LayerType = Annotated[
 ]
 OPTIONS = (("config", Config, None), ("model", Model, None), ("layer_type", LayerType, None))
 
-_BESIDE = ("seq_len", "offset", "layout", "length", "recipe", "dtype")
+_PLACES = ("positions", "grid", "keep", "grid_base", "grid_scale")
+_BESIDE = ("seq_len", "offset", "layout", "length", "recipe", "runtime", "dtype", *_PLACES)
 """What the command line still decides."""
 
 
@@ -48,7 +42,7 @@ def scheme_of(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) ->
     if not is_named(values):
         return None
     given = beside(values, parameters)
-    if "seq_len" not in given:
+    if not {"seq_len", "positions", "grid"} & given.keys():
         raise ParameterError("seq_len", "missing", parameters["seq_len"].rule)
     return _of_layers(values["config"], values["model"], values["layer_type"], given)
 

@@ -63,11 +63,15 @@ def output(help: str, panel: str | None = OUTPUT) -> Any:
     return typer.Option("--output", "-o", metavar="FILE", help=help, show_default=False, rich_help_panel=panel)
 
 
-def model(help: str, panel: str | None = None) -> Any:
-    """`--model`, with what it is for; a shell completes the names of presets."""
+MODEL = "a config.json or params.json, a folder with one, a .gguf, a preset, or a repository in the local cache"
+"""Whatever says what a model is; `--config` and `--model` both take it."""
+
+
+def model(help: str, panel: str | None = None, name: str = "--model") -> Any:
+    """`--model` or `--config`, with what it is for; a shell completes the names of presets."""
     return typer.Option(
-        "--model",
-        metavar="NAME",
+        name,
+        metavar="MODEL",
         help=help,
         show_default=False,
         rich_help_panel=panel,
@@ -84,10 +88,12 @@ def check_output(path: str, *, json: bool, example: str) -> None:
 
 
 def preset_names(incomplete: str) -> list[str]:
-    """What completes the name of a model in a shell."""
+    """What completes the name of a model in a shell: names of presets, or repositories once there is an owner."""
     from pecli.models.presets import presets
 
-    return [name for name in presets() if name.startswith(incomplete.lower())]
+    word = incomplete.lower()
+    names = [preset.repository if "/" in word else preset.name for preset in presets().values()]
+    return [name for name in names if name.lower().startswith(word)]
 
 
 def tolerances(max_ulp: str | None, atol: str | None, rtol: str | None) -> dict[str, Any]:
@@ -144,10 +150,19 @@ def completer(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
     return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
 
 
+def parse(name: str, parameter: Parameter, text: str) -> Any:
+    """The value that an option's text stands for, which may be the array in a file."""
+    if parameter.is_value(text):
+        return parameter.parse(name, text)
+    from pecli.tensors.position_ids import read_numbers
+
+    return parameter.check(name, read_numbers(name, text))
+
+
 def parsed(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of the options that were given."""
     return {
-        name: values[name] if type(parameter) is Flag else parameter.parse(name, values[name])
+        name: values[name] if type(parameter) is Flag else parse(name, parameter, values[name])
         for name, parameter in parameters.items()
         if values[name] is not None
     }

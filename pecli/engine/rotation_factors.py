@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from pecli.engine.arrays import Complex
+from pecli.engine.arrays import Complex, Floats
 from pecli.engine.numerics import phases
+from pecli.engine.numerics.float32_functions import waves_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from pecli.engine.runtimes.runtime import Phases
 
     Positions = range | NDArray[np.int64]
 
@@ -39,8 +42,9 @@ class Rotary(Protocol):
     @property
     def rotating_pairs(self) -> int: ...
     @property
-    def axes(self) -> Sequence[int]: ...
+    def pair_axes(self) -> Sequence[int]: ...
     def waves(self) -> phases.Waves: ...
+    def runtime_phases(self) -> Phases | None: ...
     def attention_factor_value(self) -> float: ...
 
 
@@ -49,14 +53,14 @@ class RotationFactors:
 
     Computed directly they are within 0.6·2**-53 of the true value, for amplitude 1. Where `exact` is not asked for,
     those of neighbouring positions are products of two such, within 4·2**-53. With `inverse` they undo the rotation,
-    its amplitude included.
+    its amplitude included. As a runtime computes them, they are float32 numbers.
     """
 
     def __init__(self, rope: Rotary, low: int, high: int, *, exact: bool = False, inverse: bool = False) -> None:
         self.rope, self.low, self.high = rope, low, high
         self._exact, self._inverse = exact, inverse
         self._half, self._moving = rope.rotary_dim // 2, rope.rotating_pairs
-        self.axes = np.array(rope.axes, np.intp)
+        self.axes = np.array(rope.pair_axes, np.intp)
         self._lock = Lock()
 
     def at(self, positions: Positions) -> Complex:
@@ -88,12 +92,16 @@ class RotationFactors:
         return self.rope.waves()
 
     @cached_property
+    def _phases(self) -> Phases | None:
+        return self.rope.runtime_phases()
+
+    @cached_property
     def _small(self) -> Complex:
         return self._direct(np.arange(_RUN))
 
     def _along(self, positions: range) -> Complex:
         """Neighbours, in runs that begin at the same positions wherever a block does."""
-        if self._exact or not len(positions):
+        if self._exact or self._phases is not None or not len(positions):
             return self._direct(np.arange(positions.start, positions.stop))
         out = np.empty((len(positions), self._half), np.complex128)
         first = positions.start - positions.start % _RUN
@@ -107,6 +115,13 @@ class RotationFactors:
     def _direct(self, positions: NDArray[np.int64]) -> Complex:
         """Each by itself: positions (n,), or (n, d/2) where every pair has its own."""
         out = np.ones((len(positions), self._half), np.complex128)
+        if self._phases is not None:
+            for axis in np.unique(self.axes[: self._moving]):
+                pairs = np.flatnonzero(self.axes[: self._moving] == axis)
+                places = positions.reshape(len(positions), -1)[:, pairs[0] if positions.ndim == 2 else 0]
+                angles = self._phases.angles(places.astype(np.float32)[:, None])[:, pairs]
+                out.real[:, pairs], out.imag[:, pairs] = waves_of(angles, ("cos", "sin"))
+            return out
         limbs = np.ascontiguousarray(self._waves.limbs[:, None, :])
         wanted = positions.astype(np.uint64).reshape(len(positions), -1)[:, : self._moving]
         rows = max(1, _CHUNK // self._half)
@@ -128,6 +143,20 @@ class RotationFactors:
     def _amplitude(self) -> float:
         factor = self.rope.attention_factor_value()
         return 1 / factor if self._inverse else factor
+
+
+class RowFactors:
+    """The factors of a scheme's own rows, where their positions are no range; `at` takes the numbers of rows."""
+
+    def __init__(self, cos: Floats, sin: Floats, *, inverse: bool = False) -> None:
+        """`cos` and `sin` are (rows, d/2); the amplitude that they share is undone, too, by `inverse`."""
+        self._table: Complex = cos + 1j * sin
+        if inverse:
+            self._table = 1 / self._table
+
+    def at(self, rows: Positions) -> Complex:
+        """The factors (n, d/2) of n rows."""
+        return self._table[rows.start : rows.stop] if isinstance(rows, range) else self._table[rows]
 
 
 def shift_of(rope: Rotary, places: int) -> Complex:

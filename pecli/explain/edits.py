@@ -188,6 +188,18 @@ class Recipe(Edit):
 
 
 @dataclass(frozen=True)
+class Runtime(Edit):
+    """Computed by a runtime; others may compute the same."""
+
+    kind = "runtime"
+    cost = 0.5
+    found: str
+    also: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+    """What it reads otherwise than the spec says."""
+
+
+@dataclass(frozen=True)
 class RowsWrong(Edit):
     """Right but for these rows."""
 

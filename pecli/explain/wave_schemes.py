@@ -47,8 +47,10 @@ class WaveScheme:
 
 
 def wave_scheme(scheme: Scheme, names: tuple[str, ...]) -> WaveScheme | None:
-    """The scheme as seen by the search, for tensors of these names; None where it has no waves."""
-    seen = _SEEN.get(scheme.name)
+    """The scheme as seen by the search, for tensors of these names; None where it has no waves, or its rows do not
+    follow each other.
+    """
+    seen = _SEEN.get(scheme.name) if getattr(scheme, "is_range", True) else None
     return seen(scheme, names) if seen is not None else None
 
 

@@ -26,6 +26,7 @@ from pecli.explain.edits import (
     Rows,
     RowShift,
     RowsWrong,
+    Runtime,
     Scaled,
     Swapped,
     Transposed,
@@ -85,6 +86,8 @@ def _parameter(edit: Parameter) -> str:
         if expected == 1 and found in _DEGREES:
             return _DEGREES[found]
         return f"positions are multiplied by {said(found)} {spec}"
+    if name == "axes of positions":
+        return f"the axes of positions are in the order {found} {spec}"
     if name == "padding_idx":
         return "the row of padding_idx is not zeros" if found is None else f"the row of position {found} is zeros"
     if name == "divisors":
@@ -107,6 +110,12 @@ def _order(name: str, order: str | tuple[int, ...]) -> str:
     return f"{name}s are in another order ({begun([str(each) for each in order], MAX_LISTED)})"
 
 
+def _runtime(edit: Runtime) -> str:
+    *most, last = (edit.found, *edit.also)
+    names = f"{', '.join(most)} and {last} compute it" if most else f"{last} computes it"
+    return "; ".join((f"as {names}", *edit.causes))
+
+
 _WORDS: Mapping[type[Edit], Callable[[Any], str]] = {
     Parameter: _parameter,
     Layout: lambda edit: f"layout is {edit.found} (the spec says {edit.expected})",
@@ -125,6 +134,7 @@ _WORDS: Mapping[type[Edit], Callable[[Any], str]] = {
     FixedPoint: lambda edit: f"rounded to steps of {edit.step:.4g}",
     Noise: lambda edit: f"noise of {edit.size:g}",
     Recipe: lambda edit: f"computed by the recipe {edit.found}",
+    Runtime: _runtime,
     RowsWrong: lambda edit: _places("row", edit.which),
     ColumnsWrong: lambda edit: _places("column", edit.which),
     Uninitialised: lambda edit: "inv_freq was never initialised",

@@ -11,8 +11,10 @@ from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.engine.text import listed, quoted
 from pecli.errors import FileError
+from pecli.files.checkpoints.folder import Shards, shards_of
 from pecli.files.os_errors import JSON_FORM
-from pecli.files.source import Source, open_source
+from pecli.files.raw_tensors import UnreadTensor
+from pecli.files.source import Source, SourceGroup, open_source
 
 _INSTEAD = "write the tensors with safetensors.torch.save_file or numpy.save"
 MAX_NAMES = 8
@@ -30,6 +32,8 @@ class LoadedFile:
     metadata: dict[str, str]
     source: Source = field(repr=False)
     checksums: Mapping[str, Callable[[], None]] = field(default_factory=dict, repr=False)
+    unread: tuple[UnreadTensor, ...] = ()
+    """Tensors that are only named, such as quantised ones."""
 
     def check(self, tables: Iterable[Table] | None = None) -> None:
         """Read these tables, or all, and compare them with their checksums; only those of a .npz have any."""
@@ -41,7 +45,7 @@ class LoadedFile:
         """The file with its numbers in a dtype, where its format has none of its own: .csv holds decimals alone."""
         if self.format != "csv":
             return self
-        from pecli.engine.cast import cast
+        from pecli.engine.table import cast
 
         return replace(self, tables=tuple(cast(table, dtype) for table in self.tables))
 
@@ -59,18 +63,57 @@ class LoadedFile:
 
 
 def load_file(path: str) -> LoadedFile:
-    """Open a file of tables; of .npy, .npz and .safetensors only the header is read. `-` is standard input."""
+    """Open a file of tables, of which only the header is read; or the files of a folder or an index, as one.
+
+    `-` is standard input.
+    """
     if path.lower().rstrip("/").endswith(".zarr") and os.path.isdir(path):
         from pecli.files.zarr_store import read_store
 
         tables, metadata, folder = read_store(path)
         return LoadedFile(path, "zarr", tables, metadata, folder)
+    if path != "-" and (shards := shards_of(path)) is not None:
+        return _load_shards(path, shards)
     source = open_source(path)
     try:
         return _recognise(source)
     except BaseException:
         source.close()
         raise
+
+
+def _load_shards(path: str, shards: Shards) -> LoadedFile:
+    """Several files as one: their tensors by name, each of which has to be in one of them only."""
+    tables: dict[str, Table] = {}
+    unread: list[UnreadTensor] = []
+    checksums: dict[str, Callable[[], None]] = {}
+    opened = SourceGroup(path)
+    try:
+        for file, names in shards.items():
+            loaded = load_file(file)
+            opened.add(loaded.source)
+            found = {_name_in_folder(loaded, table): table for table in loaded.tables}
+            if names is not None:
+                missing = {*names} - {*found, *(each.name for each in loaded.unread)}
+                if missing:
+                    raise FileError(path, f"says that {quoted(min(missing))} is in {quoted(file)}", "it is not")
+                found = {name: found[name] for name in names if name in found}
+            if both := tables.keys() & found.keys():
+                raise FileError(path, f"has {quoted(min(both))} in several files", "name one of them")
+            tables |= {name: replace(table, name=name) for name, table in found.items()}
+            checksums |= loaded.checksums
+            unread += loaded.unread
+    except BaseException:
+        opened.close()
+        raise
+    return LoadedFile(path, "folder", tuple(tables.values()), {}, opened, checksums, tuple(unread))
+
+
+def _name_in_folder(file: LoadedFile, table: Table) -> str:
+    """The array of a .npy has no name of its own, and takes the file's."""
+    if file.format != "npy":
+        return table.name
+    return os.path.splitext(os.path.basename(os.fsencode(file.path)))[0].decode("utf-8", "replace")
 
 
 def open_tensors(text: str) -> LoadedFile:
@@ -81,8 +124,11 @@ def open_tensors(text: str) -> LoadedFile:
     loaded = load_file(path)
     chosen = tuple(table for table in loaded.tables if table.name == name)
     if chosen:
-        return replace(loaded, tables=chosen)
+        return replace(loaded, tables=chosen, unread=())
     loaded.close()
+    for each in loaded.unread:
+        if each.name == name:
+            raise FileError(path, f"tensor {quoted(name)} is stored as {each.dtype}", "which is not read")
     raise FileError(path, f"has no tensor {quoted(name)}", _offer(name, [table.name for table in loaded.tables]))
 
 
@@ -118,8 +164,10 @@ def _recognise(source: Source) -> LoadedFile:
         return LoadedFile(source.path, "npy", (read_table(source, ARRAY_NAME),), {}, source)
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         from pecli.files import npz
+        from pecli.files.checkpoints import torch_file
 
-        _refuse_torch(source)
+        if torch_file.is_torch(source):
+            return LoadedFile(source.path, "torch", torch_file.read(source), {}, source)
         tables, metadata, checksums = npz.read(source)
         return LoadedFile(source.path, "npz", tables, metadata, source, checksums)
     if kind := _text_kind(source.path, start):
@@ -130,11 +178,22 @@ def _recognise(source: Source) -> LoadedFile:
 
         tables, metadata = safetensors.read(source)
         return LoadedFile(source.path, "safetensors", tables, metadata, source)
+    if source.path.lower().endswith(".onnx"):
+        from pecli.files.checkpoints import onnx_file
+
+        found = onnx_file.read(source)
+        group = SourceGroup(source.path, source, *found.beside.values())
+        return LoadedFile(source.path, "onnx", tuple(found.tables), {}, group, unread=tuple(found.unread))
     if start.startswith(b"\x80"):
-        raise source.error("is a pickle, and those are never loaded", _INSTEAD)
+        raise source.error("is a pickle without an archive around it, and those are never loaded", _INSTEAD)
     if start.startswith(b"GGUF"):
-        raise source.error("is a .gguf file, whose tensors are not read", "pecli config reads its settings")
-    raise source.error("is not a .npy, .npz, .safetensors, .csv, .json or .h file of tables", _advice(source.path))
+        from pecli.files.checkpoints import gguf_file
+
+        tables, unread = gguf_file.read(source)
+        return LoadedFile(source.path, "gguf", tables, {}, source, unread=unread)
+    raise source.error(
+        "is not a .npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .json or .h file of tables", _advice(source.path)
+    )
 
 
 def _text_reader(kind: str) -> Callable[[Source], tuple[tuple[Table, ...], dict[str, str]]]:
@@ -145,14 +204,6 @@ def _text_reader(kind: str) -> Callable[[Source], tuple[tuple[Table, ...], dict[
     else:
         from pecli.files.c_header import read_header as read
     return read
-
-
-def _refuse_torch(source: Source) -> None:
-    """Refuse what torch.save writes: an archive whose first member is a pickle."""
-    header = source.read(0, 30)
-    name = source.read(30, int.from_bytes(header[26:28], "little"))
-    if name.endswith(b"/data.pkl"):
-        raise source.error("is a file of torch.save, a pickle, and those are never loaded", _INSTEAD)
 
 
 def _advice(path: str) -> str:

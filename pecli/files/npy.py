@@ -40,7 +40,8 @@ MAX_HEADER = 1 << 16
 ARRAY_NAME = "array"
 """What the one array of a .npy file is called, which has no name of its own."""
 
-DTYPES = {code[1:]: dtype for dtype, code in CODES.items()}
+DTYPES = {code[1:]: dtype for dtype, code in CODES.items()} | {"V2": "bfloat16"}
+"""The dtypes that are read: two bytes of no known kind are what np.save makes of ml_dtypes' and JAX's bfloat16."""
 ENTRY = re.compile(
     r"""\s*+ (['"]) (?P<key>descr|fortran_order|shape) \1 \s*+ : \s*+
     (?: (?: (['"]) (?P<text>[^'"\\]*+) \3 | (?P<truth>True|False) | \( (?P<numbers>[0-9L,\s]*+) \) )

@@ -104,17 +104,6 @@ class FileSource(_OpenSource):
             raise failure(self.path, error) from None
         return done
 
-    def mapped(self, offset: int, count: int) -> memoryview:
-        """The `count` bytes from `offset` on where they are, not copied. Whoever looks at bytes that the file no longer
-        has is ended by the system.
-        """
-        import mmap
-
-        start = offset - offset % mmap.ALLOCATIONGRANULARITY
-        flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
-        size = count + offset - start
-        return memoryview(mmap.mmap(self._descriptor, size, flags, mmap.PROT_READ, offset=start))[offset - start :]
-
     def copy_to(self, output: Output, offset: int, count: int) -> None:
         while count > 0 and (copied := output.copy(self._descriptor, offset, count)):
             offset, count = offset + copied, count - copied
@@ -166,6 +155,26 @@ class KeptSource(Source):
         piece = self._kept[offset : offset + len(out)]
         out[: len(piece)] = piece
         return len(piece)
+
+
+class SourceGroup(Source):
+    """Several sources that are let go of together; it has no bytes of its own."""
+
+    size = 0
+
+    def __init__(self, path: str, *sources: Source) -> None:
+        self.path, self._sources = path, [*sources]
+
+    def add(self, source: Source) -> None:
+        """One more that `close` closes."""
+        self._sources.append(source)
+
+    def read_into(self, offset: int, out: memoryview) -> int:
+        return 0
+
+    def close(self) -> None:
+        for source in self._sources:
+            source.close()
 
 
 def open_source(path: str) -> Source:

@@ -104,18 +104,23 @@ def check_names(source: Source, names: Sequence[str]) -> None:
 
 
 def read_csv(source: Source) -> Found:
-    """A table of float64, one row per line; without fractions and exponents it holds integers."""
+    """A table of float64, one row per line; without fractions and exponents it holds integers. The first line may be a
+    header; where its first cell is empty, the first column numbers the rows, as pandas writes it.
+    """
     text = whole_text(source).strip()
-    if not text:
-        raise source.error("is blank")
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    first, _, rest = text.partition(b"\n")
+    has_header = _is_header(first)
+    text = rest if has_header else text
+    if not text:
+        raise source.error("is blank")
     columns = text.partition(b"\n")[0].count(b",") + 1
-    if b"\n\n" in text or columns > MAX_COLUMNS:
+    if columns > MAX_COLUMNS:
         _check_lines(source, text, columns)
     integers = not re.search(rb"[.eEnN]", text)
     rows = text.count(b"\n") + 1
-    try:
+    try:  # blank lines are passed over, and then there are too few numbers
         values = _parsed(text, rows, columns, np.dtype(np.int64 if integers else np.float64))
     except ValueError:
         _check_lines(source, text, columns)
@@ -126,7 +131,20 @@ def read_csv(source: Source) -> Found:
                 "is not a .csv file of numbers: some have spaces in them, or no comma between them"
             ) from None
         raise source.error("holds something that is not a number, or an integer beyond int64") from None
-    return (table_of(ARRAY_NAME, values),), {}
+    return (table_of(ARRAY_NAME, values[:, 1:] if has_header and first.startswith(b",") else values),), {}
+
+
+_WORD = re.compile(rb'\s*(?:"[^"]*"|#.*|(?!(?:nan|inf|infinity)\s*$)[a-z_\x80-\xff].*)?', re.IGNORECASE | re.DOTALL)
+
+
+def _is_header(line: bytes) -> bool:
+    """Whether a line names columns: its first cell is a word or empty, the others are words or whole numbers. Anything
+    else is a row, and an error where it holds a word.
+    """
+    first, *others = line.split(b",")
+    return _WORD.fullmatch(first) is not None and all(
+        cell.strip().isdigit() or _WORD.fullmatch(cell) for cell in others
+    )
 
 
 def _check_lines(source: Source, text: bytes, columns: int) -> None:

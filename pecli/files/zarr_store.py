@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -129,27 +130,27 @@ def _wanted(tables: Sequence[Table], rows: str | None) -> list[tuple[Table, Chun
 
 def _opened(zarr: Any, path: str, tables: Sequence[Table], spec: Spec | None) -> Any:
     """The group to write to; made by whoever comes first, and what others make at the same time has the same bytes."""
-    said = None if spec is None else json.loads(json.dumps(dict(spec)))
-    group = zarr.open_group(path, mode="a", zarr_format=3)
-    known, names = group.attrs.get(KEY), set(group.array_keys())
-    if (known is not None or names) and (known != said or spec is None):
-        raise FileError(path, "is a store of another table", "remove it, or name another")
-    if known is None and said is not None:
-        group.attrs[KEY] = said
+    said = {} if spec is None else {KEY: json.loads(json.dumps(dict(spec)))}
+    other = FileError(path, "is a store of another table", "remove it, or name another")
+    if spec is None and os.path.isdir(path) and os.listdir(path):
+        raise other
+    try:
+        group = zarr.open_group(path, mode="a", zarr_format=3, attributes=said)
+    except zarr.errors.ContainsGroupError:
+        group = zarr.open_group(path, mode="r+")
+    if dict(group.attrs) != said:
+        raise other
     for table in tables:
-        if table.name not in names:
-            try:
-                group.create_array(
-                    table.name,
-                    shape=table.shape,
-                    chunks=chunk_shape(table),
-                    dtype=numpy_dtype(table.dtype),
-                    compressors=None,
-                    fill_value=0,
-                    config={"write_empty_chunks": True},
-                )
-            except zarr.errors.ContainsArrayError:
-                continue
+        with suppress(zarr.errors.ContainsArrayError):
+            group.create_array(
+                table.name,
+                shape=table.shape,
+                chunks=chunk_shape(table),
+                dtype=numpy_dtype(table.dtype),
+                compressors=None,
+                fill_value=0,
+                config={"write_empty_chunks": True},
+            )
     return group
 
 
@@ -174,14 +175,14 @@ def read_store(path: str) -> tuple[tuple[Table, ...], dict[str, str], Source]:
     zarr = _module("", path)
     try:
         found = zarr.open(path, mode="r")
-        arrays = {ARRAY_NAME: found} if isinstance(found, zarr.Array) else dict(found.arrays())
+        arrays = {ARRAY_NAME: found} if isinstance(found, zarr.Array) else dict(sorted(found.arrays()))
         spec = None if isinstance(found, zarr.Array) else found.attrs.get(KEY)
         if spec is not None:
             for name, array in arrays.items():
                 if array.nchunks_initialized < array.nchunks:
                     count = f"{array.nchunks - array.nchunks_initialized} of {array.nchunks} chunks of {name}"
                     raise FileError(path, f"is not complete: {count} are missing", "make it again to have them written")
-        tables = tuple(_table(path, name, array) for name, array in sorted(arrays.items()))
+        tables = tuple(_table(path, name, array) for name, array in arrays.items())
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FileError(path, f"is not a Zarr store that can be read: {_line(error)}") from None
     if not tables:

@@ -1,4 +1,5 @@
-"""ZIP archives as a .npz needs them: members one after the other, then a directory of them, then where that is.
+"""ZIP archives, as .npz files and those of torch.save are: members one after the other, then a directory of them, then
+where that is.
 
 Written, sizes and offsets of 4 GiB and more, and more than 65,534 members, go into zip64 fields, there only when
 needed. Read, nothing is trusted. The standard library's reader builds an object for every member that a directory
@@ -142,8 +143,12 @@ def _find_directory(source: Source, size: int) -> tuple[int, int, int]:
     _, disk, first_disk, here, count, length, start, comment = END.unpack_from(tail, place)
     if place + END.size + comment != len(tail):
         raise source.error("is a broken archive: something follows its end")
-    if BIG in (length, start) or MANY in (here, count):
-        end_at, disk, first_disk, here, count, length, start = _find_zip64(source, end_at)
+    said = (disk, first_disk, here, count, length, start)
+    if BIG in (length, start) or MANY in (here, count) or _has_locator(source, end_at):  # torch always writes one
+        end_at, *wide = _find_zip64(source, end_at)
+        if any(short not in (long, most) for short, long, most in zip(said, wide, _MOST_SAID, strict=True)):
+            raise source.error("is a broken archive: its zip64 records contradict the others")
+        disk, first_disk, here, count, length, start = wide
     if disk or first_disk or here != count:
         raise source.error("is one part of a split archive")
     if start + length != end_at or length < count * CENTRAL.size:
@@ -151,6 +156,14 @@ def _find_directory(source: Source, size: int) -> tuple[int, int, int]:
     if length > MAX_DIRECTORY or count > MAX_MEMBERS:
         raise source.error(f"has a directory of {length} bytes for {count} members, more than any .npz needs")
     return start, length, count
+
+
+_MOST_SAID = (MANY, MANY, MANY, MANY, BIG, BIG)
+"""What stands in the short end record where the long one has to be asked."""
+
+
+def _has_locator(source: Source, end_at: int) -> bool:
+    return end_at >= LOCATOR.size and source.read(end_at - LOCATOR.size, 4) == LOCATOR_MARK
 
 
 def _find_zip64(source: Source, end_at: int) -> tuple[int, int, int, int, int, int, int]:

@@ -17,10 +17,10 @@ from pecli.engine.schemes.rope import Rope
 
 Positions = range | NDArray[np.int64]
 
-_SMALL = 1 << 24
-"""Bytes of a table that is kept however few of its rows are asked for."""
-_LARGE = 1 << 30
-"""Bytes of the largest table that is made only because it may be needed."""
+_MIN_KEPT = 1 << 24
+"""Bytes up to which a table is kept however few of its rows are asked for."""
+_MAX_AHEAD = 1 << 30
+"""Bytes of the largest table that is made before it is needed."""
 _RUN = 64
 """About how many rows are made at once where the positions lie far apart."""
 
@@ -35,11 +35,11 @@ class FirstRows:
         self._fill = fill
         self.table: NDArray[Any] = np.empty((0, width), numpy_dtype(dtype))
 
-    def up_to(self, count: int, room: int = 0) -> NDArray[Any]:
-        """At least that many rows; where they have to be made, `room` of them if that is enough."""
+    def up_to(self, count: int, capacity: int = 0) -> NDArray[Any]:
+        """At least that many rows; where they have to be made, `capacity` of them if that is enough."""
         table = self.table
         if count > len(table):
-            grown = np.empty((max(count, room or 2 * len(table)), table.shape[1]), table.dtype)
+            grown = np.empty((max(count, capacity or 2 * len(table)), table.shape[1]), table.dtype)
             grown[: len(table)] = table
             self._fill(len(table), grown[len(table) :])
             grown.flags.writeable = False
@@ -48,27 +48,25 @@ class FirstRows:
 
 
 class RotationCache:
-    """cos + i·sin of position · frequency, exact, kept for every dim, base and dtype that was asked for."""
+    """cos + i·sin of position · frequency, exact, kept for every rotary scheme and dtype that was asked for."""
 
     def __init__(self) -> None:
         self.kept: dict[Rope, FirstRows] = {}
 
-    def at(
-        self, positions: Positions, dim: int, base: float, dtype: str, limit: int | None
-    ) -> tuple[NDArray[Any], Positions]:
-        """A complex table of dim/2 columns, and which of its rows belong to the positions.
+    def at(self, positions: Positions, rope: Rope, dtype: str, limit: int | None) -> tuple[NDArray[Any], Positions]:
+        """A complex table, one column per pair, and which of its rows belong to the positions.
 
         With a limit on positions, the table is made for all of them at once. Without one it grows, unless a few
         positions far out ask for a table much larger than they are: then their rows alone are made, and not kept.
         """
-        rope = Rope(_RUN, dim, base, dtype=dtype)
+        rope, dim = replace(rope, seq_len=_RUN, offset=0, dtype=dtype), rope.rotary_dim
         if rope not in self.kept:
             self.kept[rope] = FirstRows(dim, dtype, partial(_fill, rope))
         kept, row_bytes = self.kept[rope], dim * numpy_dtype(dtype).itemsize
-        room = limit if limit and limit * row_bytes <= _LARGE else 0
+        capacity = limit if limit and limit * row_bytes <= _MAX_AHEAD else 0
         count = 1 + int(positions[-1] if isinstance(positions, range) else positions.max())
-        if count <= max(room, _SMALL // row_bytes, 2 * len(kept.table), 4 * len(positions)):
-            return _pairs(kept.up_to(count, room)), positions
+        if count <= max(capacity, _MIN_KEPT // row_bytes, 2 * len(kept.table), 4 * len(positions)):
+            return _pairs(kept.up_to(count, capacity)), positions
         if isinstance(positions, range):
             table = np.empty((len(positions), dim), numpy_dtype(dtype))
             _fill(rope, positions.start, table)
@@ -83,7 +81,9 @@ class RotationCache:
 
 def _fill(rope: Rope, start: int, out: NDArray[Any]) -> None:
     rotation = _rotation(rope) if len(out) <= _RUN else replace(rope, seq_len=len(out)).rotation()
-    rotation.fill("cos,sin", start, out, rope.dtype)
+    rotating = 2 * rope.rotating_pairs
+    rotation.fill("cos,sin", start, out[:, :rotating], rope.dtype)
+    out[:, rotating::2], out[:, rotating + 1 :: 2] = 1, 0
 
 
 @lru_cache(maxsize=8)

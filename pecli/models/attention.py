@@ -12,13 +12,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pecli.errors import ParameterError
-from pecli.models import gguf, jsonfile, presets
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import SUFFIXES, class_defaults, plain_name
-from pecli.models.find import find_model
-from pecli.models.gguf_header import read_header
-from pecli.models.heads import HEADS, head_size
-from pecli.models.reader import file_in, read_bytes
+from pecli.models.find import describe
+from pecli.models.layer_types import HEADS, head_size
 from pecli.models.submodels import TEXTS
 from pecli.models.values import Keys, Value
 
@@ -106,8 +103,9 @@ class Attention:
 
 def attention_of(config: str | os.PathLike[str] | None, model: str | None, layer_type: str | None = None) -> Attention:
     """The heads of a model's language part, for all its layers or for those of one type."""
-    found = find_model(config, model)
-    keys, model_type = _text_part(_keys(os.fspath(config) if config is not None else model or ""), found.model_type)
+    described = describe(config if config is not None else model)
+    found = described.encodings()
+    keys, model_type = _text_part(Keys(described.values, described.label), found.model_type)
     is_gguf = "general.architecture" in keys  # whose architectures have names and orders of their own
     keys = keys if is_gguf else keys.with_defaults(class_defaults(model_type))
     heads = _whole(keys, (*HEADS, "attention.head_count"))
@@ -144,21 +142,6 @@ def _encoding(found: ModelEncodings, layer_type: str | None) -> Encoding | None:
         advice = "name one, and its tensors with `include`"
         raise ParameterError("layer_type", "missing", f"{found.file} has layers that differ: {names}", advice)
     return ropes[0] if ropes else None
-
-
-def _keys(name: str) -> Keys:
-    """The configuration itself, of which `find_model` keeps the encodings alone."""
-    preset = None if os.path.exists(name) else presets.find(name)
-    if preset is not None:
-        return Keys(preset.config, preset.name)
-    path = file_in(name)
-    data = read_bytes(path)
-    if data[:4] != gguf.MAGIC:
-        return Keys(jsonfile.parse(path, data), name)
-    values = read_header(path, frozenset()).values
-    return Keys(
-        {key.removeprefix(f"{values.get('general.architecture')}."): value for key, value in values.items()}, name
-    )
 
 
 def _text_part(keys: Keys, model_type: str | None) -> tuple[Keys, str | None]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from pecli.errors import FileError
+from pecli.files.checkpoints.gguf_file import MAGIC, Header, header_of, read_numbers
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.gguf_header import MAGIC, Header, read_header, read_tensor
 from pecli.models.rope import filled
 from pecli.models.values import Keys, Value
 
@@ -39,7 +39,7 @@ _SLIDING_SOURCE = "llama.cpp's sliding layers"
 
 def read(path: str, label: str) -> ModelEncodings:
     """The encodings of a GGUF file."""
-    header = read_header(path, frozenset((FREQS, LONG, SHORT)))
+    header = header_of(path)
     arch = header.values.get("general.architecture")
     if not isinstance(arch, str) or not arch:
         raise FileError(label, "has no general.architecture")
@@ -156,8 +156,8 @@ def _scaling(path: str, keys: Keys, header: Header) -> dict[str, Value]:
     attention = keys.number("rope.scaling.attn_factor")
     factor = keys.number("rope.scaling.factor", "rope.scale_linear")
     factor = factor if factor and factor.value else None  # 0 stands for none
-    divisors = read_tensor(path, header, FREQS)
-    short, long = read_tensor(path, header, SHORT), read_tensor(path, header, LONG)
+    divisors = read_numbers(path, header, FREQS)
+    short, long = read_numbers(path, header, SHORT), read_numbers(path, header, LONG)
     found: dict[str, Value | None]
     if divisors is not None or (short is not None and long is not None):
         source = FREQS if divisors is not None else source

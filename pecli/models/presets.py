@@ -2,61 +2,75 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pecli.engine.text import nearest, quoted
-from pecli.errors import ParameterError
-from pecli.models.encoding import ModelEncodings
-from pecli.models.submodels import read_object
+from pecli.engine.text import listed, nearest
+
+MAX_OFFERED = 6
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A model by its short name."""
+    """A model by its short name; `source` is where its values were read."""
 
     name: str
+    family: str
     repository: str
     source: str
     config: dict[str, Any]
-
-    def load(self) -> ModelEncodings:
-        """Its encodings."""
-        return replace(read_object(self.config, self.name), file=self.name)
+    aliases: tuple[str, ...] = ()
+    """Other repositories with the same values, and other names that people have for it."""
 
 
 def find(name: str) -> Preset | None:
-    """The preset of a name, or of a repository; None where there is none."""
-    word = name.lower()
-    return next((each for each in presets().values() if word in (each.name, each.repository.lower())), None)
+    """The preset of a name, a repository or an alias, however its words are joined; None where there is none.
+
+    >>> find("Llama-3.1-8B-Instruct").name, find("llama3.1:8b").name
+    ('llama-3.1-8b', 'llama-3.1-8b')
+    """
+    return _by_key().get(_key(name))
 
 
 @cache
 def presets() -> dict[str, Preset]:
-    """All presets by name."""
+    """All presets by name, family by family."""
     import json
 
     data = json.loads((Path(__file__).parent / "presets.json").read_text(encoding="utf-8"))
-    return {name: Preset(name, **values) for name, values in data.items()}
+    found = (Preset(name, **{**values, "aliases": tuple(values.get("aliases", ()))}) for name, values in data.items())
+    return {preset.name: preset for preset in found}
 
 
-def load_model(name: str) -> ModelEncodings:
-    """The positional encodings of a well-known model, by its name in `pecli models` or by that of its repository.
+def advice(name: str) -> str:
+    """Presets that may be meant by a name that none has; empty where none is near.
 
-    >>> load_model("llama-3.1-8b").one().rope(seq_len=4096).scaling
-    'llama3'
+    >>> advice("llama-3.1-9b")
+    "did you mean 'llama-3.1-8b'?"
     """
-    found = find(name)
-    if found is not None:
-        return found.load()
-    word = name.lower()
-    raise ParameterError("model", quoted(name), "no preset has that name", _advice(word))
+    word = name.lower().rpartition("/")[2]
+    alike = [each for each in presets() if len(word) > 2 and word in each]
+    if len(alike) > 1:
+        return f"these have it: {listed(alike, MAX_OFFERED)}"
+    return nearest(word, presets())
 
 
-def _advice(word: str) -> str:
-    """Presets that may be meant, and what to do where none is."""
-    alike = [name for name in presets() if word in name]
-    meant = f"these have it: {', '.join(alike)}" if len(alike) > 1 else nearest(word, presets())
-    return meant or "pecli models lists them; the config.json of any other can be read"
+def _key(name: str) -> str:
+    """A name without what people vary: case, and the signs between words."""
+    return re.sub(r"[^a-z0-9.]+", "", name.lower())
+
+
+@cache
+def _by_key() -> dict[str, Preset]:
+    """The presets by their names, repositories (also without the owner) and aliases; the first of a name has it."""
+    found: dict[str, Preset] = {}
+    for preset in presets().values():
+        found[_key(preset.name)] = preset
+    for preset in presets().values():
+        for name in (preset.repository, *preset.aliases):
+            found.setdefault(_key(name), preset)
+            found.setdefault(_key(name.rpartition("/")[2]), preset)
+    return found

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.parameters import Parameter
 from pecli.engine.table import Table
-from pecli.engine.text import listed, nearest
-from pecli.errors import KindError, ParameterError
+from pecli.engine.text import listed, nearest, quoted
+from pecli.errors import FileError, KindError, ParameterError
 from pecli.files.load import LoadedFile, load_file, split_name
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.provenance import KEY
@@ -75,6 +75,11 @@ def open_file(text: str) -> LoadedFile:
     """Open `FILE`, or one tensor of it with `FILE:NAME`."""
     path, name = split_name(text)
     loaded = load_file(path)
+    if name is None and loaded.unread:
+        loaded.close()
+        first = loaded.unread[0]
+        problem = f"tensor {quoted(first.name)} is stored as {first.dtype}, which is not read"
+        raise FileError(path, problem, "name a tensor: FILE:NAME")
     if name is None:
         return loaded
     try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pecli.engine.arrays import Array
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.errors import KindError, ParameterError
 from pecli.files.load import open_tensors
@@ -84,12 +85,17 @@ class RowPositions:
         return positions
 
 
+def read_numbers(name: str, text: str) -> Array:
+    """The one array of a file that is given for a parameter; float64 where the file has no dtype of its own."""
+    with open_tensors(text) as loaded:
+        check_alone(name, text, loaded.tables)
+        loaded.check()
+        return loaded.read_as("float64").tables[0].array()
+
+
 def read_positions(text: str) -> RowPositions:
     """The positions in a file of integers; `arranged` says what their axes are."""
-    with open_tensors(text) as loaded:
-        check_alone("positions", text, loaded.tables)
-        loaded.check()
-        ids = loaded.tables[0].array()
+    ids = read_numbers("positions", text)
     if ids.dtype.kind not in "iu":
         raise KindError("positions", f"of shape {ids.shape} and dtype {ids.dtype}", "positions are integers")
     if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) <= LAST_POSITION:

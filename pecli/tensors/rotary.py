@@ -9,7 +9,7 @@ import numpy as np
 
 from pecli.engine.apply_rotation import LAYOUTS, turn_in_place
 from pecli.engine.arrays import Array, Complex
-from pecli.engine.rotation_factors import RotationFactors, shift_of
+from pecli.engine.rotation_factors import RotationFactors, RowFactors, shift_of
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.table import Table
 from pecli.tensors.inputs import SEQ_AXIS, Input, check_sequence
@@ -52,6 +52,9 @@ def rotate_all(inputs: tuple[Input, ...], plan: RotationPlan) -> list[Table]:
     if plan.shift is not None:
         constant = shift_of(plan.rope, plan.shift)
         return [_rotated(each.table, plan, lambda first, count: constant) for each in inputs]
+    if not plan.rope.is_range:
+        own = plan.rope.row_factors(inverse=plan.inverse)
+        return [_rotated(each.table, plan, _factors(each.table, plan, own)) for each in inputs]
     low, high = plan.positions.span(max(each.table.shape[plan.seq_axis] for each in inputs))
     exact = any(each.table.dtype == "float64" for each in inputs)
     factors = RotationFactors(plan.rope, low, high, exact=exact, inverse=plan.inverse)
@@ -59,14 +62,16 @@ def rotate_all(inputs: tuple[Input, ...], plan: RotationPlan) -> list[Table]:
 
 
 def _check(each: Input, plan: RotationPlan) -> None:
-    _, dim = check_sequence(each, plan.seq_axis)
+    length, dim = check_sequence(each, plan.seq_axis)
     if dim < plan.rope.rotary_dim:
         raise each.wrong(f"the rotary dimension is {plan.rope.rotary_dim}", f"D, the last axis, is {dim}")
+    if not plan.rope.is_range and length != plan.rope.seq_len:
+        raise each.wrong(f"{plan.rope.place()} has {plan.rope.seq_len} rows", f"L is {length}")
     if plan.shift is None:
         plan.positions.check(each, plan.seq_axis)
 
 
-def _factors(table: Table, plan: RotationPlan, factors: RotationFactors) -> Factors:
+def _factors(table: Table, plan: RotationPlan, factors: RotationFactors | RowFactors) -> Factors:
     positions = plan.positions.rows_of(table.shape, plan.seq_axis)
     return lambda first, count: factors.at(positions(first, count))
 

@@ -17,6 +17,7 @@ from pecli.views import screen
 
 if TYPE_CHECKING:
     from pecli.engine.table import Table
+    from pecli.files.raw_tensors import UnreadTensor
 
 MAX_SHOWN = 100_000
 """Elements shown at once."""
@@ -25,10 +26,7 @@ STATISTICS = ("min", "max", "mean", "std")
 
 def describe(file: LoadedFile, name: str, chosen: Sequence[Table]) -> dict[str, Any]:
     """Tensors of the file and its metadata as JSON data; a spec in it is unpacked."""
-    tensors = [
-        {"name": table.name, "dtype": table.dtype, "shape": list(table.shape), "bytes": table.nbytes}
-        for table in chosen
-    ]
+    tensors = list(map(entry, chosen))
     metadata: dict[str, Any] = dict(file.metadata)
     try:
         spec = carried_spec(file.path, file.metadata)
@@ -36,12 +34,17 @@ def describe(file: LoadedFile, name: str, chosen: Sequence[Table]) -> dict[str, 
         spec = None  # shown as the text it is
     if spec is not None:
         metadata[KEY] = spec
-    count = len(file.tables)
+    count = len(file.tables) + len(file.unread)
     return {"file": name, "format": file.format, "tensor_count": count, "tensors": tensors, "metadata": metadata}
 
 
+def entry(tensor: Table | UnreadTensor) -> dict[str, Any]:
+    """What is said of a tensor without reading it."""
+    return {"name": tensor.name, "dtype": tensor.dtype, "shape": list(tensor.shape), "bytes": tensor.nbytes}
+
+
 def numbers(table: Table, rows: str, columns: str) -> dict[str, Any]:
-    """Some elements of a table, with the places they stand at."""
+    """Some elements of a table, with their indices."""
     down, across = indices("rows", rows, table.rows), indices("cols", columns, table.width)
     values = rectangle(table, down, across)
     if values.dtype.kind == "c":
@@ -69,7 +72,7 @@ def _plain(value: Any) -> Any:
 def show(found: dict[str, Any]) -> None:
     """A line for the file, a table of its tensors, what was read of them, a line for its spec."""
     tensors = found["tensors"]
-    total = sum(tensor["bytes"] for tensor in tensors)
+    total = sum(tensor["bytes"] or 0 for tensor in tensors)
     of_all = f" of {found['tensor_count']:,}" if len(tensors) < found["tensor_count"] else ""
     count = f"{len(tensors):,}{of_all} tensor{'' if found['tensor_count'] == 1 else 's'}"
     screen.say_styled((found["file"], "bold"), (f"  {found['format']}  {count}  {screen.size(total)}", ""))
@@ -107,7 +110,7 @@ def _say_below(name: str, lines: Sequence[str]) -> None:
 
 
 def _profile(tensor: dict[str, Any]) -> list[str]:
-    """What the data of a tensor are like, a line a subject."""
+    """The distribution of a tensor's data, one line per subject."""
     if "sha256" not in tensor:
         return []
     lines = []
@@ -124,7 +127,7 @@ def _rows(rows: dict[str, Any]) -> list[str]:
     lines = []
     if norm := rows["norm"]:
         lines.append(f"  norm of a row   {_cell(norm['min'])} … {_cell(norm['max'])}, mean {_cell(norm['mean'])}")
-    twice = "too many rows to tell" if rows["duplicate"] is None else f"{rows['duplicate']:,}"
+    twice = "not counted: too many rows" if rows["duplicate"] is None else f"{rows['duplicate']:,}"
     lines.append(f"  constant rows {rows['constant']:,}   duplicate rows {twice}")
     if near := rows["nearest_neighbours"]:
         first, second = near["rows"]

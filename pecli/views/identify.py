@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pecli.engine.text import spelled
+from pecli.explain.edits import Runtime
+from pecli.explain.words import clause
 from pecli.views import screen
 
 if TYPE_CHECKING:
@@ -36,6 +38,8 @@ def lines(match: Match) -> Iterator[str]:
     kept = {name: value for name, value in parameters.items() if value is not None and name != "recipe"}
     yield f"{', '.join(match.tensors)}: {match.scheme.name}, recipe {match.recipe}, max error {match.max_abs_error:.3g}"
     yield "  ".join(f"{name}={_brief(value)}" for name, value in kept.items())
+    if match.runtimes:
+        yield clause(Runtime(match.runtimes[0], match.runtimes[1:]))
     if match.form:
         yield f"in the file: {match.form}"
     for sentence in match.undetermined:

@@ -34,7 +34,7 @@ def main() -> None:
             ("ALiBi", alibi(turns)),
             ("rotating 1 × 32 × 4096 × 128 float32 (× is how many times longer than the first line)", rotating(turns)),
             ("to disk, 268 MB", to_disk(turns, folder)),
-            ("2 M numbers as text (× is how many times longer than NumPy)", text_files(turns, folder)),
+            ("2 M numbers as text (× is how many times longer than the first of its part)", text_files(turns, folder)),
             ("learned tables, 268 MB (× is how many times longer than the first line)", drawn(turns)),
             ("resized to 537 MB (× is how many times longer than torch)", resized(turns, folder)),
             ("statistics of 268 MB (× is how many times longer than NumPy)", looked_at(turns, folder)),

@@ -139,16 +139,18 @@ def test_words_from_a_config_cannot_act_on_the_terminal(pecli_cli, tmp_path) -> 
     assert "\x1b" not in outcome.out
 
 
-def test_a_preset_where_a_file_is_wanted(pecli_cli) -> None:
-    outcome = pecli_cli("config", "Llama-3.1-8B")
-    assert outcome.code == 3
-    assert outcome.err.endswith("does not exist; that is a preset, which --model and load_model take: llama-3.1-8b\n")
+def test_a_preset_and_a_file_are_taken_in_each_other_s_place(pecli_cli, tmp_path) -> None:
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})
+    )
+    assert pecli_cli("config", "Llama-3.1-8B").out == pecli_cli("config", "--model", "Llama-3.1-8B").out
+    assert pecli_cli("config", "--model", tmp_path, "--json").json["encodings"][0]["parameters"]["dim"] == 16
 
 
 def test_part_of_a_name_lists_the_presets_that_have_it(pecli_cli) -> None:
-    outcome = pecli_cli("config", "--model", "qwen2.5")
+    outcome = pecli_cli("config", "--model", "qwen3-vl")
     assert outcome.code == 2
-    assert "these have it: qwen2.5-7b, qwen2.5-vl-7b" in outcome.err
+    assert "these have it: qwen3-vl-2b, qwen3-vl-4b, qwen3-vl-30b-a3b" in outcome.err
     assert "did you mean 'gpt-neox-20b'?" in pecli_cli("config", "--model", "gpt-neox").err
 
 

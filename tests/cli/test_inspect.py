@@ -76,7 +76,7 @@ def test_text_on_a_terminal_is_styled(pecli_cli, tmp_path, monkeypatch) -> None:
     plain = pecli_cli("inspect", path, "--stats").out
     monkeypatch.setattr("pecli.views.screen.is_terminal", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "400")
     monkeypatch.delenv("NO_COLOR", raising=False)
     styled = pecli_cli("inspect", path, "--stats").out
     assert re.sub(r"\x1b\[[0-9;]*m", "", styled) == plain
@@ -84,10 +84,11 @@ def test_text_on_a_terminal_is_styled(pecli_cli, tmp_path, monkeypatch) -> None:
         assert f"\x1b[{style}m{words}" in styled
 
 
-@pytest.mark.parametrize("words", [["nofile.npy"], ["."], ["t.npy:name"]])
+@pytest.mark.parametrize("words", [["nofile.npy"], ["empty"], ["t.npy:name"]])
 def test_what_cannot_be_read_is_one_line(pecli_cli, tmp_path, monkeypatch, words) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("t.npy", np.zeros(3))
+    (tmp_path / "empty").mkdir()
     outcome = pecli_cli("inspect", *words)
     assert outcome.code == 3
     assert outcome.err.count("\n") == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 
 def test_one_object_names_all_presets_and_their_sources(pecli_cli) -> None:
     outcome = pecli_cli("models", "--json")
@@ -17,6 +19,26 @@ def test_a_person_sees_a_table(pecli_cli) -> None:
     outcome = pecli_cli("models")
     assert outcome.code == 0
     (line,) = (line.split() for line in outcome.out.splitlines() if line.split()[0] == "llama-3.1-8b")
-    assert line[1:7] == ["rope", "128,", "base", "500000", "llama3", "meta-llama/Llama-3.1-8B-Instruct"]
-    assert line[7:], "where it was read"
+    context, *encodings, family, repository = line[1:9]
+    assert (context, encodings) == ("131,072", ["rope", "128,", "base", "500000", "llama3"])
+    assert (family, repository) == ("Llama", "meta-llama/Llama-3.1-8B-Instruct")
+    assert line[9:], "where it was read"
     assert "…" not in outcome.out
+
+
+def test_they_are_listed_by_family_with_their_context(pecli_cli, monkeypatch) -> None:
+    models = pecli_cli("models", "--json").json["models"]
+    families = [model["family"] for model in models]
+    assert families == [each for family in dict.fromkeys(families) for each in [family] * families.count(family)]
+    by_name = {model["name"]: model for model in models}
+    assert by_name["llama-3.1-8b"]["context"] == 131072
+    assert "meta-llama/Llama-3.1-8B" in by_name["llama-3.1-8b"]["aliases"]
+    monkeypatch.setattr("pecli.views.screen.is_terminal", lambda: True)
+    shown = pecli_cli("models").out
+    assert shown.index("Llama ") < shown.index("llama-3.1-8b") < shown.index("Qwen ") < shown.index("qwen3-8b")
+
+
+def test_the_shell_completes_a_model(process) -> None:
+    words = {"_PECLI_COMPLETE": "complete_bash", "COMP_WORDS": "pecli rope --model llama-3.1", "COMP_CWORD": "3"}
+    found = process(env={**os.environ, **words}).stdout.decode().split()
+    assert found == ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]

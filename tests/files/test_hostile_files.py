@@ -64,7 +64,10 @@ def pickled() -> bytes:
     ("data", "problem"),
     [
         (pickled(), r"holds Python objects \(a pickle\), which are never loaded"),
-        (pickle.dumps([1, 2]), "is a pickle, and those are never loaded; write the tensors with"),
+        (
+            pickle.dumps([1, 2]),
+            "is a pickle without an archive around it, and those are never loaded; write the tensors with",
+        ),
         (npy(described("'|O'"), bytes(24)), "pickle"),
         (npy(described("[('a', '<f4')]"), bytes(24)), "structured"),
         (npy(described("'<U3'"), bytes(72)), "only plain numbers"),

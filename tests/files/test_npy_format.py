@@ -16,7 +16,7 @@ from pecli.engine import table as table_module
 from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError
 from pecli.files import raw_tensors
-from pecli.files.load import load_file
+from pecli.files.load import load, load_file
 from pecli.files.npy import header
 from pecli.files.save import save_tables
 from pecli.files.source import KeptSource, Source
@@ -187,3 +187,16 @@ def test_versions_that_do_not_exist_are_refused_as_numpy_refuses_them(tmp_path: 
         np.load(tmp_path / "a.npy")
     with pytest.raises(FileError, match=rf"has \.npy version {major}\.{minor}, only 1\.0, 2\.0 and 3\.0 exist"):
         load_file(str(tmp_path / "a.npy"))
+
+
+def test_bfloat16_as_np_save_writes_it(folder: Path) -> None:
+    """NumPy has no name for it, and writes two bytes of no kind."""
+    import ml_dtypes
+
+    array = np.array([[1.5, -2.0], [0.0, 3.0]]).astype(ml_dtypes.bfloat16)
+    np.save("x.npy", array)
+    np.savez("x.npz", cos=array)
+    assert b"V2" in Path("x.npy").read_bytes()[:128]
+    for found in (load("x.npy")["array"], load("x.npz")["cos"]):
+        assert found.dtype == array.dtype
+        assert found.tolist() == array.tolist()

@@ -225,3 +225,27 @@ def test_what_is_no_table_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(FileError) as problem:
         pecli.load(tmp_path / name)
     assert "\n" not in str(problem.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cos,sin\n1,0\n0.5,0.25\n", [[1, 0], [0.5, 0.25]]),
+        ("position,0,1\n0,1.5,2\n", [[0, 1.5, 2]]),
+        ('"dim 0","dim 1"\r\n0.5,1\r\n', [[0.5, 1]]),
+        (",0,1\n0,0.5,1\n1,0.25,2\n", [[0.5, 1], [0.25, 2]]),  # what pandas writes with its index
+        ("# cos, sin\n0.5,1\n", [[0.5, 1]]),
+        ("nan,1\n0.5,1\n", [[np.nan, 1], [0.5, 1]]),
+        ("-inf,1\n0.5,1\n", [[-np.inf, 1], [0.5, 1]]),
+    ],
+)
+def test_a_header_of_csv_is_no_row(tmp_path: Path, text: str, expected: list[list[float]]) -> None:
+    (tmp_path / "x.csv").write_bytes(text.encode())
+    np.testing.assert_array_equal(pecli.load(tmp_path / "x.csv")["array"], expected)
+
+
+@pytest.mark.parametrize("text", ["0.1x,2\n3,4\n", "a,2.5\n3,4\n", "1,b\n3,4\n", "a,b\nc,d\n1,2\n", "a,b\n"])
+def test_a_row_with_a_word_is_no_header(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.csv").write_text(text)
+    with pytest.raises(FileError):
+        pecli.load(tmp_path / "x.csv")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -162,7 +163,7 @@ class TestRotary:
 
     @pytest.mark.parametrize("dim", [1, 3, 7])
     def test_odd_dim(self, dim):
-        with pytest.raises(ValueError, match=rf"x is of shape \(2, {dim}\); channels turn in pairs"):
+        with pytest.raises(ValueError, match=rf"x is of shape \(2, {dim}\); channels rotate in pairs"):
             RotaryPosEmbedding()(np.zeros((2, dim)))
         with pytest.raises(ValueError, match="embed_dim is"):
             RotaryPosEmbedding(dim)
@@ -296,3 +297,54 @@ class TestRotaryApply:
             layer.apply_backward(x, x[:2])
         with pytest.raises(TypeError, match="grad_q is of dtype int64"):
             layer.apply_backward(x.astype(int), x)
+
+
+SCALED = {
+    "llama3": Rope(
+        4, 16, base=5e5, scaling="llama3", factor=8.0, original_max_position_embeddings=64, low_freq_factor=1.0,
+        high_freq_factor=4.0,
+    ),
+    "yarn, with an attention factor": Rope(4, 16, scaling="yarn", factor=4.0, original_max_position_embeddings=64),
+    "partial": Rope(4, 16, partial_rotary_factor=0.5),
+    "proportional": Rope(4, 16, scaling="proportional", partial_rotary_factor=0.5),
+    "dynamic": Rope(4, 16, scaling="dynamic", factor=4.0, max_position_embeddings=8),
+}  # fmt: skip
+
+
+class TestGivenRope:
+    @both_layouts
+    @pytest.mark.parametrize("name", SCALED)
+    def test_rotates_by_the_tables_of_the_scheme(self, name, interleaved):
+        x, given = random(2, 40, 16, dtype=np.float64), SCALED[name]
+        layer = RotaryPosEmbedding(rope=given, interleaved=interleaved, max_seq_len=40)
+        length = {"length": 40} if name == "dynamic" else {}
+        tables = replace(given, seq_len=40, dtype="float64", **length).tables()
+        d = given.rotary_dim
+        first, second = (slice(0, d, 2), slice(1, d, 2)) if interleaved else (slice(0, d // 2), slice(d // 2, d))
+        expected = x.copy()
+        expected[..., first] = x[..., first] * tables["cos"] - x[..., second] * tables["sin"]
+        expected[..., second] = x[..., second] * tables["cos"] + x[..., first] * tables["sin"]
+        np.testing.assert_allclose(layer(x), expected, rtol=1e-14, atol=1e-14)
+        np.testing.assert_array_equal(layer(x)[..., d:], x[..., d:])
+        grad = random(2, 40, 16, dtype=np.float64)
+        assert np.sum(layer(x) * grad) == pytest.approx(np.sum(x * layer.backward(grad)), rel=1e-12)
+
+    def test_a_model_brings_its_own_layout_and_dim(self):
+        from pecli.models.presets import load_model
+
+        layer = RotaryPosEmbedding(rope=load_model("llama-3.1-8b"))
+        assert (layer.embed_dim, layer.interleaved, layer.base) == (128, False, 5e5)
+        x = random(1, 300, 128, dtype=np.float64)
+        tables = load_model("llama-3.1-8b").one().rope(300, dtype="float64").tables()
+        rotated = x[..., :64] * tables["cos"] - x[..., 64:] * tables["sin"]
+        np.testing.assert_allclose(layer(x)[..., :64], rotated, rtol=1e-13, atol=1e-13)
+
+    def test_what_does_not_fit_is_refused(self):
+        from pecli.models.presets import load_model
+
+        with pytest.raises(ParameterError, match="the rope is for D = 16"):
+            RotaryPosEmbedding(8, rope=SCALED["llama3"])
+        with pytest.raises(KindError, match="it must be a Rope, a model"):
+            RotaryPosEmbedding(rope="llama")
+        with pytest.raises(ParameterError, match="deepseek"):
+            RotaryPosEmbedding(rope=load_model("deepseek-v3"))

@@ -10,7 +10,7 @@ import pytest
 
 import pecli
 from pecli.models import families, non_rotary
-from pecli.models.reader import load_config
+from pecli.models.find import load_config
 
 CLIP = {"model_type": "clip", "text_config": {"hidden_size": 768}, "vision_config": {"patch_size": 16}}
 

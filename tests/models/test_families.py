@@ -8,8 +8,8 @@ import pytest
 
 from pecli.errors import ParameterError
 from pecli.models.encoding import ModelEncodings
-from pecli.models.presets import load_model, presets
-from pecli.models.reader import load_config
+from pecli.models.find import load_config, load_model
+from pecli.models.presets import presets
 
 
 def summary(model: ModelEncodings) -> dict[str, tuple[Any, ...]]:
@@ -157,7 +157,7 @@ def test_every_preset_says_where_it_was_read_and_none_is_from_memory() -> None:
     for preset in presets().values():
         assert preset.source
         assert "from memory" not in preset.source
-        assert preset.load().encodings
+        assert load_model(preset.name).encodings
 
 
 def test_deepseek_reports_the_softmax_scale_outside_the_table() -> None:

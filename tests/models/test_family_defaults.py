@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pecli.models.reader import load_config
+from pecli.models.find import load_config
 
 PLAIN: dict[str, Any] = {"hidden_size": 1280, "num_attention_heads": 16, "max_position_embeddings": 2048}
 HALF = ("phi", "glm", "glm4", "glm4_moe", "persimmon", "nemotron", "fuyu", "recurrent_gemma")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pecli
-from pecli.models.reader import load_config
+from pecli.models.find import load_config
 
 SIZES = {"hidden_size": 768, "num_attention_heads": 12}
 

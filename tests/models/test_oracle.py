@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pecli.models.reader import load_config
+from pecli.models.find import load_config
 
 DATA = Path(__file__).parent / "data"
 CASES = [

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import pecli
-from pecli.models.presets import load_model
+from pecli.models.find import load_model
 
 LLAMA = {"dim": 4096, "n_layers": 32, "n_heads": 32, "n_kv_heads": 8, "rope_theta": 500000.0, "use_scaled_rope": True}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pecli
-from pecli.models.reader import load_config
+from pecli.models.find import load_config
 
 LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 8192}
 SCOUT = {

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from pecli.models.find import load_config
 from pecli.models.presets import presets
-from pecli.models.reader import load_config
 
 MODELS: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "models.json").read_text())
 
@@ -94,6 +94,7 @@ def test_what_turns_nothing(name: str) -> None:
 
 
 def test_presets_are_those_settings_and_none_is_from_memory() -> None:
-    for preset in presets().values():
-        assert MODELS[preset.repository]["config"] == preset.config
-        assert "memory" not in MODELS[preset.repository]["source"]
+    confirmed = {name: model["config"] for name, model in MODELS.items() if "memory" not in model["source"]}
+    found = {preset.repository: preset for preset in presets().values()}
+    assert {name: found[name].config for name in confirmed} == confirmed
+    assert all(preset.source and "memory" not in preset.source for preset in found.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,28 +13,23 @@ from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verify.against_model import verify_model
 from pecli.checks.verify.against_spec import verify_spec
-from pecli.checks.verify.cancellation import open_for_checks
 from pecli.checks.verify.explain_failures import diagnosis, explanations
 from pecli.checks.verify.rotated import verify_rotated
-from pecli.checks.verify.verification import Verification
+from pecli.checks.verify.verification import Verification, open_for_checks
 from pecli.checks.verify.weak_checks import weak_checks
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
-from pecli.engine.reshape import rows_of
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table
+from pecli.engine.table import Table, rows_of
 from pecli.engine.text import begun
 from pecli.errors import KindError, ParameterError
 from pecli.files import LoadedFile
+from pecli.files.checkpoints.folder import INDEX
 from pecli.files.in_memory import NO_FILE, opened
-from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.files.load import split_name
+from pecli.models.find import Model, config_file, load_model
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
-
     from pecli.files.in_memory import Given
-
-    Model = ModelEncodings | Encoding | Mapping[str, Any] | str | os.PathLike[str] | Any
 
 __all__ = ["Verification", "verify"]
 
@@ -53,10 +49,10 @@ def verify(
     **model_options: Any,
 ) -> Verification:
     """Compare a file, an array or arrays by name with a scheme's tables, or with what a model asks for; without
-    either, a file with the spec it carries.
+    either, a file with the spec it carries, and a folder or an index with the configuration beside it.
 
     A model is what `load_config` and `load_model` return or take; beside it may be given `layer_type`, `offset`,
-    `length` and `recipe`; and `before`, queries or keys before the rotation, where those after it are checked. A
+    `length`, `recipe`, `runtime`, and `before`: queries or keys before the rotation, those after it being compared. A
     scheme's tables are made in the dtype that was found; without `any_dtype`, one that differs is a finding.
 
     >>> import pecli
@@ -64,11 +60,12 @@ def verify(
     False
     """
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
+    spec = _own_config(given) if spec is None else spec
     if spec is not None and not isinstance(spec, Scheme):
         before = model_options.pop("before", None)
         if before is not None:
-            return verify_rotated(given, before, model_of(spec), allowed, **model_options)
-        return verify_model(given, model_of(spec), allowed, **model_options)
+            return verify_rotated(given, before, load_model(spec), allowed, **model_options)
+        return verify_model(given, load_model(spec), allowed, **model_options)
     for name in model_options:
         raise KindError(name, "given", "it belongs to a model", "leave it out")
     label, file = opened(given, open_for_checks)
@@ -82,18 +79,13 @@ def verify(
         return verify_spec(label, file, allowed, whole=not named)
 
 
-def model_of(given: Model) -> ModelEncodings:
-    """The encodings of whatever names a model."""
-    from pecli.models import presets
-    from pecli.models.reader import load_config
-
-    if isinstance(given, ModelEncodings):
-        return given
-    if isinstance(given, Encoding):
-        return ModelEncodings("model", None, (given,))
-    if isinstance(given, str) and (preset := presets.find(given)) is not None:
-        return preset.load()
-    return load_config(given)
+def _own_config(given: Given) -> str | None:
+    """The configuration in a folder of tensors, or beside an index of them; None for anything else."""
+    if not isinstance(given, (str, os.PathLike)):
+        return None
+    path = split_name(os.fspath(given))[0]
+    folder = (os.path.dirname(path) or os.curdir) if path.endswith(INDEX) else path
+    return (config_file(folder) or None) if os.path.isdir(folder) else None
 
 
 def _readable(file: LoadedFile, scheme: Scheme) -> LoadedFile:

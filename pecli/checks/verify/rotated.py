@@ -36,6 +36,7 @@ def verify_rotated(
     offset: int | None = None,
     length: int | None = None,
     recipe: str = "exact",
+    runtime: str = "none",
 ) -> Verification:
     """Compare rotated tensors (…, positions, channels) with the rotation of those before."""
     ropes = [each for each in model.encodings if each.is_rotary]
@@ -50,7 +51,8 @@ def verify_rotated(
             f"its shape is {found.shape}, that before {source.shape}",
             "they must be alike, (…, positions, channels)",
         )
-    rope = encoding.rope(found.shape[-2], offset=offset or 0, length=length, recipe=recipe, dtype="float64")
+    computed = {"recipe": recipe, "runtime": runtime}
+    rope = encoding.rope(found.shape[-2], offset=offset or 0, length=length, dtype="float64", **computed)
     dim = rope.rotary_dim
     if dim > found.shape[-1]:
         raise FileError(

@@ -132,8 +132,8 @@ def _audit(scheme: Scheme, values: Mapping[str, Any]) -> int:
 
 
 def _recipes(scheme: Scheme, text: str | None) -> tuple[str, ...] | None:
-    """The recipes that the option names; None where it names none."""
+    """The recipes and runtimes that the option names; None where it names none."""
     if text is None:
         return None
-    each = Choice(help="a recipe", options=("exact", *scheme.recipe_names()))
+    each = Choice(help="a recipe", options=("exact", *scheme.recipe_names(), *scheme.runtime_names()))
     return tuple(ListOf(help="recipes", each=each).parse("recipes", text))

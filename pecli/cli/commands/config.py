@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -31,11 +32,9 @@ def command(name: str) -> Any:
 def config(
     files: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="FILE…", help="config.json, params.json, .gguf, or a folder with one.", show_default=False
-        ),
+        typer.Argument(metavar="MODEL…", help=f"{options.MODEL[0].upper()}{options.MODEL[1:]}.", show_default=False),
     ] = None,
-    model: Annotated[list[str] | None, options.model("A preset, which pecli models lists; may be repeated.")] = None,
+    model: Annotated[list[str] | None, options.model("The same, by an option; may be repeated.")] = None,
     seq_len: Annotated[
         str | None,
         typer.Option(
@@ -54,22 +53,21 @@ def config(
     """
     length = None if seq_len is None else _LENGTH.parse("seq_len", seq_len)
     if not files and not model:
-        raise ParameterError("FILE", "missing", "name a config.json, or a preset with --model", "see pecli models")
-    wanted = [("--config", file) for file in files or []] + [("--model", name) for name in model or []]
-    return _show(wanted, length, strict=strict, json=json)
+        raise ParameterError("MODEL", "missing", "name a config.json or a preset", "see pecli models")
+    return _show([*(files or []), *(model or [])], length, strict=strict, json=json)
 
 
-def _show(wanted: Sequence[tuple[str, str]], length: int | None, *, strict: bool, json: bool) -> int:
+def _show(wanted: Sequence[str], length: int | None, *, strict: bool, json: bool) -> int:
     """Each model after the other, whatever is wrong with those before; then what differs."""
     from pecli.models.find import find_model
     from pecli.views import encodings as view
     from pecli.views import screen
-    from pecli.views.regenerate_commands import commands
+    from pecli.views.encodings import commands
 
     code, found = Exit.DONE, []
-    for option, name in wanted:
+    for name in wanted:
         try:
-            result = find_model(name, None) if option == "--config" else find_model(None, name)
+            result = find_model(name)
             data = result.as_json(length) if json else {}
         except PecliError as problem:
             complain(problem)
@@ -82,6 +80,7 @@ def _show(wanted: Sequence[tuple[str, str]], length: int | None, *, strict: bool
             screen.say_json(data)
         else:
             view.show(result, length, first=len(found) == 1)
+            option = "--config" if os.path.exists(name) else "--model"
             for line in commands(result, f"{option} {shlex.quote(name)}", length):
                 screen.say(line)
     if not json and len(found) > 1:

@@ -14,6 +14,7 @@ from pecli.errors import FileError
 if TYPE_CHECKING:
     from pecli.engine.table import Table
     from pecli.files import LoadedFile
+    from pecli.files.raw_tensors import UnreadTensor
 
 MOST_IDENTIFIED = 8
 """Tensors of a file that are looked at for what made them."""
@@ -33,7 +34,10 @@ def command(name: str) -> Any:
 
 def inspect(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A file, or FILE:NAME for one tensor; - is a .npy on standard input.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="A file or a folder, or FILE:NAME for one tensor; - is a .npy on standard input."
+        ),
     ],
     stats: Annotated[
         bool,
@@ -62,13 +66,14 @@ def inspect(
     from pecli.views import file_summary, screen
 
     with open_tensors(file) as loaded:
-        chosen = _chosen(file, loaded, pattern)
+        chosen, unread = _chosen(file, loaded, pattern)
         found = file_summary.describe(loaded, file, chosen)
         if stats:
             _profile(loaded, chosen, found, whole=len(chosen) == len(loaded.tables) and file in (loaded.path, "-"))
         if rows is not None or cols is not None:
             for table, entry in zip(chosen, found["tensors"], strict=True):
                 entry["numbers"] = file_summary.numbers(table, rows or "0:8", cols or "0:8")
+    found["tensors"] += map(file_summary.entry, unread)
     if json:
         screen.say_json(found)
     else:
@@ -76,15 +81,16 @@ def inspect(
     return Exit.DONE
 
 
-def _chosen(path: str, file: LoadedFile, pattern: str | None) -> tuple[Table, ...]:
+def _chosen(path: str, file: LoadedFile, pattern: str | None) -> tuple[tuple[Table, ...], tuple[UnreadTensor, ...]]:
+    """The tensors whose names match, and of those that are only named the same."""
     from fnmatch import fnmatchcase
 
     chosen = tuple(table for table in file.tables if pattern is None or fnmatchcase(table.name, pattern))
-    if file.tables and not chosen:
-        raise FileError(
-            path, f"has no tensor that matches {pattern!r}", f"it has {len(file.tables)}; see them without --filter"
-        )
-    return chosen
+    unread = tuple(each for each in file.unread if pattern is None or fnmatchcase(each.name, pattern))
+    count = len(file.tables) + len(file.unread)
+    if count and not chosen and not unread:
+        raise FileError(path, f"has no tensor that matches {pattern!r}", f"it has {count}; see them without --filter")
+    return chosen, unread
 
 
 def _profile(file: LoadedFile, chosen: tuple[Table, ...], found: dict[str, Any], *, whole: bool) -> None:
@@ -92,7 +98,7 @@ def _profile(file: LoadedFile, chosen: tuple[Table, ...], found: dict[str, Any],
     from hashlib import sha256
 
     from pecli.checks.identify import identify_tables
-    from pecli.checks.statistics.profile import Profile
+    from pecli.checks.profile import Profile
     from pecli.engine.table import raw_bytes
     from pecli.files.provenance import KEY
 

@@ -21,19 +21,24 @@ def command(name: str) -> Any:
 
 
 def models(json: options.Json = False) -> int:
-    """List the presets that --model takes: well-known models whose settings are confirmed."""
+    """List the presets that --model takes, by family: well-known models, each with where its settings were read."""
+    from pecli.models.find import Description
     from pecli.models.presets import presets
     from pecli.views import encodings as view
     from pecli.views import screen
 
-    loaded = [(preset, preset.load()) for preset in presets().values()]
+    described = [(preset, Description(preset.name, preset.config)) for preset in presets().values()]
+    loaded = [(preset, each.encodings(), each.reach().context) for preset, each in described]
     if not json:
         view.show_presets(loaded)
         return Exit.DONE
     found = [
         {
             "name": preset.name,
+            "family": preset.family,
             "repository": preset.repository,
+            "aliases": list(preset.aliases),
+            "context": context,
             "model_type": model.model_type,
             "encodings": [
                 {"layer_type": each.layer_type, "scheme": each.scheme, "parameters": each.described()}
@@ -41,7 +46,7 @@ def models(json: options.Json = False) -> int:
             ],
             "source": preset.source,
         }
-        for preset, model in loaded
+        for preset, model, context in loaded
     ]
     screen.say_json({"models": found})
     return Exit.DONE

@@ -9,6 +9,7 @@ import typer
 from pecli.cli import options
 from pecli.cli.command import command_of
 from pecli.cli.exits import Exit
+from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError
 
 EXAMPLES = (
@@ -34,6 +35,16 @@ def report(
     max_ulp: options.MaxUlp = None,
     atol: options.Atol = None,
     rtol: options.Rtol = None,
+    runtime: Annotated[
+        str,
+        typer.Option(
+            "--runtime",
+            metavar="NAME",
+            help=f"Verify files against what this runtime computes: {', '.join(RUNTIMES)}.",
+            show_default=False,
+            autocompletion=options.completer(tuple(RUNTIMES)),
+        ),
+    ] = "none",
     quiet: options.Quiet = False,
 ) -> int:
     """Write one page of HTML: what a model uses, scaling explained, drift by recipe, a heatmap with its values.
@@ -46,7 +57,7 @@ def report(
 
     if not output.endswith((".html", ".htm")):
         raise ParameterError("output", output or "missing", "a report is a page", "add -o report.html")
-    page.report(*sources, output=output, tolerance=options.tolerance(max_ulp, atol, rtol))
+    page.report(*sources, output=output, tolerance=options.tolerance(max_ulp, atol, rtol), runtime=runtime)
     if not quiet:
         screen.say_written(output)
     return Exit.DONE

@@ -12,18 +12,20 @@ import typer
 from pecli.cli import options
 from pecli.cli.command import command_of
 from pecli.cli.exits import Exit, code_of, complain
+from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 
 if TYPE_CHECKING:
-    from pecli.checks.manifest.checklist import Check, Outcome
+    from pecli.checks.manifest import Check, Outcome
 
 EXAMPLES = (
     "pecli verify rope.safetensors",
     "pecli verify tables/*.safetensors --json",
+    "pecli verify ./Llama-3.1-8B --atol 1e-3",
     "pecli verify model.safetensors --config config.json --max-ulp 2",
     "pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2",
     "pecli verify q_after.npy --before q_before.npy --model llama-3.1-8b --atol 1e-3",
-    "pecli verify pecli.toml --junit write_summary.xml",
+    "pecli verify pecli.toml --junit report.xml",
     "",
     "A manifest, whose paths start from its folder:",
     "",
@@ -32,7 +34,7 @@ EXAMPLES = (
     r"[\[check]]",
     'file = "dumps/cos.npy"    # or FILE:NAME; name = "…" is optional',
     'model = "llama-3.1-8b"    # or config = "config.json"',
-    'recipe = "float32"        # what runtimes compute; also offset, length, layer_type',
+    'recipe = "float32"        # as it is computed; also runtime, offset, length, layer_type',
     r"[\[check]]",
     'file = "dumps/pe.npy"',
     'scheme = "sinusoidal"     # with its parameters as keys',
@@ -43,11 +45,9 @@ EXAMPLES = (
 )
 _PANEL = "Against a model"
 
-Config = Annotated[
-    str | None,
-    typer.Option("--config", metavar="FILE", help="A config.json, params.json or .gguf.", rich_help_panel=_PANEL),
-]
-Model = Annotated[str | None, options.model("A preset; pecli models lists them.", _PANEL)]
+_HELP = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; for a folder of tensors, its own unless given."
+Config = Annotated[str | None, options.model(_HELP, _PANEL, "--config")]
+Model = Annotated[str | None, options.model("The same; pecli models lists the presets.", _PANEL)]
 LayerType = Annotated[
     str | None,
     typer.Option(
@@ -60,6 +60,23 @@ LayerType = Annotated[
 Offset = Annotated[
     str | None,
     typer.Option("--offset", metavar="INTEGER", help="Position of the first row.", rich_help_panel=_PANEL),
+]
+Positions = Annotated[
+    str | None,
+    typer.Option(
+        "--positions",
+        metavar="LIST|FILE",
+        help="Positions of the rows, (L,) or (axes, L), where they are no range.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Grid = Annotated[
+    str | None,
+    typer.Option("--grid", metavar="[Tx]HxW", help="Rows are the points of a grid.", rich_help_panel=_PANEL),
+]
+Keep = Annotated[
+    str | None,
+    typer.Option("--keep", metavar="INTEGER", help="Rows for other tokens beside the grid.", rich_help_panel=_PANEL),
 ]
 Length = Annotated[
     str | None,
@@ -77,6 +94,17 @@ Recipe = Annotated[
         metavar="NAME",
         help="How the tables were computed, such as float32; see pecli audit. (default: exact)",
         rich_help_panel=_PANEL,
+    ),
+]
+Runtime = Annotated[
+    str | None,
+    typer.Option(
+        "--runtime",
+        metavar="NAME",
+        help=f"The runtime that computed them, --length being its served context: {', '.join(RUNTIMES)}.",
+        show_default=False,
+        rich_help_panel=_PANEL,
+        autocompletion=options.completer(tuple(RUNTIMES)),
     ),
 ]
 Strict = Annotated[
@@ -108,15 +136,19 @@ def verify(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE…", help="Files (or FILE:NAME) of any format that pecli writes, and .toml manifests."
+            metavar="FILE…", help="Files, folders and FILE:NAME of any format that pecli reads, and .toml manifests."
         ),
     ],
     config: Config = None,
     model: Model = None,
     layer_type: LayerType = None,
     offset: Offset = None,
+    positions: Positions = None,
+    grid: Grid = None,
+    keep: Keep = None,
     length: Length = None,
     recipe: Recipe = None,
+    runtime: Runtime = None,
     before: Before = None,
     max_ulp: options.MaxUlp = None,
     atol: options.Atol = None,
@@ -133,13 +165,13 @@ def verify(
 
     Exit code 0: all hold what they should; 1: one does not; 2: a manifest is wrong; 3: a file cannot be read.
     """
-    from pecli.checks.manifest import is_manifest
-    from pecli.checks.manifest.checklist import run_all
-    from pecli.views import annotations, checklist
+    from pecli.checks.manifest import is_manifest, run_all, without_tables
+    from pecli.views import checklist
     from pecli.views.progress import counting
 
     places = {"config": config, "model": model, "layer_type": layer_type}
-    places |= {"offset": offset, "length": length, "recipe": recipe, "before": before}
+    places |= {"offset": offset, "length": length, "recipe": recipe, "runtime": runtime, "before": before}
+    places |= {"positions": positions, "grid": grid, "keep": keep}
     tolerances = options.tolerances(max_ulp, atol, rtol)
     if junit is not None and any(_same(junit, file) for file in files):
         raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
@@ -153,18 +185,19 @@ def verify(
             advance(1)
             if not as_table:
                 _answer(outcome, json, quiet)
+    problems = without_tables(outcomes)
     if as_table:
         if not quiet:
             checklist.show(outcomes)
         for outcome in outcomes:
             _answer(outcome, json, quiet=True)
-    if annotations.wanted() and not json:
-        annotations.annotate(outcomes)
+    if checklist.is_github_actions() and not json:
+        checklist.annotate(outcomes)
     if junit is not None:
-        from pecli.views import junit as report
-
-        report.write(junit, outcomes)
-    code = max(map(_code, outcomes))
+        checklist.write_junit(junit, outcomes)
+    for problem in problems:
+        complain(problem)
+    code = max([*map(_code, outcomes), *map(code_of, problems)])
     weak = strict and any(not isinstance(each.result, PecliError) and each.result.weak for each in outcomes)
     return max(code, Exit.CHECK_FAILED) if weak else code
 
@@ -181,26 +214,27 @@ def _same(path: str, file: str) -> bool:
 
 def _answer(outcome: Outcome, json: bool, quiet: bool) -> None:
     """What there is to say of one check by itself; a problem goes to standard error."""
-    from pecli.views import screen, write_summary
+    from pecli.views import screen, verification
 
-    if isinstance(outcome.result, PecliError):
+    if isinstance(outcome.result, PecliError) and not outcome.skipped:
         complain(outcome.result)
     if json:
         screen.say_json(outcome.as_json())
+    elif not quiet and outcome.skipped:
+        screen.say_styled(("skipped", "dim"), (f"  {outcome.result}", ""))
     elif not quiet and not isinstance(outcome.result, PecliError):
-        write_summary.show(outcome.result)
+        verification.show(outcome.result)
 
 
 def _code(outcome: Outcome) -> Exit:
-    if isinstance(outcome.result, PecliError):
+    if isinstance(outcome.result, PecliError) and not outcome.skipped:
         return code_of(outcome.result)
-    return Exit.DONE if outcome.passed else Exit.CHECK_FAILED
+    return Exit.DONE if outcome.passed or outcome.skipped else Exit.CHECK_FAILED
 
 
 def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any]) -> list[Check]:
     """What the command line asks for; all of it is looked at before anything runs."""
-    from pecli.checks.manifest import is_manifest, read_manifest
-    from pecli.checks.manifest.checklist import Check
+    from pecli.checks.manifest import Check, is_manifest, read_manifest
     from pecli.checks.tolerance import Tolerance
 
     if places and all(map(is_manifest, files)):
@@ -208,8 +242,12 @@ def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str
         raise ParameterError(name, repr(value), "a manifest says itself what its files should be", "leave it out")
     run = partial(_against(places), tolerance=Tolerance(**tolerances))
     found: list[Check] = []
+    group = "the command line" if len(files) > 1 else ""
     for file in files:
-        found += read_manifest(file, tolerances) if is_manifest(file) else [Check(file, partial(run, file))]
+        if is_manifest(file):
+            found += read_manifest(file, tolerances)
+        else:
+            found.append(Check(file, partial(run, file), group=group))
     return found
 
 
@@ -228,12 +266,15 @@ def _against(places: Mapping[str, str]) -> Any:
             raise ParameterError(name, repr(value), "it belongs to a model", "add --config or --model")
         return verify_carried
     check_one(config, model)
-    given = {name: rule.parse(name, places[name]) for name, rule in PLACES.items() if name in places}
+    given = {name: options.parse(name, rule, places[name]) for name, rule in PLACES.items() if name in places}
     found = find_model(config, model)
     layer_type = places.get("layer_type")
     if layer_type is not None:
         found.one(layer_type)
     known: dict[str, Any] = {"model": found, "layer_type": layer_type, **given}
     if "before" in places:
+        for name in ("positions", "grid", "keep"):
+            if name in places:
+                raise ParameterError(name, places[name], "--before takes one position after the other", "leave it out")
         return partial(verify_rotated, before=places["before"], **known)
     return partial(verify_model, **known)

@@ -120,6 +120,25 @@ def power(base: float, exponent: float) -> float:
     )
 
 
+def log_single(value: float) -> float:
+    """The natural logarithm of a positive float32 number."""
+    return round_fixed(fixed_point.log(Fraction(value), 128), 128, "float32")
+
+
+def fused(a: Singles, b: Singles, c: Singles) -> Singles:
+    """a·b + c, rounded once (but for ties of the sum in float64, one in 2**29)."""
+    product: Floats = a.astype(np.float64) * b
+    return np.asarray(product + c).astype(np.float32)
+
+
+def polynomial(terms: Sequence[float], x: Singles) -> Singles:
+    """Horner's rule, the highest power first, in fused float32 steps."""
+    found = np.full_like(x, terms[0])
+    for term in terms[1:]:
+        found = fused(found, x, np.array(term, np.float32))
+    return found
+
+
 def round_single(value: float) -> float:
     """A number as float32."""
     return float(round_to(np.array([value]), "float32")[0])

@@ -40,6 +40,16 @@ class _Scalings(Mapping[str, type[Scaling]]):
 SCALINGS = _Scalings()
 
 
+def name_of(scaling: Scaling) -> str:
+    """The name of a scaling.
+
+    >>> name_of(Scaling())
+    'none'
+    """
+    module, kind = type(scaling).__module__.rpartition(".")[2], type(scaling).__name__
+    return next(name for name, path in _CLASSES.items() if path == f"{module}.{kind}")
+
+
 def __getattr__(name: str) -> Any:
     if name != "PARAMETERS":
         raise AttributeError(f"module 'pecli.engine.scalings' has no attribute {name!r}")

@@ -59,14 +59,15 @@ class Yarn(Scaling):
         def index(rotations: Fraction) -> int:
             return (dim * (fixed_point.log(length / rotations, bits) - circle) << bits) // (2 * log_base)
 
-        low, high = (index(Fraction(beta)) for beta in self._betas())
+        low, high = (index(Fraction(beta)) for beta in self.betas())
         one = 1 << bits
         if self.truncate is not False:
             low, high = low // one * one, -(-high // one) * one
         low, high = max(low, 0), min(high, (dim - 1) * one)
         return low, high + (fixed_point.fixed(Fraction(1, 1000), bits) if low == high else 0)
 
-    def _betas(self) -> tuple[float, float]:
+    def betas(self) -> tuple[float, float]:
+        """The rotations above which nothing changes, and below which all is scaled."""
         return self.beta_fast or DEFAULTS["beta_fast"], self.beta_slow or DEFAULTS["beta_slow"]
 
     def divisor(self) -> Fraction:
@@ -94,7 +95,7 @@ class Yarn(Scaling):
         if self.divisor() < 1:
             rule = "it is below the original length"
             raise ParameterError("max_position_embeddings", self.max_position_embeddings, rule)
-        fast, slow = self._betas()
+        fast, slow = self.betas()
         if fast < slow:
             raise ParameterError("beta_fast", spelled(fast), f"it must be at least beta_slow, {slow:g}")
         if base <= 1:

@@ -12,12 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.runtimes import RUNTIMES
 from pecli.engine.schemes.parameters import Choice
 from pecli.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pecli.engine.runtimes.runtime import Phases
 
 _SMALLEST, _LARGEST = 2.0**-126, (2 - 2.0**-23) * 2.0**127
 """The range of float32."""
@@ -54,10 +58,15 @@ RECIPES = {
     "bfloat16-inv-freq": Recipe(frequencies="bfloat16"),
     "bfloat16-positions": Recipe(positions="bfloat16"),
     "bfloat16-phases": Recipe(product="bfloat16"),
+    "bfloat16-autocast": Recipe("bfloat16", "bfloat16", "bfloat16"),
+    "bfloat16-module": Recipe(frequencies="bfloat16", table="bfloat16"),
+    "float32-bfloat16-table": Recipe(table="bfloat16"),
     "float16-table": _stored("float16"),
     "bfloat16-table": _stored("bfloat16"),
 }
-"""Points of that space, by name; the exact table is none of them."""
+"""Points of that space, by name; the exact table is none of them. Autocast is PyTorch's, of an einsum of positions and
+frequencies; a module is one that was cast with `.to(torch.bfloat16)`, its frequencies included.
+"""
 
 STORED = tuple(name for name, recipe in RECIPES.items() if recipe.is_exact)
 """The recipes that any computed table can follow."""
@@ -76,6 +85,8 @@ class FrequencyRecipe:
     """From base^(i/denominator) to inverse frequencies, where that is more than a division."""
     scaled: Callable[[], Frequencies] | None = None
     """The exact frequencies after those steps."""
+    phases: Phases | None = None
+    """The angles as a runtime computes them, instead of all that."""
 
 
 def _choice(names: tuple[str, ...]) -> Choice:
@@ -85,6 +96,12 @@ def _choice(names: tuple[str, ...]) -> Choice:
 
 
 RECIPE = _choice(tuple(RECIPES))
+RUNTIME = Choice(
+    help="the table that this runtime computes, length being its served context",
+    options=("none", *RUNTIMES),
+    default="none",
+    omitted_default="none",
+)
 BIAS_RECIPE = _choice(("float32", *STORED))
 """For ALiBi, which has no frequencies: float32 rounds the slopes, and their products with the distances."""
 

@@ -12,7 +12,7 @@ from pecli.views.pictures import labels as numbers
 from pecli.views.pictures import palettes
 from pecli.views.pictures.downsample import envelope
 from pecli.views.pictures.labels import fitted
-from pecli.views.pictures.panels import Chart
+from pecli.views.pictures.panels import Chart, Curve
 from pecli.views.screen import Terminal, printable
 
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
@@ -33,7 +33,7 @@ def lines(chart: Chart, terminal: Terminal, height: int | None = None) -> list[s
     )
     names = [*(curve.label for curve in curves), *(name for name, _ in levels)]
     inks = _inks(len(curves), len(levels), chart.ordered, terminal)
-    legend = _legend(names, len(curves), terminal, inks) if names[1:] or names[:1] not in ([], [""]) else []
+    legend = _legend(names, curves, terminal, inks) if names[1:] or names[:1] not in ([], [""]) else []
     high = max(2, (height or terminal.lines - 1) - len(head) - 3 - len(legend))
     labels = up.labels(high, max(2, high // 4))
     margin = max(map(len, labels.values()), default=0) + 2
@@ -101,9 +101,12 @@ def _body(
     chart: Chart, across: _Axis, up: _Axis, size: tuple[int, int], terminal: Terminal, inks: Sequence[str]
 ) -> list[str]:
     curves = chart.curves
-    braille = terminal.unicode and (bool(terminal.colours) or len(curves) <= 1)
+    braille = _has_dots(curves, terminal)
     high, wide = (size[0] * 4, size[1] * 2) if braille else size
     masks = [_raster(across.places(each.x), up.places(each.y), (high, wide), chart.joined) for each in curves]
+    for curve, mask in zip(curves, masks, strict=True):
+        if curve.reference:
+            mask[:, 2::4] = mask[:, 3::4] = False  # dashes
     for _, level in chart.levels:
         masks.append(_raster(np.array([0.0, 1.0]), up.places(np.full(2, level)), (high, wide)))
         masks[-1][:, 1::2] = False  # a line of dots
@@ -112,6 +115,11 @@ def _body(
     owner = _owners(masks, len(curves))
     letters = [*(_LETTERS[k % len(_LETTERS)] if k < len(curves) else "-" for k in range(len(masks))), " "]
     return _written([[letters[number] for number in row] for row in owner.tolist()], owner, inks)
+
+
+def _has_dots(curves: Sequence[Curve], terminal: Terminal) -> bool:
+    """Whether dots tell the curves apart: in colour, or where there is but one, beside dashes for comparison."""
+    return terminal.unicode and (bool(terminal.colours) or sum(not curve.reference for curve in curves) <= 1)
 
 
 def _owners(parts: Sequence[Indices | Flags], curves: int) -> Indices:
@@ -192,13 +200,14 @@ def _inks(curves: int, levels: int, ordered: bool, terminal: Terminal) -> list[s
     return [f"\x1b[38;5;{palettes.nearest_256(colour)}m" for colour in found]
 
 
-def _legend(labels: Sequence[str], curves: int, terminal: Terminal, inks: Sequence[str]) -> list[str]:
+def _legend(labels: Sequence[str], curves: Sequence[Curve], terminal: Terminal, inks: Sequence[str]) -> list[str]:
     """What each curve is, in as many lines as it takes."""
-    letters = not terminal.unicode or (not terminal.colours and curves > 1)
+    letters = not _has_dots(curves, terminal)
     found, free = [""], terminal.columns
     for number, label in enumerate(labels):
-        mark = "-" if number >= curves else _LETTERS[number % len(_LETTERS)]
-        sign = mark if letters else "⠒⠒" if number < curves else "⠂⠂"
+        mark = "-" if number >= len(curves) else _LETTERS[number % len(_LETTERS)]
+        line = "⠂⠂" if number >= len(curves) else "⠒ ⠒" if curves[number].reference else "⠒⠒"
+        sign = mark if letters else line
         text = "".join(fitted(printable(label), terminal.columns - 3, 1, terminal.dots))
         wide = len(sign) + 1 + len(text)
         gap = "   " if found[-1] else ""

@@ -133,7 +133,7 @@ def save(figure: Figure, path: str, dpi: float = 100, about: Mapping[str, Any] |
     kind = check_suffix(path)
     make_legible(figure)
     with no_remarks():
-        data = _png(figure, dpi, about) if kind == "png" else _vectors(figure, kind, dpi, about)
+        data = png_of(figure, dpi, about) if kind == "png" else _vectors(figure, kind, dpi, about)
     with open_output(path) as output:
         output.write(data)
     return _lacking(figure) if kind != "svg" else ""
@@ -245,7 +245,8 @@ def _style(look: Look) -> dict[str, Any]:
     }
 
 
-def _png(figure: Figure, dpi: float, about: Mapping[str, Any] | None) -> bytes:
+def png_of(figure: Figure, dpi: float = 100, about: Mapping[str, Any] | None = None) -> bytes:
+    """A figure as the bytes of a PNG."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure.set_dpi(dpi)

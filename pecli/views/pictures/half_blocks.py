@@ -79,7 +79,9 @@ def key_line(terminal: Terminal, panel: HeatmapPanel, *, unknown: bool = False) 
     names = names if terminal.unicode else names.replace(",  ", ", ")
     limits = panel.ends() if panel.log else labels.apart(*panel.ends())
     ends = sum(len(labels.short(end)) for end in limits)
-    names = f"{names}   " if terminal.columns >= len(names) + 3 + ends + 2 + MIN_BAR else ""
+    room = terminal.columns - (3 + ends + 2 + MIN_BAR)
+    shortest = panel.columns.partition("(")[2].rstrip(")")  # what of it is shown, which has to be said
+    names = next((f"{each}   " for each in (names, shortest) if each and len(each) <= room), "")
     return names + _colour_bar(*limits, terminal, panel.centred, unknown, terminal.columns - len(names))
 
 

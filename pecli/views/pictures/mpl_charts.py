@@ -118,7 +118,12 @@ def _add_inverse_axis(axes: Any, chart: Chart, size: tuple[float, float]) -> Non
     name, constant = chart.inverse_axis
     low, high = (constant / end for end in reversed(axes.get_ylim()))
     values = labels.round_powers(low, high, max(4, int(size[1] * 1.6)))
-    second = axes.secondary_yaxis("right", functions=(lambda y: constant / y, lambda y: constant / y))
+
+    def inverse(y: Any) -> Any:
+        with np.errstate(divide="ignore"):  # matplotlib asks for 0, too
+            return constant / np.asarray(y, np.float64)
+
+    second = axes.secondary_yaxis("right", functions=(inverse, inverse))
     second.set_yticks(values, labels=labels.powers(values))
     second.set_yticks([], minor=True)
     second.set_ylabel(name if 0.09 * len(name) < size[1] - 1 else name.partition(",")[0])

@@ -11,11 +11,10 @@ import json
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,20 +22,19 @@ from pecli.checks.diff import diff
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify import verify
 from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes.recipes import RUNTIME
 from pecli.engine.table import Table
 from pecli.errors import FileError, PecliError
 from pecli.files import LoadedFile, open_tensors
 from pecli.files.output import open_output
 from pecli.files.provenance import carried_spec
-from pecli.models import presets
-from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.find import Reach, find_model, reach
-from pecli.models.reader import NAMES
+from pecli.models.encoding import Encoding
+from pecli.models.find import NamedModel, named_model
 from pecli.version import __version__
-from pecli.views import encodings, file_summary, regenerate_commands, write_summary
+from pecli.views import encodings, file_summary, verification
 from pecli.views.pictures import palettes
 from pecli.views.pictures.figure import png, svg
-from pecli.views.pictures.subjects import of_scheme
+from pecli.views.pictures.subjects import of_model
 from pecli.views.screen import escaped, shape, size
 
 if TYPE_CHECKING:
@@ -50,38 +48,29 @@ AUDITED_ROWS = 4096
 _HERE = Path(__file__).parent
 
 
-@dataclass(frozen=True)
-class Model:
-    """A model by the name that it was asked for by."""
-
-    name: str
-    option: str
-    encodings: ModelEncodings
-    reach: Reach
-
-    @property
-    def given(self) -> str:
-        return f"{self.option} {shlex.quote(self.name)}"
-
-
 def report(
-    *sources: str | os.PathLike[str], output: str | os.PathLike[str] | None = None, tolerance: Tolerance = EXACT
+    *sources: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    tolerance: Tolerance = EXACT,
+    runtime: str = "none",
 ) -> str:
     """A page about models (presets, configurations, folders, .gguf) and files of tensors; written where `output` says.
 
-    Files are verified against the first model, or against the spec they carry, and compared with the first file.
+    Files are verified against the first model, as `runtime` computes it if one is named, or against the spec they
+    carry, and compared with the first file.
     """
+    RUNTIME.check("runtime", runtime)
     names = [os.fspath(source) for source in sources]
-    found = [_model(name) for name in names]
+    found = [named_model(name) for name in names]
     models = [each for each in found if each is not None]
     files = [name for name, each in zip(names, found, strict=True) if each is None]
     numbers = count()
     parts = [part for model in models for part in _model_parts(model, numbers)]
     for file in files:
-        parts += _file_parts(file, models[:1], tolerance, numbers)
+        parts += _file_parts(file, models[:1], tolerance, runtime)
     for other in files[1:]:
         parts += _diff_parts(files[0], other, tolerance)
-    made = shlex.join(["pecli", "report", *names, *_options(tolerance), "-o", "report.html"])
+    made = shlex.join(["pecli", "report", *names, *_options(tolerance, runtime), "-o", "report.html"])
     page = _page(", ".join(map(os.path.basename, names)), parts, made)
     if output is not None:
         with open_output(os.fspath(output)) as file_out:
@@ -89,20 +78,11 @@ def report(
     return page
 
 
-def _options(tolerance: Tolerance) -> list[str]:
-    """A tolerance as options of a command."""
+def _options(tolerance: Tolerance, runtime: str = "none") -> list[str]:
+    """A tolerance and a runtime as options of a command."""
     values = {"--max-ulp": tolerance.max_ulp, "--atol": tolerance.atol, "--rtol": tolerance.rtol}
-    return [word for name, value in values.items() if value for word in (name, f"{value:g}")]
-
-
-def _model(name: str) -> Model | None:
-    """The model of a name; None where it names a file of tensors, which is what a file is taken for in doubt."""
-    if not os.path.lexists(name) and presets.find(name) is not None:
-        return Model(name, "--model", find_model(None, name), reach(None, name))
-    base = os.path.basename(name)
-    if os.path.isdir(name) or base in NAMES or base.endswith((".gguf", "config.json")):
-        return Model(name, "--config", find_model(name, None), reach(name, None))
-    return None
+    found = [word for name, value in values.items() if value for word in (name, f"{value:g}")]
+    return found if runtime == "none" else [*found, "--runtime", runtime]
 
 
 def _page(title: str, parts: Sequence[str], command: str) -> str:
@@ -114,17 +94,17 @@ def _page(title: str, parts: Sequence[str], command: str) -> str:
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{allowed}">
-<title>{_text(title)} – pecli report</title>
+<title>{text(title)} – pecli report</title>
 <link rel="icon" href="data:,">
 <style>
 {style}</style>
 </head>
 <body>
-<h1>{_text(title)}</h1>
+<h1>{text(title)}</h1>
 {chr(10).join(parts)}
 <h2>This page</h2>
 <p class="quiet">Made by pecli {__version__} with</p>
-<pre>{_text(command)}</pre>
+<pre>{text(command)}</pre>
 <script>
 {script}</script>
 </body>
@@ -132,53 +112,54 @@ def _page(title: str, parts: Sequence[str], command: str) -> str:
 """
 
 
-def _text(text: object) -> str:
+def text(value: object) -> str:
     """A text from anywhere, for HTML."""
-    return escape("\n".join(map(escaped, str(text).split("\n"))))
+    return escape("\n".join(map(escaped, str(value).split("\n"))))
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[object]], numeric: Sequence[int] = ()) -> str:
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]], numeric: Sequence[int] = ()) -> str:
+    """A table; the cells of some columns are numbers."""
+
     def line(cells: Sequence[object], tag: str) -> str:
         kinds = [' class="number"' if place in numeric else "" for place in range(len(cells))]
-        inside = "".join(f"<{tag}{kind}>{_text(cell)}</{tag}>" for cell, kind in zip(cells, kinds, strict=True))
+        inside = "".join(f"<{tag}{kind}>{text(cell)}</{tag}>" for cell, kind in zip(cells, kinds, strict=True))
         return f"<tr>{inside}</tr>"
 
     body = "\n".join(line(row, "td") for row in rows)
     return f"<table>\n<thead>{line(heads, 'th')}</thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
 
-def _model_parts(model: Model, numbers: Iterator[int]) -> Iterator[str]:
+def _model_parts(model: NamedModel, numbers: Iterator[int]) -> Iterator[str]:
     """What a model uses, scaling explained, a heatmap, drift, and commands."""
     found = model.encodings
-    yield f"<h2>{_text(os.path.basename(model.name) or model.name)}</h2>"
-    yield f'<p class="quiet">{_text(found.model_type or "no model_type")}</p>'
+    yield f"<h2>{text(model.label)}</h2>"
+    yield f'<p class="quiet">{text(found.model_type or "no model_type")}</p>'
     for encoding in found.encodings:
-        yield f"<h3>{_text(encoding.layer_type or 'all layers')}: {_text(encoding.scheme)}</h3>"
-        yield _table(("", "value", "source"), encodings.rows_of(encoding, None))
+        yield f"<h3>{text(encoding.layer_type or 'all layers')}: {text(encoding.scheme)}</h3>"
+        yield table(("", "value", "source"), encodings.rows_of(encoding, None))
     for warning in found.warnings:
-        yield f'<p><span class="warn">warning</span> {_text(warning)}</p>'
+        yield f'<p><span class="warn">warning</span> {text(warning)}</p>'
     ropes = [encoding for encoding in found.ropes() if not encoding.no_table]
     if ropes:
-        subjects = [each for encoding in ropes for each in _subjects(model, encoding, len(ropes) > 1)]
         yield "<h3>Scaling explained</h3>" if any(_is_scaled(each) for each in ropes) else "<h3>Wavelengths</h3>"
-        yield _wavelengths(subjects, numbers)
+        yield _wavelengths(of_model(found, model.label, model.reach), numbers)
         yield "<h3>The table</h3>"
         yield _heatmap(ropes[0].rope(MAX_ROWS).tensors()[0], "position", "pair", 0)
         yield from _drift(model, ropes, numbers)
-    commands = regenerate_commands.commands(found, model.given)
+        yield from _runtimes(model)
+    commands = encodings.commands(found, _given(model))
     if ropes:
-        commands.append(f"pecli plot rope {model.given} --kind wavelengths -o wavelengths.svg")
-    yield f"<h3>Commands</h3>\n<pre>{_text(chr(10).join(commands))}</pre>"
+        commands.append(f"pecli plot rope {_given(model)} --kind wavelengths -o wavelengths.svg")
+    yield f"<h3>Commands</h3>\n<pre>{text(chr(10).join(commands))}</pre>"
+
+
+def _given(model: NamedModel) -> str:
+    """The option that names a model to a command."""
+    return f"{model.option} {shlex.quote(model.name)}"
 
 
 def _is_scaled(encoding: Encoding) -> bool:
     return bool(encoding.parameters.get("scaling", "none") != "none")
-
-
-def _subjects(model: Model, encoding: Encoding, several: bool) -> list[Subject]:
-    label = f"{os.path.basename(model.name)} {encoding.layer_type}".strip() if several else os.path.basename(model.name)
-    slides = not several or "sliding" in encoding.layer_type or "local" in encoding.layer_type
-    return of_scheme(encoding.rope(512), label, model.reach.context, model.reach.window if slides else None)
 
 
 def _wavelengths(subjects: Sequence[Subject], numbers: Iterator[int]) -> str:
@@ -192,10 +173,10 @@ def _wavelengths(subjects: Sequence[Subject], numbers: Iterator[int]) -> str:
 
 
 def _figure(drawing: str, caption: str) -> str:
-    return f'<figure role="img" aria-label="{_text(caption)}">\n{drawing}\n</figure>'
+    return f'<figure role="img" aria-label="{text(caption)}">\n{drawing}\n</figure>'
 
 
-def _drift(model: Model, ropes: Sequence[Encoding], numbers: Iterator[int]) -> Iterator[str]:
+def _drift(model: NamedModel, ropes: Sequence[Encoding], numbers: Iterator[int]) -> Iterator[str]:
     """How far each recipe drifts from the exact table."""
     from pecli.checks.audit import audit
     from pecli.views import audit as view
@@ -213,9 +194,25 @@ def _drift(model: Model, ropes: Sequence[Encoding], numbers: Iterator[int]) -> I
             errors = f"{drift.max_abs_error:.2g}", f"{found.mean(drift):.2g}"
             lines.append((name, drift.recipe, *errors, f"{found.kept_positions(drift):,}"))
     tolerance = next(iter(audits.values())).tolerance
-    yield _table(("", "recipe", "max", "mean", f"positions within {tolerance:g}"), lines, (2, 3, 4))
+    yield table(("", "recipe", "max", "mean", f"positions within {tolerance:g}"), lines, (2, 3, 4))
     yield _figure(svg(view.picture(audits), f"f{next(numbers)}-"), "largest error by position")
-    yield f"<pre>{_text(f'pecli audit rope {model.given} --seq-len {rows}')}</pre>"
+    yield f"<pre>{text(f'pecli audit rope {_given(model)} --seq-len {rows}')}</pre>"
+
+
+def _runtimes(model: NamedModel) -> Iterator[str]:
+    """What each runtime makes of the model."""
+    from pecli.checks.runtimes import runtimes
+    from pecli.views import runtimes as view
+
+    found = runtimes(model.name)
+    yield "<h3>What runtimes compute</h3>"
+    lines = [
+        (name, f"{each.runtime} ({each.version})", view.verdict(each)[0], "; ".join(view.reasons(each)))
+        for name, results in found.layers.items()
+        for each in results
+    ]
+    yield table(("", "runtime", f"with a context of {found.length:,}", "why"), lines)
+    yield f"<pre>{text(f'pecli runtimes {_given(model)}')}</pre>"
 
 
 def _heatmap(table: Table, rows: str, columns: str, first: int) -> str:
@@ -247,23 +244,23 @@ def _heatmap(table: Table, rows: str, columns: str, first: int) -> str:
     part += f" and {width:,} columns" if width < table.width else ""
     written = json.dumps(data).replace("<", "\\u003c")
     return f"""<figure class="heatmap">
-<canvas hidden tabindex="0" role="img" aria-label="{_text(name)} as colours"></canvas>
-<noscript><img alt="{_text(name)} as colours" src="data:image/png;base64,{image}"></noscript>
+<canvas hidden tabindex="0" role="img" aria-label="{text(name)} as colours"></canvas>
+<noscript><img alt="{text(name)} as colours" src="data:image/png;base64,{image}"></noscript>
 <output></output>
-<figcaption>{_text(name + part)}: {rows} down, {columns} across, from {low:.4g} to {high:.4g}</figcaption>
+<figcaption>{text(name + part)}: {rows} down, {columns} across, from {low:.4g} to {high:.4g}</figcaption>
 <script type="application/json">{written}</script>
 </figure>"""
 
 
-def _file_parts(name: str, models: Sequence[Model], tolerance: Tolerance, numbers: Iterator[int]) -> Iterator[str]:
+def _file_parts(name: str, models: Sequence[NamedModel], tolerance: Tolerance, runtime: str) -> Iterator[str]:
     """What a file holds, a heatmap of it, and whether it holds what it should."""
     with open_tensors(name) as file:
         file.check()
         found = file_summary.describe(file, name, file.tables)
-        yield f"<h2>{_text(os.path.basename(name) or name)}</h2>"
-        yield f'<p class="quiet">{_text(found["format"])}, {size(sum(each["bytes"] for each in found["tensors"]))}</p>'
+        yield f"<h2>{text(os.path.basename(name) or name)}</h2>"
+        yield f'<p class="quiet">{text(found["format"])}, {size(sum(each["bytes"] for each in found["tensors"]))}</p>'
         rows = [(each["name"], each["dtype"], shape(tuple(each["shape"])), each["bytes"]) for each in found["tensors"]]
-        yield _table(("tensor", "dtype", "shape", "bytes"), rows, (3,))
+        yield table(("tensor", "dtype", "shape", "bytes"), rows, (3,))
         drawn = next(
             (t for t in file.tables if len(t.shape) > 1 and t.size and not t.dtype.startswith("complex")), None
         )
@@ -271,7 +268,7 @@ def _file_parts(name: str, models: Sequence[Model], tolerance: Tolerance, number
             yield _heatmap(drawn, "row", "column", 0)
         spec = _carried(file)
     yield "<h3>Verified</h3>"
-    yield from _verdict(name, models, spec, tolerance)
+    yield from _verdict(name, models, spec, tolerance, runtime)
 
 
 def _carried(file: LoadedFile) -> bool:
@@ -281,46 +278,50 @@ def _carried(file: LoadedFile) -> bool:
         return True  # which verify says what is wrong with
 
 
-def _verdict(name: str, models: Sequence[Model], spec: bool, tolerance: Tolerance) -> Iterator[str]:
+def _verdict(name: str, models: Sequence[NamedModel], spec: bool, tolerance: Tolerance, runtime: str) -> Iterator[str]:
     """The answer of `verify`, or of `identify` where nothing says what the file should be."""
     try:
         if models or spec:
-            result = verify(name, models[0].encodings if models else None, tolerance)
+            computed: dict[str, Any] = {"runtime": runtime} if models else {}
+            result = verify(name, models[0].encodings if models else None, tolerance, **computed)
             against = f"against {models[0].name}" if models else "against the spec that it carries"
-            yield _answer(result.passed, ("passed", "failed"), against)
-            yield _reasons(result.sentences, result.tensors, ("expected", "found"))
-            words = [shlex.quote(name), *(model.given for model in models), *_options(tolerance)]
-            yield f"<pre>{_text(' '.join(['pecli', 'verify', *words]))}</pre>"
+            yield answer(result.passed, ("passed", "failed"), against)
+            yield reasons(result.sentences, result.tensors, ("expected", "found"))
+            words = [shlex.quote(name), *(_given(model) for model in models)]
+            words += _options(tolerance, runtime if models else "none")
+            yield f"<pre>{text(' '.join(['pecli', 'verify', *words]))}</pre>"
             return
         from pecli.checks.identify import identify
         from pecli.views.identify import lines
 
         known = identify(name)
-        yield _answer(known.identified, ("identified", "not identified"), "it carries no spec, and no model is named")
+        yield answer(known.identified, ("identified", "not identified"), "it carries no spec, and no model is named")
         for match in known.matches:
-            yield "".join(f"<p>{_text(line)}</p>" for line in lines(match)) + f"<pre>{_text(match.command)}</pre>"
-        yield "".join(f"<p>{_text(line)}</p>" for line in known.description)
+            yield "".join(f"<p>{text(line)}</p>" for line in lines(match)) + f"<pre>{text(match.command)}</pre>"
+        yield "".join(f"<p>{text(line)}</p>" for line in known.description)
     except PecliError as problem:
-        yield f'<p><span class="bad">error</span> {_text(problem)}</p>'
+        yield f'<p><span class="bad">error</span> {text(problem)}</p>'
 
 
 def _diff_parts(a: str, b: str, tolerance: Tolerance) -> Iterator[str]:
-    yield f"<h2>{_text(os.path.basename(a))} and {_text(os.path.basename(b))}</h2>"
+    yield f"<h2>{text(os.path.basename(a))} and {text(os.path.basename(b))}</h2>"
     try:
         result = diff(a, b, tolerance)
     except PecliError as problem:
-        yield f'<p><span class="bad">error</span> {_text(problem)}</p>'
+        yield f'<p><span class="bad">error</span> {text(problem)}</p>'
         return
-    yield _answer(result.passed, ("equal within the tolerance", "different"), f"A is {a}, B is {b}")
-    yield _reasons(result.diagnosis, result.tensors, ("A", "B"))
-    yield f"<pre>{_text(shlex.join(['pecli', 'diff', a, b, *_options(tolerance)]))}</pre>"
+    yield answer(result.passed, ("equal within the tolerance", "different"), f"A is {a}, B is {b}")
+    yield reasons(result.diagnosis, result.tensors, ("A", "B"))
+    yield f"<pre>{text(shlex.join(['pecli', 'diff', a, b, *_options(tolerance)]))}</pre>"
 
 
-def _answer(yes: bool, words: tuple[str, str], about: str) -> str:
+def answer(yes: bool, words: tuple[str, str], about: str) -> str:
+    """A verdict: the word for yes or for no, and what it is about."""
     kind = "good" if yes else "bad"
-    return f'<p><span class="{kind}">{words[not yes]}</span> <span class="quiet">{_text(about)}</span></p>'
+    return f'<p><span class="{kind}">{words[not yes]}</span> <span class="quiet">{text(about)}</span></p>'
 
 
-def _reasons(sentences: Sequence[str], tensors: Sequence[Comparison], sides: tuple[str, str]) -> str:
-    items = [*sentences, *("  ".join(write_summary.parts_of(tensor, sides)) for tensor in tensors)]
-    return "<ul>\n" + "\n".join(f"<li>{_text(item)}</li>" for item in dict.fromkeys(items)) + "\n</ul>"
+def reasons(sentences: Sequence[str], tensors: Sequence[Comparison], sides: tuple[str, str]) -> str:
+    """What is behind a verdict, and the errors of each tensor."""
+    items = [*sentences, *("  ".join(verification.parts_of(tensor, sides)) for tensor in tensors)]
+    return "<ul>\n" + "\n".join(f"<li>{text(item)}</li>" for item in dict.fromkeys(items)) + "\n</ul>"

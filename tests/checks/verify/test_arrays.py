@@ -112,7 +112,7 @@ def test_a_model_by_name_or_path(tmp_path) -> None:
     assert not pecli.verify({"inv_freq": inv_freq}, "mistral-7b-v0.1").passed
     with pytest.raises(pecli.FileError, match="does not exist"):
         pecli.verify({"inv_freq": inv_freq}, tmp_path / "no.json")
-    with pytest.raises(pecli.KindError, match="it must be a path, a mapping, or a configuration object"):
+    with pytest.raises(pecli.KindError, match="it must be a path, a preset, a mapping, or a configuration object"):
         pecli.verify({"inv_freq": inv_freq}, 3)
     with pytest.raises(TypeError, match="offset is given; it belongs to a model"):
         pecli.verify({"inv_freq": inv_freq}, ROPE, offset=1)

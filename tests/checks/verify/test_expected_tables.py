@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pecli.checks.verify.against_model import verify_model
-from pecli.models.reader import load_config
+from pecli.models.find import load_config
 
 FALCON = load_config({"model_type": "falcon", "hidden_size": 768, "num_attention_heads": 12, "alibi": True})
 SLOPES = np.array([*(2.0 ** -np.arange(1, 9)), *(2.0 ** -(np.arange(4) + 0.5))])

@@ -193,3 +193,9 @@ def test_both_ends_of_the_colours_are_whole_however_narrow(kind: Terminal, colum
     assert len(plain) <= columns
     assert re.search(r"-0\.8656( |\S)* 0\.8656$", plain)
     assert ("position" in plain) == (columns == 80)
+
+
+def test_a_sample_is_called_one_even_where_the_names_of_axes_have_no_room() -> None:
+    for columns, words in ((80, "position ↓  position (every 2nd) →   "), (38, "every 4th   ")):
+        shown = lines(np.eye(100), TRUE._replace(columns=columns, lines=50), columns="position", reduce="sample")
+        assert ESCAPE.sub("", shown[-1]).startswith(words)

@@ -66,6 +66,8 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     )
     panels = [chart]
     if any(each.is_scaled for each in waves):
+        ends = np.array([0.0, max(curve.x[-1] for curve in curves)])
+        stretches.append(Curve("", ends, np.ones(2), reference=True))
         panels.append(Chart("", stretches, x=axis, y="stretch", points=not several, share=0.3))
     subtitle = "; ".join(dict.fromkeys(filter(None, (_scaling(each, several) for each in waves))))
     if not several:
@@ -83,18 +85,23 @@ def _is_crowded(subjects: Sequence[Subject]) -> bool:
 def waves_of(subject: Subject) -> list[Waves]:
     """The wavelengths of a subject; of a scaling that follows the length, at the lengths that matter."""
     rope = scaled_rope(subject)
-    if rope is None or rope.length is not None or "length" not in rope.scaling_value.optional():
+    if rope is None or rope.length is not None or "length" not in _parameters_of(rope):
         return [_waves(subject, subject.label)]
     trained = rope.original_max_position_embeddings or rope.max_position_embeddings or rope.effective_length
     longest = max(subject.context or rope.max_position_embeddings or 0, rope.effective_length)
     if rope.long_factor is not None:
-        words = {trained: f"short factors, up to {trained:,}", longest: f"long factors, beyond {trained:,}"}
+        words = {trained: f"short factors, up to {trained:,}", trained + 1: f"long factors, beyond {trained:,}"}
     else:
-        words = {trained: f"up to {trained:,}", longest: f"at length {longest:,}"}
+        words = {trained: f"up to {trained:,}", max(longest, trained): f"at length {max(longest, trained):,}"}
     return [
         _waves(subject._replace(scheme=replace(rope, length=length)), f"{subject.label}, {word}")
         for length, word in words.items()
     ]
+
+
+def _parameters_of(rope: Rope) -> tuple[str, ...]:
+    """What the scaling of a scheme takes."""
+    return rope.scaling_value.required() + rope.scaling_value.optional()
 
 
 def _waves(subject: Subject, label: str) -> Waves:
@@ -102,7 +109,8 @@ def _waves(subject: Subject, label: str) -> Waves:
         lengths = 2 * math.pi / angular_frequencies(subject)
     rope = scaled_rope(subject)
     with np.errstate(invalid="ignore"):
-        return Waves(label, lengths, lengths / (lengths if rope is None else unscaled_wavelengths(rope)), subject)
+        stretch = lengths / (lengths if rope is None else unscaled_wavelengths(rope))
+    return Waves(label, lengths, np.round(stretch, 9), subject)  # so many digits are exact
 
 
 def unscaled_wavelengths(rope: Rope) -> Floats:

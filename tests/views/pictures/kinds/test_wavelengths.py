@@ -124,3 +124,17 @@ def test_contexts_of_many_models_are_dots_on_their_curves() -> None:
         assert math.exp(np.interp(mark.x, curve.x, np.log(curve.y))) == pytest.approx(mark.y, rel=1e-9)
     assert {mark.y for mark in chart.marks if mark.curve == 0} == {8192.0, 131072.0}
     assert [mark.is_open for mark in chart.marks if mark.curve == 0] == [False, True]
+
+
+def test_of_dynamic_scaling_both_lengths_are_drawn_and_without_a_context_longrope_has_both_kinds_of_factors() -> None:
+    dynamic = pecli.Rope(64, 64, scaling="dynamic", factor=2.0, max_position_embeddings=4096)
+    within, beyond, law = figures.picture("wavelengths", of_scheme(dynamic, "d", 16384), PlotRequest()).panels[0].curves
+    assert (within.label, beyond.label) == ("up to 4,096", "at length 16,384")
+    np.testing.assert_allclose(within.y, law.y, rtol=1e-12)
+    base = 1e4 * (2.0 * 16384 / 4096 - 1) ** (64 / 62)
+    np.testing.assert_allclose(beyond.y, 2 * math.pi * base ** (np.arange(32) / 32), rtol=1e-9)
+    ones, twos = (1.0,) * 32, (2.0,) * 32
+    given = {"short_factor": ones, "long_factor": twos, "original_max_position_embeddings": 4096, "factor": 2.0}
+    short, long, law = made("wavelengths", pecli.Rope(64, 64, scaling="longrope", **given)).panels[0].curves
+    np.testing.assert_allclose(short.y, law.y, rtol=1e-12)
+    np.testing.assert_allclose(long.y, 2 * law.y, rtol=1e-12)

@@ -1,0 +1,212 @@
+"""What runtimes compute for a model: as it is defined, or where they depart from that, by how much, and why.
+
+A departure is what a runtime reads otherwise, compared exactly with the definition; what float32 arithmetic adds to it
+is told apart.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pecli.checks.tolerance import DRIFT, ERROR
+from pecli.engine.arrays import Floats, Positions
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.runtimes import RUNTIMES, runtime_named
+from pecli.engine.schemes.parameters import Choice, Whole
+from pecli.engine.schemes.positions import LAST_POSITION
+from pecli.errors import ParameterError, UnsupportedError
+from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.find import describe, find_model
+
+if TYPE_CHECKING:
+    from pecli.engine.schemes.rope import Rope
+
+EVERY = 8192
+"""Positions that are all looked at, from the first on."""
+PER_DOUBLING = 256
+"""Positions that are looked at beyond those, each time the position doubles."""
+DEFAULT_LENGTH = 4096
+"""For a model that does not say how far it reaches."""
+_LENGTH = Whole(help="a served context", high=LAST_POSITION)
+_NAME = Choice(help="a runtime", options=tuple(RUNTIMES))
+
+
+@dataclass(frozen=True)
+class RuntimeResult:
+    """What one runtime makes of one encoding."""
+
+    runtime: str
+    version: str
+    lacks: str = ""
+    """Why the runtime has no such table at all."""
+    causes: tuple[str, ...] = ()
+    """What it reads otherwise than the model defines it."""
+    notes: tuple[str, ...] = ()
+    rows: int | None = None
+    """How many positions it has, where they end before the context does."""
+    departure: float = 0.0
+    """The largest error that comes of the causes."""
+    first_beyond: int | None = None
+    """The first position where that exceeds the tolerance."""
+    pairs: tuple[int, int] | None = None
+    """The first and the last pair for which it does."""
+    max_abs_error: float = 0.0
+    """The largest error of what it computes, float32 included."""
+    worst_position: int = 0
+    curve: tuple[Positions, Floats] | None = None
+    """The largest error at every position that was looked at."""
+
+    @property
+    def departs(self) -> bool:
+        """Whether it is off by more than the tolerance, or lacks something."""
+        return bool(self.lacks) or self.rows is not None or self.first_beyond is not None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "runtime": self.runtime,
+            "version": self.version,
+            "departs": self.departs,
+            "lacks": self.lacks or None,
+            "causes": list(self.causes),
+            "notes": list(self.notes),
+            "positions": self.rows,
+            "departure": self.departure,
+            "first_beyond_tolerance": self.first_beyond,
+            "pairs": None if self.pairs is None else list(self.pairs),
+            "max_abs_error": None if self.lacks else self.max_abs_error,
+            "worst_position": None if self.lacks else self.worst_position,
+        }
+
+
+@dataclass(frozen=True)
+class RuntimeComparison:
+    """The runtimes for every kind of layer of a model, served at a context of `length` positions."""
+
+    model: str
+    length: int
+    tolerance: float
+    layers: Mapping[str, tuple[RuntimeResult, ...]]
+
+    @property
+    def agree(self) -> bool:
+        """Whether no runtime departs by more than the tolerance."""
+        return not any(result.departs for results in self.layers.values() for result in results)
+
+    def as_json(self) -> dict[str, Any]:
+        layers = [
+            {"layer_type": name, "runtimes": [result.as_json() for result in results]}
+            for name, results in self.layers.items()
+        ]
+        return {
+            "model": self.model,
+            "length": self.length,
+            "tolerance": self.tolerance,
+            "agree": self.agree,
+            "layers": layers,
+        }
+
+
+def runtimes(
+    model: ModelEncodings | Encoding | Mapping[str, Any] | str | os.PathLike[str] | Any,
+    length: int | None = None,
+    *,
+    layer_type: str | None = None,
+    names: Sequence[str] = tuple(RUNTIMES),
+    tolerance: float = DRIFT,
+) -> RuntimeComparison:
+    """What each runtime computes for a model that it serves with a context of `length` positions (by default the
+    longest that the model takes): as defined, or where it departs, by how much, and why.
+
+    >>> import pecli
+    >>> found = pecli.runtimes("gpt-oss-20b", 4096, names=["llama.cpp"]).layers[""][0]
+    >>> found.causes
+    ("rounds YaRN's limits to 8 and 18; the config says truncate: false",)
+    """
+    found = find_model(None, model)
+    every = (found.one(layer_type),) if layer_type is not None else found.ropes()
+    encodings = [each for each in every if each.is_rotary and not each.no_table]
+    if not encodings:
+        rule = "it has no rotary table, and runtimes are described for that alone"
+        raise ParameterError("model", found.file, rule)
+    context = _context(model)
+    served = _LENGTH.check("length", length or context or DEFAULT_LENGTH)
+    limit = ERROR.check("tolerance", tolerance)
+    chosen = [_NAME.check("names", name) for name in names]
+    layers = {
+        each.layer_type: tuple(_result(each, name, served, context, limit) for name in chosen) for each in encodings
+    }
+    return RuntimeComparison(found.file, served, limit, layers)
+
+
+def _context(model: Any) -> int | None:
+    """The longest context that a model takes, as far as it says so."""
+    if isinstance(model, (ModelEncodings, Encoding)):
+        return None
+    return describe(model).reach().context
+
+
+def _result(encoding: Encoding, name: str, length: int, context: int | None, tolerance: float) -> RuntimeResult:
+    runtime = runtime_named(name)
+    try:
+        rope = encoding.rope(1, length=length, runtime=name)
+    except UnsupportedError as lacking:
+        return RuntimeResult(name, runtime.version, lacks=lacking.rule)
+    defined, reading = rope.computed_as("exact"), rope.runtime_reading
+    ends = reading.rows
+    if ends is None and runtime.limits_to_context and context is not None:
+        ends = int(context * (rope.factor or 1)) if rope.scaling == "linear" else context
+    places = _positions(min(length, ends or length))
+    errors = _errors(rope, defined, places)
+    first = pairs = None
+    departure = 0.0
+    if reading.causes:
+        read = rope.as_read()
+        by_pair = _errors(read, defined, places)
+        departure = float(by_pair.max())
+        beyond = by_pair > tolerance
+        if beyond.any():
+            columns = np.flatnonzero(beyond.any(axis=0))
+            pairs = int(columns[0]), int(columns[-1])
+            first = _first_beyond(read, defined, places, beyond.any(axis=1), tolerance)
+    rows = errors.max(axis=1)
+    return RuntimeResult(
+        name,
+        runtime.version,
+        causes=reading.causes,
+        notes=reading.notes,
+        rows=ends if ends is not None and ends < length else None,
+        departure=departure,
+        first_beyond=first,
+        pairs=pairs,
+        max_abs_error=float(rows.max()),
+        worst_position=int(places[rows.argmax()]),
+        curve=(places, rows),
+    )
+
+
+def _positions(count: int) -> Positions:
+    """All of the first, and some of the others, the last included."""
+    near = np.arange(min(count, EVERY), dtype=np.int64)
+    doublings = max(0.0, np.log2(count / EVERY))
+    far = EVERY * 2.0 ** (np.arange(1, int(doublings * PER_DOUBLING) + 1) / PER_DOUBLING)
+    return np.unique(np.concatenate([near, far.astype(np.int64), [count - 1]]))
+
+
+def _errors(rope: Rope, defined: Rope, places: Positions) -> Floats:
+    """The larger of the errors of cos and sin, by position and pair."""
+    found, expected = rope.at(places), defined.at(places)
+    cos, sin = (np.abs(widened(found[name]) - widened(expected[name])) for name in ("cos", "sin"))
+    return np.maximum(cos, sin)
+
+
+def _first_beyond(read: Rope, defined: Rope, places: Positions, beyond: Any, tolerance: float) -> int:
+    """The first position beyond the tolerance, the ones that were skipped just before it included."""
+    row = int(np.argmax(beyond))
+    between = np.arange(places[max(row - 1, 0)], places[row] + 1, dtype=np.int64)
+    errors = _errors(read, defined, between).max(axis=1)
+    return int(between[np.argmax(errors > tolerance)])

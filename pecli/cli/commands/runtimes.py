@@ -1,0 +1,102 @@
+"""`pecli runtimes MODEL`: what runtimes compute for a model, and where and why they differ."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from pecli.checks.tolerance import DRIFT, ERROR
+from pecli.cli import from_model, options
+from pecli.cli.command import command_of
+from pecli.cli.exits import Exit
+from pecli.engine.runtimes import RUNTIMES
+from pecli.engine.schemes.parameters import Whole
+from pecli.engine.schemes.positions import LAST_POSITION
+from pecli.errors import ParameterError
+
+EXAMPLES = (
+    "pecli runtimes gpt-oss-20b",
+    "pecli runtimes config.json --length 32768 -o drift.png",
+    "pecli runtimes --model llama-3.1-8b --strict --tolerance 1e-3",
+)
+_LENGTH = Whole(help="a served context", high=LAST_POSITION)
+
+
+def command(name: str) -> Any:
+    """The command itself, for the group that holds it."""
+    return command_of(runtimes, name, EXAMPLES)
+
+
+def runtimes(
+    model_or_file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODEL", help="A preset, config.json, params.json, .gguf, or a folder with one.", show_default=False
+        ),
+    ] = None,
+    config: from_model.Config = None,
+    model: from_model.Model = None,
+    layer_type: from_model.LayerType = None,
+    length: Annotated[
+        str | None,
+        typer.Option("--length", metavar="INTEGER", help="The served context. (default: the longest of the model)"),
+    ] = None,
+    runtime: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--runtime",
+            metavar="NAME",
+            help=f"This one alone; may be repeated: {', '.join(RUNTIMES)}.",
+            show_default=False,
+            autocompletion=options.completer(tuple(RUNTIMES)),
+        ),
+    ] = None,
+    tolerance: Annotated[
+        str,
+        typer.Option(
+            "--tolerance",
+            metavar="NUMBER",
+            help=f"An absolute error that is no departure. (default: {DRIFT:g})",
+            show_default=False,
+        ),
+    ] = f"{DRIFT:g}",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit code 1 when a runtime departs or lacks something.")
+    ] = False,
+    output: Annotated[str | None, options.output("Draw the errors over positions: .png, .svg or .pdf.")] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> int:
+    """Say what each runtime computes for a model: as the model defines it, or where it departs, by how much, and why.
+
+    What float32 arithmetic adds is told apart: it is no departure. Exit code 1: with --strict, where one departs.
+    """
+    named = [name for name in (model_or_file, config, model) if name is not None]
+    if len(named) != 1:
+        given = "missing" if not named else f"given {len(named)} times"
+        raise ParameterError("MODEL", given, "name one model", "see pecli models")
+    from pecli.checks.runtimes import runtimes as compare
+    from pecli.views import runtimes as view
+    from pecli.views import screen
+    from pecli.views.pictures import figure
+
+    if output is not None:
+        figure.check_suffix(output)
+    served = None if length is None else _LENGTH.parse("length", length)
+    found = compare(
+        named[0],
+        served,
+        layer_type=layer_type,
+        names=runtime or tuple(RUNTIMES),
+        tolerance=ERROR.parse("tolerance", tolerance),
+    )
+    if output is not None:
+        figure.save(view.picture(found), output)
+    if json:
+        screen.say_json({**found.as_json(), "output": output})
+    elif not quiet:
+        view.show(found)
+        if output is not None:
+            screen.say_written(output)
+    return Exit.CHECK_FAILED if strict and not found.agree else Exit.DONE

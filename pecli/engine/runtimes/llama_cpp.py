@@ -1,0 +1,123 @@
+"""llama.cpp: no inverse frequencies; a phase is multiplied by b^(−2/d) from pair to pair, in float32."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from pecli.engine.arrays import Singles
+from pecli.engine.runtimes.runtime import (
+    Given,
+    Phases,
+    Reading,
+    Runtime,
+    as_defined,
+    extension_attention,
+    rounded_limits,
+    with_attention,
+)
+from pecli.engine.runtimes.transformers import torch_powers_of
+from pecli.engine.scalings.llama3 import Llama3
+from pecli.engine.scalings.scaling import reciprocal
+from pecli.engine.scalings.yarn import Yarn
+
+
+def _yarn(given: Given) -> Reading:
+    """From the file come f, O, the betas, and mscale_all_dim alone of the magnitudes."""
+    yarn, causes = rounded_limits(given)
+    whole = yarn.mscale_all_dim or None
+    same = whole == yarn.mscale  # DeepSeek-V2, which has a rule of its own
+    scaling = replace(yarn, attention_factor=None, mscale=whole if same else whole and 1.0, mscale_all_dim=whole)
+    return with_attention(Reading(scaling, causes), given, "computes it from factor and mscale_all_dim alone")
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """`ggml_rope_cache_init`: θ starts at the position and shrinks by one ratio."""
+
+    pairs: int
+    ratio: float
+    divisors: Singles | None = None
+    """The factor tensor of llama3 and longrope."""
+    scale: float = 1.0
+    keep: Singles | None = None
+    """YaRN: how much of θ is kept as it is; the rest is scaled."""
+
+    def angles(self, places: Singles) -> Singles:
+        import numpy as np
+
+        from pecli.engine.numerics.float32_functions import fused
+
+        theta = np.full((len(places), self.pairs), self.ratio, np.float32)
+        theta[:, :1] = places
+        np.multiply.accumulate(theta, axis=1, out=theta)
+        if self.divisors is not None:
+            theta /= self.divisors
+        scaled = np.float32(self.scale) * theta
+        if self.keep is None:
+            return scaled
+        return fused(scaled, np.float32(1) - self.keep, theta * self.keep)
+
+
+def _phases(given: Given) -> Phases:
+    import numpy as np
+
+    from pecli.engine.numerics.float32_functions import power, round_single
+
+    scaling = given.scaling
+    found = Recurrence(given.pairs, power(round_single(given.base), float(np.float32(-2) / np.float32(given.dim))))
+    if given.kind == "llama3":
+        return replace(found, divisors=_llama3_factors(scaling, reciprocal(torch_powers_of(given.base, given))))
+    if given.kind == "longrope":
+        return replace(found, divisors=np.array(scaling.divisors, np.float32))
+    if given.kind == "linear":
+        return replace(found, scale=float(np.float32(1) / np.float32(scaling.factor)))
+    if given.kind == "yarn":
+        scale = float(np.float32(1) / np.float32(float(scaling.divisor())))
+        return replace(found, scale=scale, keep=_kept(scaling, given))
+    return found
+
+
+def _llama3_factors(scaling: Llama3, inv_freq: Singles) -> Singles:
+    """The tensor `rope_freqs` that the converter writes: in float64, from float32 frequencies."""
+    import numpy as np
+
+    length, low, high = scaling.original_max_position_embeddings, scaling.low_freq_factor, scaling.high_freq_factor
+    waves = 2 * math.pi / inv_freq.astype(np.float64)
+    share = (length / waves - low) / (high - low or 1)
+    blended = 1 / ((1 - share) / scaling.factor + share)
+    found = np.where(waves < length / high, 1, np.where(waves > length / low, scaling.factor, blended))
+    return found.astype(np.float32)
+
+
+def _kept(scaling: Yarn, given: Given) -> Singles:
+    """1 minus the ramp between the limits, which come from float32 logarithms."""
+    import numpy as np
+
+    from pecli.engine.numerics.float32_functions import log_single, round_single
+
+    length = np.float32(scaling.original_max_position_embeddings)
+    base = round_single(given.base)
+
+    def limit(rotations: float) -> np.float32:
+        log = log_single(float(length / (np.float32(rotations) * np.float32(2) * np.float32(math.pi))))
+        return np.float32(np.float32(given.dim) * np.float32(log) / np.float32(2 * log_single(base)))
+
+    fast, slow = (limit(beta) for beta in scaling.betas())
+    low, high = max(np.float32(0), np.floor(fast)), min(np.float32(given.dim - 1), np.ceil(slow))
+    ramp: Singles = (np.arange(given.pairs, dtype=np.float32) - low) / max(np.float32(0.001), high - low)
+    return np.float32(1) - np.clip(ramp, 0, 1)
+
+
+RUNTIME = Runtime(
+    "llama.cpp",
+    "ggml 0.25.3",
+    "ggml_rope_ext on the CPU (x86-64, fused multiply-add), with the arguments and tensors that llama.cpp gives it",
+    {
+        **dict.fromkeys(("none", "linear", "llama3"), as_defined),
+        "yarn": _yarn,
+        "longrope": extension_attention,
+        "dynamic": "GGUF files have none, and the converter drops it",
+    },
+    _phases,
+)

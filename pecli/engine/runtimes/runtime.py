@@ -1,0 +1,140 @@
+"""What a runtime is: how it reads the parameters of a RoPE scaling, and the arithmetic that it does with them.
+
+b is the base, d the rotary dim, f the factor, O the original length, M the max_position_embeddings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, NamedTuple, Protocol
+
+from pecli.engine.arrays import Singles
+from pecli.engine.scalings import name_of
+from pecli.engine.scalings.longrope import LongRope
+from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.scalings.yarn import Yarn
+from pecli.errors import UnsupportedError
+
+_BITS = 120
+
+
+class Given(NamedTuple):
+    """What a runtime starts from: the scaling as the model defines it, and what its frequencies derive from."""
+
+    scaling: Any
+    base: float
+    dim: int
+    pairs: int
+
+    @property
+    def kind(self) -> str:
+        """The name of the scaling."""
+        return name_of(self.scaling)
+
+    def reading(self, scaling: Scaling) -> Given:
+        """The same with another scaling."""
+        return self._replace(scaling=scaling)
+
+
+class Phases(Protocol):
+    """The angles that a runtime takes the cosines and sines of."""
+
+    def angles(self, places: Singles) -> Singles:
+        """In float32: a row for each of the positions (n, 1), a column for each pair."""
+
+
+@dataclass(frozen=True)
+class Products:
+    """Positions, scaled or not, times inverse frequencies."""
+
+    inv_freq: Singles
+    scale: Callable[[Singles], Singles] | None = None
+
+    def angles(self, places: Singles) -> Singles:
+        scaled = places if self.scale is None else self.scale(places)
+        return scaled * self.inv_freq
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A scaling as a runtime takes it."""
+
+    scaling: Scaling
+    causes: tuple[str, ...] = ()
+    """Where that departs from the model's definition, and why."""
+    rows: int | None = None
+    """Positions for which the runtime has values, where they are limited."""
+    notes: tuple[str, ...] = ()
+    """What it does otherwise with the same result."""
+
+
+Read = Callable[[Given], Reading]
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A runtime at one version: its name, what was read to describe it, and what it does.
+
+    `readings` has a function for each scaling that the runtime knows, or, where it knows that it lacks one, the reason.
+    """
+
+    name: str
+    version: str
+    source: str
+    readings: Mapping[str, Read | str]
+    phases: Callable[[Given], Phases]
+    limits_to_context: bool = False
+    """Whether it has no values beyond max_position_embeddings, times the factor of linear scaling."""
+
+    def reading(self, given: Given) -> Reading:
+        """The scaling as this runtime takes it; UnsupportedError where it does not know it."""
+        found = self.readings.get(given.kind, "")
+        if isinstance(found, str):
+            rule = found or f"the description of {self.name} {self.version} does not cover it"
+            raise UnsupportedError("runtime", self.name, f"it has no {given.kind} scaling: {rule}")
+        return found(given)
+
+
+def as_defined(given: Given) -> Reading:
+    """As transformers, which models are defined by, takes it."""
+    return Reading(given.scaling)
+
+
+def attention_of(scaling: Scaling) -> float:
+    """The attention factor, as float64."""
+    return scaling.attention(_BITS) / (1 << _BITS)
+
+
+def with_attention(reading: Reading, given: Given, why: str) -> Reading:
+    """The reading, its attention factor given as a cause where it is another than the model's."""
+    own, defined = attention_of(reading.scaling), attention_of(given.scaling)
+    if abs(own - defined) <= 1e-9 * defined:
+        return reading
+    return replace(reading, causes=(*reading.causes, f"attention factor {own:.6g}, not {defined:.6g}: {why}"))
+
+
+def rounded_limits(given: Given) -> tuple[Yarn, tuple[str, ...]]:
+    """YaRN's limits rounded to whole frequencies, whatever `truncate` says; and the cause, if it says otherwise."""
+    yarn: Yarn = given.scaling
+    if yarn.truncate is not False:
+        return yarn, ()
+    rounded = replace(yarn, truncate=True)
+    low, high = (value / (1 << _BITS) for value in rounded.limits(given.base, given.dim, _BITS))
+    return rounded, (f"rounds YaRN's limits to {low:g} and {high:g}; the config says truncate: false",)
+
+
+def extension_attention(given: Given) -> Reading:
+    """LongRoPE's attention factor from M/O, whatever `factor` or `attention_factor` say."""
+    scaling: LongRope = given.scaling
+    if scaling.max_position_embeddings is None:
+        return Reading(scaling)
+    why = "computes it from max_position_embeddings alone"
+    return with_attention(Reading(replace(scaling, factor=None, attention_factor=None)), given, why)
+
+
+def yarn_rows(yarn: Yarn) -> int:
+    """O·f, rounded up."""
+    rows: Fraction = yarn.original_max_position_embeddings * yarn.divisor()
+    return -(-rows.numerator // rows.denominator)

@@ -1,0 +1,34 @@
+"""Hugging Face transformers: what models are defined by, in float32."""
+
+from __future__ import annotations
+
+from pecli.engine.arrays import Singles
+from pecli.engine.runtimes.runtime import Given, Phases, Products, Runtime, as_defined
+
+COVERED = ("none", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional")
+
+
+def torch_powers_of(base: float, given: Given) -> Singles:
+    """b^(2i/d) for every pair."""
+    import numpy as np
+
+    from pecli.engine.numerics.torch_pow import torch_powers
+
+    exponents = np.arange(0, 2 * given.pairs, 2, dtype=np.float32) / np.float32(given.dim)
+    return torch_powers(base, exponents)
+
+
+def torch_phases(given: Given) -> Phases:
+    """Inverse frequencies by the scaling's float32 steps, from the powers of PyTorch."""
+    scaling = given.scaling
+    powers = torch_powers_of(scaling.float32_base(given.base, given.dim), given)
+    return Products(scaling.float32_steps(powers, given.base, given.dim))
+
+
+RUNTIME = Runtime(
+    "transformers",
+    "5.22.2",
+    "modeling_rope_utils.py, ROPE_INIT_FUNCTIONS, and their tables in float32 (PyTorch 2.13, x86-64)",
+    dict.fromkeys(COVERED, as_defined),
+    torch_phases,
+)

@@ -1,0 +1,63 @@
+"""vLLM: the same functions as transformers, in tables that are made once for the served context."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pecli.engine.arrays import Singles
+from pecli.engine.runtimes.runtime import (
+    Given,
+    Phases,
+    Products,
+    Reading,
+    Runtime,
+    as_defined,
+    extension_attention,
+    yarn_rows,
+)
+from pecli.engine.runtimes.transformers import torch_phases, torch_powers_of
+from pecli.engine.scalings.scaling import Scaling, reciprocal
+
+
+def _yarn(given: Given) -> Reading:
+    return Reading(given.scaling, rows=yarn_rows(given.scaling))
+
+
+def _longrope(given: Given) -> Reading:
+    """Short or long factors once and for all, by the served context."""
+    return replace(extension_attention(given), rows=given.scaling.max_position_embeddings)
+
+
+def _dynamic(given: Given) -> Reading:
+    """Without `max_trained_positions`, which configs do not have, the base stays and the table ends at M."""
+    scaling = given.scaling
+    causes = ("its dynamic NTK is not dynamic: the base stays, as with factor 1",) if scaling.stretch() != 1 else ()
+    return Reading(Scaling(), causes, rows=scaling.max_position_embeddings)
+
+
+def _phases(given: Given) -> Phases:
+    if given.kind != "linear":
+        return torch_phases(given)
+    import numpy as np
+
+    factor = np.float32(given.scaling.factor)
+
+    def divided(places: Singles) -> Singles:
+        return places / factor
+
+    return Products(reciprocal(torch_powers_of(given.base, given)), divided)
+
+
+RUNTIME = Runtime(
+    "vllm",
+    "0.32.0",
+    "model_executor/layers/rotary_embedding, tables in float32 (PyTorch 2.13, x86-64)",
+    {
+        **dict.fromkeys(("none", "linear", "llama3", "ntk-fixed"), as_defined),
+        "yarn": _yarn,
+        "longrope": _longrope,
+        "dynamic": _dynamic,
+    },
+    _phases,
+    limits_to_context=True,
+)

@@ -1,0 +1,1 @@
+"""Formats of checkpoints that other programs write: read, never written."""

@@ -1,0 +1,213 @@
+"""Every runtime's tables, compared with those that its own code computed (see data/README.md)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pecli.engine.runtimes import RUNTIMES
+from pecli.engine.scalings import SCALINGS
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import ParameterError, UnsupportedError
+
+DATA = Path(__file__).with_name("data")
+CASES = json.loads((DATA / "cases.json").read_text())
+COMPUTED, GPU = np.load(DATA / "runtimes.npz"), np.load(DATA / "gpu.npz")
+ULP = 2.0**-23
+"""Of a number between 1 and 2: what the sines of other libraries and an attention factor leave open."""
+
+YARN: dict[str, Any] = {"scaling": "yarn", "factor": 8.0, "original_max_position_embeddings": 4096}
+LONGROPE: dict[str, Any] = {
+    "scaling": "longrope",
+    "original_max_position_embeddings": 64,
+    "max_position_embeddings": 1024,
+    "short_factor": [1.0] * 4,
+    "long_factor": [2.0] * 4,
+}
+
+
+def scheme(case: str, runtime: str) -> Rope:
+    given = CASES[case]
+    own = dict(given["scaling"] or {"rope_type": "none"})
+    own["scaling"] = own.pop("rope_type")
+    if own["scaling"] in ("dynamic", "longrope"):
+        own["max_position_embeddings"] = given["max_position_embeddings"]
+    partial = given.get("partial")
+    common = {"partial_rotary_factor": partial, "length": given["context"], "runtime": runtime}
+    return Rope(1, given["head_dim"], given["base"], **own, **common)
+
+
+def computed(case: str, runtime: str) -> tuple[np.ndarray, np.ndarray]:
+    own, same = f"{runtime}/{case}", f"transformers/{case}"
+    name = own if f"{own}.cos" in COMPUTED else same
+    return COMPUTED[f"{name}.cos"], COMPUTED[f"{name}.sin"]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_tables_are_those_of_the_runtime(runtime: str, case: str) -> None:
+    if runtime == "llama.cpp" and case.startswith("dynamic"):
+        with pytest.raises(UnsupportedError, match="no dynamic scaling"):
+            scheme(case, runtime)
+        return
+    cos, sin = computed(case, runtime)
+    found = scheme(case, runtime).at(COMPUTED["positions"][: len(cos)])
+    np.testing.assert_allclose(found["cos"], cos, rtol=0, atol=ULP)
+    np.testing.assert_allclose(found["sin"], sin, rtol=0, atol=ULP)
+
+
+DEPARTURES = {
+    ("gpt-oss-20b", "llama.cpp"): "rounds YaRN's limits to 8 and 18; the config says truncate: false",
+    ("gpt-oss-20b", "mlx-lm"): "rounds YaRN's limits to 8 and 18; the config says truncate: false",
+    ("phi-3-mini-128k, context 4096", "mlx-lm"): "takes the long factors at any length",
+    ("dynamic-2, context 8192", "vllm"): "its dynamic NTK is not dynamic",
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_departures_and_their_causes(runtime: str, case: str) -> None:
+    """Those that were measured, and no others."""
+    if runtime == "llama.cpp" and case.startswith("dynamic"):
+        return
+    causes = scheme(case, runtime).runtime_reading.causes
+    expected = DEPARTURES.get((case, runtime))
+    assert [cause.startswith(expected or "") for cause in causes] == ([True] if expected else [])
+
+
+def attention(runtime: str, **scaling: Any) -> float:
+    return Rope(1, 8, runtime=runtime, **scaling).attention_factor_value()
+
+
+def g(factor: float, scale: float = 1.0) -> float:
+    return float(0.1 * scale * np.log(factor) + 1)
+
+
+@pytest.mark.parametrize(
+    ("scaling", "expected"),
+    [
+        ({}, [g(8)] * 4),
+        ({"attention_factor": 1.5}, [1.5, 1.5, g(8), g(8)]),
+        ({"mscale": 2.0}, [g(8), g(8), g(8), g(8, 2)]),
+        ({"mscale": 0.707, "mscale_all_dim": 0.707}, [1, 1, 1, 1]),
+        ({"mscale": 2.0, "mscale_all_dim": 0.5}, [g(8, 2) / g(8, 0.5)] * 2 + [g(8) / g(8, 0.5), g(8, 2) / g(8, 0.5)]),
+        ({"mscale_all_dim": 0.5}, [g(8), g(8), g(8) / g(8, 0.5), g(8) / g(8, 0.5)]),
+    ],
+)
+def test_yarn_attention_factors(scaling: dict[str, float], expected: list[float]) -> None:
+    assert [attention(runtime, **YARN, **scaling) for runtime in RUNTIMES] == pytest.approx(expected, rel=1e-12)
+
+
+def test_longrope_attention_factors() -> None:
+    """transformers alone takes one that is given; the others go by M/O = 16 at O = 64."""
+    expected = float(np.sqrt(1 + np.log(16) / np.log(64)))
+    found = [attention(runtime, **LONGROPE, attention_factor=1.25) for runtime in RUNTIMES]
+    assert found == pytest.approx([1.25, expected, expected, expected], rel=1e-12)
+    cause = Rope(1, 8, runtime="vllm", **LONGROPE, attention_factor=1.25).runtime_reading.causes[0]
+    assert cause == "attention factor 1.29099, not 1.25: computes it from max_position_embeddings alone"
+
+
+@pytest.mark.parametrize(("length", "runtimes"), [(64, ["mlx-lm"]), (65, [*RUNTIMES])])
+def test_which_factors_at_which_context(length: int, runtimes: list[str]) -> None:
+    """The long ones halve the frequencies here."""
+    found = {name: Rope(4, 8, **LONGROPE, length=length, runtime=name).inverse_frequencies()[0] for name in RUNTIMES}
+    assert found == {name: 0.5 if name in runtimes else 1.0 for name in RUNTIMES}
+
+
+def test_vllm_ends_where_its_tables_end() -> None:
+    Rope(8, 8, offset=32760, **YARN, runtime="vllm")
+    with pytest.raises(UnsupportedError, match="vllm has 32,768 positions for these parameters"):
+        Rope(9, 8, offset=32760, **YARN, runtime="vllm")
+    dynamic = {"scaling": "dynamic", "factor": 2.0, "max_position_embeddings": 64}
+    with pytest.raises(UnsupportedError, match="vllm has 64 positions"):
+        Rope(65, 8, **dynamic, runtime="vllm")
+
+
+LACKING = {
+    "transformers": ("ntk", "ntk-fixed"),
+    "vllm": ("ntk", "proportional"),
+    "llama.cpp": ("ntk", "ntk-fixed", "dynamic", "proportional"),
+    "mlx-lm": ("ntk", "ntk-fixed"),
+}
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_a_runtime_has_a_scaling_or_says_that_it_lacks_it(runtime: str, scaling: str) -> None:
+    given = {
+        "factor": 2.0,
+        "original_max_position_embeddings": 64,
+        "max_position_embeddings": 1024,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "short_factor": [1.0] * 4,
+        "long_factor": [2.0] * 4,
+    }
+    kind = SCALINGS[scaling]
+    own: dict[str, Any] = {name: value for name, value in given.items() if name in (*kind.required(), *kind.optional())}
+    if scaling in LACKING[runtime]:
+        with pytest.raises(UnsupportedError, match=f"it has no {scaling} scaling"):
+            Rope(64, 8, scaling=scaling, runtime=runtime, **own)
+        return
+    rope = Rope(64, 8, scaling=scaling, runtime=runtime, **own)
+    exact = Rope(64, 8, scaling=scaling, **own)
+    if not rope.runtime_reading.causes:
+        np.testing.assert_allclose(rope.tables()["cos"], exact.tables()["cos"], rtol=0, atol=1e-5)
+        np.testing.assert_allclose(rope.inverse_frequencies(), exact.inverse_frequencies(), rtol=1e-6)
+
+
+def test_it_is_part_of_the_spec() -> None:
+    rope = Rope(4, 8, runtime="mlx-lm", length=4096)
+    assert rope.spec()["parameters"]["runtime"] == "mlx-lm"
+    assert Scheme.from_spec(rope.spec()) == rope
+    assert "runtime" not in Rope(4, 8).spec()["parameters"]
+
+
+def test_what_does_not_go_together() -> None:
+    with pytest.raises(ParameterError, match="has an arithmetic of its own"):
+        Rope(4, 8, runtime="vllm", recipe="float32")
+    with pytest.raises(ParameterError, match="none scaling does not use it"):
+        Rope(4, 8, length=4096)
+    with pytest.raises(ParameterError, match=r"did you mean 'llama\.cpp'"):
+        Rope(4, 8, runtime="llamacpp")
+
+
+def test_rows_do_not_depend_on_their_block() -> None:
+    for runtime in RUNTIMES:
+        whole = Rope(300, 64, offset=5, runtime=runtime).tables()
+        tail = Rope(7, 64, offset=298, runtime=runtime, layout="halves").tables()
+        np.testing.assert_array_equal(whole["cos"][293:], tail["cos"][:, :32])
+
+
+GPU_BASES = {"llama-2-7b": 10000.0, "qwen": 1000000.0}
+
+
+def on_gpu(model: str, way: str, recipe: str) -> tuple[np.ndarray, np.ndarray]:
+    tables = Rope(1, 128, GPU_BASES[model], recipe=recipe).at(GPU["positions"])
+    parts = [(tables[part], GPU[f"{model}.{way}.{part}"]) for part in ("cos", "sin")]
+    return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
+
+
+@pytest.mark.parametrize("model", GPU_BASES)
+@pytest.mark.parametrize(
+    ("way", "recipe", "atol"),
+    [
+        ("float32", "float32", 1e-5),
+        ("einsum-under-bfloat16-autocast", "bfloat16-autocast", 3e-7),
+        ("module-to-bfloat16", "bfloat16-module", 0.0),
+        ("bfloat16-input", "float32-bfloat16-table", 0.0),
+    ],
+)
+def test_recipes_of_a_gpu(model: str, way: str, recipe: str, atol: float) -> None:
+    """What a GPU computed is what one recipe computes, and no other."""
+    found, computed_there = on_gpu(model, way, recipe)
+    np.testing.assert_allclose(found, computed_there, rtol=0, atol=atol)
+    others = {"float32", "bfloat16-autocast", "bfloat16-module", "float32-bfloat16-table", "bfloat16-table"} - {recipe}
+    for other in others:
+        found, computed_there = on_gpu(model, way, other)
+        assert np.abs(found - computed_there).max() > 1e-3

@@ -1,0 +1,304 @@
+"""Files of torch.save: the numbers in them, and that nothing in them is ever run."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pecli.errors import FileError
+from pecli.files.load import load, load_file
+
+DATA = Path(__file__).parent / "data"
+NUMBERS = np.arange(24, dtype=np.float32)
+
+
+def test_views_of_storages() -> None:
+    expected = {
+        "matrix": NUMBERS.reshape(4, 6),
+        "transposed": NUMBERS.reshape(4, 6).T,
+        "permuted": NUMBERS.reshape(2, 3, 4).transpose(1, 0, 2),
+        "sliced": NUMBERS.reshape(4, 6)[1:, ::2],
+        "every_third": NUMBERS[::3],
+        "expanded": np.tile(NUMBERS[:3], (5, 1)),
+        "scalar": NUMBERS[7],
+        "empty": np.zeros((4, 0), np.float32),
+        "parameter": NUMBERS[:2],
+        "nested.list.0": np.array([0.0]),
+        "nested.list.1": np.array([1], np.float16),
+        "nested.3": np.array([2, 3], ml_dtypes.bfloat16),
+        "bool": np.array([False, False, True]),
+        "complex": np.array([0, 1j], np.complex64),
+        "uint16": np.array([0, 1], np.uint16),
+        "float8": np.array([0, 1], ml_dtypes.float8_e4m3fn),
+    }
+    found = load(DATA / "torch_views.pt")
+    assert list(found) == list(expected)
+    for name, array in expected.items():
+        assert found[name].dtype == array.dtype, name
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+def test_rows_of_a_view_in_any_order() -> None:
+    with load_file(str(DATA / "torch_views.pt")) as file:
+        table = next(table for table in file.tables if table.name == "permuted")
+        np.testing.assert_array_equal(table.read(2, 5).reshape(-1), [4, 5, 6, 7, 16, 17, 18, 19, 8, 9, 10, 11])
+
+
+def test_state_dict_of_a_model() -> None:
+    bin_file = load(DATA / "tiny_llama" / "bin" / "pytorch_model.bin")
+    one_file = load(DATA / "tiny_llama" / "one_file" / "model.safetensors")
+    assert bin_file.keys() == one_file.keys()
+    assert all((bin_file[name] == one_file[name]).all() for name in one_file)
+
+
+# hostile pickles
+
+
+def archive(pickled: bytes, **members: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as out:
+        out.writestr("x/data.pkl", pickled)
+        for name, data in members.items():
+            out.writestr(f"x/{name.replace('__', '/')}", data)
+    return file.getvalue()
+
+
+class Calls:
+    """An object whose pickle calls a function."""
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self.call = function, arguments
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self.call
+
+
+def text(value: str) -> bytes:
+    return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+
+STORAGE = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu")
+REBUILD = b"ctorch._utils\n_rebuild_tensor_v2\n("
+
+
+def tensor(
+    count: bytes = b"K\x04", offset: bytes = b"K\x00", shape: bytes = b"K\x04\x85", strides: bytes = b"K\x01\x85"
+) -> bytes:
+    """A dict with one tensor of four elements, or one that claims something else."""
+    rest = b"\x89ccollections\nOrderedDict\n)RtR"
+    return b"\x80\x02}" + text("a") + REBUILD + STORAGE + count + b"tQ" + offset + shape + strides + rest + b"s."
+
+
+FOUR = {"data__0": np.arange(4, dtype="<f4").tobytes()}
+MARKER = "touch marker"
+LONG = b"\x8a\x08" + (2**60).to_bytes(8, "little")
+
+
+def deep(levels: int) -> bytes:
+    return b"\x80\x02" + b"]" * levels + b"a" * (levels - 1) + b"."
+
+
+def laughs() -> bytes:
+    """Forty lists, each holding the one before it ten times: 10**40 items."""
+    levels = (b"](" + (b"h" + bytes([level])) * 10 + b"eq" + bytes([level + 1]) for level in range(40))
+    return b"\x80\x02]q\x00" + b"".join(levels) + b"."
+
+
+def hostile() -> dict[str, bytes]:
+    calls = {
+        "os.system": Calls(os.system, MARKER),
+        "os.popen": Calls(os.popen, MARKER),
+        "eval": Calls(eval, "open('marker', 'w')"),
+        "exec": Calls(exec, "open('marker', 'w')"),
+        "compile": Calls(compile, "1", "x", "eval"),
+        "open": Calls(open, "marker", "w"),
+        "import": Calls(__import__, "antigravity"),
+        "getattr": Calls(getattr, "marker", "upper"),
+        "subprocess": Calls(subprocess.Popen, "touch marker"),
+        "mkdir": Calls(os.mkdir, "marker"),
+        "symlink": Calls(os.symlink, "/etc/passwd", "marker"),
+        "exit": Calls(sys.exit, 0),
+        "loads": Calls(pickle.loads, pickle.dumps(Calls(os.system, MARKER))),
+        "bytearray": Calls(bytearray, 1 << 40),
+        "range": Calls(list, range(1 << 40)),
+        "path": Calls(Path.touch, Path("marker")),
+        "numpy": Calls(np.ones, (1 << 20, 1 << 20)),
+        "fromfile": Calls(np.fromfile, "/etc/passwd"),
+        "dict that is filled by a call": OrderedDict(a=Calls(os.system, MARKER)),
+        "set": {1, 2},
+        "object": argparse.Namespace(a=1),
+        "class": argparse.Namespace,
+        "function": os.system,
+        "complex": 1j,
+        "slice": slice(1),
+    }
+    made = {f"{name}, protocol {each}": pickle.dumps(value, each) for name, value in calls.items() for each in (2, 4)}
+    opcodes = {
+        "INST": b"(S'touch marker'\nios\nsystem\n.",
+        "OBJ": b"(cos\nsystem\nX\x0c\x00\x00\x00touch markero.",
+        "NEWOBJ": b"\x80\x02cposix\nsystem\nX\x0c\x00\x00\x00touch marker\x85\x81.",
+        "extension registry": b"\x80\x02\x82\x01.",
+        "persistent text": b"Pos.system\n.",
+        "state of a tensor": tensor()[:-2] + b"}bs.",
+        "call of a storage type": b"\x80\x02ctorch\nFloatStorage\n)R.",
+        "call of a dtype": b"\x80\x02ctorch\nfloat32\n)R.",
+        "call of a text": b"\x80\x02" + text("system") + b")R.",
+        "global with a dot": b"\x80\x02ctorch\n_utils.os.system\n.",
+        "torch.load": b"\x80\x02ctorch\nload\n" + text("marker") + b"\x85R.",
+        "deep": deep(5000),
+        "wide": laughs(),
+        "holds itself": b"\x80\x02]q\x00h\x00a.",
+        "huge text": b"\x80\x02X\xff\xff\xff\xffa.",
+        "huge storage": tensor(count=LONG),
+        "huge tensor": tensor(shape=LONG + b"\x85"),
+        "tensor beyond its storage": tensor(offset=b"K\x01"),
+        "repeated without end": tensor(shape=LONG + b"\x85", strides=b"K\x00\x85"),
+        "negative offset": tensor(offset=b"J\xff\xff\xff\xff"),
+        "too many axes": tensor(shape=b"(" + b"K\x01" * 70 + b"t", strides=b"(" + b"K\x01" * 70 + b"t"),
+        "shape of texts": tensor(shape=text("a") + b"\x85"),
+        "outside the archive": tensor().replace(text("0"), text("../../../etc/passwd")),
+        "absolute": tensor().replace(text("0"), text("/etc/passwd")),
+        "no storage of that name": tensor().replace(text("0"), text("9")),
+        "mark as a value": b"\x80\x02(.",
+        "items of nothing": b"\x80\x02u.",
+        "unknown memo": b"\x80\x02h\x07.",
+        "breaks off": tensor()[:60],
+        "empty": b"",
+        "not UTF-8": b"\x80\x02X\x01\x00\x00\x00\xff.",
+    }
+    return {**made, **opcodes}
+
+
+HOSTILE = hostile()
+
+
+def test_a_tensor_made_by_hand_is_read(folder: Path) -> None:
+    """What the hostile ones are changed from."""
+    Path("x.pt").write_bytes(archive(tensor(), **FOUR))
+    np.testing.assert_array_equal(load("x.pt")["a"], [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_pickles(folder: Path, pecli_cli: Callable[..., Any], name: str) -> None:
+    Path("x.pt").write_bytes(archive(HOSTILE[name], **FOUR))
+    result = pecli_cli("inspect", "x.pt")
+    assert (result.code, result.out) == (3, "")
+    assert result.err.startswith("pecli: error: x.pt: ")
+    assert result.err.count("\n") == 1
+    assert len(result.err) < 300
+    assert os.listdir() == ["x.pt"]
+
+
+WATCHED = """
+import json, sys
+from pathlib import Path
+from pecli.errors import FileError
+from pecli.files.load import load
+load("good.pt")
+try:
+    load("bad.pt")
+except FileError:
+    pass
+seen, watching = set(), True
+def hook(event, arguments):
+    if watching and event not in ("open", "os.listdir", "object.__getattr__"):
+        seen.add(f"{event} {arguments[:1]}")
+paths = sorted(Path().glob("*.hostile"))
+sys.addaudithook(hook)
+for path in paths:
+    try:
+        load(str(path))
+        seen.add(f"{path} was read")
+    except FileError:
+        pass
+watching = False
+print(json.dumps(sorted(seen)))
+"""
+
+
+def test_an_audit_hook_sees_nothing_run_or_imported(folder: Path) -> None:
+    Path("good.pt").write_bytes(archive(tensor(), **FOUR))
+    Path("bad.pt").write_bytes(archive(b"?"))
+    for number, pickled in enumerate(HOSTILE.values()):
+        Path(f"{number}.hostile").write_bytes(archive(pickled, **FOUR))
+    done = subprocess.run([sys.executable, "-c", WATCHED], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == []
+    assert not Path("marker").exists()
+
+
+# archives that lie
+
+
+def test_storages_of_another_size(folder: Path) -> None:
+    Path("x.pt").write_bytes(archive(tensor(), data__0=bytes(15)))
+    with pytest.raises(FileError, match="has not the size that it claims"):
+        load("x.pt")
+
+
+def test_compressed_pickle(folder: Path) -> None:
+    with zipfile.ZipFile("x.pt", "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr("x/data.pkl", tensor())
+    with pytest.raises(FileError, match="is compressed"):
+        load("x.pt")
+
+
+def test_zip64_records_that_contradict_the_end(folder: Path) -> None:
+    """Torch writes both; a reader that takes the other one would see other members."""
+    good = (DATA / "torch_views.pt").read_bytes()
+    end = good.rindex(b"PK\x05\x06")
+    count = int.from_bytes(good[end + 8 : end + 10], "little")
+    fewer = (count - 1).to_bytes(2, "little")
+    Path("x.pt").write_bytes(good[: end + 8] + fewer + fewer + good[end + 12 :])
+    with pytest.raises(FileError, match="contradict"):
+        load("x.pt")
+
+
+def test_unknown_byte_order(folder: Path) -> None:
+    Path("x.pt").write_bytes(archive(tensor(), byteorder=b"middle", **FOUR))
+    with pytest.raises(FileError, match="byte order"):
+        load("x.pt")
+
+
+def test_big_endian_storages(folder: Path) -> None:
+    big = np.arange(4, dtype=">f4").tobytes()
+    Path("x.pt").write_bytes(archive(tensor(), byteorder=b"big", data__0=big))
+    np.testing.assert_array_equal(load("x.pt")["a"], [0, 1, 2, 3])
+
+
+def test_many_long_names_take_little_memory(folder: Path) -> None:
+    """A few megabytes of references to one tensor would be gigabytes of paths."""
+    named = b"\x80\x02}" + text("n" * 4000) + b"](" + REBUILD + STORAGE + b"K\x04tQK\x00K\x04\x85K\x01\x85\x89}tRq\x07"
+    Path("x.pt").write_bytes(archive(named + b"h\x07" * 900_000 + b"es.", **FOUR))
+    code = "import resource as r; r.setrlimit(r.RLIMIT_AS, (1 << 30, 1 << 30)); import pecli; pecli.load('x.pt')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "nests its containers" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("step", "flips"), [(1, (1, 0x80, 0xFF)), (7, (1,))], ids=["by hand", "by torch"])
+def test_mutations_are_read_or_refused(folder: Path, step: int, flips: tuple[int, ...]) -> None:
+    """Every byte of a small file, and some of torch's own."""
+    good = archive(tensor(), **FOUR) if step == 1 else (DATA / "torch_views.pt").read_bytes()
+    refused = 0
+    for place in range(0, len(good), step):
+        for flip in flips:
+            Path("x.pt").write_bytes(good[:place] + bytes([good[place] ^ flip]) + good[place + 1 :])
+            try:
+                load("x.pt")
+            except FileError:
+                refused += 1
+    assert refused > len(good) // step // 4

@@ -1,0 +1,61 @@
+"""The hooks of pre-commit and the workflow run commands that exist, with options that they have."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+HOOKS = (ROOT / ".pre-commit-hooks.yaml").read_text()
+
+
+def field(hook: str, name: str) -> str:
+    return re.search(rf"^\s+{name}: (.*)$", hook, re.M)[1]
+
+
+def hooks() -> dict[str, str]:
+    return {hook.partition("\n")[0]: hook for hook in HOOKS.split("- id: ")[1:]}
+
+
+@pytest.fixture
+def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a manifest of one table."""
+    monkeypatch.chdir(tmp_path)
+    angles = np.arange(4)[:, None] * 10000.0 ** (-np.arange(4) / 4)
+    np.save("cos.npy", np.cos(angles))
+    Path("pecli.toml").write_text('[[check]]\nfile = "*.npy"\nscheme = "rope"\nseq_len = 4\ndim = 8\natol = 1e-6\n')
+    Path("config.json").write_text('{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}')
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", hooks())
+def test_hooks_run(checked: Path, pecli_cli: Callable[..., Any], name: str) -> None:
+    hook = hooks()[name]
+    given = field(hook, "args").strip("[]").split(", ")
+    files = [] if "pass_filenames: false" in hook else ["config.json"]
+    command, *words = shlex.split(field(hook, "entry"))
+    assert command == "pecli"
+    assert pecli_cli(*words, *given, *files).code == 0
+    assert re.search(field(hook, "files"), "sub/pecli.toml" if "verify" in name else "sub/config.json")
+
+
+def test_the_workflow_runs(checked: Path, pecli_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    (command,) = re.findall(r"- run: pecli (.*)", (ROOT / "samples" / "ci" / "github-workflow.yml").read_text())
+    assert pecli_cli(*shlex.split(command)).code == 0
+    assert Path("pecli.xml").exists()
+    np.save("cos.npy", np.ones((4, 4)))
+    failed = pecli_cli(*shlex.split(command))
+    assert failed.code == 1
+    assert "::error file=cos.npy" in failed.out
+
+
+def test_the_sample_names_hooks_that_there_are() -> None:
+    sample = (ROOT / "samples" / "ci" / "pre-commit-config.yaml").read_text()
+    assert re.findall(r"- id: (\S+)", sample) == list(hooks())

@@ -1,0 +1,88 @@
+"""What notebooks show, and `pecli.plot`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from tests.pixels import decoded
+from tests.views.test_report import Page
+
+ROPE = pecli.Rope(64, 16)
+
+
+def results() -> dict[str, tuple[Any, str]]:
+    """Things that display themselves, each with words that have to be seen."""
+    wrong = {"cos": pecli.Rope(64, 16, base=500.0).tables()["cos"]}
+    return {
+        "scheme": (ROPE, "seq_len 64"),
+        "slopes": (pecli.Alibi(8), "heads 8"),
+        "long": (pecli.Sinusoidal(10_000_000, 8), "10000000 × 8"),
+        "model": (pecli.load_model("llama-3.1-8b"), "rope_scaling.factor"),
+        "model without rotary encodings": (pecli.load_model("gpt2"), "learned"),
+        "verification": (pecli.verify(wrong, ROPE), "FAILED"),
+        "difference": (pecli.diff({"x": np.zeros((4, 4))}, {"x": np.ones((4, 4))}), "DIFFERENT"),
+        "identification": (pecli.identify(ROPE.tables()["cos"]), "pecli rope --seq-len 64 --dim 16"),
+    }
+
+
+RESULTS = results()
+WITHOUT_PICTURE = {"model without rotary encodings", "verification", "difference"}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_everything_displays_itself(name: str) -> None:
+    value, words = RESULTS[name]
+    shown = value._repr_html_()
+    page = Page(shown)
+    assert words in " ".join(" ".join(page.words).split())
+    assert all(target.startswith("data:image/png;base64,") for target in page.targets)
+    image = value._repr_png_()
+    assert (image is None) == (name in WITHOUT_PICTURE)
+    if image is not None:
+        pixels = decoded(image)
+        assert (pixels != pixels[0, 0]).any(axis=2).mean() > 0.01
+
+
+def test_names_are_text() -> None:
+    shown = pecli.diff({"<b>": np.zeros(4)}, {"<b>": np.ones(4)})._repr_html_()
+    assert "&lt;b&gt;" in shown
+    assert "<b>" not in shown
+
+
+@pytest.mark.parametrize(
+    ("what", "kind"),
+    [
+        ([ROPE], None),
+        (["llama-3.1-8b", pecli.load_model("llama-3-8b")], "wavelengths"),
+        ([np.eye(8)], "heatmap"),
+        ([{"a": np.eye(8), "b": np.ones((8, 8))}], "heatmap"),
+        ([[[0.0, 1.0], [1.0, 0.0]]], None),
+    ],
+)
+def test_plot_makes_a_figure(what: list[Any], kind: str | None) -> None:
+    made = pecli.plot(*what, kind=kind, size=(6, 4), title="of mine")
+    assert made.get_size_inches().tolist() == [6.0, 4.0]
+    assert made.texts[0].get_text() == "of mine"
+    assert made.axes
+
+
+def test_plot_takes_files_and_names_curves(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", pecli.Sinusoidal(64, 8).tables()["pe"])
+    made = pecli.plot(tmp_path / "a.npy", str(tmp_path / "a.npy"), kind="curves", labels=["one", "other"], channels=[3])
+    legend = [text.get_text() for text in made.axes[0].get_legend().get_texts()]
+    assert legend == ["one, channel 3", "other, channel 3"]
+    assert made.axes[0].lines[0].get_ydata() == pytest.approx(pecli.Sinusoidal(64, 8).tables()["pe"][:, 3])
+    with pytest.raises(pecli.ParameterError, match="one of heatmap"):
+        pecli.plot(ROPE, kind="picture")
+
+
+def test_importing_the_names_imports_no_matplotlib() -> None:
+    code = "import sys, pecli; pecli.plot; pecli.report; assert not {'matplotlib', 'rich', 'typer'} & {*sys.modules}"
+    subprocess.run([sys.executable, "-c", code], check=True)
