@@ -451,7 +451,6 @@ def test_what_is_wrong_is_said_in_a_line(case, pecli_cli, tmp_path, monkeypatch)
         "two": np.stack([ids] * 2),
         "batch": np.stack([ids] * 3),
         "cube": np.zeros((1, 2, 4), int),
-        "minus": ids - 1,
     }
     for name, array in files.items():
         np.save(f"{name}.npy", array)
