@@ -24,11 +24,11 @@ from pecli.explain.biases import explain_bias
 from pecli.explain.draws import explain_draws
 from pecli.explain.edits import Dtype, Explanation, Heads, Layout, Noise, Parameter, Recipe, Scaled, Swapped, best
 from pecli.explain.frequency_vectors import explain_frequencies, recognise_frequencies
-from pecli.explain.given_positions import recognise_positions
-from pecli.explain.grids import recognise_grid
 from pecli.explain.laws import Law
 from pecli.explain.numbers import digits
-from pecli.explain.relative_index import recognise_index
+from pecli.explain.positions.given_positions import recognise_positions
+from pecli.explain.positions.grids import recognise_grid
+from pecli.explain.positions.relative_index import recognise_index
 from pecli.explain.runtime_match import explain_by_runtime
 from pecli.explain.sample import Sample, sample
 from pecli.explain.transforms import transform

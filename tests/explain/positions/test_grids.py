@@ -14,7 +14,7 @@ from pecli import Relative, Rope, Sinusoidal
 from pecli.cli.app import run
 from pecli.engine.schemes.scheme import Scheme
 
-DATA = Path(__file__).parent.parent / "engine" / "schemes" / "data" / "grids"
+DATA = Path(__file__).parent.parent.parent / "engine" / "schemes" / "data" / "grids"
 INDEX = json.loads((DATA / "index.json").read_text())
 
 

@@ -19,8 +19,8 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.explain.edits import Explanation
-from pecli.explain.grids import rotary_parts
 from pecli.explain.numbers import BASES, digits, plainest
+from pecli.explain.positions.grids import rotary_parts
 from pecli.explain.sample import Sample
 
 MAX_ROWS = 512
