@@ -41,7 +41,10 @@ def parse(name: str, words: Sequence[str], defaults: Mapping[str, str] | None = 
     with command.make_context(f"pecli {name}", list(words)) as context:
         command.invoke(context)
     modelled = values.get("config") is not None or values.get("model") is not None
+    implied = {"seq_len": ("positions", "grid"), "dim": ("axes",)}
     for label, text in (defaults or {}).items():
+        if any(values.get(other) is not None for other in implied.get(label, ())):
+            continue
         if label in values and values[label] is None and (label == "seq_len" or not modelled):
             values[label] = text
     return scheme_from(kind, values)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pecli.engine.schemes.grid_styles import AXES, GridStyle
 from pecli.engine.schemes.parameters import ListOf, Parameter, Real, Whole
-from pecli.engine.schemes.scheme import Neighbour, Scheme
+from pecli.engine.schemes.scheme import TABLE_PICTURES, Neighbour, Scheme
 from pecli.engine.text import bracketed, quoted, spelled
 from pecli.errors import KindError, ParameterError
 
@@ -273,6 +273,13 @@ class Positioned(Scheme):
             name for name in ("keep", "base", "layout") if style and getattr(self, name, None) == getattr(style, name)
         }
         return frozenset() if self.is_range else frozenset({"seq_len", "offset", *same})
+
+    @property
+    def picture_kinds(self) -> tuple[str, ...]:
+        """Waves over positions are those of a range; a grid has maps."""
+        if self.is_range:
+            return super().picture_kinds
+        return (*TABLE_PICTURES, *(("maps", "patch") if self.grid is not None else ()))
 
     def neighbour(self, **changes: Any) -> Neighbour | None:
         """Rows that are others then need not be given."""
