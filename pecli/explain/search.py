@@ -19,9 +19,9 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.explain import storage
 from pecli.explain.biases import explain_bias
+from pecli.explain.computed_tables import explain_computed, recognise_narrow
 from pecli.explain.draws import explain_draws
 from pecli.explain.edits import Dtype, Explanation, Noise, Recipe, Swapped, best
-from pecli.explain.runtime_match import explain_by_runtime
 from pecli.explain.sample import Sample, sample
 from pecli.explain.transforms import transform
 from pecli.explain.vectors import explain_frequencies, recognise_frequencies
@@ -45,8 +45,8 @@ def explain(prior: Scheme, found: Mapping[str, Table], atol: float = 0.0) -> lis
 
 def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Iterator[Explanation]:
     """Waves together, frequencies, biases and draws each alone; what none of those explains, by transforms."""
-    if (by_runtime := explain_by_runtime(prior, samples)) is not None:
-        yield by_runtime
+    if (computed := explain_computed(prior, samples)) is not None:
+        yield computed
         return
     left = dict(samples)
     waves = {name: samples[name] for name in WAVES if name in samples}
@@ -225,6 +225,8 @@ def _recognised(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
             found += recognise_frequencies(one)
         elif one.values.ndim >= 2:
             found += [each for each in explain_bias(one, None, "bias") if each.scheme is not None]
+    if not found and (narrow := recognise_narrow(samples)) is not None:
+        found.append(narrow)
     if not found and one.values.ndim >= 2:
         found += [each for each in explain_waves(samples, None) if each.scheme is not None]
     if not found and len(samples) == 1:

@@ -43,8 +43,8 @@ def scheme(case: str, runtime: str) -> Rope:
 
 
 def computed(case: str, runtime: str) -> tuple[np.ndarray, np.ndarray]:
-    own, same = f"{runtime}/{case}", f"transformers/{case}"
-    name = own if f"{own}.cos" in COMPUTED else same
+    own = f"{runtime}/{case}"
+    name = f"transformers/{case}" if runtime == "vllm" and f"{own}.cos" not in COMPUTED else own
     return COMPUTED[f"{name}.cos"], COMPUTED[f"{name}.sin"]
 
 
