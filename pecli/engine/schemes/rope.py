@@ -412,7 +412,11 @@ class Rope(Scheme):
         if d != self.dim and self.scaling in ("none", "linear"):
             over = self.neighbour(base=self.base ** (d / self.dim))
             found += [Neighbour((self.edit("exponent_dim", d, self.dim),), over.scheme)] if over else []
-        return tuple(filter(None, found))
+        others = [each for each in found if each is not None]
+        if self.runtime == "none":
+            return tuple(others)
+        read = self.as_read()  # of what the runtime reads alike, nothing would show
+        return tuple(each for each in others if not (isinstance(each.scheme, Rope) and each.scheme.as_read() == read))
 
     def _other_scalings(self) -> Iterator[dict[str, Any]]:
         if self.scaling == "none":

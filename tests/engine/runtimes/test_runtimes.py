@@ -161,6 +161,16 @@ def test_a_runtime_has_a_scaling_or_says_that_it_lacks_it(runtime: str, scaling:
         np.testing.assert_allclose(rope.inverse_frequencies(), exact.inverse_frequencies(), rtol=1e-6)
 
 
+def test_known_mistakes_are_those_that_a_runtime_can_tell() -> None:
+    """llama.cpp reads neither truncate nor an attention factor."""
+
+    def names(runtime: str) -> set[str]:
+        found = scheme("gpt-oss-20b", runtime).neighbours()
+        return {str(edit["name"]) for each in found for edit in each.edits}
+
+    assert names("transformers") - names("llama.cpp") == {"truncate", "attention_factor"}
+
+
 def test_it_is_part_of_the_spec() -> None:
     rope = Rope(4, 8, runtime="mlx-lm", length=4096)
     assert rope.spec()["parameters"]["runtime"] == "mlx-lm"
