@@ -16,17 +16,21 @@ TYPE_CHECKING = False  # importing it takes longer than all that is here; type c
 _HOMES = {
     "Alibi": "pecli.engine.schemes.alibi",
     "AlibiBias": "pecli.layers",
+    "DebertaRelativeBias": "pecli.layers",
     "FileError": "pecli.errors",
     "KindError": "pecli.errors",
     "LearnedInit": "pecli.engine.schemes.learned",
     "LearnedPosEmbedding": "pecli.layers",
     "ParameterError": "pecli.errors",
     "PecliError": "pecli.errors",
+    "Relative": "pecli.engine.schemes.relative",
     "Rope": "pecli.engine.schemes.rope",
     "RotaryPosEmbedding": "pecli.layers",
     "Scheme": "pecli.engine.schemes.scheme",
     "Sinusoidal": "pecli.engine.schemes.sinusoidal",
     "SinusoidalPosEmbedding": "pecli.layers",
+    "SwinRelativeBias": "pecli.layers",
+    "T5RelativeBias": "pecli.layers",
     "Tolerance": "pecli.checks.tolerance",
     "dask": "pecli.distributed",
     "diff": "pecli.checks.diff",
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
     from pecli.distributed import dask
     from pecli.engine.schemes.alibi import Alibi
     from pecli.engine.schemes.learned import LearnedInit
+    from pecli.engine.schemes.relative import Relative
     from pecli.engine.schemes.rope import Rope
     from pecli.engine.schemes.scheme import Scheme
     from pecli.engine.schemes.sinusoidal import Sinusoidal
@@ -61,9 +66,12 @@ if TYPE_CHECKING:
     from pecli.files.save import save
     from pecli.layers import (
         AlibiBias,
+        DebertaRelativeBias,
         LearnedPosEmbedding,
         RotaryPosEmbedding,
         SinusoidalPosEmbedding,
+        SwinRelativeBias,
+        T5RelativeBias,
         sinusoidal_pos_embedding,
     )
     from pecli.models.find import load_config, load_model
@@ -73,17 +81,21 @@ if TYPE_CHECKING:
 __all__ = [
     "Alibi",
     "AlibiBias",
+    "DebertaRelativeBias",
     "FileError",
     "KindError",
     "LearnedInit",
     "LearnedPosEmbedding",
     "ParameterError",
     "PecliError",
+    "Relative",
     "Rope",
     "RotaryPosEmbedding",
     "Scheme",
     "Sinusoidal",
     "SinusoidalPosEmbedding",
+    "SwinRelativeBias",
+    "T5RelativeBias",
     "Tolerance",
     "__version__",
     "dask",

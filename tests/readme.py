@@ -1,4 +1,4 @@
-"""The generated parts of the README: every scheme's options, and what the commands of the tour print.
+"""The generated parts of the README and the reference: every scheme's options, and what the commands shown print.
 
 python -m tests.readme        writes them
 """
@@ -23,6 +23,7 @@ from pecli.engine.schemes.registry import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 
 README = Path(__file__).parent.parent / "README.md"
+REFERENCE = README.parent / "samples" / "reference.md"
 BEGIN = "<!-- begin reference: python -m tests.readme writes this -->\n"
 END = "<!-- end reference -->"
 
@@ -97,11 +98,15 @@ def written_to(stream: io.TextIOWrapper) -> str:
     return stream.read()
 
 
-def written() -> str:
-    """The README as it should be."""
-    before, rest = README.read_text(encoding="utf-8").split(BEGIN)
-    return console(f"{before}{BEGIN}\n{reference()}\n\n{END}{rest.split(END, 1)[1]}")
+def written(path: Path) -> str:
+    """A document as it should be."""
+    text = path.read_text(encoding="utf-8")
+    if BEGIN in text:
+        before, rest = text.split(BEGIN)
+        text = f"{before}{BEGIN}\n{reference()}\n\n{END}{rest.split(END, 1)[1]}"
+    return console(text)
 
 
 if __name__ == "__main__":
-    README.write_text(written(), encoding="utf-8")
+    for document in (README, REFERENCE):
+        document.write_text(written(document), encoding="utf-8")

@@ -56,11 +56,9 @@ ASKED = {
 """Where it is asked which scheme something is, instead of what it answers; these numbers may only fall."""
 
 SAME_THING = {
-    *("alibi", "learned", "rope", "rotary", "sinusoidal"),  # a scheme, its layer, its configuration
-    *("audit", "checklist", "convert", "diff", "identify", "resize", "verify"),  # a command, its work, its view
+    *("additive", "alibi", "relative", "rope", "rotary"),  # a scheme, its layer, its configuration, its application
+    *("audit", "convert", "diff", "identify", "resize", "verification"),  # a command, its work, its view
     "runtimes",  # as above, and the descriptions of runtimes
-    "heatmap",  # a kind of picture, and its drawing in a terminal
-    "jsonfile",  # a debt: tables in .json, and configurations
 }
 """Names that files of several folders share because they hold the same thing."""
 

@@ -1,4 +1,4 @@
-"""The README and the samples tell the same story as the code."""
+"""The README, the reference and the samples tell the same story as the code."""
 
 from __future__ import annotations
 
@@ -10,14 +10,21 @@ from pathlib import Path
 import pytest
 
 from pecli.cli.command import COMMANDS
-from tests.readme import README, environment, written
+from tests.readme import README, REFERENCE, environment, written
 
 ROOT = README.parent
 TEXT = README.read_text(encoding="utf-8")
 
 
-def test_the_generated_parts_are_up_to_date() -> None:
-    assert written() == TEXT, "run python -m tests.readme"
+@pytest.mark.parametrize("document", [README, REFERENCE], ids=lambda path: path.name)
+def test_the_generated_parts_are_up_to_date(document: Path) -> None:
+    assert written(document) == document.read_text(encoding="utf-8"), "run python -m tests.readme"
+
+
+def test_links_lead_somewhere() -> None:
+    for document in (README, REFERENCE):
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)|src=\"([^\"]+)\"", document.read_text(encoding="utf-8")):
+            assert (document.parent / "".join(target)).exists(), target
 
 
 def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
@@ -31,6 +38,7 @@ def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_in_the_readme(command: str) -> None:
     assert f"pecli {command}" in TEXT
+    assert f"pecli {command}" in REFERENCE.read_text(encoding="utf-8")
 
 
 def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +47,7 @@ def test_the_python_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     exec(code.replace("10_000_000", "10_000"), {})
 
 
-SAMPLES = sorted(path for path in (ROOT / "samples").glob("*") if path.is_file())
+SAMPLES = sorted(path for path in (ROOT / "samples").glob("*") if path.suffix in (".sh", ".py"))
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)

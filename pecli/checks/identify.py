@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.engine.cast import cast
-from pecli.engine.reshape import reshaped
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table
+from pecli.engine.table import Table, cast, reshaped
 from pecli.explain.commands import command_of
 from pecli.explain.computed_tables import ALIKE, MIN_IMPROVEMENT, distance, matching_runtimes
 from pecli.explain.describe import describe

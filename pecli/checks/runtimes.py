@@ -127,7 +127,7 @@ def runtimes(
     >>> found.causes
     ("rounds YaRN's limits to 8 and 18; the config says truncate: false",)
     """
-    found = find_model(model)
+    found = find_model(None, model)
     every = (found.one(layer_type),) if layer_type is not None else found.ropes()
     encodings = [each for each in every if each.is_rotary and not each.no_table]
     if not encodings:

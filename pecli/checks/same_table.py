@@ -15,10 +15,8 @@ import numpy as np
 
 from pecli.checks.compare.ulp import widest
 from pecli.checks.tensor_roles import ANYTHING, role_of
-from pecli.engine import reshape
 from pecli.engine.arrays import Array
-from pecli.engine.reshape import reshaped
-from pecli.engine.table import Table
+from pecli.engine.table import Table, reshaped, squeezed_views
 from pecli.explain.forms import Form
 from pecli.explain.layout_words import columns
 
@@ -79,7 +77,7 @@ def _bits(block: Array) -> Array:
 
 def views(table: Table) -> Iterator[View]:
     """The table as it is, and without its axes of length 1."""
-    for seen in reshape.views(table):
+    for seen in squeezed_views(table):
         note = "" if seen.shape == table.shape else "axes of length 1 dropped"
         yield View(seen, seen, (), note)
 

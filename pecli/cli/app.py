@@ -118,7 +118,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _check_memory() -> None:
-    """Refuse where a limit leaves no room for NumPy: its OpenBLAS would end the process with exit code 1."""
+    """Reject a memory limit that is too low for NumPy: its OpenBLAS would end the process with exit code 1."""
     from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
 
     if getrlimit(RLIMIT_AS)[0] == RLIM_INFINITY or "numpy" in sys.modules:

@@ -150,10 +150,19 @@ def completer(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
     return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
 
 
+def parse(name: str, parameter: Parameter, text: str) -> Any:
+    """The value that an option's text stands for, which may be the array in a file."""
+    if parameter.is_value(text):
+        return parameter.parse(name, text)
+    from pecli.tensors.inputs import read_numbers
+
+    return parameter.check(name, read_numbers(name, text))
+
+
 def parsed(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of the options that were given."""
     return {
-        name: values[name] if type(parameter) is Flag else parameter.parse(name, values[name])
+        name: values[name] if type(parameter) is Flag else parse(name, parameter, values[name])
         for name, parameter in parameters.items()
         if values[name] is not None
     }

@@ -1,6 +1,6 @@
 """Turning pairs of channels by angles, a block at a time.
 
-A pair is taken for a complex number and multiplied by cos + i·sin of its angle. Layouts say where a pair lies in a row:
+A pair is taken for a complex number and multiplied by cos + i·sin of its angle. Layouts say where a pair is in a row:
 `interleaved` in channels (2i, 2i + 1), `halves` in (i, i + d/2), and `deepseek` reads the first and writes the second.
 """
 
@@ -25,7 +25,7 @@ LAYOUTS = {
     "interleaved": ("interleaved", "interleaved"),
     "deepseek": ("interleaved", "halves"),
 }
-"""How pairs lie in what is turned, and in the result."""
+"""The layout of pairs in the input, and in the result."""
 
 _BLOCK = 1 << 16
 """Numbers worked on at once: a block and its temporaries should stay in the second-level cache, and a step should
@@ -33,14 +33,14 @@ take long enough for threads not to wait for each other.
 """
 _NATIVE = ("float64", "float32", "float16")
 _WORTH_THREADS = 1 << 22
-"""Bytes that are turned sooner than threads are started."""
+"""Bytes below which one thread is faster than several."""
 
 Turn = Callable[["NDArray[Any]", "NDArray[Any]"], None]
-"""Writes its first argument, turned, into its second, which may be the first itself."""
+"""Writes its first argument, rotated, into its second, which may be the first itself."""
 
 
 def reorder(channels: int, source: str, target: str) -> Indices:
-    """Which old channel stands at each new place: new = old[reorder(…)].
+    """The old channel at each new place: new = old[reorder(…)].
 
     >>> reorder(6, "interleaved", "halves").tolist()
     [0, 2, 4, 1, 3, 5]
@@ -52,7 +52,7 @@ def reorder(channels: int, source: str, target: str) -> Indices:
     return np.ascontiguousarray(pairs.T).reshape(-1)
 
 
-def turn(
+def rotate(
     x: NDArray[Any],
     factors: Callable[[int, int], NDArray[Any]],
     *,
@@ -62,12 +62,12 @@ def turn(
     """x (…, L, D) with every pair of channels multiplied, as a complex number, by its factor; a new array, or `out`.
 
     `factors(start, stop)` gives the complex (stop − start, D/2) factors of rows start … stop − 1; their precision is
-    that of the arithmetic. Large arrays are turned in threads.
+    that of the arithmetic. Large arrays are rotated in threads.
     """
     out = np.empty(x.shape, x.dtype) if out is None else out
     if not x.size:
         return out
-    if not x.flags.c_contiguous:  # the output is, and blocks may be turned where they are
+    if not x.flags.c_contiguous:  # the output is, and blocks may be rotated in place
         out[...] = x
         x = out
     length, dim = x.shape[-2:]

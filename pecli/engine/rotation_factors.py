@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from pecli.engine.arrays import Complex
+from pecli.engine.arrays import Complex, Floats
 from pecli.engine.numerics import phases
 from pecli.engine.numerics.float32_functions import waves_of
 
@@ -42,7 +42,7 @@ class Rotary(Protocol):
     @property
     def rotating_pairs(self) -> int: ...
     @property
-    def axes(self) -> Sequence[int]: ...
+    def pair_axes(self) -> Sequence[int]: ...
     def waves(self) -> phases.Waves: ...
     def runtime_phases(self) -> Phases | None: ...
     def attention_factor_value(self) -> float: ...
@@ -60,7 +60,7 @@ class RotationFactors:
         self.rope, self.low, self.high = rope, low, high
         self._exact, self._inverse = exact, inverse
         self._half, self._moving = rope.rotary_dim // 2, rope.rotating_pairs
-        self.axes = np.array(rope.axes, np.intp)
+        self.axes = np.array(rope.pair_axes, np.intp)
         self._lock = Lock()
 
     def at(self, positions: Positions) -> Complex:
@@ -143,6 +143,20 @@ class RotationFactors:
     def _amplitude(self) -> float:
         factor = self.rope.attention_factor_value()
         return 1 / factor if self._inverse else factor
+
+
+class RowFactors:
+    """The factors of a scheme's own rows, where their positions are no range; `at` takes the numbers of rows."""
+
+    def __init__(self, cos: Floats, sin: Floats, *, inverse: bool = False) -> None:
+        """`cos` and `sin` are (rows, d/2); the amplitude that they share is undone, too, by `inverse`."""
+        self._table: Complex = cos + 1j * sin
+        if inverse:
+            self._table = 1 / self._table
+
+    def at(self, rows: Positions) -> Complex:
+        """The factors (n, d/2) of n rows."""
+        return self._table[rows.start : rows.stop] if isinstance(rows, range) else self._table[rows]
 
 
 def shift_of(rope: Rotary, places: int) -> Complex:

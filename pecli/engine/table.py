@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.arrays import Array, Indices
-from pecli.engine.numerics.dtypes import dtype_name, numpy_dtype
+from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS, dtype_name, numpy_dtype
+from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.numerics.threads import results_in_order, work_through
 from pecli.engine.numerics.threads import thread_count as thread_count
 from pecli.errors import KindError
@@ -109,7 +110,7 @@ class Table:
 
 
 def table_of(name: str, array: Array) -> Table:
-    """An array at hand, as a table."""
+    """An array as a table."""
     table = Table(name, dtype_name(array.dtype), array.shape, lambda start, out: None)
     rows = array.reshape(table.rows, table.width)
 
@@ -127,8 +128,85 @@ def table_of_numbers(name: str, values: ArrayLike) -> Table:
     return table_of(name, array)
 
 
+def cast(table: Table, dtype: str) -> Table:
+    """The table in one of the floating dtypes; what is not a real floating number stays as it is."""
+    if dtype == table.dtype or not is_floating(table):
+        return table
+
+    def fill(start: int, out: Array) -> None:
+        out[...] = round_to(widened(table.read(start, start + len(out))), dtype)
+
+    return replace(table, dtype=dtype, fill=fill)
+
+
+def is_floating(table: Table) -> bool:
+    """Whether a table's elements are real floating numbers; the eight-bit ones, which come with scales, are not."""
+    return table.dtype in SIGNIFICAND_BITS
+
+
 def raw_bytes(block: Array) -> memoryview:
     """A block's elements as they lie in a file: little-endian, in C order, not copied if they are so already."""
     if sys.byteorder == "big":
         block = block.byteswap()
     return np.ascontiguousarray(block).reshape(-1).view(np.uint8).data
+
+
+def reshaped(table: Table, shape: tuple[int, ...]) -> Table:
+    """The same elements in the same order, with axes that multiply to as many."""
+    if shape == table.shape:
+        return table
+    seen = replace(table, shape=shape)
+    if seen.width == table.width:
+        return seen
+
+    def fill(start: int, out: Array) -> None:
+        begin, end = start * seen.width, start * seen.width + out.size
+        first = begin // table.width
+        rows = table.read(first, -(-end // table.width)).reshape(-1)
+        out[...] = rows[begin - first * table.width :][: out.size].reshape(out.shape)
+
+    return replace(seen, fill=fill)
+
+
+def rows_of(table: Table, expected: Table) -> Table:
+    """Lines of a .csv, which has no other axes, as the table whose rows they may be; else as they are."""
+    alike = (table.rows, table.width) == (expected.rows, expected.width)
+    return reshaped(table, expected.shape) if alike else table
+
+
+def as_pairs(table: Table) -> Table:
+    """Complex numbers as (…, 2): the real part, then the imaginary one."""
+    seen = replace(table, dtype=COMPLEX[table.dtype], shape=(*table.shape, 2))
+
+    def fill(start: int, out: Array) -> None:  # a row of the new table is one number of the old
+        width = table.width
+        first = start // width
+        rows = table.read(first, -(-(start + len(out)) // width)).reshape(-1)
+        numbers = np.ascontiguousarray(rows[start - first * width :][: len(out)])
+        out[...] = numbers.view(out.dtype).reshape(out.shape)
+
+    return replace(seen, fill=fill)
+
+
+def stacked(name: str, parts: Sequence[Table]) -> Table:
+    """Tables of one shape and dtype, one after the other along a new first axis."""
+    first = parts[0]
+
+    def fill(start: int, out: Array) -> None:
+        for k, part in enumerate(parts):
+            begin, end = max(start, k * part.rows), min(start + len(out), (k + 1) * part.rows)
+            if begin < end:
+                part.fill(begin - k * part.rows, out[begin - start : end - start])
+
+    in_order = any(part.in_order for part in parts)
+    return Table(name, first.dtype, (len(parts), *first.shape), fill, in_order)
+
+
+def squeezed_views(table: Table) -> Iterator[Table]:
+    """The table, and the table with fewer axes of length 1, as batch and head axes often are."""
+    shapes = [table.shape]
+    while shapes[-1][:1] == (1,) and len(shapes[-1]) > 1:
+        shapes.append(shapes[-1][1:])
+    shapes.append(tuple(length for length in table.shape if length != 1) or (1,))
+    for shape in dict.fromkeys(shapes):
+        yield reshaped(table, shape)

@@ -40,6 +40,8 @@ def spelled(value: Any) -> str:
     >>> spelled(500000.0), spelled(0.1), spelled((1.0, 2.5)), spelled(True)
     ('500000', '0.1', '1,2.5', 'true')
     """
+    if hasattr(value, "spelled"):
+        return str(value.spelled())
     if isinstance(value, (tuple, list)):
         return ",".join(map(spelled, value))
     if isinstance(value, bool):

@@ -17,11 +17,15 @@ from pecli.engine.arrays import AnyArray
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
+from pecli.engine.text import spelled
 from pecli.explain import storage
 from pecli.explain.biases import explain_bias
 from pecli.explain.computed_tables import explain_computed, recognise_narrow
 from pecli.explain.draws import explain_draws
-from pecli.explain.edits import Dtype, Explanation, Noise, Recipe, Swapped, best
+from pecli.explain.edits import Dtype, Explanation, Layout, Noise, Parameter, Recipe, Swapped, best
+from pecli.explain.given_positions import recognise_positions
+from pecli.explain.grids import recognise_grid
+from pecli.explain.relative_index import recognise_index
 from pecli.explain.sample import Sample, sample
 from pecli.explain.transforms import transform
 from pecli.explain.vectors import explain_frequencies, recognise_frequencies
@@ -49,6 +53,9 @@ def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Ite
         yield computed
         return
     left = dict(samples)
+    if (near := _by_neighbour(prior, samples, atol)) is not None:
+        yield near
+        left = {name: one for name, one in left.items() if name not in near.tensors}
     waves = {name: samples[name] for name in WAVES if name in samples}
     seen = wave_scheme(prior, tuple(waves) or ("inv_freq",))
     if waves and seen is not None:
@@ -66,6 +73,43 @@ def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Ite
     for name, one in left.items():
         if (other := _transformed(prior, name, one, atol)) is not None:
             yield other
+
+
+def _by_neighbour(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Explanation | None:
+    """A known mistake in where the rows are, of a scheme whose rows do not follow each other."""
+    if getattr(prior, "is_range", True):
+        return None
+    waves = {name: one for name, one in samples.items() if name in WAVES}
+    for edits, scheme in prior.neighbours() if waves else ():
+        made = {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
+        if any(name not in made or made[name].shape != one.shape for name, one in waves.items()):
+            continue
+        left = [float(np.abs(sample(made[name]).values - one.values).max()) for name, one in waves.items()]
+        if max(left) <= max(atol, *(_units(one) for one in waves.values())):
+            words = tuple(
+                Layout(edit["expected"], edit["found"])
+                if edit["edit"] == "layout"
+                else Parameter(edit["name"], _plain(edit["expected"]), _plain(edit["found"]))
+                for edit in edits
+            )
+            return Explanation(words, scheme, max(left), max(left), tuple(waves))
+    return _other_scheme(prior, waves)
+
+
+def _other_scheme(prior: Scheme, waves: Mapping[str, Sample]) -> Explanation | None:
+    """The scheme that the tables are, where it is of the same kind: its parameters are the difference."""
+    found = next(iter(recognise_grid(waves)), None) if waves else None
+    if found is None or found.scheme is None or found.scheme.name != prior.name:
+        return None
+    inert = prior.inert_parameters & found.scheme.inert_parameters
+    names = [name for name in prior.parameters() if name not in {*inert, "dtype", "recipe"}]
+    pairs = [(name, getattr(prior, name), getattr(found.scheme, name)) for name in names]
+    edits = tuple(Parameter(name, _plain(ours), _plain(theirs)) for name, ours, theirs in pairs if ours != theirs)
+    return replace(found, edits=edits, tensors=tuple(waves))
+
+
+def _plain(value: Any) -> Any:
+    return spelled(value) if isinstance(value, tuple) else value
 
 
 def _alone(group: Mapping[str, Sample]) -> dict[str, Any]:
@@ -207,6 +251,9 @@ def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
     out = []
     for each in found[:3]:
         one = samples[each.tensors[0]]
+        if "int" in one.dtype:
+            out.append(each)
+            continue
         kept = storage.kept(
             one.values, one.dtype, each.noise, one.dtype if one.dtype in SIGNIFICAND_BITS else "float32"
         )
@@ -227,8 +274,14 @@ def _recognised(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
             found += [each for each in explain_bias(one, None, "bias") if each.scheme is not None]
     if not found and (narrow := recognise_narrow(samples)) is not None:
         found.append(narrow)
+    if not found and len(samples) == 1 and one.values.ndim == 2:
+        found += recognise_index(*next(iter(samples.items())))
+    if not found and one.values.ndim >= 2:
+        found += recognise_grid(samples)
     if not found and one.values.ndim >= 2:
         found += [each for each in explain_waves(samples, None) if each.scheme is not None]
+    if not found and one.values.ndim >= 2:
+        found += recognise_positions(samples)
     if not found and len(samples) == 1:
         found += explain_draws(one, None)
     yield from found

@@ -49,7 +49,11 @@ class WaveScheme:
 
 
 def wave_scheme(scheme: Scheme, names: tuple[str, ...]) -> WaveScheme | None:
-    """The scheme as seen by the search, for tensors of these names; None where it has no waves."""
+    """The scheme as seen by the search, for tensors of these names; None where it has no waves, or its rows do not
+    follow each other.
+    """
+    if not getattr(scheme, "is_range", True):
+        return None
     if isinstance(scheme, Sinusoidal):
         waves = len(scheme.inverse_frequencies())
         half = (scheme.dim // 2 if scheme.layout == "halves" else scheme.dim / 2) - scheme.freq_shift

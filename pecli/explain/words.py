@@ -80,6 +80,8 @@ def _parameter(edit: Parameter) -> str:
         if expected == 1 and found in _DEGREES:
             return _DEGREES[found]
         return f"positions are multiplied by {said(found)} {spec}"
+    if name == "axes of positions":
+        return f"the axes of positions are in the order {found} {spec}"
     if name == "padding_idx":
         return "the row of padding_idx is not zeros" if found is None else f"the row of position {found} is zeros"
     if name == "divisors":

@@ -45,7 +45,7 @@ class LoadedFile:
         """The file with its numbers in a dtype, where its format has none of its own: .csv holds decimals alone."""
         if self.format != "csv":
             return self
-        from pecli.engine.cast import cast
+        from pecli.engine.table import cast
 
         return replace(self, tables=tuple(cast(table, dtype) for table in self.tables))
 

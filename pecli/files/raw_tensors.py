@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.table import Table
 from pecli.engine.text import quoted
 from pecli.errors import FileError
-from pecli.files.source import CHUNK, FileSource, KeptSource, Source
+from pecli.files.source import CHUNK, KeptSource, Source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,22 +65,6 @@ def stored_table(
             source = KeptSource(source, source.size)
         return Table(name, dtype, shape, partial(_fill_columns, source, offset, shape, swapped))
     return Table(name, dtype, shape, partial(_fill_rows, source, offset, swapped), source.in_order)
-
-
-def mapped_rows(table: Table, start: int, stop: int) -> Array | None:
-    """Rows start … stop − 1 where they lie in a file, not copied; None where they have to be read.
-
-    If another program cuts the file short meanwhile, looking at them ends this process: only for one that may end.
-    """
-    fill, dtype = table.fill, numpy_dtype(table.dtype)
-    if not isinstance(fill, partial) or fill.func is not _fill_rows or dtype == np.bool_:
-        return None
-    source, offset, swapped = fill.args
-    row = table.width * dtype.itemsize
-    if swapped or offset % dtype.itemsize or not isinstance(source, FileSource):
-        return None
-    raw = source.mapped(offset + start * row, (stop - start) * row)
-    return np.frombuffer(raw, np.uint8).view(dtype).reshape(stop - start, table.width)
 
 
 def _fill_rows(source: Source, offset: int, swapped: bool, start: int, out: Array) -> None:

@@ -104,17 +104,6 @@ class FileSource(_OpenSource):
             raise failure(self.path, error) from None
         return done
 
-    def mapped(self, offset: int, count: int) -> memoryview:
-        """The `count` bytes from `offset` on where they are, not copied. Whoever looks at bytes that the file no longer
-        has is ended by the system.
-        """
-        import mmap
-
-        start = offset - offset % mmap.ALLOCATIONGRANULARITY
-        flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
-        size = count + offset - start
-        return memoryview(mmap.mmap(self._descriptor, size, flags, mmap.PROT_READ, offset=start))[offset - start :]
-
     def copy_to(self, output: Output, offset: int, count: int) -> None:
         while count > 0 and (copied := output.copy(self._descriptor, offset, count)):
             offset, count = offset + copied, count - copied

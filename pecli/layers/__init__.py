@@ -4,15 +4,18 @@ Every layer keeps the dtype of its input, leaves the input untouched, returns ne
 its last call. float64 and float32 are computed as they are; float16 and bfloat16 in float32, rounded once at the end.
 """
 
+from pecli.layers.additive import LearnedPosEmbedding, SinusoidalPosEmbedding, sinusoidal_pos_embedding
 from pecli.layers.alibi import AlibiBias
-from pecli.layers.learned import LearnedPosEmbedding
+from pecli.layers.relative import DebertaRelativeBias, SwinRelativeBias, T5RelativeBias
 from pecli.layers.rotary import RotaryPosEmbedding
-from pecli.layers.sinusoidal import SinusoidalPosEmbedding, sinusoidal_pos_embedding
 
 __all__ = [
     "AlibiBias",
+    "DebertaRelativeBias",
     "LearnedPosEmbedding",
     "RotaryPosEmbedding",
     "SinusoidalPosEmbedding",
+    "SwinRelativeBias",
+    "T5RelativeBias",
     "sinusoidal_pos_embedding",
 ]

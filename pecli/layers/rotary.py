@@ -1,4 +1,4 @@
-"""Rotary position embedding, as a layer that turns pairs of channels."""
+"""Rotary position embedding, as a layer that rotates pairs of channels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pecli.engine.apply_rotation import turn
+from pecli.engine.apply_rotation import rotate
 from pecli.engine.schemes.parameters import Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
@@ -16,13 +16,13 @@ from pecli.errors import KindError, ParameterError
 from pecli.layers.input_checks import arithmetic, floating, gradient, shape_error
 from pecli.layers.table_cache import Positions, RotationCache
 
-_DIM, _SEQ_LEN = (Rope.parameters()[name] for name in ("dim", "seq_len"))
+_DIM, _SEQ_LEN, _BASE = (Rope.parameters()[name] for name in ("dim", "seq_len", "base"))
 _OFFSET = Whole(help="position of the first row", low=0, high=LAST_POSITION)
 _FLAG = Flag(help="which channels make a pair")
 
 
-class _Turned(NamedTuple):
-    """What was turned: the shape, and the position of each row."""
+class _Rotated(NamedTuple):
+    """What was rotated: the shape, and the position of each row."""
 
     shape: tuple[int, ...] | None
     positions: Positions
@@ -56,7 +56,7 @@ def _given(source: Any, length: int | None, interleaved: bool) -> _Given:
 class RotaryPosEmbedding:
     """Rotary position embedding (Su et al., 2021, https://arxiv.org/abs/2104.09864).
 
-    Pair i of the D channels is turned by the angle position · base^(−2i/D).
+    Pair i of the D channels is rotated by the angle position · base^(−2i/D).
 
     Args:
         embed_dim: D, even, that every input must have (the head dim, in attention); None takes any.
@@ -98,21 +98,21 @@ class RotaryPosEmbedding:
             if self.embed_dim not in (None, self._given.dim):
                 raise ParameterError("embed_dim", embed_dim, f"the rope is for D = {self._given.dim}", "leave it out")
             self.embed_dim, self.interleaved, base = self._given.dim, self._given.interleaved, self._given.rope.base
-        self.base: float = Rope(1, self.embed_dim or 2, base).base
+        self.base: float = Rope(1, self.embed_dim or 2, _BASE.check("base", base)).base
         self._cache = RotationCache()
-        self._called: _Turned | None = None
-        self._applied: tuple[_Turned, _Turned] | None = None
+        self._called: _Rotated | None = None
+        self._applied: tuple[_Rotated, _Rotated] | None = None
 
     def __call__(self, x: ArrayLike, position_ids: ArrayLike | None = None) -> NDArray[Any]:
-        """x (…, L, D), turned: row l by the angles of position l, or of position_ids[l]."""
+        """x (…, L, D), rotated: row l by the angles of position l, or of position_ids[l]."""
         x = self._input("x", x)
         positions = self._range("x", x, 0) if position_ids is None else self._ids(position_ids, x.shape[-2])
-        out = self._turn(x, positions)
-        self._called = _Turned(x.shape, positions)
+        out = self._rotate(x, positions)
+        self._called = _Rotated(x.shape, positions)
         return out
 
     def apply(self, q: ArrayLike, k: ArrayLike, offset: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
-        """q and k, (…, L, D) each, turned: row l by the angles of position offset + l.
+        """q and k, (…, L, D) each, rotated: row l by the angles of position offset + l.
 
         They share D; leading axes, lengths and dtypes may differ.
         """
@@ -121,25 +121,25 @@ class RotaryPosEmbedding:
             raise shape_error("k", k, f"q is of shape {q.shape}", "they must share D, the last axis")
         offset = _OFFSET.check("offset", offset)
         q_positions, k_positions = self._range("q", q, offset), self._range("k", k, offset)
-        turned = self._turn(q, q_positions), self._turn(k, k_positions)
-        self._applied = _Turned(q.shape, q_positions), _Turned(k.shape, k_positions)
-        return turned
+        rotated = self._rotate(q, q_positions), self._rotate(k, k_positions)
+        self._applied = _Rotated(q.shape, q_positions), _Rotated(k.shape, k_positions)
+        return rotated
 
     def backward(self, grad: ArrayLike) -> NDArray[Any]:
-        """The gradient for the input of the last `layer(x)`, given that for its output: turned back by the same angles.
+        """The gradient for the input of the last `layer(x)`, given that for its output: rotated back by the angles.
 
         `apply` does not count as a call here; `apply_backward` gives its gradients.
         """
-        last = self._called or _Turned(None, range(0))
+        last = self._called or _Rotated(None, range(0))
         advice = "call the layer first, or take apply_backward for the gradients of apply"
-        return self._turn(gradient(grad, last.shape, advice=advice), last.positions, back=True)
+        return self._rotate(gradient(grad, last.shape, advice=advice), last.positions, back=True)
 
     def apply_backward(self, grad_q: ArrayLike, grad_k: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         """The gradients for the q and k of the last `apply`, given those for its outputs."""
-        last_q, last_k = self._applied or (_Turned(None, range(0)),) * 2
+        last_q, last_k = self._applied or (_Rotated(None, range(0)),) * 2
         grad_q = gradient(grad_q, last_q.shape, "grad_q", "call apply first")
         grad_k = gradient(grad_k, last_k.shape, "grad_k", "call apply first")
-        return self._turn(grad_q, last_q.positions, back=True), self._turn(grad_k, last_k.positions, back=True)
+        return self._rotate(grad_q, last_q.positions, back=True), self._rotate(grad_k, last_k.positions, back=True)
 
     def _input(self, name: str, value: ArrayLike) -> NDArray[Any]:
         x = floating(name, value)
@@ -149,7 +149,7 @@ class RotaryPosEmbedding:
         if self.embed_dim not in (None, dim):
             raise shape_error(name, x, f"this layer was made for D = {self.embed_dim}", "D is the last axis")
         if dim % 2:
-            raise shape_error(name, x, "channels turn in pairs", "D, the last axis, must be even")
+            raise shape_error(name, x, "channels rotate in pairs", "D, the last axis, must be even")
         _DIM.check(f"D, the last axis of {name},", dim)
         return x
 
@@ -187,7 +187,7 @@ class RotaryPosEmbedding:
                 raise ParameterError("position_ids", given, f"positions must be 0 or more and {rule}")
         return ids.astype(np.int64)
 
-    def _turn(self, x: NDArray[Any], positions: Positions, *, back: bool = False) -> NDArray[Any]:
+    def _rotate(self, x: NDArray[Any], positions: Positions, *, back: bool = False) -> NDArray[Any]:
         if not x.size:
             return np.empty(x.shape, x.dtype)
         rope = Rope(1, x.shape[-1], self.base) if self._given is None else self._given.rope
@@ -199,9 +199,9 @@ class RotaryPosEmbedding:
             return found.conj() if back else found
 
         if rope.rotary_dim == x.shape[-1]:
-            return turn(x, factors, interleaved=self.interleaved)
+            return rotate(x, factors, interleaved=self.interleaved)
         assert self._given is not None
         out = x.copy()
         part = out[..., -rope.rotary_dim :] if self._given.trailing else out[..., : rope.rotary_dim]
-        part[...] = turn(np.ascontiguousarray(part), factors, interleaved=self.interleaved)
+        part[...] = rotate(np.ascontiguousarray(part), factors, interleaved=self.interleaved)
         return out

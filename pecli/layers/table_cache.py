@@ -17,10 +17,10 @@ from pecli.engine.schemes.rope import Rope
 
 Positions = range | NDArray[np.int64]
 
-_SMALL = 1 << 24
-"""Bytes of a table that is kept however few of its rows are asked for."""
-_LARGE = 1 << 30
-"""Bytes of the largest table that is made only because it may be needed."""
+_MIN_KEPT = 1 << 24
+"""Bytes up to which a table is kept however few of its rows are asked for."""
+_MAX_AHEAD = 1 << 30
+"""Bytes of the largest table that is made before it is needed."""
 _RUN = 64
 """About how many rows are made at once where the positions lie far apart."""
 
@@ -35,11 +35,11 @@ class FirstRows:
         self._fill = fill
         self.table: NDArray[Any] = np.empty((0, width), numpy_dtype(dtype))
 
-    def up_to(self, count: int, room: int = 0) -> NDArray[Any]:
-        """At least that many rows; where they have to be made, `room` of them if that is enough."""
+    def up_to(self, count: int, capacity: int = 0) -> NDArray[Any]:
+        """At least that many rows; where they have to be made, `capacity` of them if that is enough."""
         table = self.table
         if count > len(table):
-            grown = np.empty((max(count, room or 2 * len(table)), table.shape[1]), table.dtype)
+            grown = np.empty((max(count, capacity or 2 * len(table)), table.shape[1]), table.dtype)
             grown[: len(table)] = table
             self._fill(len(table), grown[len(table) :])
             grown.flags.writeable = False
@@ -63,10 +63,10 @@ class RotationCache:
         if rope not in self.kept:
             self.kept[rope] = FirstRows(dim, dtype, partial(_fill, rope))
         kept, row_bytes = self.kept[rope], dim * numpy_dtype(dtype).itemsize
-        room = limit if limit and limit * row_bytes <= _LARGE else 0
+        capacity = limit if limit and limit * row_bytes <= _MAX_AHEAD else 0
         count = 1 + int(positions[-1] if isinstance(positions, range) else positions.max())
-        if count <= max(room, _SMALL // row_bytes, 2 * len(kept.table), 4 * len(positions)):
-            return _pairs(kept.up_to(count, room)), positions
+        if count <= max(capacity, _MIN_KEPT // row_bytes, 2 * len(kept.table), 4 * len(positions)):
+            return _pairs(kept.up_to(count, capacity)), positions
         if isinstance(positions, range):
             table = np.empty((len(positions), dim), numpy_dtype(dtype))
             _fill(rope, positions.start, table)

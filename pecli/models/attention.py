@@ -15,7 +15,7 @@ from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import SUFFIXES, class_defaults, plain_name
 from pecli.models.find import describe
-from pecli.models.heads import HEADS, head_size
+from pecli.models.layer_types import HEADS, head_size
 from pecli.models.submodels import TEXTS
 from pecli.models.values import Keys, Value
 

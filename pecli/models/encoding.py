@@ -71,8 +71,9 @@ class Encoding:
         """Whether there are tables of it; the other encodings of models are only described."""
         return self.scheme == "rope"
 
-    def rope(self, seq_len: int, *, length: int | None = None, **others: Any) -> Rope:
-        """The rotary scheme for a table of that many rows; others are `offset`, `dtype`, `layout`, `recipe`, `runtime`.
+    def rope(self, seq_len: int | None = None, *, length: int | None = None, **others: Any) -> Rope:
+        """The rotary scheme for a table of that many rows; others are its parameters, such as `offset`, `dtype`,
+        `layout`, `recipe`, `runtime`, and `positions` or `grid` instead of rows.
 
         Dynamic and longrope scaling are read at `length`, or else where the table ends.
         """
@@ -90,20 +91,20 @@ class Encoding:
         """A scheme whose frequencies are the model's, read at a length; without one, as before any call."""
         return self._rope(1, length=length or 1, **others)
 
-    def _rope(self, seq_len: int, *, length: int | None, **others: Any) -> Rope:
+    def _rope(self, seq_len: int | None, *, length: int | None, **others: Any) -> Rope:
         from pecli.engine.schemes.rope import Rope
 
-        given = {**self.parameters, **others}
+        given = {**self.parameters, **others, "seq_len": seq_len}
         if self.follows_length or given.get("runtime", "none") != "none":
             given["length"] = length
         if "mscales" in self.extra:
-            at = length if length is not None else seq_len + int(others.get("offset", 0))
+            plain = Rope(**{**given, "attention_factor": 1.0})
+            at = length if length is not None else plain.effective_length
             given["attention_factor"] = self.extra["mscales"][at > given["original_max_position_embeddings"]]
-        rope = Rope(seq_len, **given)
         section = tuple(int(count) for count in self.extra.get("mrope_section", ()))
-        if not section or sum(section) != rope.rotary_dim // 2:  # which a warning speaks of
-            return rope
-        return replace(rope, mrope_section=section, mrope_interleaved=self.extra.get("mrope_interleaved") or None)
+        if section and sum(section) == Rope(1, **self.parameters).rotary_dim // 2:  # a warning speaks of others
+            given |= {"mrope_section": section, "mrope_interleaved": self.extra.get("mrope_interleaved") or None}
+        return Rope(**given)
 
     @property
     def follows_length(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +13,7 @@ from pecli.engine.text import quoted
 from pecli.errors import FileError, KindError, ParameterError
 from pecli.files.checkpoints.gguf_file import MAGIC, header_of
 from pecli.files.os_errors import failure
-from pecli.models import gguf, hub_cache, jsonfile, presets
+from pecli.models import gguf, hub_cache, presets
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.rope import LENGTHS
 from pecli.models.submodels import read_object
@@ -168,11 +170,11 @@ def _read(path: str, label: str) -> Description:
     try:
         with open(path, "rb") as file:
             start = file.read(len(MAGIC))
-            data = b"" if start == MAGIC else start + file.read(jsonfile.LARGEST)
+            data = b"" if start == MAGIC else start + file.read(MAX_CONFIG_BYTES)
     except (OSError, ValueError) as problem:
         raise failure(path, problem) from None
     if start != MAGIC:
-        return Description(label, jsonfile.parse(path, data))
+        return Description(label, parse_config(path, data))
     values = header_of(path).values
     prefix = f"{values.get('general.architecture')}."
     return Description(label, {key.removeprefix(prefix): value for key, value in values.items()}, path)
@@ -198,3 +200,76 @@ def _not_found(label: str, name: str, snapshot: str | None) -> FileError | Param
 def _first_positive(parts: Sequence[Mapping[str, Any]], names: Iterable[str]) -> int | None:
     values = (part.get(name) for part in parts for name in names)
     return next((value for value in values if isinstance(value, int) and value > 0), None)
+
+
+MAX_CONFIG_BYTES = 4 << 20
+"""Bytes; a hostile file becomes forty times as many in memory."""
+MAX_JSON_DEPTH = 32
+MAX_DIGITS = 400
+
+
+class _RefusedError(ValueError):
+    """What is wrong with the text; `parse_config` adds the file."""
+
+
+def _whole(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise _RefusedError(f"holds a number of {len(text)} digits")
+    return int(text)
+
+
+def _real(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise _RefusedError(f"holds {text[:40]}, which is larger than any float64")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _RefusedError(f"names {key[:60]!r} twice")
+            seen.add(key)
+    return found
+
+
+def _depth(text: str) -> int:
+    """How deeply brackets nest; those in strings count, too, which rejects nothing sensible."""
+    depth = deepest = 0
+    for character in text:
+        if character in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in "]}":
+            depth -= 1
+    return deepest
+
+
+def parse_config(path: str, data: bytes) -> dict[str, Any]:
+    """The object in a file's bytes, which are not trusted: bounded, and no key twice.
+
+    Python writes infinities and NaN as words that JSON does not know, and hybrid models have `"time_step_limit": [0.0,
+    Infinity]`: such numbers are read, and rejected where they are the value of a key that matters here.
+    """
+    if len(data) > MAX_CONFIG_BYTES:
+        raise FileError(path, f"is larger than {MAX_CONFIG_BYTES >> 20} MB, too large for a configuration")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise FileError(path, "is not UTF-8 text", "a config.json is wanted") from None
+    if text.count("{") + text.count("[") > MAX_JSON_DEPTH and _depth(text) > MAX_JSON_DEPTH:
+        raise FileError(path, f"nests more than {MAX_JSON_DEPTH} levels deep")
+    try:
+        found = json.loads(text, object_pairs_hook=_unique, parse_float=_real, parse_int=_whole)
+    except _RefusedError as problem:
+        raise FileError(path, str(problem)) from None
+    except json.JSONDecodeError as problem:
+        raise FileError(path, f"is not JSON: {problem.msg} in line {problem.lineno}") from None
+    except (ValueError, RecursionError):
+        raise FileError(path, "is not JSON that can be read") from None
+    if not isinstance(found, dict):
+        raise FileError(path, "is JSON, but not an object", "a config.json is wanted")
+    return found

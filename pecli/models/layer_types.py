@@ -1,4 +1,4 @@
-"""Which layer types turn, and where the settings of each stand.
+"""Which layer types rotate, where the settings of each are, how wide its heads are, and how much of them rotates.
 
 Settings may be flat, for all layers, or hold an object by layer type. Flat ones still mean two tables where a model
 keeps another base beside them, or where its family scales only some of its layers.
@@ -44,12 +44,12 @@ SETTINGS = {*_OWN, *PARTIALS, *MROPE, *PARAMETERS}
 """What settings may hold beside layer types."""
 
 
-MOST_TYPES, MOST_LAYERS, MOST_LISTED = 64, 4096, 32
+MAX_TYPES, MAX_LAYERS, MAX_LISTED = 64, 4096, 32
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer type with its own settings, and its base where that stands elsewhere."""
+    """A layer type with its own settings, and its base where that is given elsewhere."""
 
     name: str
     own: Keys
@@ -57,17 +57,17 @@ class Layer:
 
 
 def layers_of(keys: Keys, family: Family, warnings: list[str]) -> list[Layer]:
-    """The layer types that turn; one without a name where all layers share their settings."""
+    """The layer types that rotate; one without a name where all layers share their settings."""
     settings = _settings(keys, warnings)
     nested = _nested(keys, settings, warnings)
     return _flat(keys, settings, family) if nested is None else nested
 
 
 def _settings(keys: Keys, warnings: list[str]) -> Keys:
-    """The settings: `rope_scaling` where it stands, else `rope_parameters`, else what the class has for it."""
+    """The settings: `rope_scaling` if given, else `rope_parameters`, else what the class has for it."""
     old, new = keys.section("rope_scaling"), keys.section("rope_parameters")
     if old is not None and new is not None and dict(old.data) != dict(new.data):
-        warnings.append("rope_scaling and rope_parameters both stand and differ; rope_scaling wins")
+        warnings.append("rope_scaling and rope_parameters are both given and differ; rope_scaling wins")
     implied = keys.value("rope_parameters") if not keys.any(*LOCAL_THETAS) else None
     if old or new or implied is None:
         return old or new or Keys({}, keys.path, keys.prefix)
@@ -87,7 +87,7 @@ def _nested(keys: Keys, settings: Keys, warnings: list[str]) -> list[Layer] | No
             raise settings.wrong(name, "it must be an object or null")
     if not nested:
         return None
-    if len(nested) > MOST_TYPES:
+    if len(nested) > MAX_TYPES:
         raise FileError(keys.path, f"has settings for {len(nested)} layer types, more than any model has")
     nested = _of_layers(nested, types, warnings)
     without = [name for name in nested if not settings.data[name]]
@@ -125,7 +125,7 @@ def _flat(keys: Keys, settings: Keys, family: Family) -> list[Layer]:
 
 
 def _compressed(settings: Keys) -> Keys:
-    """Settings of compressed layers: their base stands beside, and their cos and sin are not magnified."""
+    """Settings of compressed layers: their base is a key of its own, and their cos and sin have no attention factor."""
     own = {name: value for name, value in settings.data.items() if name != "rope_theta"}
     if "yarn" in (own.get("rope_type"), own.get("type")):
         own.setdefault("attention_factor", 1.0)
@@ -144,12 +144,12 @@ def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
         numbers, source = [k for k, value in enumerate(rotates.value) if not value], f"{rotates.source} is 0 there"
     elif interval is not None and layers is not None:
         step, source = interval.value, f"one layer in {interval.value} ({interval.source})"
-        numbers = [*range(step - 1, min(layers.value, MOST_LAYERS), step)]
+        numbers = [*range(step - 1, min(layers.value, MAX_LAYERS), step)]
     else:
         return {}
     if not numbers:
         return {}
-    warnings.append(f"layers {begun([str(number) for number in numbers], MOST_LISTED)} have no rope: {source}")
+    warnings.append(f"layers {begun([str(number) for number in numbers], MAX_LISTED)} have no rope: {source}")
     found = {"nope_layers": Value(numbers, source)}
     tuned, scale, floor = keys.value("attn_temperature_tuning"), keys.number("attn_scale"), keys.whole("floor_scale")
     if tuned and tuned.value and scale and floor:
@@ -166,3 +166,120 @@ def _warn_of_thetas(keys: Keys, warnings: list[str]) -> None:
     others = sorted({value for value in thetas.value if value}) if thetas else []
     if thetas and len(others) > 1:
         warnings.append(f"layers have bases of their own: {thetas.source} holds {', '.join(map(str, others))}")
+
+
+SIZES = ("head_dim", "attention_head_dim", "kv_channels", "attn_head_dim", "d_head", "head_size")
+_MEMORY = "memory_attention_hidden_size"
+WIDTHS = ("hidden_size", "n_embd", "d_model", "emb_dim", "dim", "hidden_dim", "encoder_embed_dim", "model_dim", _MEMORY)
+HEADS = (
+    "num_attention_heads",
+    "n_head",
+    "n_heads",
+    "num_heads",
+    "decoder_num_attention_heads",
+    "decoder_attention_heads",
+    "encoder_num_attention_heads",
+    "encoder_attention_heads",
+    "memory_attention_num_attention_heads",
+)
+
+
+@dataclass(frozen=True)
+class Head:
+    """The width of a head, the dim of the scheme, and the fraction of it that rotates where given as one."""
+
+    size: Value
+    dim: Value
+    partial: Value | None = None
+    latent: bool = False
+    """Whether only a part made for it rotates, beside a larger part that never does."""
+
+
+def width_of(keys: Keys) -> Value | None:
+    """The width of the model; `embed_dim` is the inner one where both are given."""
+    return keys.whole("embed_dim") or keys.whole(*WIDTHS)
+
+
+def head_size(keys: Keys, layer: str = "", *, several: bool = False) -> Value:
+    """The width of a head, by the first rule that applies."""
+    own = _size_of_layer(keys, layer)
+    if own is None and several and layer == "full_attention":
+        own = keys.whole("global_head_dim")
+    if own is None and several and layer == "sliding_attention":
+        own = keys.whole("swa_head_dim")
+    found = own or keys.whole(*SIZES)
+    if found is not None:
+        return found
+    width, heads = width_of(keys), keys.whole(*HEADS)
+    if width is None or heads is None:
+        missing = "head_dim" if width is None else "number of attention heads"
+        raise FileError(keys.path, f"{keys.prefix or 'it'} has no {missing}".replace(". ", " "), "it is needed")
+    return _quotient(keys, width, heads)
+
+
+def _quotient(keys: Keys, width: Value, heads: Value) -> Value:
+    """The width shared among heads; that of a memory attention is divided before."""
+    rate = keys.whole("memory_attention_downsample_rate") if width.source.endswith(_MEMORY) else None
+    if rate is not None and rate.value > 1:
+        width = Value(width.value // rate.value, f"{width.source} // {rate.source}")
+    size = width.value // heads.value
+    source = f"{width.source} // {heads.source}"
+    if size < 1:
+        raise FileError(keys.path, f"{source} is {width.value} // {heads.value}", "a head must have a channel")
+    return Value(size, source)
+
+
+def _size_of_layer(keys: Keys, layer: str) -> Value | None:
+    """What `per_layer_config` says for layers of that type."""
+    layers = keys.section("per_layer_config")
+    types = keys.words("layer_types")
+    if layers is None or not layer:
+        return None
+    for name, value in layers.data.items():
+        index = int(name) if name.isascii() and name.isdigit() and len(name) < 10 else -1
+        if isinstance(value, Mapping) and 0 <= index < len(types) and types[index] == layer:
+            section = layers.section(name)
+            return section.whole("head_dim") if section else None
+    return None
+
+
+def head_of(
+    keys: Keys, own: Keys, family: Family, layer: str, *, axes: int, several: bool, partials: tuple[str, ...]
+) -> Head:
+    """The head of a layer type, and how much of it rotates."""
+    latent = keys.whole("qk_rope_head_dim", low=0)
+    if latent is not None and latent.value:
+        return Head(_latent_size(keys, latent), latent, latent=True)
+    size = head_size(keys, layer, several=several)
+    if axes:
+        return Head(size, _axis(size, axes, family))
+    given = own.number("partial_rotary_factor") or keys.number(*partials)
+    direct = keys.whole("rotary_dim", low=0)
+    if direct is not None and direct.value and "partial_rotary_factor" not in own and not family.ignores_rotary_dim:
+        return Head(size, direct)
+    partial = given or default(family.partial, family.source)
+    if partial is None or partial.value == 1:
+        return Head(size, size, None)
+    if family.wide_partial and partial.value > 1:
+        return Head(size, Value(int(size.value * partial.value), f"{size.source} · {partial.source}"))
+    return Head(size, size, partial)
+
+
+def _latent_size(keys: Keys, latent: Value) -> Value:
+    whole = keys.whole("qk_head_dim")
+    nope = keys.whole("qk_nope_head_dim", low=0)
+    if whole is not None:
+        return whole
+    if nope is None:
+        size = keys.whole("head_dim")
+        return size if size is not None and size.value > latent.value else latent
+    return Value(latent.value + nope.value, f"{nope.source} + {latent.source}")
+
+
+def _axis(size: Value, axes: int, family: Family) -> Value:
+    """The channels of one axis; for most images half of the head, for videos an even third."""
+    if family.whole_axes:
+        return size
+    if axes == 3:
+        return Value(2 * (size.value // 3 // 2), f"2 · (({size.source}) // 3 // 2), one of 3 axes")
+    return Value(size.value // 2, f"({size.source}) // 2, one of 2 axes")

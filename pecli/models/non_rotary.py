@@ -13,7 +13,7 @@ from pecli.engine.schemes.sinusoidal import STYLES
 from pecli.errors import FileError
 from pecli.models.encoding import Encoding
 from pecli.models.families import plain_name
-from pecli.models.heads import HEADS, head_size, width_of
+from pecli.models.layer_types import HEADS, head_size, width_of
 from pecli.models.values import Keys, Value
 
 ROWS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_source_positions", "n_ctx")

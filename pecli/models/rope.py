@@ -8,16 +8,17 @@ the names that it goes by, then among what the family implies.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 
 from pecli.engine.scalings import SCALINGS, yarn
+from pecli.engine.scalings.yarn import Yarn, magnitude
 from pecli.errors import FileError
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, INTERLEAVED, Family
-from pecli.models.heads import Head, head_of
-from pecli.models.layer_types import MROPE, PARTIALS, THETAS, Layer, layers_of, unrotated_layers
+from pecli.models.layer_types import MROPE, PARTIALS, THETAS, Head, Layer, head_of, layers_of, unrotated_layers
 from pecli.models.values import Keys, Value, default
-from pecli.models.warnings import warn, warn_of_contradictions, warn_of_keys
 
 KINDS = {
     "default": "none",
@@ -187,7 +188,7 @@ def _original(keys: Keys, own: Keys, layer: Layer, family: Family, warnings: lis
     if found is not None or length is None:
         return found
     if "yarn" not in family.renamed:  # which is documented to leave it out
-        warnings.append(f"{own.prefix}{ORIGINAL} is missing: {length.source} stands in for it, as in transformers")
+        warnings.append(f"{own.prefix}{ORIGINAL} is missing: {length.source} is used instead, as in transformers")
     return Value(length.value, f"{length.source}, for want of {ORIGINAL}")
 
 
@@ -220,11 +221,11 @@ def _given_sections(own: Keys) -> Value | None:
 
 
 def _sections(own: Keys, head: Head, family: Family) -> dict[str, Value]:
-    """How many frequencies follow time, rows and columns, and whether these take turns, in models of pictures."""
+    """How many frequencies follow time, rows and columns, and whether these are interleaved, in vision models."""
     implied = family.source
-    turning = head.dim.value * (head.partial.value if head.partial else 1)
+    rotary = head.dim.value * (head.partial.value if head.partial else 1)
     section = _given_sections(own)
-    if section is None and family.sections and sum(family.sections) == turning / 2:
+    if section is None and family.sections and sum(family.sections) == rotary / 2:
         section = Value([*family.sections], implied)
     if section is None:
         return {}
@@ -255,3 +256,64 @@ def _layout(keys: Keys, family: Family) -> Value:
     if latent and "kv_lora_rank" in keys:
         return Value(DEEPSEEK, "as models with qk_rope_head_dim and kv_lora_rank do")
     return Value("halves", "default")
+
+
+def warn(own: Keys, encoding: Encoding, head: Head, warnings: list[str]) -> None:
+    """Warn of settings that runtimes treat differently, that are inconsistent, or that act outside the table."""
+    given, where = encoding.parameters, own.prefix
+    if given.get("attention_factor") is not None and "attention_factor" in own:
+        warnings.append(
+            f"{where}attention_factor is given: final in transformers, dropped by vLLM, ignored by mlx-lm, "
+            "recomputed by llama.cpp"
+        )
+    if given.get("truncate") is False:
+        warnings.append(f"{where}truncate is false, which ggml and mlx-lm do not know: their limits are rounded")
+    section = encoding.extra.get("mrope_section")
+    if section is not None and sum(section) * 2 != encoding.rotary_dim:
+        warnings.append(f"{where}mrope_section adds up to {sum(section)}, not to half of {encoding.rotary_dim}")
+    if "mixed_b" in own:
+        warnings.append(f"{where}mixed_b is given: ntk with an exponent of its own, which is not applied here")
+    beta, original = encoding.extra.get("llama_4_scaling_beta"), given.get("original_max_position_embeddings")
+    if beta is not None and original:
+        warnings.append(
+            f"queries are multiplied by 1 + {beta:g}·ln(1 + ⌊p/{original}⌋) at position p, outside the table"
+        )
+    if "order" in encoding.extra:
+        warnings.append("frequencies are stored axis by axis: rows, columns, the rest; a table interleaves them")
+    if given["scaling"] == "yarn" and given.get("mscale_all_dim") and head.latent:
+        rope = encoding.frequency_rope()
+        assert isinstance(rope.scaling_value, Yarn)
+        g = magnitude(rope.scaling_value.divisor(), Fraction(given["mscale_all_dim"]))(64) / 2**64
+        warnings.append(
+            f"the softmax scale is multiplied by {g * g:.7g} (= {g:.7g}²) outside the table, for mscale_all_dim; "
+            f"cos and sin are multiplied by {rope.attention_factor_value():.7g}"
+        )
+
+
+def warn_of_contradictions(
+    keys: Keys, own: Keys, layer_type: str, kinds: Mapping[str, str], warnings: list[str]
+) -> None:
+    """Two keys for one thing that say different things; layers of several kinds have their own."""
+    inner, outer = own.number("rope_theta"), keys.number("rope_theta")
+    if inner and outer and inner.value != outer.value and not layer_type:
+        said = f"{outer.source} is {outer.value:.12g} and {inner.source} is {inner.value:.12g}"
+        warnings.append(f"{said}; {inner.source} wins, as in transformers")
+    new, old = own.word("rope_type"), own.word("type")
+    if new and old and kinds.get(new.value.lower()) != kinds.get(old.value.lower()):
+        said = f"{old.source} is {old.value[:40]} and {new.source} is {new.value[:40]}"
+        warnings.append(f"{said}; {new.source} wins, as in transformers")
+
+
+WARNED_KEYS = {
+    "dual_chunk_attention_config": "dual chunk attention takes positions within chunks once a context is longer",
+    "rotary_scaling_factor": "the base grows with the length (dynamic NTK), which is not applied here",
+    "use_dynamic_ntk": "the base grows with the length (dynamic NTK) beyond seq_length, which is not applied here",
+    "use_logn_attn": "queries beyond seq_length n are multiplied by log(p)/log(n) at position p, outside the table",
+}
+
+
+def warn_of_keys(keys: Keys, warnings: list[str]) -> None:
+    """Warn of keys that change positions or scores in ways that the encodings do not describe."""
+    warnings.extend(
+        f"{keys.prefix}{name} is given: {text}" for name, text in WARNED_KEYS.items() if keys.data.get(name)
+    )

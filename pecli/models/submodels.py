@@ -6,18 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pecli.models import non_rotary, params
+from pecli.models import non_rotary
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.families import Family, class_defaults, family_of, plain_name
-from pecli.models.heads import HEADS, SIZES, WIDTHS
-from pecli.models.layer_types import EVIDENCE, THETAS
+from pecli.models.families import INTERLEAVED, Family, class_defaults, family_of, plain_name
+from pecli.models.layer_types import EVIDENCE, HEADS, SIZES, THETAS, WIDTHS
 from pecli.models.rope import rope_encodings
-from pecli.models.values import NO_CLASS, Keys
+from pecli.models.values import NO_CLASS, Keys, Value
 
 TEXTS = ("text_config", "llm_config", "language_config", "language_model_config", "text_model_config", "lm_config")
 SIDES = ("encoder", "decoder", "text_encoder", "audio_encoder", "vision_tower", "language_model")
 NOT_PARTS = frozenset(("attn_config", "ffn_config", "quantization_config", "per_layer_config", "compression_config"))
-DEEPEST = 4
+MAX_DEPTH = 4
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,8 @@ def read_object(config: dict[str, Any], label: str) -> ModelEncodings:
     """The encodings of a configuration that is read already."""
     keys = Keys(config, label)
     warnings: list[str] = []
-    if params.looks_like(keys):
-        return params.read(keys)
+    if _is_params(keys):
+        return _read_params(keys)
     encodings = read_parts(keys, warnings)
     name = keys.word("model_type")
     return ModelEncodings(label, name.value if name else None, tuple(encodings), tuple(dict.fromkeys(warnings)))
@@ -47,7 +46,7 @@ def read_parts(keys: Keys, warnings: list[str]) -> list[Encoding]:
     said = keys.word("model_type")
     name = said.value if said else None
     top = _part(keys, "", name, is_text=True, vision=_is_vision("", name))
-    found = _read(top, warnings, DEEPEST)
+    found = _read(top, warnings, MAX_DEPTH)
     _warn_of_nothing(top, found, warnings)
     return found
 
@@ -88,7 +87,7 @@ def _read(part: Part, warnings: list[str], depth: int) -> list[Encoding]:
 
 
 def _beside_text(part: Part) -> str:
-    """What of a model turns by the keys at the top while a language model stands in a part; empty for most."""
+    """What rotates by the keys at the top of a model whose language model is a part; empty for most."""
     family = family_of(part.model_type)
     return family.beside_text if family else ""
 
@@ -139,17 +138,17 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
     keys = part.keys
     kind = non_rotary.kind_of(keys, part.model_type)
     family = family_of(part.model_type, vision=part.vision)
-    turns = (keys.any(*EVIDENCE) or _says_rotary(keys)) and not non_rotary.says_relative(keys)
+    rotary = (keys.any(*EVIDENCE) or _says_rotary(keys)) and not non_rotary.says_relative(keys)
     if keys.data.get("qk_rope_head_dim") == 0 and not keys.any("rope_parameters", "rope_scaling", *THETAS):
         warnings.append(f"{keys.prefix}qk_rope_head_dim is 0: there is no rope")
         return []
-    if kind is not None and (not turns or isinstance(kind, (non_rotary.Biased, non_rotary.Unsupported))):
+    if kind is not None and (not rotary or isinstance(kind, (non_rotary.Biased, non_rotary.Unsupported))):
         _warn_of_unknown(part, family is not None or non_rotary.is_known(part.model_type), warnings)
         return _with_notes(kind, keys, warnings)
-    if not turns and family is None:
+    if not rotary and family is None:
         return []
     _warn_of_unknown(part, family is not None, warnings)
-    if not turns and part.vision and family is not None and not family.axes:
+    if not rotary and part.vision and family is not None and not family.axes:
         return []
     beside = _with_notes(non_rotary.beside(part.model_type, vision=part.vision), keys, warnings)
     return [*rope_encodings(keys, family or Family(), warnings, vision=part.vision), *beside]
@@ -174,3 +173,43 @@ def _warn_of_unknown(part: Part, known: bool, warnings: list[str]) -> None:
         return
     name = f"model_type {part.model_type[:60]!r} is unknown" if part.model_type else "there is no model_type"
     warnings.append(f"{name}: read by the general rules; check layout and defaults")
+
+
+PARAMS_SCALING = {
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
+"""What `use_scaled_rope` stands for in Meta's code; the factor may be given."""
+
+
+def _is_params(keys: Keys) -> bool:
+    """Whether the keys are those of a params.json."""
+    return "model_type" not in keys and keys.any("dim") and keys.any("n_heads") and "hidden_size" not in keys
+
+
+def _read_params(keys: Keys) -> ModelEncodings:
+    """The encoding of a params.json of Meta's own releases, where pairs are interleaved."""
+    width, heads = keys.whole("dim"), keys.whole("n_heads")
+    assert width is not None
+    assert heads is not None
+    size = keys.whole("head_dim") or Value(width.value // heads.value, f"{width.source} // {heads.source}")
+    found = {"dim": size, "base": keys.number("rope_theta") or Value(10000.0, "default")}
+    scaled = keys.flag("use_scaled_rope")
+    if scaled is not None and scaled.value:
+        found["scaling"] = Value("llama3", scaled.source)
+        for name, value in PARAMS_SCALING.items():
+            found[name] = Value(value, "use_scaled_rope")
+        found["factor"] = keys.number("rope_scale_factor", "rope_scaling_factor") or found["factor"]
+    else:
+        found["scaling"] = Value("none", "default: no scaling is asked for")
+    encoding = Encoding.of(
+        "rope",
+        found,
+        sources={"head_dim": size.source, "layout": "as in Meta's code"},
+        layout=INTERLEAVED,
+        head_dim=size.value,
+    )
+    encoding.check()
+    return ModelEncodings(keys.path, None, (encoding,))

@@ -10,7 +10,7 @@ from typing import Any
 from pecli.engine.text import quoted
 from pecli.errors import FileError
 
-HIGHEST = 2**40
+MAX_WHOLE = 2**40
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Keys:
         name, value, source = found
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= HIGHEST:
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= MAX_WHOLE:
             raise self.wrong(name, f"it must be a whole number from {low} to 2^40")
         return Value(value, source)
 

@@ -109,7 +109,7 @@ def check_scores(each: Input, heads: int | None) -> tuple[int, int, int]:
     if heads not in (None, found):
         raise each.wrong(f"`heads` is {heads}, and H is {found}", "H is the axis before the last two")
     if queries > keys:
-        raise each.wrong(f"Lq = {queries} is more than Lk = {keys}", "queries stand at the last positions of the keys")
+        raise each.wrong(f"Lq = {queries} is more than Lk = {keys}", "queries have the last positions of the keys")
     return found, queries, keys
 
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.parameters import Parameter
 from pecli.engine.table import Table
 from pecli.engine.text import listed, nearest, quoted
 from pecli.errors import FileError, KindError, ParameterError
-from pecli.files.load import LoadedFile, load_file, split_name
+from pecli.files.load import LoadedFile, load_file, open_tensors, split_name
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.provenance import KEY
 
@@ -159,3 +160,11 @@ def check_dim(each: Input, rule: Parameter, advice: str = "") -> None:
         rule.check("D", each.table.shape[-1])
     except ParameterError as problem:
         raise each.wrong(f"D, the last axis, {problem.rule.removeprefix('it ')}", advice) from None
+
+
+def read_numbers(name: str, text: str) -> Array:
+    """The one array of a file that is given for a parameter; float64 where the file has no dtype of its own."""
+    with open_tensors(text) as loaded:
+        check_alone(name, text, loaded.tables)
+        loaded.check()
+        return loaded.read_as("float64").tables[0].array()

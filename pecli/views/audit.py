@@ -21,7 +21,7 @@ _COLUMNS = {"frequencies": "frequency", "slopes": "slope of the head", "columns"
 MAX_FREQUENCIES = 7
 """Frequencies that are shown; they and the names of recipes fit into 80 characters."""
 MIN_TOLERANCE = 1e-150
-"""The smallest tolerance that is drawn, and one over the largest: an axis in decades has room for no others."""
+"""The smallest tolerance that is drawn, and one over the largest: a logarithmic axis has no others."""
 
 
 def show(audits: Mapping[str, Audit]) -> None:

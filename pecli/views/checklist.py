@@ -1,21 +1,30 @@
-"""Outcomes of many checks as one table."""
+"""Outcomes of many checks: as a table, as JUnit XML, and as annotations of GitHub Actions."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from pecli.checks.manifest.checklist import Outcome
+from pecli.checks.manifest import Outcome
 from pecli.checks.verify.verification import Verification
 from pecli.errors import FileError
+from pecli.files.load import split_name
+from pecli.files.output import open_output
 from pecli.views import screen
-from pecli.views.write_summary import say_failures, units
+from pecli.views.verification import failures, say_failures, units
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
 
 _HEADS = ("status", "check", "worst error")
 _STYLES = {"passed": "green", "skipped": "dim", "FAILED": "bold red", "error": "bold red"}
 
 
 def show(outcomes: Sequence[Outcome]) -> None:
-    """A line a check, what is wrong below it, and the count at the end."""
+    """One line per check, what is wrong below it, and the count at the end."""
     rows = [(_status(outcome), screen.printable(outcome.check.label), _worst(outcome)) for outcome in outcomes]
     heads, *lines = screen.aligned([_HEADS, *rows])
     screen.say_styled((heads, "dim"))
@@ -57,3 +66,91 @@ def _count(rows: Sequence[Sequence[str]]) -> str:
     counts["error" + "s" * (errors > 1)] = errors
     parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return f"{screen.counted(len(rows), 'check')}: {parts}"
+
+
+_ILLEGAL = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML cannot hold, or would not give back: control characters, halves of pairs, undecodable bytes of names."""
+
+
+def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
+    """Write the report, whole or not at all."""
+    text = junit_report(outcomes)
+    with open_output(path) as output:
+        output.write(text)
+
+
+def junit_report(outcomes: Sequence[Outcome]) -> bytes:
+    """The XML text: one test suite per manifest, and one for files that stand for themselves."""
+    from xml.etree import ElementTree
+
+    suites = ElementTree.Element("testsuites", {"name": "pecli verify", **_junit_counts(outcomes)})
+    for manifest in dict.fromkeys(outcome.check.manifest for outcome in outcomes):
+        own = [outcome for outcome in outcomes if outcome.check.manifest == manifest]
+        name = manifest or "pecli verify"
+        suite = ElementTree.SubElement(suites, "testsuite", {"name": _xml_text(name), **_junit_counts(own)})
+        for outcome in own:
+            suite.append(_junit_case(outcome, name))
+    ElementTree.indent(suites)
+    text: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return text + b"\n"
+
+
+def _junit_case(outcome: Outcome, suite: str) -> Element:
+    from xml.etree import ElementTree
+
+    check = outcome.check
+    names = {"classname": suite, "name": check.label, "file": check.file}
+    case = ElementTree.Element("testcase", {key: _xml_text(value) for key, value in names.items()})
+    case.set("time", f"{outcome.seconds:.3f}")
+    if not outcome.passed:
+        lines = failures(outcome.result)
+        kind = "skipped" if outcome.skipped else "failure" if isinstance(outcome.result, Verification) else "error"
+        element = ElementTree.SubElement(case, kind, {"message": _xml_text(lines[0]), "type": kind})
+        element.text = _xml_text("\n".join(lines))
+    return case
+
+
+def _junit_counts(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    skipped = sum(outcome.skipped for outcome in outcomes)
+    errors = sum(not isinstance(outcome.result, Verification) for outcome in outcomes) - skipped
+    failed = sum(not outcome.passed for outcome in outcomes) - errors - skipped
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    counts = {"tests": len(outcomes), "failures": failed, "errors": errors, "skipped": skipped}
+    return {**{key: str(count) for key, count in counts.items()}, "time": f"{seconds:.3f}"}
+
+
+def _xml_text(text: str) -> str:
+    """A text with what XML cannot hold escaped, as Python would write it."""
+    return _ILLEGAL.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
+
+
+def is_github_actions() -> bool:
+    """Whether this runs in GitHub Actions, which turns lines into annotations of files."""
+    return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def annotate(outcomes: Sequence[Outcome]) -> None:
+    """Print an annotation for each check that did not pass."""
+    for outcome in outcomes:
+        if not outcome.passed and not outcome.skipped:
+            print(screen.printable(annotation(outcome)))
+
+
+def annotation(outcome: Outcome) -> str:
+    """The workflow command; a tensor's name after the file's is left to the title."""
+    check = outcome.check
+    try:
+        file = split_name(check.file)[0]
+    except FileError:
+        file = check.file
+    message = "\n".join(failures(outcome.result))
+    title = f"pecli verify: {check.label}"
+    return f"::error file={_escaped(file, _PROPERTY)},title={_escaped(title, _PROPERTY)}::{_escaped(message, _DATA)}"
+
+
+def _escaped(text: str, signs: dict[str, str]) -> str:
+    return "".join(signs.get(sign, sign) for sign in text)

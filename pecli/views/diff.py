@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.compare import problems_of
-from pecli.checks.compare.error_map import ErrorMap
+from pecli.checks.compare.error_summary import ErrorMap
 from pecli.checks.diff import Difference
-from pecli.views import screen, write_summary
+from pecli.views import screen, verification
 
 if TYPE_CHECKING:
     from pecli.views.pictures.panels import HeatmapPanel
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PICTURE_LINES = 16
 """How much of a terminal the errors of a tensor take."""
 MIN_ERROR = 1e-300
-"""The smallest that colours tell: powers of ten end where numbers do."""
+"""The smallest error that has a colour of its own, as a power of ten."""
 MIN_SHARE = 1e-16
 """Of the largest error, what the colours reach down to."""
 
@@ -34,9 +34,9 @@ def show(result: Difference) -> None:
         if line not in problems:
             screen.say_wrapped(f"  {line}")
     for tensor in result.tensors:
-        head, *rest = write_summary.parts_of(tensor, ("A", "B"), "equal")
+        head, *rest = verification.parts_of(tensor, ("A", "B"), "equal")
         note = result.readings.get(tensor.name, "")
-        write_summary.say_parts([f"{head}, {note}" if note else head, *rest])
+        verification.say_parts([f"{head}, {note}" if note else head, *rest])
     if not (result.passed or result.diagnosis):
         screen.say("  no known transform maps A to B; pecli identify may say what each of them is")
 

@@ -44,7 +44,7 @@ def entry(tensor: Table | UnreadTensor) -> dict[str, Any]:
 
 
 def numbers(table: Table, rows: str, columns: str) -> dict[str, Any]:
-    """Some elements of a table, with the places they stand at."""
+    """Some elements of a table, with their indices."""
     down, across = indices("rows", rows, table.rows), indices("cols", columns, table.width)
     values = rectangle(table, down, across)
     if values.dtype.kind == "c":
@@ -110,7 +110,7 @@ def _say_below(name: str, lines: Sequence[str]) -> None:
 
 
 def _profile(tensor: dict[str, Any]) -> list[str]:
-    """What the data of a tensor are like, a line a subject."""
+    """The distribution of a tensor's data, one line per subject."""
     if "sha256" not in tensor:
         return []
     lines = []
@@ -127,7 +127,7 @@ def _rows(rows: dict[str, Any]) -> list[str]:
     lines = []
     if norm := rows["norm"]:
         lines.append(f"  norm of a row   {_cell(norm['min'])} … {_cell(norm['max'])}, mean {_cell(norm['mean'])}")
-    twice = "too many rows to tell" if rows["duplicate"] is None else f"{rows['duplicate']:,}"
+    twice = "not counted: too many rows" if rows["duplicate"] is None else f"{rows['duplicate']:,}"
     lines.append(f"  constant rows {rows['constant']:,}   duplicate rows {twice}")
     if near := rows["nearest_neighbours"]:
         first, second = near["rows"]

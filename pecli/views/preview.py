@@ -25,7 +25,7 @@ _WIDTH = 80
 
 @dataclass(frozen=True)
 class Corner:
-    """The rows and columns of a table worth showing; None stands for what is left out."""
+    """The rows and columns of a table worth showing; None marks what is left out."""
 
     title: str
     columns: tuple[int | None, ...]
@@ -39,7 +39,7 @@ def _chosen(count: int, head: int, tail: int) -> tuple[int | None, ...]:
 
 
 def _across() -> tuple[int, int]:
-    """How many columns there is room for; a narrow terminal would cut their numbers."""
+    """How many columns fit; a narrow terminal would cut their numbers."""
     width = screen.console().width if screen.is_terminal() else _WIDTH
     if width >= _WIDTH:
         return _COLUMNS

@@ -208,12 +208,12 @@ class Terminal(NamedTuple):
 
     @property
     def dots(self) -> str:
-        """What stands for a part of a text that was left out."""
+        """The mark for a part of a text that is left out."""
         return "…" if self.unicode else "..."
 
 
 def terminal() -> Terminal:
-    """Standard output as it is now. A pipe is a terminal of 80 × 24 without colours, so that files come out alike."""
+    """Standard output as it is now. A pipe is a terminal of 80 × 24 without colours, so that files are the same."""
     try:
         unicode = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
     except LookupError:

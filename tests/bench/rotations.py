@@ -23,7 +23,7 @@ def rotating(turns: int) -> list[Row]:
             list(pool.map(np.copyto, (target[0, :16], target[0, 16:]), (x[0, :16], x[0, 16:])))
 
     def pecli_turn(interleaved: bool) -> Work:
-        return lambda: apply_rotation.turn(
+        return lambda: apply_rotation.rotate(
             x, lambda start, stop: factors[start:stop], interleaved=interleaved, out=target
         )
 

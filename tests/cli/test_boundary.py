@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.checks.manifest import checklist
+from pecli.checks import manifest
 from pecli.engine.table import table_of
 from pecli.files.safetensors import prepare
 from pecli.files.save import save_tables, write_file
@@ -55,12 +55,12 @@ def test_a_check_that_breaks_is_an_error_and_the_others_go_on(pecli_cli, tmp_pat
         pecli.save(f"{name}.npy", pecli.Sinusoidal(8, 4))
         lines += ["[[check]]", f"file = '{name}.npy'", "scheme = 'sinusoidal'", "seq_len = 8", "dim = 4"]
     (tmp_path / "pecli.toml").write_text("\n".join(lines))
-    run = checklist.Check.__dict__["__init__"]
+    run = manifest.Check.__dict__["__init__"]
 
     def breaking(self: object, file: str, check: object, *rest: object) -> None:
         run(self, file, broken if file == "b.npy" else check, *rest)
 
-    monkeypatch.setattr(checklist.Check, "__init__", breaking)
+    monkeypatch.setattr(manifest.Check, "__init__", breaking)
     outcome = pecli_cli("verify", "pecli.toml", "--junit", "r.xml")
     assert outcome.code == 70
     assert [line.split()[0] for line in outcome.out.splitlines()] == ["status", "passed", "error", "passed", "3"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pecli.engine import apply_rotation
-from pecli.engine.apply_rotation import LAYOUTS, reorder, turn, turn_in_place
+from pecli.engine.apply_rotation import LAYOUTS, reorder, rotate, turn_in_place
 
 SIDES = [("interleaved", "interleaved"), ("halves", "halves"), ("interleaved", "halves"), ("halves", "interleaved")]
 
@@ -63,12 +63,12 @@ def test_threads_change_nothing(interleaved, shape, dtype, monkeypatch):
     rng = np.random.default_rng(2)
     x = rng.uniform(-2, 2, shape).astype(dtype)
     factors = np.exp(1j * rng.uniform(0, 6, (shape[-2], shape[-1] // 2))).astype(np.complex64)
-    whole = turn(x, lambda start, stop: factors[start:stop], interleaved=interleaved)
+    whole = rotate(x, lambda start, stop: factors[start:stop], interleaved=interleaved)
     monkeypatch.setenv("PECLI_THREADS", "3")
     monkeypatch.setattr(apply_rotation, "_WORTH_THREADS", 0)
     monkeypatch.setattr(apply_rotation, "_BLOCK", 1000)
     room = np.empty_like(x)
-    found = turn(x, lambda start, stop: factors[start:stop], interleaved=interleaved, out=room)
+    found = rotate(x, lambda start, stop: factors[start:stop], interleaved=interleaved, out=room)
     assert found is room
     assert found.tobytes() == whole.tobytes()
 
@@ -81,7 +81,7 @@ def test_what_goes_wrong_in_a_thread_is_raised(monkeypatch):
         raise MemoryError
 
     with pytest.raises(MemoryError):
-        turn(np.ones((4, 4000, 64), np.float32), refuse, interleaved=True)
+        rotate(np.ones((4, 4000, 64), np.float32), refuse, interleaved=True)
 
 
 def test_infinities_and_large_values_pass_without_a_word():

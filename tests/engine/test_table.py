@@ -15,7 +15,7 @@ from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.engine.table import Table, table_of
+from pecli.engine.table import Table, as_pairs, cast, reshaped, squeezed_views, stacked, table_of
 from tests.engine import strategies
 from tests.engine.strategies import quick
 from tests.oracle import DTYPES
@@ -137,3 +137,51 @@ def test_picked_rows_are_read_in_runs(rows):
     np.testing.assert_array_equal(picked, array[rows])
     if len(rows) > 4:
         assert asked == [(0, 3), (7, 2), (3, 1), (3, 2)]
+
+
+def test_casts_round_once() -> None:
+    midway = 1 + 2**-8  # between two bfloat16 numbers; float32 would lose what is beyond it
+    table = cast(table_of("w", np.array([midway + 2**-40, midway - 2**-40, midway])), "bfloat16")
+    assert table.array().astype(float).tolist() == [1 + 2**-7, 1.0, 1.0]
+    whole = table_of("n", np.arange(3))
+    assert cast(whole, "float16") is whole
+
+
+def test_a_third_in_eleven_bits() -> None:
+    assert cast(table_of("t", np.array([1 / 3, 1.0])), "float16").array().tolist() == [0.333251953125, 1.0]
+
+
+ARRAY = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
+
+
+@pytest.mark.parametrize("shape", [(120,), (6, 20), (24, 5), (2, 60), (1, 120), (60, 2), (2, 3, 4, 5), (120, 1)])
+@pytest.mark.parametrize("rows", [1, 2, 7, 1000])
+def test_every_block_of_every_shape(shape, rows) -> None:
+    table = reshaped(table_of("t", ARRAY), shape)
+    np.testing.assert_array_equal(table.array(), ARRAY.reshape(shape))
+    np.testing.assert_array_equal(np.concatenate(list(table.blocks(rows))).reshape(shape), ARRAY.reshape(shape))
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+@pytest.mark.parametrize("rows", [1, 3, 1000])
+def test_complex_numbers_as_pairs(dtype, rows) -> None:
+    numbers = (ARRAY[0] + 1j * ARRAY[1]).astype(dtype)
+    table = as_pairs(table_of("t", numbers))
+    expected = np.stack([numbers.real, numbers.imag], -1)
+    assert (table.shape, table.dtype) == (expected.shape, str(expected.dtype))
+    np.testing.assert_array_equal(np.concatenate(list(table.blocks(rows))).reshape(table.shape), expected)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 12, 1000])
+def test_one_after_the_other(rows) -> None:
+    table = stacked("both", [table_of("a", ARRAY[0]), table_of("b", ARRAY[1])])
+    assert (table.name, table.shape, table.dtype) == ("both", ARRAY.shape, "float32")
+    np.testing.assert_array_equal(np.concatenate(list(table.blocks(rows))).reshape(ARRAY.shape), ARRAY)
+
+
+def test_axes_of_length_one() -> None:
+    assert [view.shape for view in squeezed_views(table_of("t", np.zeros((1, 1, 4, 1, 2))))] == [
+        (1, 1, 4, 1, 2), (1, 4, 1, 2), (4, 1, 2), (4, 2)
+    ]  # fmt: skip
+    assert [view.shape for view in squeezed_views(table_of("t", np.zeros(())))] == [(), (1,)]
+    assert [view.shape for view in squeezed_views(table_of("t", np.zeros((1, 1))))] == [(1, 1), (1,)]

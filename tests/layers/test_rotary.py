@@ -163,7 +163,7 @@ class TestRotary:
 
     @pytest.mark.parametrize("dim", [1, 3, 7])
     def test_odd_dim(self, dim):
-        with pytest.raises(ValueError, match=rf"x is of shape \(2, {dim}\); channels turn in pairs"):
+        with pytest.raises(ValueError, match=rf"x is of shape \(2, {dim}\); channels rotate in pairs"):
             RotaryPosEmbedding()(np.zeros((2, dim)))
         with pytest.raises(ValueError, match="embed_dim is"):
             RotaryPosEmbedding(dim)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pecli.models import families, heads, non_rotary
+from pecli.models import families, layer_types, non_rotary
 from pecli.models.rope import LENGTHS
 
 _MORE = """
@@ -27,9 +27,9 @@ _MORE = """
     no_rope_layer_interval attn_temperature_tuning floor_scale attn_scale
 """
 KEYS = {
-    *heads.SIZES,
-    *heads.WIDTHS,
-    *heads.HEADS,
+    *layer_types.SIZES,
+    *layer_types.WIDTHS,
+    *layer_types.HEADS,
     *LENGTHS,
     *non_rotary.ROWS,
     *_MORE.split(),

@@ -112,7 +112,7 @@ def test_the_length_stands_in_for_the_original_one(kind: str) -> None:
     blend = {"low_freq_factor": 1.0, "high_freq_factor": 4.0} if kind == "llama3" else {}
     model = load_config({**LLAMA, "rope_scaling": {"rope_type": kind, "factor": 2.0, **factors, **blend}})
     assert model.encodings[0].parameters["original_max_position_embeddings"] == 8192
-    assert any("max_position_embeddings stands in for it" in warning for warning in model.warnings)
+    assert any("max_position_embeddings is used instead" in warning for warning in model.warnings)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError
 from pecli.files import open_tensors
 from pecli.tensors.convert import Conversion, convert
-from pecli.tensors.head_layout import Heads, in_heads
-from pecli.tensors.projections import Layer, layers, projection
+from pecli.tensors.head_layout import Heads, Layer, in_heads, layers, projection
 
 RNG = np.random.default_rng(7)
 HEADS, KV, DIM, INPUTS = 4, 2, 8, 16

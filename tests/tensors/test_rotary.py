@@ -15,8 +15,7 @@ from pecli.engine import rotation_factors
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.table import table_of
 from pecli.tensors.inputs import Input
-from pecli.tensors.position_ids import RowPositions
-from pecli.tensors.rotary import RotationPlan, rotate_all
+from pecli.tensors.rotary import RotationPlan, RowPositions, rotate_all
 from tests.oracle import bits, rational, rounded
 
 DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float64": np.float64}

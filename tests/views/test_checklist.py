@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from xml.etree import ElementTree
 
 import pytest
 
 from pecli.checks.compare import Comparison
-from pecli.checks.manifest.checklist import Check, Outcome
+from pecli.checks.manifest import Check, Outcome
 from pecli.checks.verify.verification import Verification
 from pecli.errors import FileError, ParameterError
 from pecli.views import checklist
@@ -54,3 +55,68 @@ def test_on_a_terminal(terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[1;31mFAILED" in shown.getvalue()
     plain = re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue())
     assert [line.rstrip() for line in plain.splitlines()] == EXPECTED.splitlines()
+
+
+HOSTILE = ["<&\"'>]]>", "a\x1b[2Jb\x00", "two\nlines\r\n", "\udcff\ud800", "\ufffe\uffff", "é😀\x85\u2028", "%0A::x,y"]
+
+
+def outcomes(name: str) -> list[Outcome]:
+    passed = Verification(name, "rope", (Comparison(name, (2, 2), 4),))
+    failed = Verification(name, "rope", (Comparison(name, (2,), 2, problem="its shape"),), (f"{name}: its shape",))
+    results = [passed, failed, FileError(name, "does not exist")]
+    return [Outcome(Check(name, lambda: passed, f"{name} {k}", "m.toml"), result, 0.25)
+            for k, result in enumerate(results)]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["plain.npy", *HOSTILE])
+def test_every_name_makes_xml(name: str, tmp_path) -> None:
+    checklist.write_junit(str(tmp_path / "r.xml"), outcomes(name))
+    suites = ElementTree.parse(tmp_path / "r.xml").getroot()
+    assert suites.tag == "testsuites"
+    (suite,) = suites
+    assert {key: suite.get(key) for key in ("name", "tests", "failures", "errors", "skipped", "time")} == {
+        "name": "m.toml", "tests": "3", "failures": "1", "errors": "1", "skipped": "0", "time": "0.750"
+    }  # fmt: skip
+    passed, failed, missing = suite
+    assert len(passed) == 0
+    assert failed.find("failure").get("message") == failed.find("failure").text.split("\n  ")[0] or "\n" in name
+    assert "its shape" in failed.find("failure").text
+    assert missing.find("error").text.endswith("does not exist")
+    if name.isprintable() and "\ud800" not in name:
+        assert failed.get("file") == name
+        assert missing.get("name") == f"{name} 2"
+
+
+def test_files_without_a_manifest_have_a_suite_of_their_own() -> None:
+    plain = Outcome(Check("a.npy", lambda: Verification("", "", ())), Verification("a.npy", "rope", ()), 0)
+    suites = ElementTree.fromstring(checklist.junit_report([plain, *outcomes("b")]))
+    assert [(suite.get("name"), suite.get("tests")) for suite in suites] == [("pecli verify", "1"), ("m.toml", "3")]
+    assert suites.get("tests") == "4"
+    assert suites[0][0].get("name") == "a.npy"
+
+
+def unescaped(text: str) -> str:
+    """What the runner makes of a value; the percent sign comes last."""
+    for code, sign in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):
+        text = text.replace(code, sign)
+    return text
+
+
+@pytest.mark.parametrize("name", ["plain.npy", *HOSTILE])
+def test_every_name_makes_an_annotation(name: str) -> None:
+    line = checklist.annotation(outcomes(name)[2])
+    assert "\n" not in line
+    assert "\r" not in line
+    command, properties = line.split("::")[1].split(" ", 1)
+    assert command == "error"
+    values = dict(each.split("=", 1) for each in properties.split(","))
+    assert unescaped(values["file"]) == name
+    assert unescaped(values["title"]) == f"pecli verify: {name} 2"
+    assert unescaped(line.split("::", 2)[2]) == f"{name}: does not exist"
+
+
+def test_annotations_name_the_file_without_its_tensor(tmp_path) -> None:
+    (tmp_path / "a.npz").write_bytes(b"")
+    file = f"{tmp_path / 'a.npz'}:cos"
+    outcome = Outcome(Check(file, lambda: Verification("", "", ())), FileError(file, "is empty"), 0)
+    assert f"file={tmp_path / 'a.npz'},title=" in checklist.annotation(outcome)

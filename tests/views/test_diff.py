@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pecli.checks.compare.error_map import ErrorMap
+from pecli.checks.compare.error_summary import ErrorMap
 from pecli.views import diff
 from pecli.views.pictures import palettes
 from tests.pixels import decoded

@@ -9,28 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from pecli.checks.compare import fork_pool
-from pecli.checks.compare.element_errors import Ruler
-from pecli.checks.compare.error_summary import Tally, Value, merged
+from pecli.checks.compare.element_errors import ErrorMeter
+from pecli.checks.compare.error_summary import ErrorSummary, Value, merged
 from pecli.checks.compare.ulp import ulps_apart as ulps_apart
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
-from pecli.engine.arrays import Array
-from pecli.engine.cast import cast
-from pecli.engine.numerics.aligned_buffer import room_for
+from pecli.engine.arrays import Array, aligned_buffer
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, numpy_dtype
-from pecli.engine.numerics.threads import thread_count, work_through
-from pecli.engine.table import Table
+from pecli.engine.numerics.threads import work_through
+from pecli.engine.table import Table, cast
 from pecli.engine.text import bracketed
-from pecli.files.raw_tensors import mapped_rows
 
 READ_BYTES = 1 << 22
-"""How much of a table is made or read before it is measured; making more at once is faster."""
+"""Of a table, made or read at once: fewer calls than one for each measured piece."""
 
 
 @dataclass
 class Comparison:
-    """What comparing one tensor found. Errors of tensors that cannot be compared at all are None."""
+    """The result for one tensor. Errors of tensors that cannot be compared are None."""
 
     name: str
     shape: tuple[int, ...]
@@ -56,7 +52,7 @@ class Comparison:
 
     @property
     def first_row(self) -> int | None:
-        """The row of the first element out of tolerance, all axes but the last run through in order."""
+        """The row of the first element out of tolerance; all axes but the last are flattened."""
         if self.first_index is None:
             return None
         leading = self.shape[:-1] if len(self.shape) > 1 else self.shape
@@ -65,7 +61,7 @@ class Comparison:
 
 def compare(expected: Table, found: Table, tolerance: Tolerance = EXACT, *, any_dtype: bool = False) -> Comparison:
     """Compare two tables piece by piece; differences of shape and dtype are findings, not errors. With `any_dtype`,
-    another floating dtype is none.
+    another floating dtype is no finding.
 
     Values of unlike dtypes are compared as float64, and units of the last place are those of the dtype found, into
     which the expected value is rounded once. Frequencies and slopes are never rounded to half precision for that.
@@ -86,51 +82,46 @@ def compare(expected: Table, found: Table, tolerance: Tolerance = EXACT, *, any_
     return result
 
 
-def _fill_in(result: Comparison, tally: Tally) -> None:
+def _fill_in(result: Comparison, summary: ErrorSummary) -> None:
     def index(place: int | None) -> tuple[int, ...] | None:
         return None if place is None else tuple(int(k) for k in np.unravel_index(place, result.shape))
 
-    result.mismatched, result.first_index = tally.mismatched, index(tally.first)
-    result.max_abs_error, result.worst_index, result.worst_ulp = tally.error, index(tally.worst), tally.worst_ulp
-    result.expected, result.found = tally.expected, tally.found
-    result.max_rel_error = tally.relative if tally.relative or not tally.error else None
+    result.mismatched, result.first_index = summary.mismatched, index(summary.first)
+    result.max_abs_error, result.worst_index, result.worst_ulp = summary.error, index(summary.worst), summary.worst_ulp
+    result.expected, result.found = summary.expected, summary.found
+    result.max_rel_error = summary.relative if summary.relative or not summary.error else None
     whole = numpy_dtype(result.dtype).kind in "iub"
-    result.max_ulp_error = None if whole else tally.ulp
-    result.strange_expected, result.strange_found = tally.strange_expected, tally.strange_found
+    result.max_ulp_error = None if whole else summary.ulp
+    result.strange_expected, result.strange_found = summary.strange_expected, summary.strange_found
 
 
-def _measure(expected: Table, found: Table, tolerance: Tolerance) -> Tally:
-    """The errors of all elements, block by block in processes or threads; what must be read in order is read here."""
+def _measure(expected: Table, found: Table, tolerance: Tolerance) -> ErrorSummary:
+    """The errors of all elements, block by block in threads; what must be read in order is read here."""
     step = min(expected.block_rows(), found.block_rows())
     starts = range(0, expected.rows if expected.size else 0, step)
-    bench = _Bench(expected, found, tolerance)
+    reader = _PairReader(expected, found, tolerance)
 
     def block(start: int) -> tuple[int, int, Array | None, Array | None]:
         stop = min(start + step, expected.rows)
         ours, theirs = (table.read(start, stop) if table.in_order else None for table in (expected, found))
         return start, stop, ours, theirs
 
-    several = len(starts) > 1 and thread_count() > 1 and not (expected.in_order or found.in_order)
-    if several and expected.nbytes >= fork_pool.WORTH_IT and fork_pool.may_fork():
-        tallies = fork_pool.shared_out(lambda start: bench.look_at(start, step), starts, bench.tally, thread_count())
-        if tallies is not None:
-            return merged(tallies)
-    work_through(lambda given: bench.measure(*given), map(block, starts))
-    return bench.tally()
+    work_through(lambda given: reader.measure(*given), map(block, starts))
+    return reader.summary()
 
 
-class _Bench:
-    """Reads both tables and measures them; its rulers and buffers are used again, each by one thread at a time."""
+class _PairReader:
+    """Reads both tables and measures them; meters and buffers are reused, each by one thread at a time."""
 
     def __init__(self, expected: Table, found: Table, tolerance: Tolerance) -> None:
         self._tables, self._tolerance = (expected, found), tolerance
         self._dtypes = numpy_dtype(expected.dtype), numpy_dtype(found.dtype)
         self._rows = max(1, READ_BYTES // max(1, expected.width * max(dtype.itemsize for dtype in self._dtypes)))
-        self._spare: list[tuple[Ruler, list[Array]]] = []
+        self._spare: list[tuple[ErrorMeter, list[Array]]] = []
 
     def measure(self, start: int, stop: int, *given: Array | None) -> None:
         """Measure rows start … stop − 1; a table's block that is given is not read."""
-        ruler, buffers = self._spare.pop() if self._spare else self._new(stop - start)
+        meter, buffers = self._spare.pop() if self._spare else self._new(stop - start)
         for row in range(start, stop, self._rows):
             count = min(self._rows, stop - row)
             pieces = []
@@ -141,32 +132,27 @@ class _Bench:
                 else:
                     piece = block[row - start : row - start + count]
                 pieces.append(piece.reshape(-1))
-            ruler.measure(pieces[0], pieces[1], row * self._tables[0].width)
-        self._spare.append((ruler, buffers))
+            meter.measure(pieces[0], pieces[1], row * self._tables[0].width)
+        self._spare.append((meter, buffers))
 
-    def look_at(self, start: int, rows: int) -> None:
-        """Measure some rows where they lie in their files; in a process that may be ended."""
-        stop = min(start + rows, self._tables[0].rows)
-        self.measure(start, stop, *(mapped_rows(table, start, stop) for table in self._tables))
-
-    def _new(self, rows: int) -> tuple[Ruler, list[Array]]:
+    def _new(self, rows: int) -> tuple[ErrorMeter, list[Array]]:
         shape = min(rows, self._rows), self._tables[0].width
-        return Ruler(*self._dtypes, self._tolerance), [
-            room_for(math.prod(shape), dtype).reshape(shape) for dtype in self._dtypes
+        return ErrorMeter(*self._dtypes, self._tolerance), [
+            aligned_buffer(math.prod(shape), dtype).reshape(shape) for dtype in self._dtypes
         ]
 
-    def tally(self) -> Tally:
-        """The errors of all that was measured; the same however the threads shared the work."""
-        return merged(ruler.tally() for ruler, _ in self._spare)
+    def summary(self) -> ErrorSummary:
+        """The errors of all measured rows; the same however the threads shared the work."""
+        return merged(meter.summary() for meter, _ in self._spare)
 
 
 def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:
-    """What keeps tensors from being compared at all, or is wrong beside their values."""
+    """Why tensors cannot be compared, or differ in more than their values."""
     return tuple(f"{tensor.name}: {tensor.problem}" for tensor in tensors if tensor.problem)
 
 
 def as_json(result: Comparison) -> dict[str, Any]:
-    """The comparison as JSON data; what is not finite becomes null, a complex number a pair."""
+    """The comparison as JSON data: numbers that are not finite are null, complex ones are pairs."""
     return {
         "name": result.name,
         "shape": list(result.shape),

@@ -1,4 +1,4 @@
-"""How numbers lie apart: floats counted by their bits, and exact errors of any pair of dtypes."""
+"""Distances of numbers: ULPs by their bits, and exact errors for any pair of dtypes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def ulps_apart(a: Array, b: Array) -> NDArray[Any]:
-    """How many floats of their dtype lie between two arrays, element by element; the two zeros are one.
+    """The distance of two arrays in floats of their dtype, element by element; the two zeros are one.
 
     >>> ulps_apart(np.array([1, -0.0], np.float16), np.array([1 + 2**-10, 0.0], np.float16)).tolist()
     [1, 0]
@@ -26,7 +26,7 @@ def ulps_apart(a: Array, b: Array) -> NDArray[Any]:
 
 
 def _ordinals(a: Array) -> NDArray[Any]:
-    """Floats counted from zero, those below with a minus sign; no branches, which random signs would make slow."""
+    """Floats numbered from zero, negative below; without branches, which random signs would make slow."""
     bits = a.view(f"i{a.dtype.itemsize}")
     below = bits >> (8 * a.dtype.itemsize - 1)  # −1 where negative, or else 0
     size = bits & np.iinfo(bits.dtype).max
@@ -39,15 +39,22 @@ def errors(ours: Array, theirs: Array) -> tuple[Flags, Floats, NDArray[Any] | No
     """Which elements are alike, their absolute errors, and the units of the last place between them, for floats."""
     if ours.dtype == theirs.dtype and ours.dtype.kind in "iub":
         return _integers_apart(ours, theirs)
-    expected, found = widest(ours), widest(theirs)
-    alike = np.asarray((expected == found) | (np.isnan(expected) & np.isnan(found)))  # one NaN is as good as another
-    error: Floats = np.abs(expected - found)
-    error[alike] = 0
-    error[np.isnan(error)] = np.inf
+    alike, error = absolute_errors(ours, theirs)
     units = _units(ours, theirs)
     if units is not None:
         units[alike] = 0
     return alike, error, units
+
+
+def absolute_errors(ours: Array, theirs: Array) -> tuple[Flags, Floats]:
+    """Which elements are alike, and absolute errors: infinite where only one side is finite, or is a number."""
+    expected, found = widest(ours), widest(theirs)
+    alike = np.asarray((expected == found) | (np.isnan(expected) & np.isnan(found)))  # one NaN is as good as another
+    with np.errstate(invalid="ignore", over="ignore"):
+        error: Floats = np.abs(expected - found)
+    error[alike] = 0
+    error[np.isnan(error)] = np.inf
+    return alike, error
 
 
 def _units(ours: Array, theirs: Array) -> NDArray[Any] | None:

@@ -13,15 +13,13 @@ from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verify.against_model import verify_model
 from pecli.checks.verify.against_spec import verify_spec
-from pecli.checks.verify.cancellation import open_for_checks
 from pecli.checks.verify.explain_failures import diagnosis, explanations
 from pecli.checks.verify.rotated import verify_rotated
-from pecli.checks.verify.verification import Verification
+from pecli.checks.verify.verification import Verification, open_for_checks
 from pecli.checks.verify.weak_checks import weak_checks
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
-from pecli.engine.reshape import rows_of
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table
+from pecli.engine.table import Table, rows_of
 from pecli.engine.text import begun
 from pecli.errors import KindError, ParameterError
 from pecli.files import LoadedFile

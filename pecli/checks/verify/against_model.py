@@ -11,15 +11,14 @@ from pecli.checks.compare import Comparison, compare, problems_of
 from pecli.checks.same_table import LIKENESS
 from pecli.checks.tensor_roles import ANYTHING, SCHEMES, layer_named, role_of
 from pecli.checks.tolerance import EXACT, Tolerance
-from pecli.checks.verify.cancellation import open_for_checks
 from pecli.checks.verify.expected_tables import Place, Reading, readings
 from pecli.checks.verify.explain_failures import Suspect, diagnosis, explanations
-from pecli.checks.verify.verification import Verification
+from pecli.checks.verify.verification import Verification, open_for_checks
 from pecli.checks.verify.weak_checks import weak_checks
-from pecli.engine.reshape import reshaped
-from pecli.engine.table import Table
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.table import Table, reshaped
 from pecli.engine.text import begun, bracketed
-from pecli.errors import NoTablesError, ParameterError
+from pecli.errors import KindError, NoTablesError, ParameterError
 from pecli.explain.edits import Explanation
 from pecli.explain.layout_words import DOUBLINGS
 from pecli.files import LoadedFile
@@ -47,12 +46,15 @@ def verify_model(
     length: int | None = None,
     recipe: str = "exact",
     runtime: str = "none",
+    **own: Any,
 ) -> Verification:
     """Compare the tensors of a file that belong to a model's encodings with what they should be.
 
     Tensors are found by name, and where names do not tell, by content; nothing else of the file is read. How many
-    positions a table has, and how it is laid out, is up to the file.
+    positions a table has, and how it is laid out, is up to the file; `positions`, or `grid` with `keep`, `grid_base`
+    and `grid_scale`, say where they are if not one after the other.
     """
+    own = _checked_place(own, offset)
     encodings = model.encodings if layer_type is None else (model.one(layer_type),)
     if not encodings:
         raise ParameterError("model", repr(model.file), "it has no positional encoding to check", "see pecli config")
@@ -60,9 +62,19 @@ def verify_model(
     with file:
         file.check()
         layer_types = [encoding.layer_type for encoding in model.encodings]
-        place = Place(offset, length, recipe, runtime, _ends(file.tables, offset or 0))
+        place = Place(offset, length, recipe, runtime, _ends(file.tables, offset or 0), own)
         search = _Search(label, file.read_as("float32"), encodings, layer_types, place)
         return search.verified(tolerance.against_model())
+
+
+def _checked_place(own: dict[str, Any], offset: int | None) -> dict[str, Any]:
+    known = {name: Rope.parameters().get(name) for name in own}
+    for name, rule in known.items():
+        if rule is None or name not in ("positions", "grid", "keep", "grid_base", "grid_scale"):
+            raise KindError(name, "given", "a model has no such option", "leave it out")
+    if offset is not None and own:
+        raise ParameterError("offset", offset, "positions are given otherwise", "leave it out")
+    return {name: rule.check(name, own[name]) for name, rule in known.items() if rule and own[name] is not None}
 
 
 class _Search:
@@ -145,10 +157,10 @@ class _Search:
         if not ropes or not table.size:
             return []
         role = self._said(table)
-        common = {"offset": self.place.offset or 0, **self.place.computed()}
         half, pairs = (ropes[0].rotary_dim or 0) // 2, ropes[0].layout
         layout = "compact" if half in table.shape else "interleaved" if pairs == "interleaved" else "halves"
-        rope = ropes[0].rope(max(table.shape, default=1), length=self.place.length, layout=layout, **common)
+        common = {**self.place.rows(max(table.shape, default=1)), "layout": layout, "recipe": self.place.recipe}
+        rope = ropes[0].rope(length=self.place.length, **common)
         return [(rope, role if role in ("cos", "sin", "inv_freq") else "cos_sin", table)]
 
     def _prefix(self, reading: Reading | None) -> str:

@@ -6,8 +6,8 @@ table that it then has to equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +16,10 @@ from pecli.checks.same_table import View, distance, is_doubled, repeats, views
 from pecli.checks.tensor_roles import ANYTHING
 from pecli.checks.verify.rope_layouts import Layout, laid_out, layouts, positions_in, taken_apart
 from pecli.engine.arrays import Array
-from pecli.engine.cast import cast
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import round_to, widened
-from pecli.engine.reshape import as_pairs, reshaped
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table
+from pecli.engine.table import Table, as_pairs, cast, reshaped
 from pecli.models.encoding import Encoding
 
 if TYPE_CHECKING:
@@ -41,6 +39,12 @@ class Place:
     runtime: str = "none"
     ends: tuple[int, ...] = ()
     """Where tables in the same file end, which frequencies may have been read at, too."""
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """Positions that are no range: `positions`, or `grid` and what belongs to it."""
+
+    def rows(self, count: int) -> dict[str, Any]:
+        """The parameters that say where so many rows are."""
+        return dict(self.own) if self.own else {"seq_len": count, "offset": self.offset or 0}
 
     def computed(self) -> dict[str, str]:
         """What rotary schemes are made with."""
@@ -118,16 +122,20 @@ def _rope(encoding: Encoding, view: Table, role: str | None, place: Place) -> It
     half, complex_numbers = (encoding.rotary_dim or 0) // 2, view.dtype in COMPLEX
     if role in ("inv_freq", None) and view.size == half == max(view.shape, default=1) and not complex_numbers:
         yield from _inverse_frequencies(encoding, view, place)
-    if "axes" in encoding.extra:  # positions in a plane: no row is one position
+    if "axes" in encoding.extra and not place.own:  # positions in a plane: no row is one position
         return
+    if place.own:
+        half = encoding.rope(**place.own).rotary_dim // 2
     found = as_pairs(view) if complex_numbers else view
     ropes: dict[int, Any] = {}
     for layout in layouts(found.shape, half, role, pairs_are_complex=complex_numbers):
         count = positions_in(found.shape, layout)
         if count not in ropes:
-            common = {"offset": place.offset or 0, "dtype": _dtype(found), **place.computed()}
-            ropes[count] = encoding.rope(count, length=place.length, **common)
+            common: dict[str, Any] = {"dtype": _dtype(found), **place.computed()}
+            ropes[count] = encoding.rope(**place.rows(count), length=place.length, **common)
         rope = ropes[count]
+        if rope.seq_len != count:
+            continue
         expected = laid_out(rope, layout, found.shape)
         name = layout.functions[0] if len(layout.functions) == 1 else "cos_sin"
         scheme = replace(rope, layout=layout.form.doubled or "compact")
@@ -238,6 +246,12 @@ def _sinusoidal(encoding: Encoding, view: Table, role: str | None, place: Place)
     if role not in ("rows", None) or len(view.shape) != 2 or view.shape[1] != given["dim"]:
         return
     stated = given.pop("offset", 0)
+    if place.own or "grid" in given:
+        given = {key: value for key, value in given.items() if key not in ("seq_len", "layout", "freq_shift")}
+        scheme = Sinusoidal(**{**given, **place.own})
+        if scheme.rows == view.shape[0]:
+            yield Reading(view, scheme.tensors()[0], encoding, f"as in {given['style']}", scheme, "pe")
+        return
     for offset in dict.fromkeys((stated, 0) if place.offset is None else (place.offset,)):
         scheme = Sinusoidal(**{**given, "seq_len": view.shape[0]}, offset=offset)
         words = f"as in {given['style']}" + (f", from position {offset}" if offset or stated else "")

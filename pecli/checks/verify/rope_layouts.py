@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.arrays import Array
-from pecli.engine.reshape import reshaped, stacked
-from pecli.engine.table import Table
+from pecli.engine.table import Table, reshaped, stacked
 from pecli.explain.forms import Form
 from pecli.explain.layout_words import ARRANGEMENTS, columns
 

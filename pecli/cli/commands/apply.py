@@ -115,7 +115,7 @@ def _add(
 
 def _parameters(name: str) -> dict[str, Parameter]:
     """The parameters that the input does not decide."""
-    decided = ("seq_len", "dim", "heads", "slopes", "dtype")
+    decided = ("seq_len", "dim", "heads", "slopes", "dtype", "relative")
     return {label: each for label, each in scheme_named(name).settings().items() if label not in decided}
 
 
@@ -135,10 +135,13 @@ def _rows(kind: type[Scheme], inputs: Inputs, values: Mapping[str, Any], held: E
 
     known, tables = _parameters(kind.name), []
     given, shared = parsed(known, values), dict[Scheme, Rows]()
+    own_rows = bool({"positions", "grid"} & given.keys())
     for each in inputs.tensors:
         length, dim = check_sequence(each)
         check_dim(each, kind.parameters()["dim"])
-        scheme = kind(**{"seq_len": max(1, length), "dim": dim, **given})
+        scheme = kind(**{"seq_len": None if own_rows else max(1, length), "dim": dim, **given})
+        if own_rows and scheme.single_array().rows != length:
+            raise each.wrong(f"{kind.name} at these positions has {scheme.single_array().rows} rows", f"L is {length}")
         if scheme not in shared:
             shared[scheme] = scheme_rows(scheme)
         tables.append(add_rows(each, shared[scheme]))

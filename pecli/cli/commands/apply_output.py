@@ -39,17 +39,17 @@ def along(table: Table, seq_axis: int = -2) -> str:
 
 def write(scheme: str, applied: Applied, metadata: Mapping[str, str], values: Mapping[str, Any]) -> int:
     """Write the tables block by block, and say so."""
-    from pecli.cli.block_observer import Watch
     from pecli.files.save import save_tables
     from pecli.views import screen
+    from pecli.views.progress import BlockObserver
 
     path: str = values["output"]
     options.check_output(path, json=values["json"], example="y.npy")
-    watch = Watch(scheme, applied.tables, values)
-    with watch:
-        save_tables(path, applied.tables, None, metadata=metadata, on_block=watch.see)
+    observer = BlockObserver(scheme, applied.tables, values)
+    with observer:
+        save_tables(path, applied.tables, None, metadata=metadata, on_block=observer.see)
     if values["json"]:
-        tensors = watch.tensors()
+        tensors = observer.tensors()
         if applied.seq_axis is not None:
             for table in applied.tables:
                 tensors[table.name]["seq_axis"] = applied.seq_axis % len(table.shape)

@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from pecli.cli import from_model, options
+from pecli.cli import options, schemes
 from pecli.cli.command import keyword
 from pecli.cli.commands.apply_output import Applied, along, positions
 from pecli.cli.options import completer, option, parsed
 from pecli.engine.schemes.parameters import Parameter, Whole
-from pecli.engine.schemes.positions import LAST_POSITION
+from pecli.engine.schemes.positions import LAST_POSITION, GivenPositions, PositionList
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.models.encoding import Encoding
     from pecli.tensors.inputs import Input, Inputs
-    from pecli.tensors.position_ids import RowPositions
-    from pecli.tensors.rotary import RotationPlan
+    from pecli.tensors.rotary import RotationPlan, RowPositions
 
 SUMMARY = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
 EXAMPLES = (
@@ -61,8 +60,9 @@ PositionsFile = Annotated[
     str | None,
     typer.Option(
         "--positions",
-        metavar="FILE",
-        help="Integers (L,) or (batch, L); with --mrope-section (axes, L) or (axes, batch, L).",
+        metavar="LIST|FILE",
+        help="Numbers, or a file of them: (L,), (axes, L); where they are integers from 0 also (batch, L),"
+        " (axes, batch, L).",
         show_default=False,
     ),
 ]
@@ -109,13 +109,13 @@ def own_options() -> list[inspect.Parameter]:
         ("positions", PositionsFile, None),
         ("inverse", Inverse, False),
         ("shift", Shift, None),
-        *from_model.OPTIONS,
+        *schemes.MODEL_OPTIONS,
     )
     return [keyword("dim", dim, None), *own, *(keyword(*each) for each in ours)]
 
 
 def _parameters() -> dict[str, Parameter]:
-    decided = ("seq_len", "layout", "dtype", "recipe")
+    decided = ("seq_len", "layout", "dtype", "recipe", "positions")
     return {label: each for label, each in Rope.parameters().items() if label not in decided}
 
 
@@ -140,7 +140,7 @@ def make(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
     if shift is None and values["seq_axis"] is None:
         for each in inputs.tensors:
             _check_axis(each, scheme)
-    rows = rows.arranged(len(scheme.rope.mrope_section or (1,)))
+    rows = rows.arranged(scheme.rope.position_axes)
     plan = RotationPlan(scheme.rope, rows, scheme.layout, scheme.trailing, values["inverse"], shift, seq_axis)
     tables = rotate_all(inputs.tensors, plan)
     done = f"positions {_span(rows, length)} {along(first.table, seq_axis)}"
@@ -184,13 +184,28 @@ def _check_options(values: Mapping[str, Any]) -> int | None:
 
 
 def _positions(values: Mapping[str, Any]) -> RowPositions:
-    """The positions of the rows."""
-    from pecli.tensors.position_ids import RowPositions, read_positions
+    """The positions of the rows; those of a scheme's own rows where it has a grid, or positions that are no ids."""
+    from pecli.tensors.rotary import RowPositions, read_positions
 
-    if values["positions"] is not None:
+    if values["positions"] is not None and not _own_rows(values):
         return read_positions(values["positions"])
     offset = values["offset"]
     return RowPositions(0 if offset is None else _parameters()["offset"].parse("offset", offset))
+
+
+def _own_rows(values: Mapping[str, Any]) -> PositionList | None:
+    """The positions that a scheme takes as its own; None where there are none, or they are ids of a batch."""
+    text = values["positions"]
+    if text is None:
+        return None
+    rule = GivenPositions(help="")
+    if rule.is_value(text):
+        return rule.parse("positions", text)
+    from pecli.tensors.inputs import read_numbers
+
+    found = read_numbers("positions", text)
+    ids = found.dtype.kind in "iu" and values["style"] is None and values["axes"] is None
+    return None if ids and found.min(initial=0) >= 0 else rule.check("positions", found)
 
 
 def _span(rows: RowPositions, length: int) -> str:
@@ -200,18 +215,21 @@ def _span(rows: RowPositions, length: int) -> str:
 
 def _scheme(first: Input, length: int, rows: RowPositions, values: Mapping[str, Any]) -> _Scheme:
     """The rotary scheme that the options, or a model, ask for, read at the last position."""
-    seq_len = max(1, length if rows.ids is None else rows.span(length)[1])
+    seq_len: int | None = max(1, length if rows.ids is None else rows.span(length)[1])
     layout = None if values["layout"] is None else options.PAIRS.check("layout", values["layout"])
-    if from_model.is_named(values):
+    own = _own_rows(values)
+    if own is not None or values["grid"] is not None:
+        seq_len = None
+    if schemes.names_model(values):
         from pecli.models.find import find_model
 
-        given = from_model.beside(values, _parameters())
+        given = schemes.given_beside(values, _parameters())
         model = find_model(values["config"], values["model"])
         encoding = model.one(values["layer_type"])
         if not encoding.is_rotary:
             given_as = "config" if values["config"] else "model"
             raise ParameterError(given_as, model.file, f"its encoding is {encoding.scheme}, not rope")
-        rope = encoding.rope(seq_len, **given)
+        rope = encoding.rope(seq_len, positions=own, **given)
         _check_head(first, rope, encoding, model.file, trailing=values["trailing"])
         why, trailing = "given" if layout else f"as {model.file} has it", values["trailing"] or encoding.trailing
         heads = () if encoding.part else _heads(values)
@@ -219,10 +237,11 @@ def _scheme(first: Input, length: int, rows: RowPositions, values: Mapping[str, 
     from pecli.tensors.inputs import check_dim
 
     given = parsed(_parameters(), values)
-    if "dim" not in given:
+    if "dim" not in given and "axes" not in given:
         check_dim(first, Rope.parameters()["dim"], "or give the rotary dimension with --dim")
         given["dim"] = first.table.shape[-1]
-    return _Scheme(Rope(seq_len, **given), layout or "halves", "given" if layout else "the default", values["trailing"])
+    rope = Rope(**{**given, "seq_len": seq_len, "positions": own})
+    return _Scheme(rope, layout or "halves", "given" if layout else "the default", values["trailing"])
 
 
 def _heads(values: Mapping[str, Any]) -> tuple[int, ...]:

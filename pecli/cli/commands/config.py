@@ -62,7 +62,7 @@ def _show(wanted: Sequence[str], length: int | None, *, strict: bool, json: bool
     from pecli.models.find import find_model
     from pecli.views import encodings as view
     from pecli.views import screen
-    from pecli.views.regenerate_commands import commands
+    from pecli.views.encodings import commands
 
     code, found = Exit.DONE, []
     for name in wanted:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pecli.cli import from_model, options
+from pecli.cli import options, schemes
 from pecli.cli.command import command_of
 from pecli.cli.exits import Exit
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
@@ -132,7 +132,7 @@ def _heads(named: dict[str, str | None], given: dict[str, Any]) -> Heads | None:
     """The heads that the options give, or a model, with which the options must agree; None for columns of tables."""
     from pecli.tensors.head_layout import Heads
 
-    if not from_model.is_named(named):
+    if not schemes.names_model(named):
         alone = [f"--{name.replace('_', '-')}" for name in ("kv_heads", "head_dim", "fused") if name in given]
         if "heads" in given:
             return Heads(**given)

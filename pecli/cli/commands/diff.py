@@ -14,7 +14,7 @@ from pecli.errors import FileError, ParameterError
 from pecli.version import __version__
 
 if TYPE_CHECKING:
-    from pecli.checks.compare.error_map import ErrorMap
+    from pecli.checks.compare.error_summary import ErrorMap
     from pecli.checks.diff import Difference
     from pecli.files import LoadedFile
 
@@ -111,7 +111,7 @@ def _open(stack: ExitStack, a: str, b: str) -> tuple[LoadedFile, LoadedFile] | N
 
 def _maps(result: Difference, files: tuple[LoadedFile, LoadedFile], most: int) -> list[ErrorMap]:
     """The errors of the tensors that can be drawn, the worst first."""
-    from pecli.checks.compare.error_map import error_map
+    from pecli.checks.compare.error_summary import error_map
     from pecli.checks.diff import aligned
 
     if not most:

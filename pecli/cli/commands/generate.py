@@ -107,31 +107,31 @@ def _draw(scheme: Scheme) -> None:
 
 def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str, Any]) -> int:
     from pecli.checks.verify import verify
-    from pecli.views import screen, write_summary
+    from pecli.views import screen, verification
 
     result = verify(file, scheme, tolerance, any_dtype=values["dtype"] is None)
     if values["json"]:
         screen.say_json(result.as_json())
     elif not values["quiet"]:
-        write_summary.show(result)
+        verification.show(result)
     return Exit.DONE if result.passed else Exit.CHECK_FAILED
 
 
 def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
-    from pecli.cli.block_observer import Watch
     from pecli.files import format_of, save
     from pecli.views import screen
+    from pecli.views.progress import BlockObserver
 
     options.check_output(path, json=values["json"], example="pe.npy")
     config = values.get("config")
     if config is not None and os.path.exists(path) and os.path.exists(config) and os.path.samefile(path, config):
         raise ParameterError("output", path, "it is the configuration that is read", "name another file")
     parts = format_of(path) == "zarr"  # of which --json still describes the whole
-    watch = Watch(scheme.name, [] if parts else save.tables_written(path, scheme), values, scheme.tensors())
-    with watch:
-        save.save_scheme(path, scheme, on_block=watch.see, rows=values["rows"])
+    observer = BlockObserver(scheme.name, [] if parts else save.tables_written(path, scheme), values, scheme.tensors())
+    with observer:
+        save.save_scheme(path, scheme, on_block=observer.see, rows=values["rows"])
     if values["json"]:
-        screen.say_json({**scheme.spec(), "tensors": watch.tensors(), "output": path})
+        screen.say_json({**scheme.spec(), "tensors": observer.tensors(), "output": path})
     elif not values["quiet"]:
         tables = ", ".join(
             f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in save.tables_written(path, scheme)
@@ -140,9 +140,9 @@ def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
 
 
 def _describe(scheme: Scheme, values: Mapping[str, Any]) -> int:
-    from pecli.cli.block_observer import Watch
     from pecli.views import screen
+    from pecli.views.progress import BlockObserver
 
-    watch = Watch(scheme.name, [], values, scheme.tensors())
-    screen.say_json({**scheme.spec(), "tensors": watch.tensors(), "output": None})
+    observer = BlockObserver(scheme.name, [], values, scheme.tensors())
+    screen.say_json({**scheme.spec(), "tensors": observer.tensors(), "output": None})
     return Exit.DONE

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from pecli.checks.tolerance import DRIFT, ERROR
-from pecli.cli import from_model, options
+from pecli.cli import options, schemes
 from pecli.cli.command import command_of
 from pecli.cli.exits import Exit
 from pecli.engine.runtimes import RUNTIMES
@@ -35,9 +35,9 @@ def runtimes(
             metavar="MODEL", help="A preset, config.json, params.json, .gguf, or a folder with one.", show_default=False
         ),
     ] = None,
-    config: from_model.Config = None,
-    model: from_model.Model = None,
-    layer_type: from_model.LayerType = None,
+    config: schemes.Config = None,
+    model: schemes.Model = None,
+    layer_type: schemes.LayerType = None,
     length: Annotated[
         str | None,
         typer.Option("--length", metavar="INTEGER", help="The served context. (default: the longest of the model)"),

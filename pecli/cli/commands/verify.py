@@ -16,7 +16,7 @@ from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 
 if TYPE_CHECKING:
-    from pecli.checks.manifest.checklist import Check, Outcome
+    from pecli.checks.manifest import Check, Outcome
 
 EXAMPLES = (
     "pecli verify rope.safetensors",
@@ -25,7 +25,7 @@ EXAMPLES = (
     "pecli verify model.safetensors --config config.json --max-ulp 2",
     "pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2",
     "pecli verify q_after.npy --before q_before.npy --model llama-3.1-8b --atol 1e-3",
-    "pecli verify pecli.toml --junit write_summary.xml",
+    "pecli verify pecli.toml --junit report.xml",
     "",
     "A manifest, whose paths start from its folder:",
     "",
@@ -60,6 +60,23 @@ LayerType = Annotated[
 Offset = Annotated[
     str | None,
     typer.Option("--offset", metavar="INTEGER", help="Position of the first row.", rich_help_panel=_PANEL),
+]
+Positions = Annotated[
+    str | None,
+    typer.Option(
+        "--positions",
+        metavar="LIST|FILE",
+        help="Positions of the rows, (L,) or (axes, L), where they are no range.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Grid = Annotated[
+    str | None,
+    typer.Option("--grid", metavar="[Tx]HxW", help="Rows are the points of a grid.", rich_help_panel=_PANEL),
+]
+Keep = Annotated[
+    str | None,
+    typer.Option("--keep", metavar="INTEGER", help="Rows for other tokens beside the grid.", rich_help_panel=_PANEL),
 ]
 Length = Annotated[
     str | None,
@@ -126,6 +143,9 @@ def verify(
     model: Model = None,
     layer_type: LayerType = None,
     offset: Offset = None,
+    positions: Positions = None,
+    grid: Grid = None,
+    keep: Keep = None,
     length: Length = None,
     recipe: Recipe = None,
     runtime: Runtime = None,
@@ -145,13 +165,13 @@ def verify(
 
     Exit code 0: all hold what they should; 1: one does not; 2: a manifest is wrong; 3: a file cannot be read.
     """
-    from pecli.checks.manifest import is_manifest
-    from pecli.checks.manifest.checklist import run_all, without_tables
-    from pecli.views import annotations, checklist
+    from pecli.checks.manifest import is_manifest, run_all, without_tables
+    from pecli.views import checklist
     from pecli.views.progress import counting
 
     places = {"config": config, "model": model, "layer_type": layer_type}
     places |= {"offset": offset, "length": length, "recipe": recipe, "runtime": runtime, "before": before}
+    places |= {"positions": positions, "grid": grid, "keep": keep}
     tolerances = options.tolerances(max_ulp, atol, rtol)
     if junit is not None and any(_same(junit, file) for file in files):
         raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
@@ -171,12 +191,10 @@ def verify(
             checklist.show(outcomes)
         for outcome in outcomes:
             _answer(outcome, json, quiet=True)
-    if annotations.wanted() and not json:
-        annotations.annotate(outcomes)
+    if checklist.is_github_actions() and not json:
+        checklist.annotate(outcomes)
     if junit is not None:
-        from pecli.views import junit as report
-
-        report.write(junit, outcomes)
+        checklist.write_junit(junit, outcomes)
     for problem in problems:
         complain(problem)
     code = max([*map(_code, outcomes), *map(code_of, problems)])
@@ -196,7 +214,7 @@ def _same(path: str, file: str) -> bool:
 
 def _answer(outcome: Outcome, json: bool, quiet: bool) -> None:
     """What there is to say of one check by itself; a problem goes to standard error."""
-    from pecli.views import screen, write_summary
+    from pecli.views import screen, verification
 
     if isinstance(outcome.result, PecliError) and not outcome.skipped:
         complain(outcome.result)
@@ -205,7 +223,7 @@ def _answer(outcome: Outcome, json: bool, quiet: bool) -> None:
     elif not quiet and outcome.skipped:
         screen.say_styled(("skipped", "dim"), (f"  {outcome.result}", ""))
     elif not quiet and not isinstance(outcome.result, PecliError):
-        write_summary.show(outcome.result)
+        verification.show(outcome.result)
 
 
 def _code(outcome: Outcome) -> Exit:
@@ -216,8 +234,7 @@ def _code(outcome: Outcome) -> Exit:
 
 def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any]) -> list[Check]:
     """What the command line asks for; all of it is looked at before anything runs."""
-    from pecli.checks.manifest import is_manifest, read_manifest
-    from pecli.checks.manifest.checklist import Check
+    from pecli.checks.manifest import Check, is_manifest, read_manifest
     from pecli.checks.tolerance import Tolerance
 
     if places and all(map(is_manifest, files)):
@@ -240,7 +257,7 @@ def _against(places: Mapping[str, str]) -> Any:
     from pecli.checks.verify import verify as verify_carried
     from pecli.checks.verify.against_model import verify_model
     from pecli.checks.verify.rotated import verify_rotated
-    from pecli.cli.from_model import check_one
+    from pecli.cli.schemes import check_one
     from pecli.models.find import find_model
 
     config, model = places.get("config"), places.get("model")
@@ -249,12 +266,15 @@ def _against(places: Mapping[str, str]) -> Any:
             raise ParameterError(name, repr(value), "it belongs to a model", "add --config or --model")
         return verify_carried
     check_one(config, model)
-    given = {name: rule.parse(name, places[name]) for name, rule in PLACES.items() if name in places}
+    given = {name: options.parse(name, rule, places[name]) for name, rule in PLACES.items() if name in places}
     found = find_model(config, model)
     layer_type = places.get("layer_type")
     if layer_type is not None:
         found.one(layer_type)
     known: dict[str, Any] = {"model": found, "layer_type": layer_type, **given}
     if "before" in places:
+        for name in ("positions", "grid", "keep"):
+            if name in places:
+                raise ParameterError(name, places[name], "--before takes one position after the other", "leave it out")
         return partial(verify_rotated, before=places["before"], **known)
     return partial(verify_model, **known)

@@ -14,8 +14,7 @@ import numpy as np
 
 from pecli.engine.arrays import Array, Indices
 from pecli.engine.numerics.phases import Waves
-from pecli.engine.numerics.tiles import COLUMNS, Factors, Tile
-from pecli.engine.numerics.wide_tiles import WideTiles
+from pecli.engine.numerics.tiles import COLUMNS, Factors, Tile, WideTiles
 from pecli.engine.numerics.ziv_rounding import settle
 
 _IDLE = 8

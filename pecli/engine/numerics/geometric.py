@@ -7,7 +7,7 @@ happens between `geometric` and `waves`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,6 +34,11 @@ class Frequencies(NamedTuple):
     def first(self, count: int) -> Frequencies:
         """The first few of them."""
         return Frequencies(self.values[:count], self.bits, lambda extra: self.more(extra).first(count))
+
+    def take(self, indices: Sequence[int]) -> Frequencies:
+        """Those of the given numbers, in that order."""
+        values = tuple(self.values[k] for k in indices)
+        return Frequencies(values, self.bits, lambda extra: self.more(extra).take(indices))
 
     def floats(self) -> list[float]:
         """As float64, each rounded once."""
@@ -79,29 +84,45 @@ def geometric(
     return Frequencies(tuple(values), bits, lambda extra: geometric(base, denominator, count, scale, extra, log_base))
 
 
+def joined(parts: Sequence[Frequencies]) -> Frequencies:
+    """The frequencies of all parts, one part after the other."""
+    bits = max(part.bits for part in parts)
+    values = tuple(value << (bits - part.bits) for part in parts for value in part.values)
+    return Frequencies(values, bits, lambda extra: joined([part.more(extra) for part in parts]))
+
+
+def in_radians(frequencies: Frequencies) -> Frequencies:
+    """Turns per position as radians per position."""
+    turn = 2 * fixed_point.pi(frequencies.bits)
+    values = tuple(fixed_point.round_shift(value * turn, frequencies.bits) for value in frequencies.values)
+    return Frequencies(values, frequencies.bits, lambda extra: in_radians(frequencies.more(extra)))
+
+
 def waves(
     frequencies: Frequencies,
     *,
-    scale: float = 1.0,
+    scale: float | Fraction = 1.0,
     amplitude: Fraction | float | Callable[[int], int] = 1.0,
     extra: int = 0,
+    in_turns: bool = False,
 ) -> Waves:
-    """The waves with these frequencies over positions times `scale`.
+    """The waves with these frequencies over positions times `scale`; in radians per position unless `in_turns`.
 
     An amplitude that is no fraction is given as a function: to so many bits after the point, as an integer.
     """
     from pecli.engine.numerics.phases import Waves, bits_for
 
     smallest = min((value for value in frequencies.values if value), default=1) / (1 << frequencies.bits)
-    bits = bits_for(smallest * scale / 8) + extra
+    bits = bits_for(smallest * float(scale) / 8) + extra
     numerator, denominator = scale.as_integer_ratio()
-    turn = 2 * fixed_point.pi(frequencies.bits) * denominator
+    turn = (1 << frequencies.bits if in_turns else 2 * fixed_point.pi(frequencies.bits)) * denominator
     turns = tuple(((value * numerator) << bits) // turn for value in frequencies.values)
     places = _AMPLITUDE_BITS + extra
     height = amplitude(places) if callable(amplitude) else fixed_point.fixed(Fraction(amplitude), places)
     error = 4 if callable(amplitude) else int(Fraction(height, 1 << places) != amplitude)
 
     def more(extra: int) -> Waves:
-        return waves(frequencies.more(extra), scale=scale, amplitude=amplitude, extra=extra)
+        finer = frequencies.more(extra)
+        return waves(finer, scale=scale, amplitude=amplitude, extra=extra, in_turns=in_turns)
 
     return Waves(turns, bits, height, places, error, more)

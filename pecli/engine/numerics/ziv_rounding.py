@@ -17,7 +17,7 @@ from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.numerics.rounding import round_doubled, round_fixed, undecided
 
-_MOST_BITS = 1 << 16
+_MAX_BITS = 1 << 16
 
 FLOAT64_ERROR = 2.0**-50
 """The relative error of amplitude · `phases.cos_sin`; 2**-51.5 by analysis."""
@@ -49,7 +49,7 @@ def _plain(values: Floats) -> Doubled:
 def _by_integers(waves: Waves, position: int, column: int, sine: bool, dtype: str) -> float:
     """The last resort, in integers of as many bits as it takes."""
     extra = 0
-    while extra <= _MOST_BITS:
+    while extra <= _MAX_BITS:
         finer = waves.more(extra) if extra else waves
         low, high = (round_fixed(bound, scale, dtype) for bound, scale in _bounds(finer, position, column, sine))
         if low == high:

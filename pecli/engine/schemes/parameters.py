@@ -17,6 +17,10 @@ _TRUTHS = ("bool", "bool_")
 """The names of Python's and NumPy's types of yes and no, which would pass for numbers."""
 
 
+ALWAYS_NAMED: Any = type("AlwaysNamed", (), {"__repr__": lambda self: "ALWAYS_NAMED"})()
+"""The `omitted_default` of a parameter that every spec names."""
+
+
 class Parameter(ABC):
     """The rule and help of one parameter.
 
@@ -27,6 +31,8 @@ class Parameter(ABC):
 
     metavar = ""
     rule = ""
+    reads_file = False
+    """Whether a command takes the name of a file for it, whose one array is then checked."""
 
     def __init__(
         self,
@@ -35,7 +41,7 @@ class Parameter(ABC):
         default: Any = None,
         aliases: tuple[str, ...] = (),
         panel: str = "",
-        omitted_default: Any = None,
+        omitted_default: Any = ALWAYS_NAMED,
     ) -> None:
         self.help, self.default, self.aliases, self.panel, self.omitted_default = (
             help,
@@ -48,6 +54,10 @@ class Parameter(ABC):
     def parse(self, name: str, text: str) -> Any:
         """The value that a text stands for."""
         return self.check(name, text)
+
+    def is_value(self, text: str) -> bool:
+        """Whether a text is the value itself; else it names a file."""
+        return not self.reads_file
 
     @abstractmethod
     def check(self, name: str, value: Any) -> Any:

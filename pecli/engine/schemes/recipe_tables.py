@@ -6,17 +6,24 @@ slows each frequency, as ggml does.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
+from itertools import accumulate, pairwise
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Indices, Singles
+from pecli.engine.arrays import Array, Floats, Indices, Singles
 from pecli.engine.numerics import fixed_point, geometric
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.numerics.float32_functions import as_bfloat16, power, round_single, waves_of
+from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.numerics.phases import Waves
+from pecli.engine.numerics.rational_positions import EXTRA_BITS, AxisRotation, Coordinates
 from pecli.engine.numerics.rounding import as_dtype, round_fixed
+from pecli.engine.schemes.grid_styles import AxisBlock
 from pecli.engine.schemes.recipes import FrequencyRecipe, Recipe
 
 _CHUNK = 1 << 13
@@ -34,14 +41,14 @@ class RecipeFiller:
         """Write positions first, first + 1, … into the rows of `out`; see `Rotation.fill`."""
         self.fill_at(part, np.arange(first, first + len(out), dtype=np.int64), out, dtype)
 
-    def fill_at(self, part: str, positions: Indices, out: Array, dtype: str) -> None:
+    def fill_at(self, part: str, positions: Indices | Floats, out: Array, dtype: str) -> None:
         """Write the given positions into the rows of `out`."""
         parts = part.split(",")
         step = max(1, _CHUNK // max(1, self._frequencies.count))
         distinct = np.unique(self._places(positions))
         if 2 * len(distinct) < len(out):  # rows that far out are the same: make each of them once
             few = np.empty((len(distinct), out.shape[1]), out.dtype)
-            self.fill_at(part, distinct.astype(np.int64), few, dtype)
+            self.fill_at(part, distinct.astype(np.float64), few, dtype)
             out[...] = few[np.searchsorted(distinct, self._places(positions))]
             return
         for start in range(0, len(out), step):
@@ -65,7 +72,7 @@ class RecipeFiller:
             out[:, axes == axis] = whole[:, axes == axis]
         return out
 
-    def angles(self, positions: Indices) -> Singles:
+    def angles(self, positions: Indices | Floats) -> Singles:
         """The phases, in float32: one row per position."""
         places = self._places(positions)[:, None]
         if self._frequencies.phases is not None:
@@ -79,7 +86,7 @@ class RecipeFiller:
         np.multiply.accumulate(found, axis=1, out=found)
         return found if self._slowing is None else found / self._slowing
 
-    def _places(self, positions: Indices) -> Singles:
+    def _places(self, positions: Indices | Floats) -> Singles:
         return _rounded(positions.astype(np.float32), self._recipe.positions)
 
     @cached_property
@@ -138,7 +145,7 @@ def _bfloat16_waves(part: str) -> Singles:
 class CastFiller:
     """The exact values, rounded to a dtype on the way."""
 
-    def __init__(self, exact: Rotation, through: str) -> None:
+    def __init__(self, exact: Rotation | AxisRotation, through: str) -> None:
         self._exact, self._through = exact, through
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
@@ -149,8 +156,123 @@ class CastFiller:
 
     def at(self, part: str, positions: Indices, axes: Indices, dtype: str) -> Array:
         """See `Rotation.at`."""
+        assert isinstance(self._exact, Rotation)
         return as_dtype(self._exact.at(part, positions, axes, self._through), dtype)
 
 
+@dataclass(frozen=True)
+class AxisFrequencies:
+    """Some of the frequencies of a recipe, by number, that follow one axis of positions."""
+
+    recipe: FrequencyRecipe
+    indices: Sequence[int]
+    axis: int
+    columns: Sequence[int]
+    """Which waves of the table they are."""
+
+
+@dataclass(frozen=True, eq=False)
+class AxisWaves:
+    """Waves that each follow one axis of any positions: exact, and as recipes compute them."""
+
+    coordinates: Coordinates
+    make_waves: Callable[[Fraction], Waves]
+    """The waves for positions in multiples of a unit; see `AxisRotation`."""
+    frequencies: Sequence[AxisFrequencies]
+    """The same as recipes make them."""
+    in_turns: bool = False
+    """Positions are turns, which recipes multiply by 2π."""
+
+    @property
+    def axes(self) -> list[int]:
+        axis = {column: each.axis for each in self.frequencies for column in each.columns}
+        return [axis[column] for column in range(len(axis))]
+
+    def filler(self, recipe: Recipe) -> AxisFiller:
+        """What makes the tables by a recipe."""
+        if not recipe.is_exact:
+            return AxisRecipeFiller(recipe, self)
+        exact = AxisRotation(self.make_waves, self.axes, self.coordinates)
+        return CastFiller(exact, recipe.table) if recipe.table else exact
+
+
+def block_frequencies(blocks: Sequence[AxisBlock], base: float, shift: float = 0.0, scale: float = 1.0) -> Frequencies:
+    """The frequencies of all blocks, one after the other."""
+    parts = []
+    for block in blocks:
+        denominator = block.denominator - Fraction(shift) if block.indices[-1] else Fraction(1)
+        every = geometric.geometric(base, denominator, block.indices[-1] + 1, scale)
+        parts.append(every.take(block.indices))
+    return geometric.joined(parts)
+
+
+def block_waves(
+    coordinates: Coordinates,
+    blocks: Sequence[AxisBlock],
+    base: float,
+    *,
+    shift: float = 0.0,
+    scale: float = 1.0,
+    amplitude: float = 1.0,
+    in_turns: bool = False,
+) -> AxisWaves:
+    """Waves over a grid: of each block at the positions of its axis, times `scale`."""
+
+    def recipe(block: AxisBlock) -> FrequencyRecipe:
+        denominator = block.denominator - Fraction(shift) if block.indices[-1] else Fraction(1)
+        return FrequencyRecipe(base, denominator, block.indices[-1] + 1, scale, amplitude)
+
+    ends = list(accumulate((block.pairs for block in blocks), initial=0))
+    frequencies = [
+        AxisFrequencies(recipe(block), block.indices, block.axis, range(first, last))
+        for block, (first, last) in zip(blocks, pairwise(ends), strict=True)
+    ]
+    make = unit_waves(block_frequencies(blocks, base, shift, scale), scale, amplitude, in_turns=in_turns)
+    return AxisWaves(coordinates, make, frequencies, in_turns)
+
+
+def unit_waves(
+    frequencies: Frequencies,
+    scale: float = 1.0,
+    amplitude: float | Callable[[int], int] = 1.0,
+    *,
+    in_turns: bool = False,
+) -> Callable[[Fraction], Waves]:
+    """The waves with these frequencies over positions in multiples of a unit."""
+    finer = frequencies.more(EXTRA_BITS)
+
+    def make(unit: Fraction) -> Waves:
+        whole = unit * Fraction(scale)
+        return geometric.waves(finer, scale=whole, amplitude=amplitude, extra=EXTRA_BITS, in_turns=in_turns)
+
+    return make
+
+
+class AxisRecipeFiller:
+    """Rows of cos and sin tables by a recipe, at any positions."""
+
+    def __init__(self, recipe: Recipe, waves: AxisWaves) -> None:
+        self._waves = waves
+        self._fillers = [RecipeFiller(recipe, each.recipe) for each in waves.frequencies]
+        factor = 2 * np.pi if waves.in_turns else 1.0
+        self._positions = [waves.coordinates.floats(axis, factor) for axis in range(len(waves.coordinates.values))]
+
+    def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
+        """See `AxisRotation.fill`."""
+        index, parts = self._waves.coordinates.index(first, first + len(out)), part.split(",")
+        for k, single in enumerate(parts):
+            target = out[:, k :: len(parts)]
+            for filler, each in zip(self._fillers, self._waves.frequencies, strict=True):
+                positions = self._positions[each.axis][index[each.axis]]
+                every = np.empty((len(out), each.recipe.count), out.dtype)
+                filler.fill_at(single, np.abs(positions), every, dtype)
+                if single == "sin":
+                    every[positions < 0] *= -1
+                there = [(to, of) for to, of in zip(each.columns, each.indices, strict=True) if to < target.shape[1]]
+                target[:, [to for to, _ in there]] = every[:, [of for _, of in there]]
+
+
 Filler = Rotation | RecipeFiller | CastFiller
-"""What fills tables of cos and sin."""
+"""What fills tables of cos and sin at consecutive positions."""
+AxisFiller = AxisRotation | AxisRecipeFiller | CastFiller
+"""What fills them at any positions."""

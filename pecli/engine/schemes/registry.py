@@ -13,6 +13,7 @@ SCHEMES: dict[str, tuple[str, str] | type[Any]] = {
     "sinusoidal": ("pecli.engine.schemes.sinusoidal", "Sinusoidal"),
     "rope": ("pecli.engine.schemes.rope", "Rope"),
     "alibi": ("pecli.engine.schemes.alibi", "Alibi"),
+    "relative": ("pecli.engine.schemes.relative", "Relative"),
     "learned-init": ("pecli.engine.schemes.learned", "LearnedInit"),
 }
 """Each scheme's class, or the module and name of it: a command imports only its own."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, cached_property
+from itertools import permutations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pecli.engine.arrays import Array, Singles
@@ -14,11 +16,12 @@ from pecli.engine.numerics.geometric import Frequencies
 from pecli.engine.runtimes import runtime_named
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.scalings.scaling import Scaling, transformed
+from pecli.engine.schemes.grid_styles import ROTARY, AxisBlock, GridStyle
 from pecli.engine.schemes.parameters import Choice, ListOf, OptionalFlag, Real, Whole
-from pecli.engine.schemes.positions import LAST_POSITION, check_last
+from pecli.engine.schemes.positions import LAST_POSITION, Positioned, check_last
 from pecli.engine.schemes.recipes import RECIPE, RUNTIME, FrequencyRecipe, Recipe, check_base, recipe_named
-from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, Scheme
-from pecli.engine.text import spelled
+from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, unset
+from pecli.engine.text import bracketed, spelled
 from pecli.errors import ParameterError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -26,19 +29,24 @@ if TYPE_CHECKING:
 
     from pecli.engine.numerics.cos_sin_tables import Rotation
     from pecli.engine.numerics.phases import Waves
+    from pecli.engine.rotation_factors import RowFactors
     from pecli.engine.runtimes.runtime import Given, Phases, Reading
     from pecli.engine.schemes.by_position import ByPosition
+    from pecli.engine.schemes.recipe_tables import AxisWaves
     from pecli.engine.schemes.rope_tables import RopeTables
     from pecli.engine.table import Table
 
 _PANEL, _ROTARY = "Scaling", "Rotary dimension"
 """All parameters of the first panel belong to scalings."""
+_ONE_AXIS = ("scaling", "partial_rotary_factor", "mrope_section")
+"""What concerns frequencies that are those of the whole dim."""
 _DIVISOR = Real(help="a divisor", above=1e-19)  # frequencies stay below 2^64 radians a position
+_CHANNELS = Whole(help="channels of an axis", low=2, high=65536, even=True)
 _SECTION = Whole(help="frequencies of an axis", low=0, high=32768)
 
 
 @dataclass(frozen=True)
-class Rope(Scheme):
+class Rope(Positioned):
     """Rotary position embedding (Su et al., 2021): angle = position · base^(−2i/dim).
 
     >>> sorted(Rope(seq_len=4, dim=8).tables())
@@ -54,9 +62,15 @@ class Rope(Scheme):
         "pecli rope --config config.json --seq-len 4096 --verify dump.npy --atol 1e-6",
     )
 
-    seq_len: Annotated[int, Whole(help="rows of the tables", high=LAST_POSITION)]
-    dim: Annotated[int, Whole(help="rotary dimension, in pairs of channels", low=2, high=65536, even=True)]
-    base: Annotated[float, Real(help="theta, the base of the frequencies", above=0, aliases=("--theta",))] = 10000.0
+    seq_len: Annotated[int, Whole(help="rows of the tables, unless --positions or --grid are", high=LAST_POSITION)] = (
+        unset()
+    )
+    dim: Annotated[
+        int, Whole(help="rotary dimension, in pairs of channels; or the sum of --axes", low=2, high=65536, even=True)
+    ] = unset()
+    base: Annotated[
+        float, Real(help="theta, the base of the frequencies", above=0, aliases=("--theta",), default=10000.0)
+    ] = unset()
     offset: Annotated[int, Whole(help="position of the first row", low=0, high=LAST_POSITION)] = 0
     layout: Annotated[
         str,
@@ -118,6 +132,16 @@ class Rope(Scheme):
     mrope_interleaved: Annotated[
         bool | None, OptionalFlag(help="interleave M-RoPE sections (Qwen3-VL)", panel=_ROTARY)
     ] = None
+    style: Annotated[
+        str | None,
+        Choice(help="whose conventions a grid follows", options=tuple(ROTARY), panel="Positions", omitted_default=None),
+    ] = field(default=None, kw_only=True)
+    axes: Annotated[
+        tuple[int, ...] | None,
+        ListOf(
+            help="channels that each axis of positions rotates", each=_CHANNELS, panel="Positions", omitted_default=None
+        ),
+    ] = field(default=None, kw_only=True)
     recipe: Annotated[str, RECIPE] = field(default="exact", kw_only=True)
     runtime: Annotated[str, RUNTIME] = field(default="none", kw_only=True)
 
@@ -134,7 +158,18 @@ class Rope(Scheme):
     applied_as = "rotation"
     is_configured = True
 
+    def __post_init__(self) -> None:
+        if self.axes is not None:
+            object.__setattr__(self, "axes", type(self).parameters()["axes"].check("axes", self.axes))
+            if self.dim is None:
+                object.__setattr__(self, "dim", sum(self.axes or ()))
+        if self.style is not None:
+            type(self).parameters()["style"].check("style", self.style)
+        style = self.grid_style
+        self._settle({} if style is None else {"base": style.base, "keep": style.keep})
+
     def _check(self) -> None:
+        super()._check()
         check_last(self.offset, self.seq_len)
         if self.exponent_dim < 2:
             rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels turn in pairs"
@@ -171,6 +206,9 @@ class Rope(Scheme):
         if self.recipe != "exact":
             rule = f"{self.runtime} has an arithmetic of its own"
             raise ParameterError("recipe", repr(self.recipe), rule, "leave out `recipe` or `runtime`")
+        if not self.is_range:
+            rule = "what runtimes compute is known for one position after the other"
+            raise ParameterError("runtime", repr(self.runtime), rule, "leave out `runtime`, or the positions")
         check_base("float32", self.base)
         rows, last = self.runtime_reading.rows, self.offset + self.seq_len
         if rows is not None and last > rows:
@@ -178,6 +216,12 @@ class Rope(Scheme):
             raise UnsupportedError("seq_len", self.seq_len, rule)
 
     def _check_axes(self) -> None:
+        if self.axis_blocks:
+            clash = next((name for name in _ONE_AXIS if getattr(self, name) not in (None, "none")), None)
+            if clash is not None:
+                rule = f"{'axes' if self.style is None else f'the {self.style} style'} has frequencies of its own"
+                raise ParameterError(clash, spelled(getattr(self, clash)), rule, "leave it out")
+        self._check_positions()
         if self.mrope_section is None:
             if self.mrope_interleaved is not None:
                 raise ParameterError(
@@ -186,6 +230,38 @@ class Rope(Scheme):
         elif sum(self.mrope_section) != self.rotary_dim // 2:
             given = spelled(self.mrope_section)
             raise ParameterError("mrope_section", given, f"the sections must add up to {self.rotary_dim // 2}, d/2")
+
+    def _check_positions(self) -> None:
+        """Given positions have one axis, or as many as the frequencies follow."""
+        if self.axes is not None and self.style is None and self.positions is None:
+            raise ParameterError("axes", spelled(self.axes), "they are those of --positions or of a --style")
+        count = self.position_axes
+        if self.positions is None or len(self.positions.axes) == count:
+            return
+        if self.axis_blocks or len(self.positions.shape) > 1:
+            one = "(L,)" if count == 1 else f"(L,) or ({count}, L)" if self.mrope_section else f"({count}, L)"
+            rule = f"the frequencies follow {count} {'axes' if count > 1 else 'axis'}: they must be of shape {one}"
+            raise ParameterError("positions", f"of shape {bracketed(self.positions.shape)}", rule)
+
+    @property
+    def grid_style(self) -> GridStyle | None:
+        return None if self.style is None else ROTARY.get(self.style)
+
+    @cached_property
+    def axis_blocks(self) -> tuple[AxisBlock, ...]:
+        """The frequencies of each axis, where these have their own; none where all axes share those of the dim."""
+        if self.grid_style is not None:
+            return self.grid_style.blocks(self.dim, self.axes)
+        if self.axes is None:
+            return ()
+        if sum(self.axes) != self.dim:
+            raise ParameterError("axes", spelled(self.axes), f"they must add up to dim, {self.dim}")
+        return tuple(AxisBlock(axis, count, Fraction(count, 2)) for axis, count in enumerate(self.axes))
+
+    @property
+    def position_axes(self) -> int:
+        """How many axes of positions the frequencies follow."""
+        return len(self.axis_blocks) or len(self.mrope_section or (1,))
 
     @classmethod
     @cache
@@ -222,8 +298,10 @@ class Rope(Scheme):
         return kind(**given)
 
     @property
-    def axes(self) -> list[int]:
-        """Which axis of positions each frequency follows; all the first, unless there are sections."""
+    def pair_axes(self) -> list[int]:
+        """Which axis of positions each frequency follows; all the first, unless there are sections or axes."""
+        if self.axis_blocks:
+            return [block.axis for block in self.axis_blocks for _ in block.indices]
         half, section = self.rotary_dim // 2, self.mrope_section or (self.rotary_dim // 2,)
         if self.mrope_interleaved:
             count = len(section)
@@ -253,14 +331,41 @@ class Rope(Scheme):
     @property
     def effective_length(self) -> int:
         """The length that dynamic and longrope scaling go by."""
-        return self.offset + self.seq_len if self.length is None else self.length
+        if self.length is not None:
+            return self.length
+        if self.positions is None:
+            return self.offset + self.seq_len
+        return max(1, math.floor(max(map(max, self.positions.exact()))) + 1)
 
     def frequencies(self) -> Frequencies:
         """The inverse frequencies, exact, after scaling."""
+        if self.axis_blocks:
+            from pecli.engine.schemes.recipe_tables import block_frequencies
+
+            found = block_frequencies(self.axis_blocks, self.base)
+            return geometric.in_radians(found) if self._in_turns else found
         every, count = self.scaling_value.frequencies(self.base, self.exponent_dim), self.rotating_pairs
         if count == len(every.values):
             return every
         return transformed(every, lambda values, bits: [*values[:count], *[0] * (len(values) - count)])
+
+    @property
+    def _in_turns(self) -> bool:
+        return self.grid_style is not None and self.grid_style.in_turns
+
+    def _axis_waves(self) -> AxisWaves:
+        """The waves at positions that are no range."""
+        from pecli.engine.schemes.recipe_tables import AxisFrequencies, AxisWaves, block_waves, unit_waves
+
+        if self.axis_blocks:
+            return block_waves(self.coordinates(), self.axis_blocks, self.base, in_turns=self._in_turns)
+        coordinates, count = self.coordinates(), self.rotating_pairs
+        several = len(coordinates.values) > 1
+        axes = [axis if several else 0 for axis in self.pair_axes[:count]]
+        columns = [[k for k in range(count) if axes[k] == axis] for axis in range(len(coordinates.values))]
+        recipe, waves = self.frequency_recipe(), self.frequencies().first(count)
+        follow = [AxisFrequencies(recipe, each, axis, each) for axis, each in enumerate(columns)]
+        return AxisWaves(coordinates, unit_waves(waves, amplitude=self.scaling_value.attention), follow)
 
     def attention_factor_value(self) -> float:
         """What cos and sin are multiplied by, as float64."""
@@ -326,6 +431,7 @@ class Rope(Scheme):
             self.rotating_pairs,
             self.layout,
             self.dtype,
+            None if self.is_range else self._axis_waves,
         )
 
     def rotation(self) -> Rotation:
@@ -334,7 +440,7 @@ class Rope(Scheme):
 
     def at(self, position_ids: ArrayLike) -> dict[str, Array]:
         """cos and sin, one column per frequency, of positions (L,), or (axes, L) where there are sections."""
-        return self._tables().at(position_ids, self.axes, len(self.mrope_section or (1,)))
+        return self._tables().at(position_ids, self.pair_axes, self.position_axes)
 
     def inverse_frequencies(self) -> list[float]:
         """As float64; where a recipe rounds them, as rounded."""
@@ -349,13 +455,13 @@ class Rope(Scheme):
         half = self.rotary_dim // 2
         cos, sin = self._tables().cos_sin()
         inv_freq = vector("inv_freq", "float64", self.inverse_frequencies, half)
-        if self.mrope_section is None:
+        if self.position_axes == 1:
             return cos, sin, inv_freq
-        return cos, sin, inv_freq, vector("axis", "int32", lambda: self.axes, half)
+        return cos, sin, inv_freq, vector("axis", "int32", lambda: self.pair_axes, half)
 
     def single_array(self) -> Table:
         """cos and sin, one after the other: (2, seq_len, width)."""
-        from pecli.engine.reshape import stacked
+        from pecli.engine.table import stacked
 
         return stacked("cos_sin", self._tables().cos_sin())
 
@@ -374,13 +480,24 @@ class Rope(Scheme):
     def by_position(self) -> ByPosition:
         return self._tables().by_position(self.angular_frequencies())
 
+    def row_factors(self, *, inverse: bool = False) -> RowFactors:
+        """What the rows of the tables rotate by, in float64."""
+        from pecli.engine.numerics.rounding import widened
+        from pecli.engine.rotation_factors import RowFactors
+
+        tables = replace(self, layout="compact", dtype="float64").tables()
+        return RowFactors(widened(tables["cos"]), widened(tables["sin"]), inverse=inverse)
+
     def applied_to(self, x: ArrayLike) -> Array:
         """x (…, seq_len, D), its first channels rotated; compact tables are of pairs (i, i + d/2)."""
         from pecli.engine.rotation_factors import RotationFactors
         from pecli.engine.schemes.application import rotate
 
         last = self.offset + self.seq_len
-        factors = RotationFactors(self, self.offset, last, exact=True).at(range(self.offset, last))
+        if self.is_range:
+            factors = RotationFactors(self, self.offset, last, exact=True).at(range(self.offset, last))
+        else:
+            factors = self.row_factors().at(range(self.seq_len))
         return rotate(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
 
     @property
@@ -412,11 +529,20 @@ class Rope(Scheme):
         if d != self.dim and self.scaling in ("none", "linear"):
             over = self.neighbour(base=self.base ** (d / self.dim))
             found += [Neighbour((self.edit("exponent_dim", d, self.dim),), over.scheme)] if over else []
+        found += [*self.place_neighbours(ROTARY), *(self.neighbour(**each) for each in self._other_sections())]
         others = [each for each in found if each is not None]
         if self.runtime == "none":
             return tuple(others)
         read = self.as_read()  # of what the runtime reads alike, nothing would show
         return tuple(each for each in others if not (isinstance(each.scheme, Rope) and each.scheme.as_read() == read))
+
+    def _other_sections(self) -> Iterator[dict[str, Any]]:
+        """Sections that are interleaved or not, or of other axes."""
+        if self.mrope_section is None or self.positions is None:
+            return
+        yield {"mrope_interleaved": None if self.mrope_interleaved else True}
+        for order in permutations(self.mrope_section):
+            yield {"mrope_section": order}
 
     def _other_scalings(self) -> Iterator[dict[str, Any]]:
         if self.scaling == "none":

@@ -22,7 +22,7 @@ from pecli.errors import ParameterError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from pecli.engine.schemes.recipe_tables import Filler
+    from pecli.engine.schemes.recipe_tables import AxisFiller, AxisWaves, Filler
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,6 +38,8 @@ class RopeTables:
     rotating: int
     layout: str
     dtype: str
+    axis_waves: Callable[[], AxisWaves] | None = None
+    """For positions that are no range."""
 
     def rotation(self) -> Rotation:
         """What makes the exact cos and sin."""
@@ -45,8 +47,13 @@ class RopeTables:
 
     @cached_property
     def filler(self) -> Filler:
-        """What makes cos and sin by the recipe."""
+        """What makes cos and sin of consecutive positions by the recipe."""
         return cos_sin_filler(self.recipe, self.rotation(), self.frequency_recipe)
+
+    @cached_property
+    def _rows(self) -> Filler | AxisFiller:
+        """What makes the rows of the tables."""
+        return self.filler if self.axis_waves is None else self.axis_waves().filler(self.recipe)
 
     def inverse_frequencies(self) -> list[float]:
         """As the recipe rounds them."""
@@ -69,7 +76,7 @@ class RopeTables:
             single, double = out[:, 0::2], out[:, 1::2]
         else:
             single, double = out[:, : self.pairs], out[:, self.pairs :]
-        self.filler.fill(part, self.offset + start, single[:, : self.rotating], self.dtype)
+        self._rows.fill(part, self.offset + start, single[:, : self.rotating], self.dtype)
         single[:, self.rotating :] = 1 if part == "cos" else 0
         if self.layout != "compact":
             double[...] = single
@@ -96,7 +103,7 @@ class RopeTables:
 
         def read(start: int, stop: int) -> Array:
             out = np.empty((stop - start, 2 * count), numpy_dtype(self.dtype))
-            self.filler.fill("cos,sin", self.offset + start, out, self.dtype)
+            self._rows.fill("cos,sin", self.offset + start, out, self.dtype)
             return out
 
         groups, names = np.arange(2 * count) // 2, ("cos", "sin") * count

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, ca
 
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
-from pecli.engine.schemes.parameters import Choice, Parameter, Whole
+from pecli.engine.schemes.parameters import ALWAYS_NAMED, Choice, Parameter, Whole
 from pecli.engine.schemes.recipes import STORED, recipe_named
 from pecli.engine.schemes.registry import scheme_named
 from pecli.engine.text import nearest
@@ -114,7 +114,7 @@ class Scheme(metaclass=_ByAlias):
         for name, parameter in self.parameters().items():
             value = getattr(self, name)
             if value is None:
-                value = preset.get(name, parameter.default)
+                value = preset.get(name, None if parameter.default is MISSING else parameter.default)
             if value is not None:
                 value = parameter.check(name, value)
             elif name not in self._optional():
@@ -128,9 +128,9 @@ class Scheme(metaclass=_ByAlias):
     @classmethod
     @cache
     def parameters(cls) -> dict[str, Parameter]:
-        """The parameters by name, in order; `dtype` comes last."""
+        """The parameters by name, in order: those of keywords alone after the others, and `dtype` last."""
         hints = get_type_hints(cls, include_extras=True)
-        names = [f.name for f in fields(cls)]
+        names = [f.name for f in sorted(fields(cls), key=lambda f: (f.kw_only, f.name in ("recipe", "dtype")))]
         names.sort(key=lambda name: name == "dtype")
         found = {}
         for name in names:
@@ -172,12 +172,12 @@ class Scheme(metaclass=_ByAlias):
     def spec(self) -> dict[str, Any]:
         """The scheme as plain data; `from_spec` makes it again."""
         values = {name: getattr(self, name) for name in self.parameters()}
-        said = {name: value for name, value in values.items() if value is None or value != self._omitted_default(name)}
+        said = {name: value for name, value in values.items() if value != self._omitted_default(name)}
         return {"scheme": self.name, "parameters": said}
 
     @classmethod
     def _omitted_default(cls, name: str) -> Any:
-        """The value of a parameter that goes without saying; None where there is no such."""
+        """The value of a parameter that goes without saying; ALWAYS_NAMED where there is no such."""
         return cls.parameters()[name].omitted_default
 
     @classmethod
@@ -197,7 +197,7 @@ class Scheme(metaclass=_ByAlias):
                     str(key), "unknown", f"{name} has no such parameter", nearest(key, kind.parameters())
                 )
         for key in kind.parameters():
-            if key not in parameters and kind._omitted_default(key) is None:
+            if key not in parameters and kind._omitted_default(key) is ALWAYS_NAMED:
                 raise ParameterError(key, "missing", f"a spec of {name} names every parameter")
         return kind(**parameters)
 

@@ -1,27 +1,32 @@
 """Sinusoidal tables: the paper's, and every other project's idea of them.
 
-angle = position · scale · base^(−i / (D/2 − freq_shift)), one sine and one cosine channel for each i.
+angle = position · scale · base^(−i / (D/2 − freq_shift)), one sine and one cosine channel for each i. On a grid every
+axis has a share of the channels and its own angles.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import MISSING, dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pecli.engine.numerics import geometric
-from pecli.engine.schemes.parameters import Choice, Flag, Parameter, Real, Whole
-from pecli.engine.schemes.positions import LAST_POSITION, check_last
+from pecli.engine.schemes.grid_styles import ADDED, AxisBlock, GridStyle
+from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
+from pecli.engine.schemes.positions import LAST_POSITION, Positioned, check_last
 from pecli.engine.schemes.recipes import RECIPE, FrequencyRecipe, check_base, recipe_named
-from pecli.engine.schemes.scheme import Axes, Neighbour, Scheme, unset
-from pecli.engine.text import shown
+from pecli.engine.schemes.scheme import Axes, Neighbour, unset
+from pecli.engine.text import bracketed, shown
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.engine.numerics.phases import Waves
+    from pecli.engine.numerics.rational_positions import Coordinates
     from pecli.engine.schemes.by_position import ByPosition
+    from pecli.engine.schemes.recipe_tables import AxisWaves
     from pecli.engine.schemes.sinusoidal_tables import SinusoidalTable
     from pecli.engine.table import Table
 
@@ -54,11 +59,16 @@ STYLES: dict[str, Mapping[str, Any]] = {
 EVEN_ONLY = frozenset({"roformer", "marian", "gptj", "ctrl", "mlx", "x-transformers"})
 """Styles whose projects have no table of odd dim."""
 
-STYLE = Choice(help="another project's conventions; options given beside it win", options=tuple(STYLES))
+STYLE = Choice(
+    help="another project's conventions; options given beside it win",
+    options=(*STYLES, *ADDED),
+    omitted_default=None,
+)
+"""Those on grids are part of the scheme; the others stand for other parameters, and leave no trace in the spec."""
 
 
 @dataclass(frozen=True)
-class Sinusoidal(Scheme):
+class Sinusoidal(Positioned):
     """Sinusoidal positional encoding (Vaswani et al., 2017).
 
     >>> Sinusoidal(seq_len=2, dim=2, dtype="float64").tables()["pe"].tolist()
@@ -73,8 +83,10 @@ class Sinusoidal(Scheme):
         "pecli sinusoidal --seq-len 512 --dim 64 --verify dump.npy --max-ulp 2",
     )
 
-    seq_len: Annotated[int, Whole(help="rows of the table", high=LAST_POSITION)]
-    dim: Annotated[int, Whole(help="channels of a row", high=65536)]
+    seq_len: Annotated[int, Whole(help="rows of the table, unless --positions or --grid are", high=LAST_POSITION)] = (
+        unset()
+    )
+    dim: Annotated[int, Whole(help="channels of a row", high=65536, default=MISSING)] = unset()
     base: Annotated[float, Real(help="wavelengths run from 2π to 2π times this", default=10000.0, above=0)] = unset()
     layout: Annotated[
         str,
@@ -90,28 +102,75 @@ class Sinusoidal(Scheme):
     padding_idx: Annotated[int | None, Whole(help="the row of this position is zeros", low=0, high=LAST_POSITION)] = (
         unset()
     )
-    style: InitVar[str | None] = None
+    style: Annotated[str | None, STYLE] = None
+    relative: Annotated[
+        bool, Flag(help="positions L−1, …, −(L−1), L being --seq-len", panel="Positions", omitted_default=False)
+    ] = field(default=False, kw_only=True)
     recipe: Annotated[str, RECIPE] = field(default="exact", kw_only=True)
 
-    presets: ClassVar[Mapping[str, Parameter]] = {"style": STYLE}
-
-    def __post_init__(self, style: str | None) -> None:
-        if style is not None:
-            STYLE.check("style", style)
+    def __post_init__(self) -> None:
+        style = self.style if self.style is None else STYLE.check("style", self.style)
+        if self.dim is None:
+            raise ParameterError("dim", "missing", self.parameters()["dim"].rule)
         dim = type(self).parameters()["dim"].check("dim", self.dim)
+        if style in ADDED:
+            self._settle({"layout": ADDED[style].layout, "base": ADDED[style].base, "keep": ADDED[style].keep})
+            return
+        if self.grid is not None and style is not None:
+            rule = f"on grids it must be one of {', '.join(ADDED)}"
+            raise ParameterError("style", repr(style), rule)
         if style in EVEN_ONLY and dim % 2:
             raise ParameterError("dim", dim, f"the {style} style has even dims only")
-        preset = {name: value(dim) if callable(value) else value for name, value in STYLES[style or "paper"].items()}
-        self._settle(preset)
+        object.__setattr__(self, "style", None)
+        self._settle(
+            {name: value(dim) if callable(value) else value for name, value in STYLES[style or "paper"].items()}
+        )
 
     def _check(self) -> None:
+        super()._check()
         check_last(self.offset, self.seq_len)
-        if self._waves > 1 and self._denominator < Fraction(1, 2):
-            rule = f"it must leave at least 0.5 of D/2 = {float(self._half):g}"
-            raise ParameterError("freq_shift", shown(self.freq_shift), rule)
-        largest = float((self._waves - 1) / self._denominator) if self._waves > 1 else 0.0
-        geometric.check_base(self.base, largest, self.scale)
+        if self.relative and (self.offset or self.positions is not None or self.grid is not None):
+            raise ParameterError("relative", "true", "it has positions of its own", "give --seq-len alone")
+        if self.padding_idx is not None and (self.relative or self.grid is not None):
+            raise ParameterError("padding_idx", self.padding_idx, "such a table has no row of padding", "leave it out")
+        for block in self.axis_blocks:
+            if block.pairs > 1 and block.denominator - Fraction(self.freq_shift) < Fraction(1, 2):
+                rule = f"it must leave at least 0.5 of D/2 = {float(block.denominator):g}"
+                raise ParameterError("freq_shift", shown(self.freq_shift), rule)
+            steps = block.pairs - 1
+            largest = float(steps / (block.denominator - Fraction(self.freq_shift))) if steps > 0 else 0.0
+            geometric.check_base(self.base, largest, self.scale)
         check_base(self.recipe, self.base)
+
+    @property
+    def grid_style(self) -> GridStyle | None:
+        return None if self.style is None else ADDED.get(self.style)
+
+    @property
+    def is_range(self) -> bool:
+        return super().is_range and not self.relative
+
+    @property
+    def inert_parameters(self) -> frozenset[str]:
+        return super().inert_parameters - ({"seq_len"} if self.relative else set())
+
+    @property
+    def rows(self) -> int:
+        """Of the table."""
+        return 2 * self.seq_len - 1 if self.relative else self.seq_len
+
+    @cached_property
+    def axis_blocks(self) -> tuple[AxisBlock, ...]:
+        """The frequencies of each axis; there is one, unless on a grid."""
+        style = self.grid_style
+        found = style.blocks(self.dim) if style else (AxisBlock(0, 2 * self._waves, self._half),)
+        if self.positions is not None and len(self.positions.axes) != len(found):
+            rule = "without a style of grids they must be of shape (L,)"
+            if style is not None:
+                axes = ", ".join(style.sorted_axes)
+                rule = f"the {style.name} style has the axes {axes}: they must be of shape ({len(found)}, L)"
+            raise ParameterError("positions", f"of shape {bracketed(self.positions.shape)}", rule)
+        return found
 
     @property
     def _half(self) -> Fraction:
@@ -132,8 +191,13 @@ class Sinusoidal(Scheme):
         return self.dim // 2 if self.layout == "halves" else (self.dim + 1) // 2
 
     def inverse_frequencies(self) -> list[float]:
-        """base^(−i / (D/2 − freq_shift)), as float64; a dim of one, in halves, has none."""
-        return geometric.geometric(self.base, self._denominator, self._waves).floats()[: self._waves]
+        """base^(−i / (D/2 − freq_shift)), as float64, axis by axis; a dim of one, in halves, has none."""
+        if self.grid_style is None:
+            return geometric.geometric(self.base, self._denominator, self._waves).floats()[: self._waves]
+        from pecli.engine.schemes.recipe_tables import block_frequencies
+
+        found = block_frequencies(self.axis_blocks, self.base, self.freq_shift)
+        return (geometric.in_radians(found) if self.grid_style.in_turns else found).floats()
 
     def angular_frequencies(self) -> list[float]:
         return [self.scale * value for value in self.inverse_frequencies()]
@@ -152,19 +216,46 @@ class Sinusoidal(Scheme):
         """What NumPy is needed for."""
         from pecli.engine.schemes.sinusoidal_tables import SinusoidalTable
 
+        style = self.grid_style
+        whole = style is None or style.sines_first
         return SinusoidalTable(
             recipe_named(self.recipe),
             self.waves,
             self.frequency_recipe,
-            self.seq_len,
+            self.rows,
             self.dim,
-            self._waves,
+            (sum(block.pairs for block in self.axis_blocks),)
+            if whole
+            else tuple(block.pairs for block in self.axis_blocks),
             self.layout,
             self.cos_first,
             self.offset,
             self.padding_idx,
             self.dtype,
+            None if self.is_range else self._axis_waves,
+            self.keep or 0,
         )
+
+    def _axis_waves(self) -> AxisWaves:
+        """The waves at positions that are no range."""
+        from pecli.engine.schemes.recipe_tables import block_waves
+
+        return block_waves(
+            self.coordinates(),
+            self.axis_blocks,
+            self.base,
+            shift=self.freq_shift,
+            scale=self.scale,
+            amplitude=self.amplitude,
+            in_turns=self.grid_style is not None and self.grid_style.in_turns,
+        )
+
+    def coordinates(self) -> Coordinates:
+        if not self.relative:
+            return super().coordinates()
+        from pecli.engine.numerics.rational_positions import listed_coordinates
+
+        return listed_coordinates([range(self.seq_len - 1, -self.seq_len, -1)])
 
     def tensors(self) -> tuple[Table, ...]:
         return (self._table().table(),)
@@ -184,4 +275,5 @@ class Sinusoidal(Scheme):
             {"freq_shift": 0.0 if self.freq_shift else 1.0},
         ]
         found = {each.scheme: each for change in changes if (each := self.neighbour(**change))}
-        return (*found.values(), *(each for each in super().neighbours() if each.scheme not in found))
+        more = [*filter(None, self.place_neighbours(ADDED)), *super().neighbours()]
+        return (*found.values(), *(each for each in more if each.scheme not in found))

@@ -31,7 +31,7 @@ from pecli.files.provenance import carried_spec
 from pecli.models.encoding import Encoding
 from pecli.models.find import NamedModel, named_model
 from pecli.version import __version__
-from pecli.views import encodings, file_summary, regenerate_commands, write_summary
+from pecli.views import encodings, file_summary, verification
 from pecli.views.pictures import palettes
 from pecli.views.pictures.figure import png, svg
 from pecli.views.pictures.subjects import of_model
@@ -147,7 +147,7 @@ def _model_parts(model: NamedModel, numbers: Iterator[int]) -> Iterator[str]:
         yield _heatmap(ropes[0].rope(MAX_ROWS).tensors()[0], "position", "pair", 0)
         yield from _drift(model, ropes, numbers)
         yield from _runtimes(model)
-    commands = regenerate_commands.commands(found, _given(model))
+    commands = encodings.commands(found, _given(model))
     if ropes:
         commands.append(f"pecli plot rope {_given(model)} --kind wavelengths -o wavelengths.svg")
     yield f"<h3>Commands</h3>\n<pre>{text(chr(10).join(commands))}</pre>"
@@ -323,5 +323,5 @@ def answer(yes: bool, words: tuple[str, str], about: str) -> str:
 
 def reasons(sentences: Sequence[str], tensors: Sequence[Comparison], sides: tuple[str, str]) -> str:
     """What is behind a verdict, and the errors of each tensor."""
-    items = [*sentences, *("  ".join(write_summary.parts_of(tensor, sides)) for tensor in tensors)]
+    items = [*sentences, *("  ".join(verification.parts_of(tensor, sides)) for tensor in tensors)]
     return "<ul>\n" + "\n".join(f"<li>{text(item)}</li>" for item in dict.fromkeys(items)) + "\n</ul>"

@@ -135,12 +135,12 @@ def test_pieces_are_measured_as_if_one_by_one(dtype, seed, changes, tolerance, s
     found = spoiled(found, draw, special / 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pecli.checks.compare.element_errors.PIECE_BYTES", piece * 4)
-        patch.setattr("pecli.checks.compare.element_errors.GLANCE", max(1, piece // 16))
-        patch.setattr("pecli.checks.compare.element_errors.ONE_BY_ONE", int(draw.integers(1, 200)))
-        patch.setattr("pecli.checks.compare.bulk_errors.AT_ONCE", int(draw.integers(1, 200)))
+        patch.setattr("pecli.checks.compare.element_errors.PROBE", max(1, piece // 16))
+        patch.setattr("pecli.checks.compare.element_errors.SPARSE_CHUNK", int(draw.integers(1, 200)))
+        patch.setattr("pecli.checks.compare.bulk_errors.ULP_CHUNK", int(draw.integers(1, 200)))
         share = float(draw.choice([1 / 64, 1 / 4]))
         for module in ("bulk_errors", "element_errors"):
-            patch.setattr(f"pecli.checks.compare.{module}.FEW", share)
+            patch.setattr(f"pecli.checks.compare.{module}.MAX_SPARSE", share)
         assert compared(expected, found, tolerance) == measured(expected, found, tolerance)
 
 

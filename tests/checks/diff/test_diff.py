@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pecli
-from pecli.checks.compare.error_map import error_map
+from pecli.checks.compare.error_summary import error_map
 from pecli.engine.table import table_of
 
 LENGTH, DIM = 200, 32

@@ -247,10 +247,10 @@ def test_specs_with_lists_come_back() -> None:
 def test_sections_give_each_frequency_its_axis() -> None:
     """Qwen2-VL has its axes one after the other, Qwen3-VL in turns: T H W T H W … T T."""
     chunked = Rope(4, 128, 1e6, mrope_section=(16, 24, 24))
-    assert chunked.axes == [0] * 16 + [1] * 24 + [2] * 24
-    assert chunked.tables()["axis"].tolist() == chunked.axes
+    assert chunked.pair_axes == [0] * 16 + [1] * 24 + [2] * 24
+    assert chunked.tables()["axis"].tolist() == chunked.pair_axes
     turns = Rope(4, 128, 5e6, mrope_section=(24, 20, 20), mrope_interleaved=True)
-    assert turns.axes == [0, 1, 2] * 20 + [0] * 4
+    assert turns.pair_axes == [0, 1, 2] * 20 + [0] * 4
 
 
 @pytest.mark.parametrize("interleaved", [None, True])
@@ -262,7 +262,7 @@ def test_rows_at_positions_of_several_axes(dtype: str, interleaved: bool | None)
     found, tables = made.at(ids), made.tables()
     for name in ("cos", "sin"):
         for row in range(4):
-            wanted = [tables[name][ids[axis, row], column] for column, axis in enumerate(made.axes)]
+            wanted = [tables[name][ids[axis, row], column] for column, axis in enumerate(made.pair_axes)]
             assert found[name][row].tolist() == wanted
 
 

@@ -234,7 +234,7 @@ def test_scalings_stay_near_the_exact_table(recipe, scaling):
 def test_given_positions_are_rows_of_the_table(recipe):
     rope = Rope(60, 32, recipe=recipe, mrope_section=[6, 6, 4], scaling="linear", factor=4.0)
     tables, ids = rope.tables(), np.array([[3, 50, 7], [0, 59, 8], [20, 1, 9]])
-    axes = np.array(rope.axes)
+    axes = np.array(rope.pair_axes)
     for name, found in rope.at(ids).items():
         for column, axis in enumerate(axes):
             assert found[:, column].tolist() == tables[name][ids[axis], column].tolist()

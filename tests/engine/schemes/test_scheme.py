@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from pecli.engine.schemes.parameters import ALWAYS_NAMED
 from pecli.engine.schemes.registry import SCHEMES, scheme_named
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
@@ -22,6 +23,7 @@ SMALL = {
     "sinusoidal": {"seq_len": 3, "dim": 4},
     "rope": {"seq_len": 3, "dim": 4},
     "alibi": {"heads": 3, "seq_len": 4},
+    "relative": {"style": "t5", "seq_len": 4},
     "learned-init": {"max_len": 3, "dim": 4},
 }
 
@@ -64,7 +66,8 @@ def test_equal_schemes_make_equal_bytes(scheme):
 def test_a_spec_names_every_parameter(name):
     scheme = scheme_named(name)(**SMALL[name])
     parameters = scheme.spec()["parameters"]
-    assert set(parameters) == {field.name for field in dataclasses.fields(scheme)} - {"recipe", "runtime"}
+    omitted = {name for name, each in scheme.parameters().items() if each.omitted_default is not ALWAYS_NAMED}
+    assert set(parameters) == {field.name for field in dataclasses.fields(scheme)} - omitted
     assert list(parameters)[-1] == "dtype"
     for missing in parameters:
         fewer = {key: value for key, value in parameters.items() if key != missing}
@@ -111,7 +114,7 @@ def test_values_are_kept_in_their_proper_types(name):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({}, "scheme is None; it must be one of sinusoidal, rope, alibi, learned-init"),
+        ({}, "scheme is None; it must be one of sinusoidal, rope, alibi, relative, learned-init"),
         ({"scheme": "ropes", "parameters": {}}, "scheme is 'ropes'; it must be one of sinusoidal, rope, alibi"),
         ({"scheme": 5, "parameters": {}}, "scheme is 5; it must be one of"),
         ({"scheme": [], "parameters": {}}, "scheme is []; it must be one of"),

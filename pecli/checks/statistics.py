@@ -1,0 +1,89 @@
+"""Minimum, maximum, mean and SHA-256 of a table, gathered block by block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from pecli.engine.arrays import Array, Floats
+from pecli.engine.numerics.rounding import widened
+from pecli.engine.table import Table, raw_bytes
+
+
+class Statistics:
+    """Minimum, maximum and mean, and the SHA-256 of the bytes."""
+
+    def __init__(self, table: Table) -> None:
+        from hashlib import sha256
+
+        self.table = table
+        self.min, self.max = math.inf, -math.inf
+        self._sums: list[float] = []
+        self._hash = sha256()
+
+    def add(self, block: Array) -> None:
+        """Take the next rows into account."""
+        self.see(block)
+        if block.size:
+            self.merge(*extent(map(widened, in_pieces(block))) if block.dtype.kind != "c" else NO_EXTENT)
+
+    def see(self, block: Array) -> None:
+        """The bytes of the next rows."""
+        self._hash.update(raw_bytes(block))
+
+    def merge(self, low: float, high: float, total: float) -> None:
+        """The extent of the next rows."""
+        with np.errstate(invalid="ignore"):
+            self.min = float(np.minimum(self.min, low))  # which keeps NaN
+            self.max = float(np.maximum(self.max, high))
+        self._sums.append(total)
+
+    @property
+    def mean(self) -> float:
+        return _sum(self._sums) / self.table.size if self.table.size else math.nan
+
+    def as_json(self) -> dict[str, Any]:
+        def finite(value: float) -> float | None:
+            return value if math.isfinite(value) else None
+
+        return {
+            "shape": list(self.table.shape),
+            "dtype": self.table.dtype,
+            "min": finite(self.min),
+            "max": finite(self.max),
+            "mean": finite(self.mean),
+            "sha256": self._hash.hexdigest(),
+        }
+
+
+ELEMENTS = 1 << 16
+"""Processed at once, so that intermediate arrays stay in the cache."""
+NO_EXTENT = (math.nan, math.nan, math.nan)
+"""Of complex numbers, which have no order."""
+
+
+def in_pieces(block: Array) -> Iterator[Array]:
+    """The rows of a block, some at a time."""
+    step = max(1, ELEMENTS // block.shape[1])
+    return (block[row : row + step] for row in range(0, len(block), step))
+
+
+def extent(pieces: Iterable[Floats]) -> tuple[float, float, float]:
+    """The smallest and the largest value of some rows, and their sum."""
+    low, high, sums = math.inf, -math.inf, []
+    with np.errstate(invalid="ignore", over="ignore"):
+        for values in pieces:
+            low, high = float(np.minimum(low, values.min())), float(np.maximum(high, values.max()))
+            sums += values.sum(axis=1).tolist()
+    return low, high, _sum(sums)
+
+
+def _sum(values: list[float]) -> float:
+    """Exactly rounded; not a number where a sum has no finite value."""
+    try:
+        return math.fsum(values)
+    except (OverflowError, ValueError):
+        return math.nan

@@ -1,0 +1,175 @@
+"""Layers that add rows of a table to their input: a sinusoidal one, also as a function, and a learned one."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from pecli.engine.numerics.dtypes import dtype_name
+from pecli.engine.numerics.rounding import round_to
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.parameters import Whole
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.errors import ParameterError
+from pecli.layers.input_checks import arithmetic, floating, gradient, kind_of, plus, sequences, shape_error
+from pecli.layers.table_cache import FirstRows
+
+_SEQ_LEN, _DIM = (Sinusoidal.parameters()[name] for name in ("seq_len", "dim"))
+
+
+def sinusoidal_pos_embedding(seq_len: int, embed_dim: int, dtype: DTypeLike | None = None) -> NDArray[Any]:
+    """The sinusoidal table of «Attention Is All You Need» (Vaswani et al., 2017, https://arxiv.org/abs/1706.03762).
+
+    Channel 2i is sin(p / 10000^(2i/D)), channel 2i + 1 the cosine of the same angle; an odd D ends on a sine.
+
+    Args:
+        seq_len: how many positions, from 0.
+        embed_dim: D, how many channels.
+        dtype: float64, float32, float16 or bfloat16, as a name or a NumPy dtype; float32 by default.
+
+    Returns:
+        A new (seq_len, embed_dim) array. Each number is the true value, rounded once.
+
+    >>> sinusoidal_pos_embedding(2, 3, "float64").round(4).tolist()
+    [[0.0, 1.0, 0.0], [0.8415, 0.5403, 0.0022]]
+    """
+    seq_len, embed_dim = _SEQ_LEN.check("seq_len", seq_len), _DIM.check("embed_dim", embed_dim)
+    return Sinusoidal(seq_len, embed_dim, dtype=kind_of(dtype)).tables()["pe"]
+
+
+class SinusoidalPosEmbedding:
+    """Adds sinusoidal encodings (Vaswani et al., 2017, https://arxiv.org/abs/1706.03762) to its input.
+
+    Args:
+        seq_len: the length that every input must have; None takes any.
+        embed_dim: the channels that every input must have; None takes any.
+
+    >>> layer = SinusoidalPosEmbedding(embed_dim=4)
+    >>> x = np.zeros((1, 2, 4), np.float32)
+    >>> bool((layer(x) == sinusoidal_pos_embedding(2, 4)).all())
+    True
+    """
+
+    def __init__(self, seq_len: int | None = None, embed_dim: int | None = None) -> None:
+        self.seq_len: int | None = None if seq_len is None else _SEQ_LEN.check("seq_len", seq_len)
+        self.embed_dim: int | None = None if embed_dim is None else _DIM.check("embed_dim", embed_dim)
+        self._cache: dict[tuple[int, str], FirstRows] = {}
+        self._shape: tuple[int, ...] | None = None
+
+    def __call__(self, x: ArrayLike) -> NDArray[Any]:
+        """x + PE[:L], for x of shape (L, D) or (N, L, D)."""
+        x = sequences("x", x)
+        length, dim = x.shape[-2:]
+        if self.seq_len not in (None, length):
+            raise shape_error("x", x, f"this layer was made for L = {self.seq_len}", "seq_len=None takes any length")
+        if self.embed_dim not in (None, dim):
+            raise shape_error("x", x, f"this layer was made for D = {self.embed_dim}", "embed_dim=None takes any D")
+        _DIM.check("D, the last axis of x,", dim)
+        out = np.empty(x.shape, x.dtype)
+        if x.size:
+            plus(x, self._rows(length, dim, arithmetic(x.dtype)), out)
+        self._shape = x.shape
+        return out
+
+    def get_encoding(self, seq_len: int | None = None) -> NDArray[np.float32]:
+        """The float32 table of that many positions, (seq_len, embed_dim), as a new array; any length may be asked for.
+
+        Without a length it has the layer's own.
+        """
+        if self.embed_dim is None:
+            advice = "make the layer with embed_dim, or call sinusoidal_pos_embedding"
+            raise ParameterError("embed_dim", "not set", "a table without input needs it", advice)
+        if seq_len is None:
+            seq_len = self.seq_len
+        if seq_len is None:
+            raise ParameterError("seq_len", "not set", "a table without input needs it", "give it here or to the layer")
+        return self._rows(_SEQ_LEN.check("seq_len", seq_len), self.embed_dim, "float32").copy()
+
+    def backward(self, grad: ArrayLike) -> NDArray[Any]:
+        """The gradient for the last input, given that for the last output: the same, since the table is constant."""
+        return gradient(grad, self._shape).copy()
+
+    def _rows(self, length: int, dim: int, dtype: str) -> NDArray[Any]:
+        key = (dim, dtype)
+        if key not in self._cache:
+            self._cache[key] = FirstRows(dim, dtype, partial(_fill, dim, dtype))
+        return self._cache[key].up_to(length)[:length]
+
+
+def _fill(dim: int, dtype: str, start: int, out: NDArray[Any]) -> None:
+    Sinusoidal(len(out), dim, offset=start, dtype=dtype).tensors()[0].fill(0, out)
+
+
+_MAX_LEN, _LEARNED_DIM, _SEED = (LearnedInit.parameters()[name] for name in ("max_len", "dim", "seed"))
+_OFFSET = Whole(help="the first row", low=0)
+
+
+class LearnedPosEmbedding:
+    """Adds rows of a learned table to its input, as in BERT (Devlin et al., 2019, https://arxiv.org/abs/1810.04805).
+
+    Args:
+        max_len: rows of the table.
+        embed_dim: channels of a row.
+        table: the weights, (max_len, embed_dim) and floating; they are copied. Without a table they are drawn from
+            N(0, 0.02²), in float32, as `LearnedInit` does.
+        seed: of those draws; the same seed gives the same weights everywhere.
+
+    `weight` is the table itself: update it in place to train it.
+
+    >>> layer = LearnedPosEmbedding(3, 2, table=np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]))
+    >>> layer(np.ones((2, 2)), offset=1).tolist()
+    [[3.0, 4.0], [5.0, 6.0]]
+    >>> grad_x, grad_table = layer.backward(np.full((2, 2), 0.5))
+    >>> grad_table.tolist()
+    [[0.0, 0.0], [0.5, 0.5], [0.5, 0.5]]
+    """
+
+    def __init__(self, max_len: int, embed_dim: int, table: ArrayLike | None = None, seed: int = 0) -> None:
+        self.max_len: int = _MAX_LEN.check("max_len", max_len)
+        self.embed_dim: int = _LEARNED_DIM.check("embed_dim", embed_dim)
+        seed = _SEED.check("seed", seed)
+        if table is None:
+            self.weight: NDArray[Any] = LearnedInit(self.max_len, self.embed_dim, seed=seed).tables()["weight"]
+        else:
+            given = floating("table", table)
+            if given.shape != (self.max_len, self.embed_dim):
+                rule = f"max_len and embed_dim ask for ({self.max_len}, {self.embed_dim})"
+                raise shape_error("table", given, rule, "give them the table's own shape")
+            self.weight = np.array(given, given.dtype.newbyteorder("="), order="C")
+        self._shape: tuple[int, ...] | None = None
+        self._offset = 0
+
+    def __call__(self, x: ArrayLike, offset: int = 0) -> NDArray[Any]:
+        """x + weight[offset : offset + L], for x of shape (L, D) or (N, L, D)."""
+        x = sequences("x", x)
+        length, dim = x.shape[-2:]
+        if dim != self.embed_dim:
+            raise shape_error(
+                "x", x, f"this layer was made for D = {self.embed_dim}", f"D is the last axis, here {dim}"
+            )
+        offset = _OFFSET.check("offset", offset)
+        if offset + length > self.max_len:
+            rule = f"with L = {length} it asks for rows up to {offset + length} of a table of {self.max_len}"
+            raise ParameterError(
+                "offset", offset, rule, "give a shorter input, or make the layer with a larger max_len"
+            )
+        out = np.empty(x.shape, x.dtype)
+        plus(x, self.weight[offset : offset + length], out)
+        self._shape, self._offset = x.shape, offset
+        return out
+
+    def backward(self, grad: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The gradients for the last input and for the whole table, given that for the last output.
+
+        The first has the same numbers as `grad`. The second is (max_len, embed_dim) in the table's dtype: summed over
+        the batch in float64, rounded once, and zero in the rows that were not used.
+        """
+        grad = gradient(grad, self._shape)
+        batch = grad if grad.ndim == 3 else grad[None]
+        rows = batch.sum(axis=0, dtype=np.float64)
+        table = np.zeros_like(self.weight)
+        table[self._offset : self._offset + len(rows)] = round_to(rows, dtype_name(table.dtype))
+        return grad.copy(), table

@@ -1,0 +1,341 @@
+"""Manifests: what they may say, and one line for everything that they may not."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.checks.manifest import Check, is_manifest, read_manifest, run_all
+from pecli.checks.verify.verification import Verification
+from pecli.engine.numerics.threads import share_of_threads, thread_count
+from pecli.errors import DefectError, FileError, ParameterError
+
+CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 10000.0}
+ANGLES = np.arange(6)[:, None] * 10000.0 ** (-np.arange(0, 16, 2) / 16)
+COS = np.cos(ANGLES).astype(np.float32)
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    """Write a manifest into a folder with a config, a preset's kind of dump, and a file that carries its spec."""
+    folder = tmp_path / "sub"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    np.save(folder / "cos.npy", COS)
+    np.savez(folder / "both.npz", cos=COS, sin=np.sin(ANGLES).astype(np.float32))
+    pecli.save(folder / "own.safetensors", pecli.Alibi(4, 5))
+
+    def write(text: str):
+        (folder / "pecli.toml").write_text(text, encoding="utf-8")
+        return str(folder / "pecli.toml")
+
+    return write
+
+
+def verdicts(path: str, tolerances=None) -> list[bool]:
+    return [outcome.passed for outcome in run_all(read_manifest(path, tolerances))]
+
+
+def test_every_kind_of_check(manifest, tmp_path) -> None:
+    path = manifest("""
+        [defaults]
+        atol = 1e-6
+        [[check]]
+        name = "cosines"
+        file = "cos.npy"
+        config = "config.json"
+        [[check]]
+        file = "both.npz:sin"
+        config = "config.json"
+        max_ulp = 1
+        [[check]]
+        file = "cos.npy"
+        scheme = "rope"
+        seq_len = 6
+        dim = 16
+        base = 10000
+        [[check]]
+        file = "own.safetensors"
+        [[check]]
+        file = "cos.npy"
+        model = "llama-3.1-8b"
+        [[check]]
+        file = "cos.npy"
+        config = "config.json"
+        offset = 1
+        [[check]]
+        file = "cos.npy"
+        scheme = "rope"
+        dtype = "float16"
+        seq_len = 6
+        dim = 16
+        [[check]]
+        file = "not there.npy"
+        [[check]]
+        file = "cos.npy"
+        config = "not there.json"
+    """)
+    checks = read_manifest(path)
+    labels = ["cosines", "both.npz:sin", "cos.npy", "own.safetensors", "cos.npy", "cos.npy", "cos.npy",
+              "not there.npy", "cos.npy"]  # fmt: skip
+    assert [check.label for check in checks] == labels
+    assert checks[0].file == str(tmp_path / "sub" / "cos.npy")
+    assert {check.manifest for check in checks} == {path}
+    assert verdicts(path) == [True] * 4 + [False] * 5
+    last = list(run_all(checks))[-1]
+    assert isinstance(last.result, FileError)
+    assert "not there.json" in str(last.result)
+
+
+def test_whose_tolerance_wins(manifest) -> None:
+    wrong = """
+        [defaults]
+        atol = {0}
+        [[check]]
+        file = "cos.npy"
+        scheme = "rope"
+        seq_len = 6
+        dim = 16
+        base = 9990
+        {1}
+    """
+    assert verdicts(manifest(wrong.format("1e-2", ""))) == [True]
+    assert verdicts(manifest(wrong.format("1e-6", ""))) == [False]
+    assert verdicts(manifest(wrong.format("1e-6", "")), {"atol": 1e-2}) == [True]
+    assert verdicts(manifest(wrong.format("1e-6", "atol = 1e-2"))) == [True]
+    assert verdicts(manifest(wrong.format("1e-2", "atol = 1e-6")), {"atol": 1e-2}) == [False]
+
+
+def test_parameters_of_schemes_are_keys(manifest, tmp_path) -> None:
+    pecli.save(tmp_path / "sub" / "pe.npy", pecli.Sinusoidal(5, 6, style="whisper", dtype="float16"))
+    text = '[[check]]\nfile = "pe.npy"\nscheme = "sinusoidal"\nseq_len = 5\ndim = 6\nstyle = "whisper"\n'
+    assert verdicts(manifest(text)) == [True]
+    assert verdicts(manifest(text.replace("whisper", "paper"))) == [False]
+    factors = '[[check]]\nfile = "cos.npy"\nscheme = "rope"\nseq_len = 6\ndim = 16\nscaling = "longrope"\n'
+    factors += "original_max_position_embeddings = 64\nfactor = 1\n"
+    factors += f"short_factor = {[1.0] * 8}\nlong_factor = {[2] * 8}\natol = 1e-6"
+    assert verdicts(manifest(factors)) == [True]
+
+
+CHECK = '[[check]]\nfile = "cos.npy"\n'
+MALFORMED = {
+    "": "is empty; a manifest has checks",
+    "check = []": "is empty",
+    "[check]\nfile = 'x'": "check is {'file': 'x'}; it must be one or more tables",
+    "check = 3": "check is 3",
+    "check = [3]": "check is 3; it must be a table",
+    "[[checks]]\nfile = 'x'": "checks is unknown; there is no such key here; did you mean 'check'?",
+    "defaults = 1\n" + CHECK: "defaults is 1; it must be a table",
+    "[defaults]\natoll = 1\n" + CHECK: "defaults: atoll is unknown; there is no such key here; did you mean 'atol'?",
+    "[defaults]\natol = -1\n" + CHECK: "defaults: atol is -1; it must be a finite number of at least 0",
+    "[defaults]\natol = nan\n" + CHECK: "defaults: atol is nan",
+    "[defaults]\nmax_ulp = 1.5\n" + CHECK: "defaults: max_ulp is 1.5; it must be a whole number",
+    "[defaults]\nmax_ulp = true\n" + CHECK: "defaults: max_ulp is True",
+    "[[check]]\n": "check 1: file is missing",
+    CHECK + "[[check]]\nname = 'b'": "check 'b': file is missing",
+    "[[check]]\nfile = 3": "check 1: file is 3; it must be a text",
+    "[[check]]\nfile = ''": "check 1: file is ''",
+    f"[[check]]\nfile = 0x{'f' * 5000}": "check 1: file is a number of thousands of digits; it must be a text",
+    CHECK + f"scheme = 'alibi'\nheads = 4\nrule = [0x{'f' * 5000}]": "rule is a number of thousands of digits",
+    CHECK + f"scheme = '{'a' * 5000}'": "scheme is 'aaaaaaaa",
+    ("a." * 20000) + "a = 1": "nested more than 32 levels deep",
+    "[" + '"a" . ' * 40 + "a]": "nested more than 32 levels deep",
+    CHECK + "[a.b.c]": "nested too deep in line 3",
+    "#" * (3 << 20): "larger than 512 KB",
+    "[[check]]\nfile = '-'": "standard input",
+    CHECK + "name = 3": "check 1: name is 3",
+    CHECK + "name = ''": "check 1: name is ''",
+    CHECK + "name = 'n'\nmodle = 'llama-3.1-8b'": "check 'n': modle is unknown; there is no such key",
+    CHECK + "offset = 3": "offset is given; it belongs to a model, a config or a scheme",
+    CHECK + "dim = 3": "dim is given; it belongs to a model, a config or a scheme",
+    CHECK + "layer_type = 'x'": "layer_type is given",
+    CHECK + "model = 'llama-3.1-8b'\nconfig = 'config.json'": "config is beside model; a check has one of",
+    CHECK + "scheme = 'rope'\nconfig = 'config.json'": "scheme is beside config",
+    CHECK + "model = 'lama-3.1-8b'": "no file and no preset has that name; did you mean 'llama-3.1-8b'?",
+    CHECK + "model = ['llama-3.1-8b']": "model is ['llama-3.1-8b']; it must be a text",
+    CHECK + "model = 'llama-3.1-8b'\noffset = -1": "offset is -1; it must be a whole number from 0",
+    CHECK + "model = 'llama-3.1-8b'\noffset = '1'": "offset is '1'",
+    CHECK + "model = 'llama-3.1-8b'\nlength = 0": "length is 0",
+    CHECK + "model = 'llama-3.1-8b'\ndim = 3": "dim is unknown",
+    CHECK + "model = 'gemma-3-1b'\nlayer_type = 'ful'": "layer_type is 'ful'; gemma-3-1b has 'full_attention'",
+    CHECK + "model = 'gemma-3-1b'\nlayer_type = 3": "layer_type is 3",
+    CHECK + "config = 'config.json'\nlayer_type = 'no'": "layer_type is 'no'",
+    CHECK + "scheme = 'ropes'": "scheme is 'ropes'; it must be one of sinusoidal, rope, alibi,",
+    CHECK + "scheme = 'layers'": "scheme is 'layers'",
+    CHECK + "scheme = 'rope'\ndim = 8": "seq_len is missing; it must be a whole number",
+    CHECK + "scheme = 'rope'\nseq_len = 4\ndim = 7": "dim is 7; it must be an even whole number",
+    CHECK + "scheme = 'rope'\nseq_len = '4'\ndim = 8": "seq_len is '4'",
+    CHECK + "scheme = 'rope'\nseq_len = 4\ndim = 8\nthetta = 3": "thetta is unknown",
+    CHECK + "scheme = 'rope'\nseq_len = 4\ndim = 8\nlayout = 'halfs'": "did you mean 'halves'?",
+    CHECK + "scheme = 'rope'\nseq_len = 4\ndim = 8\nbase = 1979-05-27": "base is datetime.date",
+    CHECK + "atol = 'x'": "check 1: atol is 'x'",
+    "[[check]\nfile = 'x'": "is not TOML; ",
+    CHECK + "atol\n": "line 3",
+    "a = [" * 5000: "is not TOML; ",
+    f"a = {'1' * 5000}": "is not TOML; ",
+    CHECK + "file = 'y'": "is not TOML; ",
+    CHECK + '"a\\nb" = 1': r"'a\nb' is unknown",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", MALFORMED, ids=range(len(MALFORMED)))
+def test_malformed_manifests(manifest, pecli_cli, text) -> None:
+    path = manifest(text)
+    outcome = pecli_cli("verify", path)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert outcome.err.startswith(f"pecli: error: {path}")
+    assert MALFORMED[text] in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_not_text_and_not_there(tmp_path) -> None:
+    (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ParameterError, match="UTF-8"):
+        read_manifest(str(tmp_path / "x.toml"))
+    with pytest.raises(FileError, match="does not exist"):
+        read_manifest(str(tmp_path / "y.toml"))
+    with pytest.raises(FileError, match="folder"):
+        read_manifest(str(tmp_path))
+
+
+def test_a_manifest_takes_little_memory_whatever_it_holds(manifest, peak_memory) -> None:
+    lines = (f"[{number:x}.a]\nb.c=1\n" for number in range(1 << 15))
+    path = manifest("".join(lines)[: 512 << 10].rpartition("[")[0])
+    script = "import sys; from pecli.checks.manifest import read_manifest; from pecli.errors import ParameterError\n"
+    script += "try: read_manifest(sys.argv[1])\nexcept ParameterError as problem: assert 'unknown' in str(problem)"
+    assert peak_memory("-c", script, path) < 220
+
+
+def test_manifests_go_by_their_suffix() -> None:
+    assert is_manifest("a/pecli.toml")
+    assert is_manifest("X.TOML")
+    assert not is_manifest("toml")
+    assert not is_manifest("a.toml.npy")
+
+
+def test_other_names_of_options_are_keys_too(manifest) -> None:
+    path = manifest("""
+        [[check]]
+        file = "both.npz"
+        scheme = "rope"
+        seq_len = 6
+        dim = 16
+        theta = 10000
+        [[check]]
+        file = "both.npz"
+        scheme = "rope"
+        seq_len = 6
+        dim = 16
+        theta = 10001
+        """)
+    assert verdicts(path, {"atol": 1e-6}) == [True, False]
+    twice = '[[check]]\nfile = "both.npz"\nscheme = "rope"\nseq_len = 6\ndim = 16\ntheta = 1\nbase = 1'
+    with pytest.raises(ParameterError, match="theta is beside base; they are one and the same"):
+        read_manifest(manifest(twice))
+
+
+def good(name: str) -> Verification:
+    return Verification(name, "rope", ())
+
+
+def test_outcomes_come_in_the_order_of_the_checks(monkeypatch) -> None:
+    monkeypatch.setenv("PECLI_THREADS", "4")
+    last_is_done = threading.Event()
+
+    def first() -> Verification:
+        assert last_is_done.wait(10)  # which needs the others to run meanwhile
+        return good("first")
+
+    def last() -> Verification:
+        last_is_done.set()
+        raise FileError("last", "does not exist")
+
+    checks = [Check("first", first), Check("second", lambda: good("second")), Check("last", last)]
+    outcomes = list(run_all(checks))
+    assert [outcome.check.file for outcome in outcomes] == ["first", "second", "last"]
+    assert [outcome.passed for outcome in outcomes] == [True, True, False]
+    assert outcomes[2].as_json()["diagnosis"] == ["last: does not exist"]
+    assert all(outcome.seconds >= 0 for outcome in outcomes)
+
+
+@pytest.mark.parametrize(("threads", "checks", "share"), [(1, 5, 1), (2, 5, 1), (4, 2, 2), (8, 3, 2), (4, 1, 4)])
+def test_threads_are_shared(monkeypatch, threads, checks, share) -> None:
+    monkeypatch.setenv("PECLI_THREADS", str(threads))
+    seen = []
+
+    def look() -> Verification:
+        seen.append(thread_count())
+        return good("")
+
+    list(run_all([Check("", look)] * checks))
+    assert seen == [share] * checks
+    assert thread_count() == threads
+
+
+def test_a_share_ends_with_its_block(monkeypatch) -> None:
+    monkeypatch.setenv("PECLI_THREADS", "5")
+    with share_of_threads(3), share_of_threads(1):
+        assert thread_count() == 1
+    assert thread_count() == 5
+
+
+def test_memory_that_runs_out_is_the_problem_of_one_check() -> None:
+    def greedy() -> Verification:
+        raise MemoryError
+
+    outcomes = list(run_all([Check("a", greedy), Check("b", lambda: good("b"))]))
+    assert [outcome.passed for outcome in outcomes] == [False, True]
+    assert "memory" in str(outcomes[0].result)
+
+
+def test_what_pecli_does_not_raise_is_a_defect_with_its_cause() -> None:
+    def broken() -> Verification:
+        raise ZeroDivisionError
+
+    for outcome in run_all([Check("a", broken), Check("b", broken)]):
+        assert isinstance(outcome.result, DefectError)
+        assert isinstance(outcome.result.__cause__, ZeroDivisionError)
+        assert str(outcome.result).startswith("unexpected ZeroDivisionError; this is a defect of pecli")
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_ends_all_checks(stop: type[BaseException], monkeypatch) -> None:
+    def wrapped() -> Verification:  # as Python before 3.12 does while a class is being made
+        raise RuntimeError from stop()
+
+    monkeypatch.setenv("PECLI_THREADS", "1")
+    with pytest.raises(stop):
+        list(run_all([Check("a", wrapped), Check("b", wrapped)]))
+
+
+def test_checks_that_nobody_waits_for_end_after_a_block(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("PECLI_THREADS", "2")
+    monkeypatch.setattr("pecli.checks.compare.READ_BYTES", 1 << 12)
+    rope = pecli.Rope(40_000, 8)
+    pecli.save(tmp_path / "t.npy", rope)
+    begun = threading.Event()
+    ends: list[str] = []
+
+    def long() -> Verification:
+        begun.set()
+        try:
+            for _ in range(100_000):
+                result = pecli.verify(tmp_path / "t.npy", rope)
+        except FileError as problem:
+            ends.append(problem.problem)
+            raise
+        return result
+
+    def quick() -> Verification:
+        assert begun.wait(10)
+        return good("quick")
+
+    outcomes = run_all([Check("quick", quick), Check("t.npy", long)])
+    assert next(outcomes).passed
+    outcomes.close()
+    assert ends == ["is not read any further"]

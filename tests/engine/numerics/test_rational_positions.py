@@ -1,0 +1,145 @@
+"""cos and sin at positions that are no integers, against arbitrary precision; the hardest of many among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from flint import arb
+
+from pecli.engine.numerics import geometric
+from pecli.engine.numerics.phases import Waves
+from pecli.engine.numerics.rational_positions import EXTRA_BITS, AxisRotation, Coordinates, listed_coordinates
+from tests.oracle import bits, digits_of, rational, settled
+
+DTYPES = ("float32", "float16", "bfloat16", "float64")
+DIM, BASE = 40, 10000.0
+
+
+def rotation(positions: Sequence[int | Fraction], *, in_turns: bool = False, amplitude: float = 1.0) -> AxisRotation:
+    frequencies = geometric.geometric(BASE, Fraction(DIM, 2), DIM // 2).more(EXTRA_BITS)
+
+    def make(unit: Fraction) -> Waves:
+        return geometric.waves(frequencies, scale=unit, amplitude=amplitude, extra=EXTRA_BITS, in_turns=in_turns)
+
+    return AxisRotation(make, [0] * (DIM // 2), listed_coordinates([positions]))
+
+
+def expected(positions: Sequence[int | Fraction], dtype: str, part: str, *, amplitude: float = 1.0) -> np.ndarray:
+    """The bits of sin or cos of position · base^(−i/20)."""
+
+    def row(position: int | Fraction) -> np.ndarray:
+        def compute() -> np.ndarray:
+            angle = rational(position)
+            angles = [angle * arb(BASE) ** rational(Fraction(-2 * i, DIM)) if i else angle for i in range(DIM // 2)]
+            values = [each.sin() if part == "sin" else each.cos() for each in angles]
+            return digits_of([value * arb(amplitude) for value in values]).round(dtype)
+
+        return settled(compute)
+
+    return np.stack([row(position) for position in positions])
+
+
+def table(positions: Sequence[int | Fraction], dtype: str, part: str, **options: float) -> np.ndarray:
+    found = rotation(positions, **options)
+    return bits(found.table(part, positions, np.arange(DIM // 2), dtype))
+
+
+def magnitudes(count: int) -> list[Fraction]:
+    """float64 numbers of both signs, from 2^-60 to 2^40."""
+    rng = np.random.default_rng(11)
+    values = rng.uniform(-1, 1, count) * 2.0 ** rng.integers(-60, 41, count)
+    return [Fraction(float(value)) for value in values]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("part", ["cos", "sin"])
+def test_floats_of_any_size(dtype: str, part: str) -> None:
+    positions = [Fraction(0), *magnitudes(120)]
+    np.testing.assert_array_equal(table(positions, dtype, part), expected(positions, dtype, part))
+
+
+def test_a_hundred_thousand_elements_and_the_hardest_of_a_million() -> None:
+    """Timesteps in float64, with those of 50,000 whose cosines come nearest to a tie between two float32 numbers."""
+    rng = np.random.default_rng(5)
+    every = rng.uniform(0, 1000, 50_000)
+    angles = every[:, None] * BASE ** (-np.arange(DIM // 2) / (DIM // 2))
+    cosines = np.cos(angles)
+    below = np.nextafter(cosines.astype(np.float32), np.float32(-2))
+    units = np.spacing(np.abs(below)).astype(np.float64)
+    to_tie = np.abs(np.abs(cosines - cosines.astype(np.float32)) / units - 0.5).min(axis=1)
+    hard = np.argsort(to_tie)[:500]
+    assert to_tie[hard].max() < 1e-3
+    positions = [Fraction(float(value)) for value in (*every[hard], *every[:2000])]
+    for part in ("cos", "sin"):
+        np.testing.assert_array_equal(table(positions, "float32", part), expected(positions, "float32", part))
+
+
+@pytest.mark.parametrize("amplitude", [1.0, 0.3])
+def test_decimals_are_those_that_were_typed(amplitude: float) -> None:
+    positions = [Fraction(text) for text in ("0.1", "-0.1", "999.999", "1/3", "123456.000000000000000001", "1e-30")]
+    for part in ("cos", "sin"):
+        found = table(positions, "float64", part, amplitude=amplitude)
+        true = expected(positions, "float64", part, amplitude=amplitude)
+        np.testing.assert_array_equal(found, true)
+    assert Fraction(0.1) != Fraction("0.1")
+
+
+def rational_cosine(turns: Fraction) -> float | None:
+    """cos 2π·turns where that is rational (Niven): 0, ±1/2 and ±1."""
+    if (turns * 4).denominator == 1:
+        return (1.0, 0.0, -1.0, 0.0)[int(turns * 4) % 4]
+    return (1.0, 0.5, -0.5, -1.0, -0.5, 0.5)[int(turns * 6) % 6] if (turns * 6).denominator == 1 else None
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("part", ["cos", "sin"])
+def test_turns(dtype: str, part: str) -> None:
+    """Angles of 2π·c; every fifth frequency is a power of 1/10, whose cosines may be exact zeros, halves and ones."""
+    positions = [Fraction(k, n) for n in (3, 5, 7, 12) for k in range(-n, n + 1)]
+    found = rotation(positions, in_turns=True).table(part, positions, np.arange(DIM // 2), dtype)
+    quarter, exact = Fraction(1, 4) if part == "sin" else 0, 0
+    for row, position in enumerate(positions):
+        for i in range(DIM // 2):
+            known = None if i % 5 else rational_cosine(position / 10 ** (i // 5) - quarter)
+            if known is not None:
+                assert float(found[row, i]) == known
+                exact += 1
+            elif i % 5 == 0 or row % 7 == 0:
+                assert bits(found)[row, i] == element(position, i, dtype, part)
+    assert exact >= 40
+
+
+def element(position: Fraction, i: int, dtype: str, part: str) -> int:
+    def compute() -> int:
+        angle = rational(position) * 2 * arb.pi() * arb(BASE) ** rational(Fraction(-2 * i, DIM))
+        return int(digits_of([angle.sin() if part == "sin" else angle.cos()]).round(dtype)[0])
+
+    return settled(compute)
+
+
+def test_rows_of_several_axes_are_gathered_alike_however_they_are_cut() -> None:
+    """A grid of 300 x 40 points, whose first waves follow the rows and the others the columns."""
+    frequencies = geometric.geometric(BASE, Fraction(DIM, 2), DIM // 2).more(EXTRA_BITS)
+    rows, columns = [Fraction(k, 3) for k in range(300)], [*range(40)]
+
+    def index(start: int, stop: int) -> np.ndarray:
+        return np.array(np.divmod(np.arange(start, stop), 40))
+
+    axes = [k % 2 for k in range(DIM // 2)]
+    made = AxisRotation(
+        lambda unit: geometric.waves(frequencies, scale=unit, extra=EXTRA_BITS),
+        axes,
+        Coordinates((rows, columns), 12000, index),
+    )
+    whole = np.empty((12000, DIM), np.float32)
+    made.fill("sin,cos", 0, whole, "float32")
+    part = np.empty((777, DIM), np.float32)
+    made.fill("sin,cos", 5000, part, "float32")
+    np.testing.assert_array_equal(part, whole[5000:5777])
+    for k in (0, 41, 11999):
+        for axis, position in ((0, rows[k // 40]), (1, columns[k % 40])):
+            true = expected([position], "float32", "sin")[0]
+            np.testing.assert_array_equal(bits(whole[k, 0::2])[axis::2], true[axis::2])

@@ -1,0 +1,134 @@
+"""Tables on grids, at given positions and of relative positions: recognised, and explained where they are wrong."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli import Relative, Rope, Sinusoidal
+from pecli.cli.app import run
+from pecli.engine.schemes.scheme import Scheme
+
+DATA = Path(__file__).parent.parent / "engine" / "schemes" / "data" / "grids"
+INDEX = json.loads((DATA / "index.json").read_text())
+
+
+@pytest.mark.parametrize("name", INDEX)
+def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> None:
+    found = pecli.identify(DATA / f"{name}.npz")
+    assert found.identified
+    words = shlex.split(found.matches[0].command)[1:]
+    again = tmp_path / "again.npz"
+    assert run([*words[: words.index("-o")], "-q", "-o", str(again)]) == 0
+    made, theirs = np.load(again), np.load(DATA / f"{name}.npz")
+    for tensor in theirs:
+        np.testing.assert_allclose(made[tensor], theirs[tensor], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        Sinusoidal(grid=(14, 14), dim=96, style="mae", keep=1, base=500.0),
+        Sinusoidal(grid=(8, 6), dim=48, style="detr"),
+        Rope(grid=(16, 8), dim=64, style="qwen2-vl"),
+        Rope(grid=(2, 8, 4), dim=96, style="hunyuan-video"),
+        Rope(grid=(5, 9), dim=32, style="dinov3", base=50.0, layout="halves"),
+        Rope(grid=(7, 7), dim=64, style="eva", grid_base=(16.0,)),
+        Relative("t5", 64, 64, 200),
+        Relative("swin", grid=(3, 6)),
+    ],
+)
+def test_other_sizes_bases_and_positions(scheme: Scheme) -> None:
+    match = pecli.identify(scheme.tables()).matches[0].scheme
+    made, wanted = match.tables(), scheme.tables()
+    for name in wanted.keys() & {"pe", "cos", "sin", "index"}:
+        np.testing.assert_allclose(made[name], wanted[name], rtol=0, atol=1e-5)
+    assert getattr(match, "base", 0) == getattr(scheme, "base", 0)
+
+
+def test_a_plain_table_is_no_list_of_positions() -> None:
+    found = pecli.identify(Sinusoidal(64, 32, offset=7).tables()).matches[0].scheme
+    assert (found.positions, found.offset) == (None, 7)
+
+
+def said(found: Scheme, spec: Scheme) -> str:
+    tables = {name: table for name, table in found.tables().items() if name not in ("inv_freq", "axis")}
+    result = pecli.verify(tables, spec, atol=1e-4)
+    assert not result.passed
+    return " ".join(result.diagnosis)
+
+
+PLACES = np.load(DATA / "mrope-positions.npy")
+MROPE = {"dim": 128, "theta": 1e6, "mrope_section": (16, 24, 24)}
+
+
+@pytest.mark.parametrize(
+    ("found", "spec", "words"),
+    [
+        (Sinusoidal(grid=(6, 4), dim=32, style="mae"), Sinusoidal(grid=(4, 6), dim=32, style="mae"), "grid is 6x4"),
+        (
+            Sinusoidal(grid=(4, 6), dim=32, style="vit-mae"),
+            Sinusoidal(grid=(4, 6), dim=32, style="mae"),
+            "style is vit-mae (the spec says mae)",
+        ),
+        (
+            Sinusoidal(grid=(4, 4), dim=32, style="mae"),
+            Sinusoidal(grid=(4, 4), dim=32, style="mae", keep=1),
+            "keep is 0 (the spec says 1)",
+        ),
+        (
+            Sinusoidal(grid=(6, 6), dim=32, style="sd3", grid_base=(4.0,)),
+            Sinusoidal(grid=(6, 6), dim=32, style="sd3", grid_base=(8.0,)),
+            "grid_base is 4 (the spec says 8)",
+        ),
+        (
+            Rope(positions=PLACES[[0, 2, 1]], **MROPE),
+            Rope(positions=PLACES, **MROPE),
+            "the axes of positions are in the order t,w,h (the spec says t,h,w)",
+        ),
+        (
+            Rope(positions=PLACES, **{**MROPE, "mrope_section": (24, 24, 16)}),
+            Rope(positions=PLACES, **MROPE),
+            "mrope_section is 24,24,16 (the spec says 16,24,24)",
+        ),
+        (
+            Rope(positions=PLACES, **MROPE, mrope_interleaved=True),
+            Rope(positions=PLACES, **MROPE),
+            "mrope_interleaved is true",
+        ),
+    ],
+)
+def test_known_mistakes_are_named(found: Scheme, spec: Scheme, words: str) -> None:
+    assert words in said(found, spec)
+
+
+def test_rows_and_columns_exchanged() -> None:
+    right = Sinusoidal(grid=(3, 5), dim=32, style="detr")
+    values = right.coordinates().values
+    places = [[values[0][h], values[1][w]] for h in range(3) for w in range(5)]
+    exchanged = Sinusoidal(positions=[[w for _, w in places], [h for h, _ in places]], dim=32, style="detr")
+    assert "the axes of positions are in the order w,h (the spec says h,w)" in said(exchanged, right)
+
+
+def test_dumps_of_a_model_at_its_own_positions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Qwen2.5-VL with an image in the middle, at positions (t, h, w)."""
+    config = {
+        "model_type": "qwen2_5_vl",
+        "hidden_size": 2048,
+        "num_attention_heads": 16,
+        "rope_theta": 1e6,
+        "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    np.save(tmp_path / "wrong.npy", PLACES[[0, 2, 1]])
+    words = ["verify", str(DATA / "mrope-qwen2.5-vl.npz"), "--config", str(tmp_path / "config.json"), "--atol", "1e-4"]
+    assert run([*words, "--positions", str(DATA / "mrope-positions.npy")]) == 0
+    capsys.readouterr()
+    assert run([*words, "--positions", str(tmp_path / "wrong.npy")]) == 1
+    assert "axes of positions are in the order t,w,h (the spec says t,h,w)" in capsys.readouterr().out
+    assert run([*words, "--positions", "0,1,2"]) != 0

@@ -1,0 +1,313 @@
+"""Adding sinusoidal tables, and the tables alone."""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.errors import KindError, ParameterError
+from pecli.layers import (
+    LearnedPosEmbedding,
+    SinusoidalPosEmbedding,
+    sinusoidal_pos_embedding,
+)
+from tests.layers.formulas import (
+    BF16,
+    FLOATS,
+    NOT_FLOATS,
+    NOT_POSITIVE,
+    NOT_WHOLE,
+    every_float,
+    near,
+    numerical_gradient,
+    random,
+    same_bits,
+    sinusoids,
+)
+
+
+class TestSinusoidalFunction:
+    @pytest.mark.parametrize(("length", "dim"), [(1, 1), (1, 2), (3, 4), (5, 7), (50, 6)])
+    def test_closed_form(self, length, dim):
+        near(sinusoidal_pos_embedding(length, dim, "float64"), sinusoids(length, dim))
+
+    def test_float32_by_default_each_rounded_once(self):
+        table = sinusoidal_pos_embedding(40, 6)
+        assert table.dtype == np.float32
+        np.testing.assert_array_equal(table, sinusoids(40, 6).astype(np.float32))
+
+    def test_odd_dim_ends_on_a_sine(self):
+        table = sinusoidal_pos_embedding(9, 5)
+        np.testing.assert_allclose(table[:, 4], [math.sin(p / 10000 ** (4 / 5)) for p in range(9)], rtol=1e-6)
+
+    @pytest.mark.parametrize(
+        ("dtype", "expected"),
+        [
+            (None, "float32"),
+            ("float64", "float64"),
+            ("float16", "float16"),
+            ("bfloat16", "bfloat16"),
+            (np.float64, "float64"),
+            (float, "float64"),
+            ("f2", "float16"),
+            (np.dtype("float32"), "float32"),
+            (BF16, "bfloat16"),
+            (ml_dtypes.bfloat16, "bfloat16"),
+        ],
+    )
+    def test_dtypes(self, dtype, expected):
+        table = sinusoidal_pos_embedding(4, 6, dtype)
+        assert table.dtype.name == expected
+        near(table, sinusoids(4, 6))
+
+    @pytest.mark.parametrize(
+        "dtype", [np.int32, "int8", "bool", complex, "no such", object, np.longdouble, "U3", 5, ""]
+    )
+    def test_other_dtypes(self, dtype):
+        with pytest.raises(TypeError, match="dtype is"):
+            sinusoidal_pos_embedding(2, 2, dtype)
+
+    @pytest.mark.parametrize("bad", NOT_POSITIVE)
+    def test_sizes_below_one(self, bad):
+        with pytest.raises(ValueError, match=f"^seq_len is {bad}"):
+            sinusoidal_pos_embedding(bad, 2)
+        with pytest.raises(ValueError, match=f"^embed_dim is {bad}"):
+            sinusoidal_pos_embedding(2, bad)
+
+    @pytest.mark.parametrize("bad", NOT_WHOLE)
+    def test_sizes_that_are_not_whole_numbers(self, bad):
+        with pytest.raises(KindError, match=r"^seq_len is"):
+            sinusoidal_pos_embedding(bad, 2)
+        with pytest.raises(KindError, match=r"^embed_dim is"):
+            sinusoidal_pos_embedding(2, bad)
+
+    def test_a_new_array_every_time(self):
+        a, b = sinusoidal_pos_embedding(3, 2), sinusoidal_pos_embedding(3, 2)
+        a[...] = 7
+        assert b[0, 1] == 1
+
+
+class TestSinusoidalLayer:
+    @every_float
+    @pytest.mark.parametrize("shape", [(6, 4), (3, 6, 4), (6, 5)])
+    def test_adds_the_table(self, shape, dtype):
+        x = random(*shape, dtype=dtype)
+        near(SinusoidalPosEmbedding()(x), x.astype(np.float64) + sinusoids(*shape[-2:]))
+
+    @pytest.mark.parametrize("dtype", ["float64", "float32"])
+    def test_to_zeros_it_is_the_table_bit_for_bit(self, dtype):
+        layer = SinusoidalPosEmbedding()
+        layer(np.zeros((3, 10), dtype))  # so that the table of the next call is grown
+        same_bits(layer(np.zeros((700, 10), dtype)), sinusoidal_pos_embedding(700, 10, dtype))
+        same_bits(layer(np.zeros((20, 10), dtype)), sinusoidal_pos_embedding(20, 10, dtype))
+
+    def test_lengths_dims_and_dtypes_one_after_the_other(self):
+        layer = SinusoidalPosEmbedding()
+        for length, dim, dtype in [(4, 6, "f4"), (9, 6, "f8"), (2, 8, "f8"), (30, 6, "f4"), (3, 6, "f4"), (5, 7, "f2")]:
+            near(layer(np.zeros((length, dim), dtype)), sinusoids(length, dim))
+
+    @pytest.mark.parametrize("shape", [(), (4,), (1, 2, 3, 4)])
+    def test_rank(self, shape):
+        with pytest.raises(ValueError, match=r"x is of shape \(.*\); it must be \(L, D\) or \(N, L, D\)"):
+            SinusoidalPosEmbedding()(np.zeros(shape))
+
+    def test_fixed_sizes(self):
+        layer = SinusoidalPosEmbedding(seq_len=5, embed_dim=4)
+        assert layer(np.zeros((2, 5, 4))).shape == (2, 5, 4)
+        for shape in [(4, 4), (2, 6, 4), (0, 4)]:
+            with pytest.raises(ValueError, match="made for L = 5"):
+                layer(np.zeros(shape))
+        with pytest.raises(ValueError, match=r"x is of shape \(5, 3\); this layer was made for D = 4"):
+            layer(np.zeros((5, 3)))
+
+    def test_no_channels(self):
+        with pytest.raises(ValueError, match="last axis of x, is 0"):
+            SinusoidalPosEmbedding()(np.zeros((3, 0)))
+
+    @pytest.mark.parametrize("name", ["seq_len", "embed_dim"])
+    def test_parameters(self, name):
+        for bad in NOT_POSITIVE:
+            with pytest.raises(ParameterError, match=f"^{name} is"):
+                SinusoidalPosEmbedding(**{name: bad})
+        for bad in NOT_WHOLE:
+            with pytest.raises(KindError, match=f"^{name} is"):
+                SinusoidalPosEmbedding(**{name: bad})
+
+    def test_get_encoding(self):
+        layer = SinusoidalPosEmbedding(seq_len=5, embed_dim=6)
+        same_bits(layer.get_encoding(3), sinusoidal_pos_embedding(3, 6))
+        same_bits(layer.get_encoding(8), sinusoidal_pos_embedding(8, 6))
+        same_bits(layer.get_encoding(), sinusoidal_pos_embedding(5, 6))
+
+    def test_get_encoding_is_not_the_cache(self):
+        layer = SinusoidalPosEmbedding(embed_dim=2)
+        layer.get_encoding(3)[...] = 7
+        same_bits(layer.get_encoding(3), sinusoidal_pos_embedding(3, 2))
+        layer(np.zeros((3, 2), np.float32))[...] = 7
+        same_bits(layer(np.zeros((3, 2), np.float32)), sinusoidal_pos_embedding(3, 2))
+
+    def test_get_encoding_needs_sizes(self):
+        with pytest.raises(ValueError, match="embed_dim is not set"):
+            SinusoidalPosEmbedding(seq_len=4).get_encoding(4)
+        with pytest.raises(ValueError, match="seq_len is not set"):
+            SinusoidalPosEmbedding(embed_dim=4).get_encoding()
+        with pytest.raises(ValueError, match="seq_len is 0"):
+            SinusoidalPosEmbedding(embed_dim=4).get_encoding(0)
+        with pytest.raises(KindError, match=r"seq_len is 2\.0"):
+            SinusoidalPosEmbedding(embed_dim=4).get_encoding(2.0)
+
+    def test_table_is_reused_and_grows(self):
+        layer = SinusoidalPosEmbedding()
+        layer(np.zeros((8, 4)))
+        (rows,) = layer._cache.values()
+        table = rows.table
+        layer(np.zeros((3, 4)))
+        layer(np.zeros((2, 8, 4)))
+        assert rows.table is table
+        layer(np.zeros((9, 4)))
+        assert len(rows.table) == 16
+
+    def test_an_empty_batch_of_long_sequences_makes_no_table(self):
+        assert SinusoidalPosEmbedding()(np.zeros((0, 2**38, 4))).shape == (0, 2**38, 4)
+
+
+class TestLearned:
+    table = np.arange(12.0).reshape(6, 2)
+
+    @every_float
+    @pytest.mark.parametrize("offset", [0, 1, 4])
+    @pytest.mark.parametrize("batch", [(), (3,)])
+    def test_adds_rows_from_the_offset(self, dtype, offset, batch):
+        x = np.ones((*batch, 2, 2), dtype)
+        out = LearnedPosEmbedding(6, 2, self.table)(x, offset=offset)
+        expected = [[1.0 + 2 * (offset + row) + channel for channel in range(2)] for row in range(2)]
+        assert out.dtype == dtype
+        np.testing.assert_array_equal(out.astype(float), np.broadcast_to(expected, out.shape))
+
+    def test_rows_up_to_the_last(self):
+        layer = LearnedPosEmbedding(6, 2, self.table)
+        assert layer(np.zeros((6, 2)))[-1].tolist() == [10.0, 11.0]
+        assert layer(np.zeros((1, 2)), 5).tolist() == [[10.0, 11.0]]
+        assert layer(np.zeros((0, 2)), 6).shape == (0, 2)
+
+    @pytest.mark.parametrize(("length", "offset"), [(7, 0), (1, 6), (3, 4), (0, 7), (1, 2**41)])
+    def test_rows_past_the_last(self, length, offset):
+        with pytest.raises(ValueError, match="offset is"):
+            LearnedPosEmbedding(6, 2)(np.zeros((length, 2)), offset=offset)
+
+    def test_offset_below_zero(self):
+        with pytest.raises(ValueError, match="offset is -1"):
+            LearnedPosEmbedding(6, 2)(np.zeros((2, 2)), offset=-1)
+
+    @pytest.mark.parametrize("offset", [True, 1.0, "1", None])
+    def test_offset_of_another_kind(self, offset):
+        with pytest.raises(KindError, match="offset is"):
+            LearnedPosEmbedding(6, 2)(np.zeros((2, 2)), offset=offset)
+
+    def test_dim(self):
+        with pytest.raises(ValueError, match=r"x is of shape \(2, 3\); this layer was made for D = 2"):
+            LearnedPosEmbedding(6, 2)(np.zeros((2, 3)))
+
+    @pytest.mark.parametrize("shape", [(), (2,), (1, 1, 2, 2)])
+    def test_rank(self, shape):
+        with pytest.raises(ValueError, match="it must be"):
+            LearnedPosEmbedding(6, 2)(np.zeros(shape))
+
+    @pytest.mark.parametrize("name", ["max_len", "embed_dim"])
+    def test_sizes(self, name):
+        for bad in NOT_POSITIVE:
+            with pytest.raises(ParameterError, match=f"^{name} is"):
+                LearnedPosEmbedding(**{"max_len": 2, "embed_dim": 2, name: bad})
+        for bad in NOT_WHOLE:
+            with pytest.raises(KindError, match=f"^{name} is"):
+                LearnedPosEmbedding(**{"max_len": 2, "embed_dim": 2, name: bad})
+
+    @pytest.mark.parametrize("seed", [-1, 2**64])
+    def test_seed(self, seed):
+        with pytest.raises(ValueError, match="seed is"):
+            LearnedPosEmbedding(2, 2, seed=seed)
+        with pytest.raises(KindError, match="seed is"):
+            LearnedPosEmbedding(2, 2, seed=0.5)
+
+    def test_initial_weights(self):
+        layer = LearnedPosEmbedding(200, 50)
+        assert layer.weight.dtype == np.float32
+        assert abs(layer.weight.std() - 0.02) < 0.001
+        assert abs(layer.weight.mean()) < 0.001
+        same_bits(layer.weight, LearnedInit(200, 50, init="normal", std=0.02, seed=0).tables()["weight"])
+        same_bits(LearnedPosEmbedding(3, 4, seed=9).weight, LearnedInit(3, 4, seed=9).tables()["weight"])
+        assert (LearnedPosEmbedding(3, 4, seed=1).weight != LearnedPosEmbedding(3, 4, seed=2).weight).all()
+
+    @every_float
+    def test_a_given_table_is_copied_in_its_dtype(self, dtype):
+        table = self.table.astype(dtype)
+        layer = LearnedPosEmbedding(6, 2, table)
+        table[...] = 99
+        same_bits(layer.weight, self.table.astype(dtype))
+
+    @pytest.mark.parametrize("shape", [(2, 6), (6, 3), (5, 2), (12,), (1, 6, 2)])
+    def test_table_of_another_shape(self, shape):
+        with pytest.raises(ValueError, match=r"table is of shape .*ask for \(6, 2\)"):
+            LearnedPosEmbedding(6, 2, np.zeros(shape))
+
+    @pytest.mark.parametrize("dtype", NOT_FLOATS, ids=str)
+    def test_table_of_another_kind(self, dtype):
+        with pytest.raises(TypeError, match="table is of dtype"):
+            LearnedPosEmbedding(6, 2, np.zeros((6, 2), dtype))
+
+    @every_float
+    def test_table_and_input_may_differ_in_dtype(self, dtype):
+        for other in FLOATS:
+            x, table = random(4, 2, dtype=dtype), random(4, 2, dtype=other, seed=3)
+            near(LearnedPosEmbedding(4, 2, table)(x), x.astype(float) + table.astype(float))
+
+    def test_a_float64_table_is_not_rounded_before_the_sum(self):
+        out = LearnedPosEmbedding(1, 1, np.array([[1 + 2.0**-24 + 2.0**-30]]))(np.array([[-1]], np.float32))
+        assert out[0, 0] == np.float32(2.0**-24 + 2.0**-30)
+
+    def test_weight_can_be_trained(self):
+        layer = LearnedPosEmbedding(6, 2, self.table)
+        layer.weight -= 1
+        np.testing.assert_array_equal(layer(np.zeros((6, 2))), self.table - 1)
+
+    @pytest.mark.parametrize("shape", [(3, 2), (4, 3, 2)])
+    @pytest.mark.parametrize("offset", [0, 2])
+    def test_gradient_of_the_table(self, shape, offset):
+        layer, x, weight = LearnedPosEmbedding(6, 2, self.table), random(*shape), random(*shape, seed=1)
+        layer(x, offset)
+        grad_x, grad_table = layer.backward(weight)
+        np.testing.assert_array_equal(grad_x, weight)
+
+        def loss(table):
+            return (LearnedPosEmbedding(6, 2, table)(x, offset) * weight).sum()
+
+        np.testing.assert_allclose(grad_table, numerical_gradient(loss, self.table), atol=1e-7)
+        used = np.zeros(6, bool)
+        used[offset : offset + 3] = True
+        assert (grad_table[~used] == 0).all()
+        assert (grad_table[used] != 0).all()
+
+    @every_float
+    @pytest.mark.parametrize("table_dtype", FLOATS, ids=str)
+    def test_gradients_keep_their_dtypes(self, dtype, table_dtype):
+        layer = LearnedPosEmbedding(6, 2, self.table.astype(table_dtype))
+        layer(np.zeros((3, 4, 2), dtype), offset=1)
+        grad_x, grad_table = layer.backward(np.ones((3, 4, 2), dtype))
+        assert (grad_x.dtype, grad_table.dtype) == (dtype, table_dtype)
+        assert grad_table.astype(float).tolist() == [[0, 0], *[[3, 3]] * 4, [0, 0]]
+
+    def test_sums_over_the_batch_are_wide(self):
+        layer = LearnedPosEmbedding(1, 1, np.zeros((1, 1), BF16))
+        layer(np.zeros((1000, 1, 1), BF16))
+        _, grad_table = layer.backward(np.ones((1000, 1, 1), BF16))  # in bfloat16, 256 + 1 is 256
+        assert float(grad_table[0, 0]) == 1000
+
+    def test_an_offset_belongs_to_its_call(self):
+        layer = LearnedPosEmbedding(6, 2)
+        layer(np.zeros((1, 2)), offset=5)
+        layer(np.zeros((1, 2)))
+        assert layer.backward(np.ones((1, 2)))[1][:, 0].tolist() == [1, 0, 0, 0, 0, 0]
