@@ -13,10 +13,10 @@ import numpy as np
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, cast, reshaped
 from pecli.explain.commands import command_of
+from pecli.explain.computed_tables import ALIKE, MIN_IMPROVEMENT, distance, matching_runtimes
 from pecli.explain.describe import describe
 from pecli.explain.edits import Edit, Explanation, Noise, Recipe
 from pecli.explain.readings import named_pairs
-from pecli.explain.runtime_match import MIN_IMPROVEMENT, distance, matching_runtimes
 from pecli.explain.sample import sample
 from pecli.explain.search import recognise
 from pecli.explain.words import clause
@@ -157,15 +157,16 @@ def _matches(group: Sequence[Table]) -> list[Match]:
 
 def _computed(match: Match, tables: Mapping[str, Table]) -> Match:
     """The match with the runtimes that compute such tables; by the first of them, where no recipe comes as near."""
-    samples = {name: sample(tables[name]) for name in match.tensors if name in tables}
-    found = matching_runtimes(match.scheme.computed_as("exact"), samples) if match.scheme.runtime_names() else {}
-    own = distance(match.scheme, samples).root_mean_square if found else 0.0
-    nearest = min((each.root_mean_square for each in found.values()), default=own)
-    if not found or (own < MIN_IMPROVEMENT * nearest and match.recipe == "exact"):
+    if not match.scheme.runtime_names():
         return match
+    samples = {name: sample(tables[name]) for name in match.tensors if name in tables}
+    found = matching_runtimes(match.scheme.computed_as("exact"), samples)
+    own = distance(match.scheme, samples).root_mean_square
+    nearest = min((each.root_mean_square for each in found.values()), default=math.inf)
+    if MIN_IMPROVEMENT * nearest > own:
+        same = match.recipe != "exact" and nearest <= ALIKE * own
+        return replace(match, runtimes=tuple(found)) if same else match
     first = next(iter(found))
-    if own < MIN_IMPROVEMENT * nearest:
-        return replace(match, runtimes=tuple(found))
     return replace(
         match,
         scheme=match.scheme.computed_as(first),

@@ -134,7 +134,7 @@ def runtimes(
         rule = "it has no rotary table, and runtimes are described for that alone"
         raise ParameterError("model", found.file, rule)
     context = _context(model)
-    served = _LENGTH.check("length", length or context or DEFAULT_LENGTH)
+    served = _LENGTH.check("length", (context or DEFAULT_LENGTH) if length is None else length)
     limit = ERROR.check("tolerance", tolerance)
     chosen = [_NAME.check("names", name) for name in names]
     layers = {

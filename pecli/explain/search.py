@@ -21,6 +21,7 @@ from pecli.engine.table import Table
 from pecli.engine.text import spelled
 from pecli.explain import storage
 from pecli.explain.biases import explain_bias
+from pecli.explain.computed_tables import explain_computed, recognise_narrow
 from pecli.explain.draws import explain_draws
 from pecli.explain.edits import Dtype, Explanation, Heads, Layout, Noise, Parameter, Recipe, Scaled, Swapped, best
 from pecli.explain.frequency_vectors import explain_frequencies, recognise_frequencies
@@ -29,7 +30,6 @@ from pecli.explain.numbers import digits
 from pecli.explain.positions.given_positions import recognise_positions
 from pecli.explain.positions.grids import recognise_grid
 from pecli.explain.positions.relative_index import recognise_index
-from pecli.explain.runtime_match import explain_by_runtime
 from pecli.explain.sample import Sample, sample
 from pecli.explain.transforms import transform
 from pecli.explain.wave_schemes import rope_of, wave_scheme
@@ -66,8 +66,8 @@ def _by_part(prior: Any, found: Mapping[str, Table], atol: float) -> list[Explan
 
 def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Iterator[Explanation]:
     """Waves together, frequencies, biases and draws each alone; what none of those explains, by transforms."""
-    if (by_runtime := explain_by_runtime(prior, samples)) is not None:
-        yield by_runtime
+    if (computed := explain_computed(prior, samples)) is not None:
+        yield computed
         return
     left = dict(samples)
     if (near := _by_neighbour(prior, samples, atol)) is not None:
@@ -295,6 +295,8 @@ def _recognised(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
             found += recognise_frequencies(one)
         elif one.values.ndim >= 2:
             found += [each for each in explain_bias(one, None, "bias") if _is_sure(each)]
+    if not found and (narrow := recognise_narrow(samples)) is not None:
+        found.append(narrow)
     if not found and len(samples) == 1 and one.values.ndim == 2:
         found += recognise_index(*next(iter(samples.items())))
     if not found and one.values.ndim >= 2:

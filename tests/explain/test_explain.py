@@ -154,6 +154,7 @@ EXAMPLES: list[Edit] = [
     vocabulary.FixedPoint(1 / 127),
     vocabulary.Noise(1e-5),
     Recipe("float32"),
+    vocabulary.Runtime("vllm"),
     vocabulary.RowsWrong((5,)),
     vocabulary.ColumnsWrong((5, 7)),
     vocabulary.Uninitialised(),

@@ -530,7 +530,11 @@ class Rope(Positioned):
             over = self.neighbour(base=self.base ** (d / self.dim))
             found += [Neighbour((self.edit("exponent_dim", d, self.dim),), over.scheme)] if over else []
         found += [*self.place_neighbours(ROTARY), *(self.neighbour(**each) for each in self._other_sections())]
-        return tuple(filter(None, found))
+        others = [each for each in found if each is not None]
+        if self.runtime == "none":
+            return tuple(others)
+        read = self.as_read()  # of what the runtime reads alike, nothing would show
+        return tuple(each for each in others if not (isinstance(each.scheme, Rope) and each.scheme.as_read() == read))
 
     def _other_sections(self) -> Iterator[dict[str, Any]]:
         """Sections that are interleaved or not, or of other axes."""

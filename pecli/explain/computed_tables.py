@@ -1,4 +1,4 @@
-"""Tables that a runtime computes from the very parameters that were asked for."""
+"""Tables that a runtime or a recipe computes from the very parameters that were asked for."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ import numpy as np
 
 from pecli.engine.arrays import Floats
 from pecli.engine.numerics.rounding import widened
+from pecli.engine.schemes.recipes import STORED
+from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain import storage
 from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Recipe, Runtime
+from pecli.explain.numbers import plainest
 from pecli.explain.sample import Sample
 
 MAX_ROWS = 256
 UNITS = 4
 """Of the last place of float32, that the sines of other libraries and an attention factor may lose."""
 MIN_IMPROVEMENT = 1.5
-"""How many times nearer than the expected table that of a runtime has to be."""
+"""How many times nearer than the expected table another has to be."""
 ALIKE = 1.25
-"""How many times further than the nearest another runtime may be, to compute the same."""
+"""How many times further than the nearest another may be, to count as the same."""
 
 
 class Distance(NamedTuple):
@@ -35,17 +38,27 @@ class Distance(NamedTuple):
 NOWHERE = Distance(math.inf, math.inf)
 
 
-def explain_by_runtime(prior: Scheme, samples: Mapping[str, Sample]) -> Explanation | None:
-    """The runtimes that make all of these tables of the prior's parameters, where the prior's own are not they."""
-    own, found = distance(prior, samples), matching_runtimes(prior, samples)
-    if not found or own.root_mean_square < MIN_IMPROVEMENT * min(each.root_mean_square for each in found.values()):
+def explain_computed(prior: Scheme, samples: Mapping[str, Sample]) -> Explanation | None:
+    """The runtimes and the recipe that make these tables of the prior's parameters, where its own are not they."""
+    if "recipe" not in prior.parameters() or not samples or prior.holds_several:
         return None
-    first, *also = found
-    scheme, left = prior.computed_as(first), found[first]
-    edits: tuple[Edit, ...] = (Runtime(first, tuple(also), scheme.runtime_causes()),)
-    recipe = _recipe(prior, samples, left)
-    noise = left.root_mean_square
-    return Explanation((*edits, *recipe), scheme, left.largest, noise, tuple(samples))
+    own, allowed = distance(prior, samples), max(map(_allowed, samples.values()))
+    found = {name: _of(prior, name, samples) for name in (*prior.runtime_names(), *prior.recipe_names())}
+    nearest = min(each.root_mean_square for each in found.values())
+    near = [name for name, each in found.items() if each.root_mean_square <= ALIKE * nearest]
+    if (
+        not found[near[0]].largest <= allowed
+        or own.root_mean_square < MIN_IMPROVEMENT * nearest
+        or {*STORED} & {*near}  # which says no more than the dtype does
+    ):
+        return None
+    scheme, left = prior.computed_as(near[0]), found[near[0]]
+    runtimes = [name for name in near if name in prior.runtime_names()]
+    recipes = [name for name in near if name not in runtimes]
+    edits: list[Edit] = [Recipe(name) for name in recipes[:1]]
+    if runtimes:
+        edits.insert(0, Runtime(runtimes[0], tuple(runtimes[1:]), scheme.runtime_causes()))
+    return Explanation(tuple(edits), scheme, left.largest, left.root_mean_square, tuple(samples))
 
 
 def matching_runtimes(scheme: Scheme, samples: Mapping[str, Sample]) -> dict[str, Distance]:
@@ -53,8 +66,7 @@ def matching_runtimes(scheme: Scheme, samples: Mapping[str, Sample]) -> dict[str
     if not samples:
         return {}
     allowed = max(map(_allowed, samples.values()))
-    own = getattr(scheme, "runtime", "none")
-    found = {name: _of(scheme, name, samples) for name in scheme.runtime_names() if name != own}
+    found = {name: _of(scheme, name, samples) for name in scheme.runtime_names()}
     nearest = min((each.root_mean_square for each in found.values()), default=math.inf)
     return {
         name: each
@@ -63,11 +75,27 @@ def matching_runtimes(scheme: Scheme, samples: Mapping[str, Sample]) -> dict[str
     }
 
 
-def _recipe(prior: Scheme, samples: Mapping[str, Sample], left: Distance) -> tuple[Recipe, ...]:
-    """The recipe that makes them just as well."""
-    found = {name: _of(prior, name, samples) for name in prior.recipe_names()}
-    name = min(found, key=lambda each: found[each].root_mean_square)
-    return (Recipe(name),) if found[name].root_mean_square <= 1.05 * left.root_mean_square else ()
+def recognise_narrow(samples: Mapping[str, Sample]) -> Explanation | None:
+    """Rotary tables from position 0 on whose angles went through bfloat16: no law has such frequencies, and the base is
+    the plain number that the slowest of them leaves room for.
+    """
+    if {*samples} != {"cos", "sin"} or len({one.shape for one in samples.values()}) != 1:
+        return None
+    cos, sin = (np.asarray(samples[name].values) for name in ("cos", "sin"))
+    if cos.ndim != 2 or len(cos) < 2 or cos.shape[1] < 2 or np.iscomplexobj(cos) or not (cos[0] == 1).all():
+        return None
+    slowest, dim = math.atan2(sin[1, -1], cos[1, -1]), 2 * cos.shape[1]
+    if not 0 < slowest < 1:
+        return None
+    base = slowest ** (-dim / (dim - 2))
+    plain_base = plainest(base, base * 2.0**-7)
+    try:
+        prior = Rope(cos.shape[0], dim, plain_base)
+        found = explain_computed(prior, samples)
+    except ParameterError:
+        return None
+    narrow = found is not None and any(isinstance(edit, Recipe) and "bfloat16" in edit.found for edit in found.edits)
+    return found if narrow else None
 
 
 def _of(scheme: Scheme, way: str, samples: Mapping[str, Sample]) -> Distance:

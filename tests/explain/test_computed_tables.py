@@ -1,0 +1,95 @@
+"""Tables that runtimes and GPUs computed are explained as that: by verify, diff and identify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.engine.runtimes import RUNTIMES
+from tests.engine.runtimes.test_runtimes import CASES, DEPARTURES, GPU, GPU_BASES, computed
+
+ROWS = 32
+
+
+def config(case: str) -> dict[str, Any]:
+    given = CASES[case]
+    found = {
+        "model_type": "llama",
+        "hidden_size": 32 * given["head_dim"],
+        "num_attention_heads": 32,
+        "head_dim": given["head_dim"],
+        "rope_theta": given["base"],
+        "max_position_embeddings": given["max_position_embeddings"],
+        "partial_rotary_factor": given.get("partial", 1.0),
+    }
+    return found | ({"rope_scaling": given["scaling"]} if given["scaling"] else {})
+
+
+def dump(case: str, runtime: str) -> dict[str, np.ndarray]:
+    cos, sin = computed(case, runtime)
+    return {"cos": cos[:ROWS], "sin": sin[:ROWS]}
+
+
+EVERY = [(case, runtime) for case in CASES for runtime in RUNTIMES if (case[:7], runtime) != ("dynamic", "llama.cpp")]
+
+
+@pytest.mark.parametrize(("case", "runtime"), EVERY)
+def test_verify_names_the_runtime(case: str, runtime: str) -> None:
+    model, length = pecli.load_config(config(case)), CASES[case]["context"]
+    found = pecli.verify(dump(case, runtime), model, length=length)
+    (edit,) = [edit for why in found.explanations for edit in why.edits if edit.kind == "runtime"]
+    assert runtime in (edit.found, *edit.also)
+    cause = DEPARTURES.get((case, runtime))
+    assert bool(edit.causes) == (cause is not None)
+    assert cause is None or cause in found.diagnosis[0]
+    assert pecli.verify(dump(case, runtime), model, length=length, runtime=runtime, atol=1.3e-7).passed
+
+
+def test_identify_names_the_runtime() -> None:
+    """What it finds by itself are the parameters as llama.cpp reads them."""
+    gpt_oss = pecli.load_config(config("gpt-oss-20b")).one()
+    tables = gpt_oss.rope(512, runtime="llama.cpp").tables()
+    (match,) = pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches
+    assert (match.runtimes, match.scheme.runtime, match.scheme.truncate) == (("llama.cpp",), "llama.cpp", None)
+    assert "--runtime llama.cpp" in match.command
+    assert match.as_json()["runtimes"] == ["llama.cpp"]
+
+
+def test_diff_names_the_runtime(tmp_path: Path) -> None:
+    exact = pecli.load_config(config("gpt-oss-20b")).one().rope(ROWS)
+    pecli.save(tmp_path / "a.safetensors", exact)
+    found = pecli.diff(tmp_path / "a.safetensors", dump("gpt-oss-20b", "mlx-lm"))
+    assert any("as mlx-lm computes it; rounds YaRN's limits to 8 and 18" in line for line in found.diagnosis)
+
+
+WAYS = {"module-to-bfloat16": "bfloat16-module", "einsum-under-bfloat16-autocast": "bfloat16-autocast"}
+
+
+@pytest.mark.parametrize("model", GPU_BASES)
+@pytest.mark.parametrize("way", WAYS)
+def test_bfloat16_of_a_gpu_is_known_by_its_recipe(model: str, way: str) -> None:
+    tables = {part: GPU[f"{model}.{way}.{part}"][:ROWS] for part in ("cos", "sin")}
+    found = pecli.verify(tables, pecli.Rope(ROWS, 128, GPU_BASES[model]))
+    assert f"computed by the recipe {WAYS[way]}" in found.diagnosis[0]
+    (match,) = pecli.identify(tables).matches
+    assert (match.recipe, match.scheme.base) == (WAYS[way], GPU_BASES[model])
+
+
+@pytest.mark.parametrize(
+    "recipe", ["bfloat16-positions", "bfloat16-phases", "bfloat16-inv-freq", "float32-bfloat16-table"]
+)
+def test_other_recipes_are_known_where_they_matter(recipe: str) -> None:
+    tables = pecli.Rope(2048, 64, 500000.0, recipe=recipe).tables()
+    found = pecli.verify({name: tables[name] for name in ("cos", "sin")}, pecli.Rope(2048, 64, 500000.0))
+    (why,) = found.explanations
+    assert [edit.found for edit in why.edits if edit.kind == "recipe"] == [recipe]
+
+
+def test_a_mistake_is_no_runtime() -> None:
+    tables = pecli.Rope(ROWS, 64, 10000.0, runtime="vllm").tables()
+    found = pecli.verify(tables, pecli.Rope(ROWS, 64, 500000.0))
+    assert not [edit for why in found.explanations for edit in why.edits if edit.kind == "runtime"]
