@@ -14,7 +14,7 @@ from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, rows_of, stacked
 from pecli.errors import PecliError
-from pecli.explain.edits import Dtype, Explanation, Scaled
+from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Scaled
 from pecli.explain.words import comparison
 from pecli.files import LoadedFile
 from pecli.files.in_memory import opened
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MAX_EXPLAINED = 16
 """Tensors of one file that explanations are sought for."""
+MIN_ELEMENTS = 8
+"""Of a tensor that a scheme is sought for."""
 NOISE = 8
 """Units of the last place that no transform would leave."""
 
@@ -151,7 +153,7 @@ def _explained(
     unknown = []
     for one, other in left:
         why = explain_pair(one, other, tolerance.atol)
-        if why is None or any(isinstance(edit, Scaled) for edit in why.edits):
+        if why is None or any(isinstance(edit, (Scaled, ColumnsWrong)) for edit in why.edits):
             unknown.append((one, other, why))
         else:
             found.append(why)
@@ -166,6 +168,9 @@ def _by_parameters(
     from pecli.explain.search import explain, recognise
 
     scheme = schemes[0]
+    pairs = [each for each in pairs if min(table.size for table in each) >= MIN_ELEMENTS]
+    if not pairs:
+        return []
     if scheme is None:
         tables = {one.name: one for one, _ in pairs}
         scheme = next((each.scheme for each in recognise(tables) if not each.mistakes), None) if tables else None

@@ -233,7 +233,7 @@ def _same_law(one: Scheme, other: Scheme) -> bool:
 
 
 def _lines(lines: Table) -> Iterator[Table]:
-    """Lines of text in every dtype that their decimals are the shortest of, and in the shapes whose rows they can be."""
+    """Lines of text in every dtype that their decimals are the shortest of, in the shapes whose rows they can be."""
     for dtype in (*_DTYPES, "float64"):
         table = cast(lines, dtype)
         if dtype == "float64" or _is_spelt_in(lines, table):

@@ -17,8 +17,7 @@ from pecli.checks.compare.ulp import widest
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.engine.arrays import Array
 from pecli.engine.table import Table, reshaped, squeezed_views
-from pecli.explain.forms import Form
-from pecli.explain.layout_words import columns
+from pecli.explain.forms import Form, columns
 
 MAX_AXES = 5
 """Axes of a tensor that repetitions are looked for in."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from pecli.explain.sample import Sample
 from pecli.explain.storage import grain, precision
 from pecli.explain.waves import FEW_STEPS, QUANTUM
 
+MAX_HEADS = 4096
 MASKED = -1e4
 """Values below this are masks."""
 MAX_NOISE = 0.05
@@ -48,20 +49,35 @@ class Rule:
     max_bias: float
     edits: tuple[Edit, ...]
     cost: float
+    left: float
+    """The largest difference of a slope."""
 
 
 def explain_bias(one: Sample, prior: Alibi | None, name: str) -> list[Explanation]:
     """Explanations of a bias, or of slopes alone."""
     found: list[Explanation] = []
-    for bias in _slopes_alone(one) if name == "slopes" else _biases(one, prior):
+    for bias in map(_without_batch, _slopes_alone(one) if name == "slopes" else _biases(one, prior)):
         for rule in _rules(bias, prior):
             scheme = _scheme(one, bias, rule)
             edits = (*bias.edits, *_differences(bias, rule, prior))
             extra = rule.cost + 0.3 * (prior is None and bias.form == "")
-            found.append(Explanation(edits, scheme, bias.residual, bias.noise, (one.name,), (), extra))
+            left = rule.left if name == "slopes" else bias.residual
+            found.append(Explanation(edits, scheme, left, bias.noise, (one.name,), (), extra))
         if found:
             break
     return sorted(found, key=lambda each: each.cost)[:4]
+
+
+def _without_batch(bias: Bias) -> Bias:
+    """Heads once, where a batch has them several times over."""
+    heads, slopes = len(bias.slopes), bias.slopes
+    for times in (each for each in range(heads // 2, 1, -1) if heads % each == 0):
+        parts = slopes.reshape(times, -1)
+        if parts.shape[1] > 2 and (np.abs(parts - parts[0]) <= SIGMAS * bias.errors.reshape(times, -1)).all():
+            part = slice(0, heads // times)
+            kept = replace(bias, slopes=slopes[part], errors=bias.errors[part], known=bias.known[part])
+            return replace(kept, edits=(Repeated(0, times), *bias.edits))
+    return bias
 
 
 def _scheme(one: Sample, bias: Bias, rule: Rule) -> Alibi | None:
@@ -229,6 +245,8 @@ def _exponents(heads: int, rule: str) -> Floats:
 def _rules(bias: Bias, prior: Alibi | None) -> Iterator[Rule]:
     """The rules that give the slopes: the prior's first, in order, in another order, times a factor."""
     heads = len(bias.slopes)
+    if heads > MAX_HEADS:
+        return
     first = prior.rule if prior else "paper"
     for permuted in (False, True):
         for scaled in (False, True):
@@ -283,10 +301,7 @@ def _rule(
         if (off <= SIGMAS * errors + 1e-12).all():
             more = (*edits, Scaled(by)) if scaled else edits
             usual = candidate in (*options, 8.0)
-            yield Rule(
-                rule,
-                candidate,
-                more,
-                (0.0 if usual else 0.1 * digits(candidate)) + 0.3 * (rule == "naive" and prior is None),
-            )
+            cost = 0.0 if usual else 0.1 * digits(candidate)
+            cost += 0.3 * (rule == "naive" and prior is None)
+            yield Rule(rule, candidate, more, cost, float(off.max()))
             return

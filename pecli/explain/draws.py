@@ -18,9 +18,12 @@ from pecli.explain.edits import Edit, Explanation, Parameter
 from pecli.explain.numbers import plainest
 from pecli.explain.sample import Sample
 
-SEEDS = (*range(257), 314, 321, 333, 420, 512, 666, 777, 999, 1000, 1024, 1111, 1234, 1337, 2000, *range(2017, 2031), 3407, 4242, 12345,
-         42424, 54321, 123456, 1234567, 31337)  # fmt: skip
+SEEDS = (
+    *range(257), 314, 321, 333, 420, 512, 666, 777, 999, 1000, 1024, 1111, 1234, 1337, 2000, *range(2017, 2031),
+    3407, 4242, 12345, 31337, 42424, 54321, 123456, 1234567,
+)  # fmt: skip
 """Seeds that people choose."""
+MAX_DIM = 65536
 SOME = 24
 """Elements that tell draws apart."""
 CLOSE = 0.03
@@ -29,20 +32,36 @@ CLOSE = 0.03
 
 def explain_draws(one: Sample, prior: LearnedInit | None) -> list[Explanation]:
     """The init, generator and seed that draw a table; none where no likely seed does."""
+    one = _without_ones(one)
     values = one.values
-    if values.ndim != 2 or values.size < SOME or not np.isfinite(values).all() or np.iscomplexobj(values):
+    if (
+        values.ndim != 2
+        or max(values.shape[1:]) > MAX_DIM
+        or values.size < SOME
+        or not np.isfinite(values).all()
+        or np.iscomplexobj(values)
+    ):
         return []
     dtype = one.dtype if one.dtype in ("float64", "float32", "float16", "bfloat16") else "float32"
     shape: dict[str, Any] = {"max_len": one.shape[-2], "dim": one.shape[-1], "dtype": dtype}
     if not values.any():
         return [_explanation(one, prior, LearnedInit(init="zeros", **shape), 0.0, 0.0)]
     spread = float(values.std())
+    if not spread:
+        return []
     for scheme in _candidates(prior, shape, spread, _likely(values, spread)):
         if (found := _matched(one, prior, scheme, spread)) is not None:
             other = replace(scheme, rng="torch-avx2") if scheme.rng == "torch" else scheme
             again = _matched(one, prior, other, spread)
             return [min((each for each in (found, again) if each), key=lambda each: each.noise)]
     return []
+
+
+def _without_ones(one: Sample) -> Sample:
+    """The tensor without leading axes of length 1."""
+    while len(one.shape) > 2 and one.shape[0] == 1:
+        one = replace(one, shape=one.shape[1:], values=one.values[0])
+    return one
 
 
 def _candidates(
@@ -57,7 +76,8 @@ def _candidates(
         for init in inits:
             for seed in SEEDS:
                 try:
-                    yield LearnedInit(init=init, rng=rng, seed=seed, std=spread, **shape)
+                    std: dict[str, Any] = {} if init == "xavier-uniform" else {"std": spread}
+                    yield LearnedInit(init=init, rng=rng, seed=seed, **std, **shape)
                 except ParameterError:
                     break
 
@@ -88,7 +108,8 @@ def _matched(one: Sample, prior: LearnedInit | None, scheme: LearnedInit, spread
         return None
     left = found - by * expected
     noise = float(np.sqrt(np.mean(left**2)))
-    if noise > CLOSE * spread:
+    last = widened(table.pick(np.array([table.rows - 1])))
+    if noise > CLOSE * spread or np.abs(one.values[-1] - by * last[0]).max() > CLOSE * spread:
         return None
     std = scheme.std
     if "std" not in scheme.inert_parameters:

@@ -187,5 +187,5 @@ def _sections(places: list[list[float]], follows: list[int]) -> Iterator[dict[st
     for mixed in (None, True):
         more = {"positions": positions, "mrope_section": tuple(counts), "mrope_interleaved": mixed}
         for scheme in _made(Rope, dim=2 * len(follows), **more):
-            if isinstance(scheme, Rope) and scheme.pair_axes == named:
+            if getattr(scheme, "pair_axes", None) == named:
                 yield more

@@ -500,7 +500,8 @@ def divided(curve: Curve, half: float) -> Iterator[Fit]:
         divisors = np.where(known, plain / np.where(known, curve.frequency, 1), 1.0)
         doubt = np.where(known, divisors * curve.error / np.where(known, np.abs(curve.frequency), 1), np.inf)
         sharp = (doubt < 1e-3) & known
-        off = np.abs(divisors * 100 - np.rint(divisors * 100)) / 100
+        grid = np.where(doubt < 5e-5, 1000.0, 100.0)
+        off = np.abs(divisors * grid - np.rint(divisors * grid)) / grid
         if sharp.sum() < 6 or (divisors[known] < 0.5).any() or (divisors[known] > 2000).any():
             continue
         if (off[sharp] > 4 * doubt[sharp] + 1e-9).any() or float(np.ptp(divisors[sharp])) < 0.005:
@@ -516,6 +517,7 @@ def divided(curve: Curve, half: float) -> Iterator[Fit]:
         said = (
             "the base and the divisors are known only together",
             "short and long divisors are not told apart, nor is the original length",
+            "the attention factor is as measured; a factor may have given it",
         )
         yield Fit(best[1], curve.misfit(best[1].frequencies()), 3.0, said)
 

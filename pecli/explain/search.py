@@ -15,6 +15,7 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
+from pecli.engine.numerics.rounding import holds
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.engine.text import spelled
@@ -22,29 +23,45 @@ from pecli.explain import storage
 from pecli.explain.biases import explain_bias
 from pecli.explain.computed_tables import explain_computed, recognise_narrow
 from pecli.explain.draws import explain_draws
-from pecli.explain.edits import Dtype, Explanation, Layout, Noise, Parameter, Recipe, Swapped, best
+from pecli.explain.edits import Dtype, Explanation, Heads, Layout, Noise, Parameter, Recipe, Scaled, Swapped, best
+from pecli.explain.frequency_vectors import explain_frequencies, recognise_frequencies
 from pecli.explain.given_positions import recognise_positions
 from pecli.explain.grids import recognise_grid
+from pecli.explain.laws import Law
+from pecli.explain.numbers import digits
 from pecli.explain.relative_index import recognise_index
 from pecli.explain.sample import Sample, sample
 from pecli.explain.transforms import transform
-from pecli.explain.vectors import explain_frequencies, recognise_frequencies
-from pecli.explain.wave_schemes import wave_scheme
+from pecli.explain.wave_schemes import rope_of, wave_scheme
 from pecli.explain.wave_search import explain_waves
 
 WAVES = ("cos", "sin", "cos_sin", "pe")
 MAX_TRANSFORMED = 1 << 22
 """Elements of an expected table that is made whole."""
+MAX_HEADS = 512
 UNITS = 4
 """Of the last place, that an explanation may leave of values of order one."""
 
 
 def explain(prior: Scheme, found: Mapping[str, Table], atol: float = 0.0) -> list[Explanation]:
     """Why tables of a scheme, by its names for them, are not what it makes: for each group of them the best reason."""
-    samples = {name: sample(table) for name, table in found.items() if table.size}
+    if prior.holds_several:
+        return _by_part(prior, found, atol)
+    samples = {name: replace(sample(table), name=name) for name, table in found.items() if table.size}
+    samples = {name: one for name, one in samples.items() if np.isfinite(one.values).any() or name == "inv_freq"}
     with np.errstate(all="ignore"):
         out = [_with_storage(each, samples, prior) for each in _explained(prior, samples, atol)]
     return merged(each for each in out if each.edits)
+
+
+def _by_part(prior: Any, found: Mapping[str, Table], atol: float) -> list[Explanation]:
+    """The same of several schemes in one, each by its own part of the names."""
+    out: list[Explanation] = []
+    for part, scheme in prior.parts:
+        own = {name.removeprefix(f"{part}."): table for name, table in found.items() if name.startswith(f"{part}.")}
+        found_here = explain(scheme, own, atol) if own else []
+        out += [replace(each, tensors=tuple(f"{part}.{name}" for name in each.tensors)) for each in found_here]
+    return out
 
 
 def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Iterator[Explanation]:
@@ -245,7 +262,7 @@ def _apart(one: Table, other: Table) -> float:
 
 def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
     """What made tables that belong together (cosines and sines, or one alone), the best first."""
-    samples = {name: sample(table) for name, table in tables.items()}
+    samples = {name: _as_made(sample(table)) for name, table in tables.items()}
     with np.errstate(all="ignore"):
         found = best(_recognised(samples))
     out = []
@@ -261,6 +278,12 @@ def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
     return out
 
 
+def _as_made(one: Sample) -> Sample:
+    """float32 numbers in a float64 file are what they are."""
+    narrow = one.dtype == "float64" and np.isfinite(one.values).all() and holds("float32", one.values)
+    return replace(one, dtype="float32") if narrow else one
+
+
 def _recognised(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
     """Slopes come before frequencies that would do as well; draws last, since they take longest."""
     found: list[Explanation] = []
@@ -268,10 +291,10 @@ def _recognised(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
     if len(samples) == 1 and not np.iscomplexobj(one.values):
         vector = max(one.shape, default=1) == one.values.size
         if vector and one.values.size >= 3:
-            found += [each for each in explain_bias(one, None, "slopes") if each.scheme is not None and not each.edits]
+            found += [each for each in explain_bias(one, None, "slopes") if _is_sure(each) and not each.edits]
             found += recognise_frequencies(one)
         elif one.values.ndim >= 2:
-            found += [each for each in explain_bias(one, None, "bias") if each.scheme is not None]
+            found += [each for each in explain_bias(one, None, "bias") if _is_sure(each)]
     if not found and (narrow := recognise_narrow(samples)) is not None:
         found.append(narrow)
     if not found and len(samples) == 1 and one.values.ndim == 2:
@@ -280,8 +303,34 @@ def _recognised(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
         found += recognise_grid(samples)
     if not found and one.values.ndim >= 2:
         found += [each for each in explain_waves(samples, None) if each.scheme is not None]
+        found += [other for each in found[:1] if (other := _as_rotary(each)) is not None]
     if not found and one.values.ndim >= 2:
         found += recognise_positions(samples)
     if not found and len(samples) == 1:
         found += explain_draws(one, None)
     yield from found
+
+
+def _is_sure(found: Explanation) -> bool:
+    """Whether slopes are a scheme's, with nothing known before: enough heads, a plain max_bias, in their order."""
+    scheme: Any = found.scheme
+    loose = any(isinstance(edit, (Scaled, Heads)) for edit in found.edits)
+    return (
+        scheme is not None
+        and not loose
+        and 3 <= scheme.heads <= MAX_HEADS
+        and digits(scheme.max_bias) <= 3
+        and scheme.max_bias >= 1
+    )
+
+
+def _as_rotary(found: Explanation) -> Explanation | None:
+    """Cosines, then sines in one array may be a cache of rotary tables as well."""
+    scheme: Any = found.scheme
+    if not getattr(scheme, "cos_first", False):
+        return None
+    if (scheme.scale, scheme.amplitude, scheme.freq_shift) != (1.0, 1.0, 0.0):
+        return None
+    law = Law(scheme.dim // 2, scheme.dim / 2, scheme.base)
+    rope = rope_of(law, scheme.offset, scheme.seq_len, 1.0, "compact", dtype=scheme.dtype)
+    return replace(found, scheme=rope, edits=(*found.edits, Layout("stacked", scheme.layout)), extra=found.extra + 0.5)

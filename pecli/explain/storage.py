@@ -55,13 +55,16 @@ def precision(dtype: str) -> float:
 
 def kept(values: AnyArray, dtype: str, noise: float, expected_dtype: str) -> tuple[Edit, ...]:
     """The edits that say how values were kept, beyond the dtype that was expected."""
+    some = _some(values)
+    size = float(np.sqrt(np.mean(np.abs(some) ** 2))) if len(some) else 0.0
+    usual = max(precision(dtype), precision(expected_dtype)) * (size or 1.0)
+    if not len(some) or noise <= 4 * usual:  # values that every dtype has are not rounded
+        return ()
     found = grain(np.asarray(values))
     if isinstance(found, Dtype) and SIGNIFICAND_BITS[found.found] >= SIGNIFICAND_BITS.get(expected_dtype, 24):
         found = None
     if found is not None:
         return (found,)
-    size = float(np.sqrt(np.mean(np.abs(_some(values)) ** 2))) or 1.0
-    usual = max(precision(dtype), precision(expected_dtype)) * size
     if noise > 8 * usual and math.isfinite(noise):
         return (Noise(float(f"{noise:.2g}")),)
     return ()

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from pecli.engine.apply_rotation import reorder
 from pecli.engine.arrays import AnyArray, Floats, Indices
 from pecli.explain.edits import (
     Channels,
@@ -29,6 +30,7 @@ from pecli.explain.edits import (
     RowShift,
     RowsWrong,
     Scaled,
+    Swapped,
     Transposed,
 )
 from pecli.explain.forms import Form, forms
@@ -81,10 +83,10 @@ def transform(expected: AnyArray, found: AnyArray, limit: float, tensors: tuple[
     masks, ours, theirs = _unmasked(expected, found)
     sides = Sides(ours, theirs, limit)
     best: tuple[float, tuple[Edit, ...], float] | None = None
-    if ours.shape == theirs.shape and sides.left(ours) <= limit and not masks:
+    if not math.isfinite(_rms(theirs)) or (ours.shape == theirs.shape and sides.left(ours) <= limit and not masks):
         return None
     for edits, made in _candidates(sides):
-        cost = sum(edit.cost for edit in (*masks, *edits))
+        cost = sum(map(_cost, (*masks, *edits)))
         if best is not None and cost >= best[0]:
             continue
         left = sides.left(made)
@@ -94,6 +96,12 @@ def transform(expected: AnyArray, found: AnyArray, limit: float, tensors: tuple[
     if best is None:
         return None
     return Explanation(best[1], None, best[2], 0.0, tensors)
+
+
+def _cost(edit: Edit) -> float:
+    """An order that has no name says as many numbers as there are channels: anything named is likelier."""
+    unnamed = isinstance(edit, (Channels, Heads)) and not isinstance(edit.order, str)
+    return edit.cost + 2 * (unnamed or (isinstance(edit, Rows) and edit.order == "permuted"))
 
 
 def _unmasked(expected: AnyArray, found: AnyArray) -> tuple[tuple[Edit, ...], AnyArray, AnyArray]:
@@ -164,19 +172,26 @@ def _laid_out(
     if plain.ndim not in (2, 3) or plain.size > 1 << 22:
         return
     for source in forms(plain):
-        if source.transposed or source.padded:
+        if source.transposed or source.padded or (source.arrangement == "interleaved" and plain.shape[-1] % 2):
             continue
         parts = source.split(plain)
         if parts is None:
             continue
+        if len(parts) == 2 and plain.shape == wanted:
+            yield (Swapped(),), source.join(*parts[::-1]).reshape(shape)
+            yield (Negated("first"),), source.join(np.negative(parts[0]), parts[1]).reshape(shape)
+            yield (Negated("second"),), source.join(parts[0], np.negative(parts[1])).reshape(shape)
         for arrangement in _ARRANGEMENTS:
             for doubled in ("", "halves", "interleaved"):
                 target = Form(arrangement, doubled)
                 if target == source or (len(parts) == 1) != (arrangement == "alone"):
                     continue
+                told = Layout(_named(source), _named(target))
                 made = target.join(*parts)
                 if made.shape == wanted:
-                    yield (Layout(_named(source), _named(target)),), made.reshape(shape)
+                    yield (told,), made.reshape(shape)
+                    if len(parts) == 2:
+                        yield (told, Swapped()), target.join(*parts[::-1]).reshape(shape)
 
 
 def _named(form: Form) -> str:
@@ -199,10 +214,11 @@ def _with_values(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Itera
             by = next(plain(abs(factor), error)) * math.copysign(1, factor)
             yield (*edits, *((Negated("all"),) if by < 0 else ()), Scaled(abs(by))), by * made
     if made.ndim >= 2 and made.shape[-1] > 2 and not np.iscomplexobj(made) and not np.iscomplexobj(sides.found):
+        if not (np.isfinite(made).all() and np.isfinite(sides.found).all()):
+            return
         use = (made != 0) | (sides.found != 0)
-        gap = np.where(use, sides.found - made, np.nan)
-        with np.errstate(all="ignore"):
-            shift = np.nan_to_num(np.nanmedian(gap, axis=-1, keepdims=True))
+        gap = np.where(use | ~use.any(axis=-1, keepdims=True), sides.found - made, np.nan)
+        shift = np.nanmedian(gap, axis=-1, keepdims=True)
         if np.abs(shift).max() > 0 and np.ptp(shift) > 0:
             yield (*edits, RowShift()), np.where(use, made + shift, made)
 
@@ -256,11 +272,22 @@ def _order_edit(order: Indices, count: int, axis: int, ndim: int) -> Edit | None
     if word is None:
         return None
     if axis == positions:
-        return Rows(*word)
+        return _in_heads(order) or Rows(*word)
     if lost or len(order) != count or len(np.unique(order)) < count:
         return None
     listed = word[0] if word[0] in ("reversed", "shifted") else tuple(order.tolist())
     return Channels(listed) if axis == ndim - 1 else Heads(listed)
+
+
+def _in_heads(order: Indices) -> Edit | None:
+    """Rows of query and key weights: the pairs of every head in halves here, interleaved there."""
+    rows = len(order)
+    for head in (each for each in range(4, min(rows, MAX_MATCHED) + 1, 2) if rows % each == 0):
+        for source, target in (("interleaved", "halves"), ("halves", "interleaved")):
+            here = np.arange(rows)
+            if np.array_equal(order, here // head * head + reorder(head, source, target)[here % head]):
+                return Layout(f"{source} in heads of {head}", f"{target} in heads of {head}")
+    return None
 
 
 def _word(order: Indices, count: int, lost: int) -> tuple[str, int | None] | None:

@@ -33,7 +33,7 @@ NAMES = {
 class WaveScheme:
     """A scheme of waves as the search sees it."""
 
-    scheme: Scheme
+    scheme: Any
     law: Law
     height: float
     offset: int
@@ -43,32 +43,37 @@ class WaveScheme:
     one: str = ""
     """The only function, where one tensor alone is looked at."""
 
-    @property
-    def rotary(self) -> bool:
-        return isinstance(self.scheme, Rope)
+    rotary: bool = False
 
 
 def wave_scheme(scheme: Scheme, names: tuple[str, ...]) -> WaveScheme | None:
     """The scheme as seen by the search, for tensors of these names; None where it has no waves, or its rows do not
     follow each other.
     """
-    if not getattr(scheme, "is_range", True):
-        return None
-    if isinstance(scheme, Sinusoidal):
-        waves = len(scheme.inverse_frequencies())
-        half = (scheme.dim // 2 if scheme.layout == "halves" else scheme.dim / 2) - scheme.freq_shift
-        law = Law(max(1, scheme.dim // 2), half if waves > 1 else 1.0, scheme.base, scheme.scale)
-        form = Form(scheme.layout, padded=scheme.layout == "halves" and scheme.dim % 2 == 1)
-        return WaveScheme(scheme, law, scheme.amplitude, scheme.offset, scheme.seq_len, scheme.cos_first, form)
-    if isinstance(scheme, Rope):
-        doubled = "" if scheme.layout == "compact" else scheme.layout
-        alone = len(names) == 2 or names[0] in ("cos", "sin")
-        form = Form("alone" if alone else "stacked", doubled)
-        one = names[0] if len(names) == 1 and alone else ""
-        return WaveScheme(
-            scheme, rope_law(scheme), scheme.attention_factor_value(), scheme.offset, scheme.seq_len, True, form, one
-        )
-    return None
+    seen = _SEEN.get(scheme.name) if getattr(scheme, "is_range", True) else None
+    return seen(scheme, names) if seen is not None else None
+
+
+def _sinusoidal(scheme: Any, names: tuple[str, ...]) -> WaveScheme:
+    waves = len(scheme.inverse_frequencies())
+    half = (scheme.dim // 2 if scheme.layout == "halves" else scheme.dim / 2) - scheme.freq_shift
+    law = Law(max(1, scheme.dim // 2), half if waves > 1 else 1.0, scheme.base, scheme.scale)
+    form = Form(scheme.layout, padded=scheme.layout == "halves" and scheme.dim % 2 == 1)
+    return WaveScheme(scheme, law, scheme.amplitude, scheme.offset, scheme.seq_len, scheme.cos_first, form)
+
+
+def _rotary(scheme: Any, names: tuple[str, ...]) -> WaveScheme:
+    doubled = "" if scheme.layout == "compact" else scheme.layout
+    alone = len(names) == 2 or names[0] in ("cos", "sin")
+    form = Form("alone" if alone else "stacked", doubled)
+    one = names[0] if len(names) == 1 and alone else ""
+    return WaveScheme(
+        scheme, rope_law(scheme), scheme.attention_factor_value(), scheme.offset, scheme.seq_len, True, form, one, True
+    )
+
+
+_SEEN = {"sinusoidal": _sinusoidal, "rope": _rotary}
+"""How the search sees schemes of waves, by name."""
 
 
 def rope_law(rope: Rope) -> Law:
@@ -98,17 +103,17 @@ def neighbours(prior: WaveScheme) -> Iterator[Law]:
         yield replace(law, times=2)
     if law.scaling == "yarn":
         yield replace(law, truncate=not law.truncate)
-    if isinstance(scheme, Rope) and scheme.scaling == "longrope":
+    if prior.rotary and scheme.scaling == "longrope":
         for divisors in (scheme.short_factor, scheme.long_factor):
             if divisors != law.divisors:
                 yield replace(law, divisors=divisors or ())
-    if isinstance(scheme, Sinusoidal):
+    if not prior.rotary:
         shift = scheme.freq_shift
         yield from (replace(law, half=law.half + shift - other) for other in (0.0, 1.0) if other != shift)
     for times in (2, 4, 0.5):
-        if isinstance(scheme, Rope) and law.half * times >= 1:
+        if prior.rotary and law.half * times >= 1:
             yield replace(law, half=law.half * times)
-    if isinstance(scheme, Rope) and scheme.partial_rotary_factor is not None:
+    if prior.rotary and scheme.partial_rotary_factor is not None:
         yield replace(law, half=scheme.dim / 2)
     for scale in (180 / math.pi, math.pi / 180, 2 * math.pi):
         yield replace(law, scale=law.scale * scale)
@@ -143,7 +148,7 @@ def law_edits(expected: WaveScheme, law: Law) -> tuple[Edit, ...]:
 
 
 def _dims(expected: WaveScheme, count: int) -> tuple[int, int]:
-    if isinstance(expected.scheme, Rope):
+    if expected.rotary:
         return expected.scheme.rotary_dim, 2 * count
     return int(getattr(expected.scheme, "dim", 2 * expected.law.count)), 2 * count
 
@@ -169,7 +174,6 @@ def expected_height(prior: WaveScheme | None, law: Law) -> float:
     if prior is None or not prior.rotary:
         return 1.0 if prior is None else prior.height
     scheme = prior.scheme
-    assert isinstance(scheme, Rope)
     if law.scaling == prior.law.scaling and (scheme.attention_factor is not None or scheme.scaling != "yarn"):
         return prior.height
     if law.scaling != "yarn":
@@ -193,7 +197,7 @@ def yarn_height(factor: float) -> float:
 
 def height_edit(prior: WaveScheme, usual: float, found: float) -> Edit:
     """Values multiplied by something else than they should be."""
-    if isinstance(prior.scheme, Sinusoidal):
+    if not prior.rotary:
         return Parameter("amplitude", usual, found)
     if getattr(prior.scheme, "scaling", "none") in ("yarn", "longrope"):
         return Parameter("attention_factor", usual, found)
@@ -252,6 +256,13 @@ def found_scheme(
 
 def rope_of(law: Law, offset: int, length: int, height: float, layout: str, **more: Any) -> Rope | None:
     """The rotary scheme with that law; None where there is none."""
+    try:
+        return _rope_of(law, offset, length, height, layout, **more)
+    except ParameterError:
+        return None
+
+
+def _rope_of(law: Law, offset: int, length: int, height: float, layout: str, **more: Any) -> Rope | None:
     given: dict[str, Any] = {"scaling": law.scaling, **more}
     if law.times != 1 or law.half != law.count or law.scale != 1:
         return None
@@ -287,10 +298,10 @@ def rendered(scheme: Scheme, recipe: str, rows: Indices, form: Form, prior: Wave
     """The parts of a table at some rows, as a recipe computes them; in the order of the prior's tensors."""
     try:
         changes: dict[str, Any] = {"recipe": recipe, "dtype": "float32" if scheme.dtype == "float64" else scheme.dtype}
-        made = replace(scheme, **changes)
+        made: Any = replace(scheme, **changes)
     except ParameterError:
         return None
-    if isinstance(made, Rope):
+    if made.name in _SEEN and made.applied_as == "rotation":
         tables = {table.name: table for table in replace(made, layout="compact").tensors()}
         names = (prior.one,) if prior is not None and prior.one else ("cos", "sin")
         if max(rows) >= made.seq_len:
@@ -301,8 +312,8 @@ def rendered(scheme: Scheme, recipe: str, rows: Indices, form: Form, prior: Wave
 
 
 def plain_amplitude(measured: float, error: float, noise: float, dim: int) -> float:
-    """An amplitude as projects have it: one, a root of the dim, or a plain number that the noise cannot tell from it."""
+    """An amplitude as projects have it: one, a root of the dim, or a plain number within the noise."""
     for usual in (1.0, math.sqrt(2 / dim), 1 / math.sqrt(dim)):
         if abs(measured - usual) <= max(error, 1e-6 * usual):
             return usual
-    return plainest(measured, min(error, max(0.5 * noise, 2e-9 * abs(measured))))
+    return plainest(measured, min(error, max(noise, 2e-9 * abs(measured))))

@@ -16,6 +16,7 @@ from pecli.explain.edits import (
     ColumnsWrong,
     Edit,
     Explanation,
+    Layout,
     Negated,
     Parameter,
     Recipe,
@@ -51,7 +52,7 @@ ENOUGH = 2.0
 """Times the noise: what an explanation may leave of a channel."""
 MAX_WRONG = 0.2
 """Of the rows, that may be wrong in a table that is right otherwise."""
-RECIPE_MATTERS = 8.0
+RECIPE_MATTERS = 4.0
 """Times the noise: what is left where the way of computing may explain it."""
 SLACK = 6.0
 """Standard errors that a phase may be off."""
@@ -94,7 +95,8 @@ class Measured:
     @property
     def height_error(self) -> float:
         waves = self.waves
-        return 5 * waves.level / math.sqrt(waves.rows) + 1e-6 * abs(waves.height)
+        rough = 2 * waves.level if waves.level > 0.01 * abs(waves.height) else 0.0  # phases off make heights too small
+        return 5 * waves.level / math.sqrt(waves.rows) + 1e-6 * abs(waves.height) + rough
 
 
 def measured(reading: Reading, cos_first: bool, most: int = 0) -> Measured | None:
@@ -472,8 +474,9 @@ def _order_of_rows(whole: Reading, prior: WaveScheme, start: int, wrong: Indices
         return _lost_padding(whole, prior, start), start
     count, length = len(wrong), len(whole.rows)
     empty = empty_rows(whole.parts)[wrong]
-    if wrong[-1] == count - 1 and start == prior.offset - count:
-        return [Rows("padded", count)], prior.offset
+    front = prior.offset - start
+    if wrong[-1] < front <= 2 * count:
+        return [Rows("padded", front)], prior.offset
     if wrong[0] == length - count and empty.all() and count > 1:
         return [Rows("padded at the end", count)], start
     if empty.all() and not prior.rotary:
@@ -555,6 +558,10 @@ def _free_explanation(
     if scheme is None:
         return None
     edits = [*whole.edits, *signs, *rows, *([ColumnsWrong(check.wrong)] if check.wrong else [])]
+    if not both:
+        edits.append(Layout("cos and sin", "sin alone" if place.quarter % 2 else "cos alone"))
+    elif not sinusoidal and whole.form.arrangement not in ("alone", "stacked"):
+        edits.append(Layout("stacked", whole.form.arrangement))
     wrong = _wrong_rows(seen, whole, fit.law.frequencies(), place, height, check)
     if check.residual > RECIPE_MATTERS * max(seen.waves.level, 2.0**-24 * height) or len(wrong) > MAX_WRONG * len(
         whole.rows

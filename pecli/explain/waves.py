@@ -18,7 +18,7 @@ FEW_STEPS = 30
 """A channel that moves by fewer steps of rounding than this is not known better than to a step."""
 USUAL = 0.75
 """The quantile of the channels' noise that all have at least: rounding leaves none where a channel does not move."""
-MAX_NOISE = 0.08
+MAX_NOISE = 0.025
 """Of the amplitude: beyond it nothing is a wave."""
 
 
@@ -84,7 +84,11 @@ def measure(values: Complex | Floats, rows: Floats) -> Waves | None:
         return None
     with np.errstate(all="ignore"):
         both = np.iscomplexobj(values)
-        return _measure_both(values + 0j, rows, run) if both else _measure_one(values.real, rows, run)
+        return (
+            _measure_both(np.asarray(values, np.complex128), rows, run)
+            if both
+            else _measure_one(values.real, rows, run)
+        )
 
 
 def _run(rows: Floats) -> int:

@@ -48,7 +48,13 @@ _ROWS = {
     "shifted": "rows are shifted by {at:,}",
     "permuted": "rows are in another order",
 }
-_NEGATED = {"all": "the sign is flipped", "sin": "sin is negated (it rotates the other way)", "cos": "cos is negated"}
+_NEGATED = {
+    "all": "the sign is flipped",
+    "sin": "sin is negated (it rotates the other way)",
+    "cos": "cos is negated",
+    "first": "the first of the two functions is negated",
+    "second": "the second of the two functions is negated",
+}
 _DEGREES = {
     180 / math.pi: "radians are taken for degrees twice over",
     math.pi / 180: "angles are in degrees, not radians",

@@ -235,12 +235,12 @@ def verdicts_only() -> Iterator[None]:
     """Without the search for a reason, which takes most of the time."""
     import pecli.checks.verify as module
 
-    kept = module.reasons
-    module.reasons = lambda *_: ()  # type: ignore[attr-defined]
+    kept = module.explanations
+    module.explanations = lambda *_: ()  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        module.reasons = kept  # type: ignore[attr-defined]
+        module.explanations = kept  # type: ignore[attr-defined]
 
 
 def problem_of(seed: int, number: int, folder: Path, thorough: float = 1.0) -> str:

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli import Sinusoidal
+from pecli.cli.app import run
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -394,7 +396,7 @@ WRONG = {
     "model and base": (["rope", "x.npy", "--model", "llama-2-7b", "--base", "3"], "--base", "comes from the model"),
     "positions too few": (["rope", "x.npy", "--positions", "few.npy"], "(3,)", "(2, 4, 8)"),
     "positions of a batch": (["rope", "x.npy", "--positions", "batch.npy"], "(3, 4)", "(2, 4, 8)"),
-    "positions of floats": (["rope", "x.npy", "--positions", "x.npy"], "(2, 4, 8)", "integers"),
+    "positions of floats": (["rope", "x.npy", "--positions", "x.npy"], "(2, 4, 8)", "(L,) or (axes, L)"),
     "positions of two axes": (
         ["rope", "x.npy", "--mrope-section", "1,1,2", "--positions", "two.npy"],
         "(2, 4)",
@@ -404,7 +406,7 @@ WRONG = {
     "an axis too many": (["rope", "x.npy", "--seq-axis", "3"], "--seq-axis is 3", "(2, 4, 8)", "axes 0 … 1"),
     "the last axis": (["rope", "x.npy", "--seq-axis", "-1"], "--seq-axis is -1", "axes 0 … 1"),
     "an axis and a shift": (["rope", "x.npy", "--seq-axis", "0", "--shift", "1"], "a shift needs no positions"),
-    "negative positions": (["rope", "x.npy", "--positions", "minus.npy"], "-1", "0 or more"),
+    "negative positions": (["rope", "x.npy", "--positions", "-1,-2,-3"], "(2, 4, 8)", "3 rows"),
     "positions and offset": (["rope", "x.npy", "--positions", "ids.npy", "--offset", "1"], "--offset", "--positions"),
     "negative offset": (["rope", "x.npy", "--offset", "-1"], "--offset is -1", "from 0"),
     "offset too far": (["rope", "x.npy", "--offset", str(2**40 - 2)], "(2, 4, 8)", "2^40"),
@@ -449,7 +451,6 @@ def test_what_is_wrong_is_said_in_a_line(case, pecli_cli, tmp_path, monkeypatch)
         "two": np.stack([ids] * 2),
         "batch": np.stack([ids] * 3),
         "cube": np.zeros((1, 2, 4), int),
-        "minus": ids - 1,
     }
     for name, array in files.items():
         np.save(f"{name}.npy", array)
@@ -499,3 +500,40 @@ def test_memory_stays_flat(process, tmp_path):
     result = process("apply", "rope", "x.npy", "-o", "y.npy", preexec_fn=limit)
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "y.npy").stat().st_size == (tmp_path / "x.npy").stat().st_size
+
+
+@pytest.mark.parametrize("layout", ["halves", "interleaved"])
+def test_positions_of_any_kind(tmp_path, layout):
+    """Fractions, negative ones and points of a grid: the formula in float64."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(2, 6, 8))
+    np.save(tmp_path / "x.npy", x)
+    frequencies = 10000.0 ** (-np.arange(4) / 4)
+    axial = np.array([[h * f for f in (1.0, 0.01)] + [w * f for f in (1.0, 0.01)] for h in range(2) for w in range(3)])
+    places = {
+        ("--positions", "0,0.5,-1,2.25,1000.125,-7"): np.outer([0, 0.5, -1, 2.25, 1000.125, -7], frequencies),
+        ("--grid", "2x3", "--style", "eva"): axial,
+    }
+    for words, angles in places.items():
+        command = ["apply", "rope", str(tmp_path / "x.npy"), "--layout", layout, *words, "-q"]
+        assert run([*command, "-o", str(tmp_path / "y.npy")]) == 0
+        first, second = (x[..., :4], x[..., 4:]) if layout == "halves" else (x[..., 0::2], x[..., 1::2])
+        turned = (first + 1j * second) * np.exp(1j * angles)
+        wanted = np.empty_like(x)
+        a, b = (wanted[..., :4], wanted[..., 4:]) if layout == "halves" else (wanted[..., 0::2], wanted[..., 1::2])
+        a[...], b[...] = turned.real, turned.imag
+        np.testing.assert_allclose(np.load(tmp_path / "y.npy"), wanted, rtol=0, atol=1e-12)
+        back = ["apply", "rope", str(tmp_path / "y.npy"), "--layout", layout, *words, "--inverse", "-q"]
+        assert run([*back, "-o", str(tmp_path / "z.npy")]) == 0
+        np.testing.assert_allclose(np.load(tmp_path / "z.npy"), x, rtol=0, atol=1e-14)
+
+
+def test_a_grid_is_added(tmp_path):
+    x = np.zeros((6, 16))
+    np.save(tmp_path / "x.npy", x)
+    words = ["apply", "sinusoidal", str(tmp_path / "x.npy"), "--grid", "2x3", "--style", "mae", "-q"]
+    assert run([*words, "-o", str(tmp_path / "y.npy")]) == 0
+    wanted = Sinusoidal(grid=(2, 3), dim=16, style="mae", dtype="float64").tables()["pe"]
+    assert np.array_equal(np.load(tmp_path / "y.npy"), wanted)
+    words[4] = "3x3"
+    assert run([*words, "-o", str(tmp_path / "y.npy")]) == 2

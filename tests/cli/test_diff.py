@@ -32,18 +32,17 @@ def test_a_difference_exits_1_and_is_explained(pecli_cli, files) -> None:
     assert tensor == "  array  20 × 8"
     assert count.startswith("      160 of 160 out of tolerance")
     assert worst.startswith("      max error ")
-    assert why == "  array: sin and cos are swapped (in halves); nothing is left"
+    assert why == "  array: in B, sin and cos are swapped; exact"
 
 
 def test_json(pecli_cli, files) -> None:
     outcome = pecli_cli("diff", *files, "--json")
     assert outcome.code == 1
     found = outcome.json
-    assert set(found) == {"passed", "a", "b", "tensors", "diagnosis", "transforms", "readings"}
+    assert set(found) == {"passed", "a", "b", "tensors", "diagnosis", "explanations", "readings"}
     assert (found["passed"], found["a"], found["b"]) == (False, str(files[0]), str(files[1]))
-    assert found["transforms"] == [
-        {"tensor": "array", "transform": "sin and cos are swapped (in halves)", "max_abs_error": 0.0}
-    ]
+    (why,) = found["explanations"]
+    assert (why["edits"], why["residual"], why["tensors"]) == ([{"edit": "swapped"}], 0.0, ["array"])
     keys = {"name", "shape", "mismatched", "max_abs_error", "max_ulp_error", "worst_index", "expected", "found"}
     (tensor,) = found["tensors"]
     assert keys <= set(tensor)

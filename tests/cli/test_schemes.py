@@ -29,5 +29,5 @@ def test_a_model_decides_all_but_the_length() -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    with pytest.raises(ParameterError, match="seq_len is missing"):
+    with pytest.raises(ParameterError, match="dim is missing"):
         schemes.parse("sinusoidal", [])

@@ -178,7 +178,7 @@ def test_a_single_frequency_gives_no_base_away(pecli_cli, tmp_path):
     np.save(tmp_path / "inv_freq.npy", np.array([0.125]))
     outcome = pecli_cli("verify", tmp_path / "inv_freq.npy", "--config", tmp_path / "config.json")
     assert (outcome.code, outcome.err) == (1, "")
-    assert "its first value is 0.125 where 1 is expected" in outcome.out
+    assert "inv_freq was never initialised" in outcome.out
 
 
 def test_a_scalar_is_held_against_the_one_frequency_there_is(pecli_cli, tmp_path):
@@ -195,7 +195,7 @@ def test_advice_is_not_to_do_what_was_done(pecli_cli, tmp_path) -> None:
     table = pecli.Rope(64, 128, base=500_000.0, recipe="float32").tables()["cos"]
     np.save(path, np.nextafter(table, np.float32(0)))
     words = ("verify", path, "--model", "llama-3-8b")
-    assert "or verify with --recipe float32" in pecli_cli(*words).out
+    assert "verify with --recipe float32" in pecli_cli(*words).out
     assert "the last place differs, as sines and powers of other libraries do; allow --max-ulp 1\n" in (
         pecli_cli(*words, "--recipe", "float32").out
     )

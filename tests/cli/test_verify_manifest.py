@@ -50,8 +50,8 @@ def test_one_fails_then_one_is_missing(pecli_cli, fifty, tmp_path) -> None:
     assert failed.err == ""
     lines = failed.out.splitlines()
     assert lines[7].split()[:4] == ["FAILED", "base", "7000", "0.5"]
-    assert "1 of 96 out of tolerance" in lines[9]
-    assert "[1, 11, 3]" in lines[10]
+    assert any("1 of 96 out of tolerance" in line for line in lines[8:12])
+    assert any("[1, 11, 3]" in line for line in lines)
     assert lines[-1] == "50 checks: 49 passed, 1 failed"
     (failure,) = ElementTree.parse(tmp_path / "r.xml").getroot().iter("failure")
     assert "[1, 11, 3]" in failure.text
@@ -177,7 +177,7 @@ def test_files_against_a_configuration(pecli_cli, tmp_path) -> None:
     words = ["--config", tmp_path / "config.json", "--atol", "1e-6"]
     outcome = pecli_cli("verify", tmp_path / "t.npz", *words)
     assert outcome.code == 0
-    assert outcome.out.splitlines()[1].startswith("  cos_cached  9 × 16, doubled as c0 c1 … c0 c1 …  ")
+    assert outcome.out.splitlines()[1].startswith("  cos_cached  9 × 16, doubled as c0 c1 … c0 c1 …, ")
     outcome = pecli_cli("verify", f"{tmp_path / 't.npz'}:sin_cached", *words, "--offset", 1, "--json")
     assert outcome.code == 1
     assert [tensor["name"] for tensor in outcome.json["tensors"]] == ["sin_cached"]

@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from pecli.checks.tolerance import Tolerance
 from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.rope import Rope
@@ -289,7 +288,7 @@ def cells(
         right = {name: table.astype(np.float64) for name, table in scheme.tables().items() if name in names}
         for mistake, other in [(one, None) for one in MISTAKES] if not pairs else _pairs(rng):
             made = mistake.make(scheme, right)
-            if made is None:
+            if made is None or all(np.array_equal(made[0][name], right[name]) for name in right):
                 continue
             if other is not None:
                 second = other.make(scheme, made[0]) if other.name in ARRAYS else None
@@ -372,9 +371,7 @@ def main() -> int:
                 continue
             start = time.process_time()
             found = explain(
-                replace(scheme, dtype="float32"),
-                {name: table_of(name, table) for name, table in stored.items()},
-                Tolerance(),
+                replace(scheme, dtype="float32"), {name: table_of(name, table) for name, table in stored.items()}
             )
             taken = time.process_time() - start
             slowest = max(slowest, taken)
@@ -389,16 +386,15 @@ def main() -> int:
                     flush=True,
                 )
     for name in dict.fromkeys(name for name, _ in counts):
-        print(
-            f"{name:24} right {counts[name, 'right']:4} wrong {counts[name, 'wrong']:4} hidden {counts[name, 'hidden']:4}"
-        )
+        print(f"{name:24}" + "".join(f" {word} {counts[name, word]:4}" for word in ("right", "wrong", "hidden")))
     kinds = {name for name, _, _ in subjects(given.large)}
     right, wrong = (
         sum(count for (name, verdict), count in counts.items() if verdict == word and name in kinds)
         for word in ("right", "wrong")
     )
     print(
-        f"{right} of {right + wrong} first explanations are the planted edits: {right / max(1, right + wrong):.2%}; slowest {slowest:.2f} s"
+        f"{right} of {right + wrong} first explanations are the planted edits: "
+        f"{right / max(1, right + wrong):.2%}; slowest {slowest:.2f} s"
     )
     return 0 if right >= (0.9 if given.pairs else 0.97) * (right + wrong) else 1
 

@@ -55,6 +55,10 @@ def cases(rope: Any, layout: str) -> list[Case]:
     twice = inv**2 / plain
     part = np.array(replace(rope, dim=d // 2).frequencies().floats())
     double_edit: tuple[Edit, ...] = (Parameter("scaling", rope.scaling, f"{rope.scaling}, applied twice"),)
+
+    def by_head(x: np.ndarray) -> np.ndarray:
+        return rotated(x.swapaxes(-2, -3), inv, np.arange(x.shape[-3]), layout, height).swapaxes(-2, -3)
+
     found: list[Case] = [
         ("offset 1", lambda x: rotated(x, inv, p + 1, layout, height), (Parameter("offset", 0, 1),)),
         ("offset 37", lambda x: rotated(x, inv, p + 37, layout, height), (Parameter("offset", 0, 37),)),
@@ -62,7 +66,7 @@ def cases(rope: Any, layout: str) -> list[Case]:
         ("layout", lambda x: rotated(x, inv, p, other, height), (Layout(layout, other),)),
         ("direction", lambda x: rotated(x, inv, p, layout, height, -1), (Negated("sin"),)),
         ("partial", lambda x: rotated(x, part, p, layout, height), (Parameter("dim", d, d // 2),)),
-        ("head axis", lambda x: rotated(x.swapaxes(-2, -3), inv, np.arange(HEADS), layout, height).swapaxes(-2, -3), (Parameter("position_axis", -2, -3),)),
+        ("head axis", by_head, (Parameter("position_axis", -2, -3),)),
         ("scaled", lambda x: 1.25 * rotated(x, inv, p, layout, height), ()),
     ]  # fmt: skip
     if rope.scaling != "none":

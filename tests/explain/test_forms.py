@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pecli.explain.forms import Form, forms, without_ones
-from pecli.explain.layout_words import ARRANGEMENTS, DOUBLINGS
+from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, Form, forms, without_ones
 
 COS = np.cos(np.outer(np.arange(7), [1.0, 0.1, 0.01]))
 SIN = np.sin(np.outer(np.arange(7), [1.0, 0.1, 0.01]))

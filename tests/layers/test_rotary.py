@@ -330,7 +330,7 @@ class TestGivenRope:
         assert np.sum(layer(x) * grad) == pytest.approx(np.sum(x * layer.backward(grad)), rel=1e-12)
 
     def test_a_model_brings_its_own_layout_and_dim(self):
-        from pecli.models.presets import load_model
+        from pecli.models.find import load_model
 
         layer = RotaryPosEmbedding(rope=load_model("llama-3.1-8b"))
         assert (layer.embed_dim, layer.interleaved, layer.base) == (128, False, 5e5)
@@ -340,7 +340,7 @@ class TestGivenRope:
         np.testing.assert_allclose(layer(x)[..., :64], rotated, rtol=1e-13, atol=1e-13)
 
     def test_what_does_not_fit_is_refused(self):
-        from pecli.models.presets import load_model
+        from pecli.models.find import load_model
 
         with pytest.raises(ParameterError, match="the rope is for D = 16"):
             RotaryPosEmbedding(8, rope=SCALED["llama3"])

@@ -20,7 +20,7 @@ from pecli.engine.table import Table, reshaped
 from pecli.engine.text import begun, bracketed
 from pecli.errors import KindError, NoTablesError, ParameterError
 from pecli.explain.edits import Explanation
-from pecli.explain.layout_words import DOUBLINGS
+from pecli.explain.forms import DOUBLINGS
 from pecli.files import LoadedFile
 from pecli.files.in_memory import opened
 from pecli.files.npy import ARRAY_NAME

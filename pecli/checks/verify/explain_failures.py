@@ -10,6 +10,7 @@ from pecli.checks.tolerance import Tolerance
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.explain.commands import command_of
+from pecli.explain.edits import ColumnsWrong, Recipe, RowsWrong
 from pecli.explain.words import sentence
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 Suspect = tuple[Scheme, str, Table]
 """A table that failed, with the scheme it was compared with and its name there."""
+_IN_PART = (RowsWrong, ColumnsWrong)
 FEW_UNITS = 4
 """Units of the last place that other programs' sines and powers lose, where all else is right."""
 
@@ -41,7 +43,8 @@ def diagnosis(
     lines: list[str] = []
     for each in found:
         lines.append(sentence(each))
-        if each.scheme is not None and each.mistakes:
+        lines += [f"verify with --recipe {edit.found}" for edit in each.edits if isinstance(edit, Recipe)]
+        if each.scheme is not None and any(not isinstance(edit, _IN_PART) for edit in each.mistakes):
             lines.append(f"reproduce with {command_of(each.scheme, output=False)}")
     return tuple(dict.fromkeys(lines)) if lines else tuple(_rounding(results, schemes))
 

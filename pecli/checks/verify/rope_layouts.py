@@ -11,8 +11,7 @@ import numpy as np
 
 from pecli.engine.arrays import Array
 from pecli.engine.table import Table, reshaped, stacked
-from pecli.explain.forms import Form
-from pecli.explain.layout_words import ARRANGEMENTS, columns
+from pecli.explain.forms import ARRANGEMENTS, Form, columns
 
 if TYPE_CHECKING:
     from pecli.engine.schemes.rope import Rope

@@ -32,6 +32,8 @@ def weak_checks(passed: Sequence[Suspect], tolerance: Tolerance) -> tuple[str, .
 
 
 def _weak(scheme: Scheme, names: Sequence[str], tolerance: Tolerance) -> Iterator[str]:
+    if scheme.holds_several:
+        return
     tables = {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
     looked = [name for name in names if name in tables]
     if not looked:

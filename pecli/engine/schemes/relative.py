@@ -177,8 +177,10 @@ class Relative(Scheme):
     applied_as = "relative"
 
     def __post_init__(self) -> None:
+        type(self).parameters()["style"].check("style", self.style)
         logarithmic = {"t5": {"buckets": 32, "max_distance": 128}, "deberta": {"buckets": 256, "max_distance": 512}}
-        self._settle(logarithmic.get(self.style, {}))
+        style = self.parameters()["style"].check("style", self.style)
+        self._settle(logarithmic.get(style, {}))
 
     def _check(self) -> None:
         used = ("grid",) if self.style == "swin" else _LOG

@@ -15,6 +15,7 @@ import pecli
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify.against_model import verify_model
 from pecli.errors import FileError, ParameterError
+from pecli.explain.edits import Parameter, Swapped
 
 NEAR = Tolerance(atol=2e-6)
 LENGTH, DIM = 24, 16
@@ -221,9 +222,9 @@ def test_each_kind_of_layer_has_its_own_sentence(tmp_path) -> None:
     }
     save_file(tables, tmp_path / "g.safetensors")
     result = verify_model(tmp_path / "g.safetensors", pecli.load_config(GEMMA), NEAR)
-    assert {sentence.partition(";")[0] for sentence in result.diagnosis} == {
-        "full_attention cos, sin: match if theta is 500000 (the spec says 1000000)",
-        "sliding_attention cos, sin: match if positions start at 1 (the spec says 0)",
+    assert {sentence.partition(";")[0] for sentence in result.diagnosis if " says " in sentence} == {
+        "full_attention cos, sin: base is 500000 (the spec says 1000000)",
+        "sliding_attention cos, sin: positions start at 1 (the spec says 0)",
     }
 
 
@@ -381,7 +382,7 @@ def test_a_model_without_encodings_is_refused(tmp_path) -> None:
 def test_a_table_that_takes_several_blocks(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1 << 9)
     monkeypatch.setattr("pecli.checks.compare.READ_BYTES", 1 << 7)
-    monkeypatch.setattr("pecli.checks.verify.failed_tensors.reasons", lambda *_: ())  # nothing explains one element
+    monkeypatch.setattr("pecli.checks.verify.against_model.explanations", lambda *_: ())  # nothing explains one element
     for form, (array, name, words) in FORMS.items():
         wrong = array.copy()
         wrong.reshape(-1)[-3] += 1
@@ -400,8 +401,7 @@ def test_what_is_wrong_is_said_and_the_layout_is_not(tmp_path, form) -> None:
     np.save(tmp_path / "dump.npy", array)
     result = verify_model(tmp_path / "dump.npy", pecli.load_config(LLAMA), NEAR, offset=1)
     assert not result.passed
-    assert any("positions start at 0" in sentence for sentence in result.diagnosis)
-    assert not any("layout" in sentence or "swapped" in sentence for sentence in result.diagnosis)
+    assert {edit for each in result.explanations for edit in each.mistakes} == {Parameter("offset", 1, 0)}
 
 
 def test_a_recipe_is_part_of_what_is_expected(tmp_path) -> None:
@@ -424,9 +424,9 @@ def test_the_name_of_a_file_tells_even_where_its_shape_is_wrong(tmp_path, functi
     table = getattr(np, function)(np.arange(64)[:, None] * inv_freq).astype(np.float32)
     np.save(tmp_path / f"{function}_cached.npy", table)
     result = verify_model(tmp_path / f"{function}_cached.npy", pecli.load_config(LLAMA), NEAR)
-    (reason,) = result.diagnosis
-    assert reason.startswith(f"{function}: matches if theta is ")
-    assert "alone" not in reason  # which would be a mistake in a table of both
+    edits = result.explanations[0].mistakes
+    assert {getattr(edit, "name", "layout") for edit in edits} <= {"dim", "base", "exponent_dim", "layout"}
+    assert Parameter("dim", DIM, 8) in edits
 
 
 def test_a_layout_is_seen_whatever_the_values_are(tmp_path) -> None:
@@ -435,8 +435,7 @@ def test_a_layout_is_seen_whatever_the_values_are(tmp_path) -> None:
     np.savez(tmp_path / "swapped.npz", **doubled)
     result = verify_model(tmp_path / "swapped.npz", pecli.load_config(LLAMA), NEAR)
     assert set(result.readings.values()) == {"doubled as c0 c1 … c0 c1 …"}
-    (sentence,) = result.diagnosis
-    assert sentence.startswith("cos, sin: match if sin and cos are swapped; residual ")
+    assert result.explanations[0].mistakes == (Swapped(),)
 
 
 @pytest.mark.parametrize("doubled", [False, True])

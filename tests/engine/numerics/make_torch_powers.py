@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import numpy as np
-import torch  # type: ignore[import-not-found]
 
 BASES = (0.5, 7.7, 25000.3, 77123.25, 150000.0, 1e20)
 DIMS = (6, 64, 80, 256)
 
 if __name__ == "__main__":
+    import torch
+
     found = {f"{base!r},{dim}": base ** (torch.arange(0, dim, 2).float() / dim) for base in BASES for dim in DIMS}
     file = Path(__file__).with_name("torch_powers.npz")
     np.savez_compressed(file, **{name: each.numpy() for name, each in found.items()})

@@ -8,7 +8,7 @@ import numpy as np
 
 from pecli.engine.arrays import Floats
 from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Negated, Uninitialised
-from pecli.explain.laws import Curve, Fit, laws
+from pecli.explain.laws import Curve, Fit, divided, laws
 from pecli.explain.sample import Sample
 from pecli.explain.storage import grain, precision
 from pecli.explain.wave_schemes import WaveScheme, found_scheme, law_edits, rope_of, yarn_height
@@ -92,10 +92,12 @@ def recognise_frequencies(one: Sample) -> list[Explanation]:
     if len(values) < MIN_RECOGNISED or not np.isfinite(values).all() or (values < 0).any() or values[0] <= 0:
         return []
     kind = grain(values)
-    relative = precision(kind.found) if isinstance(kind, Dtype) else DRIFT / 4
+    relative = precision(kind.found) if isinstance(kind, Dtype) else DRIFT / 2
     curve = Curve(values, np.hypot(relative * np.abs(values), noise_floor(values, one.dtype)) + 1e-300, aliased=False)
     found = []
-    for fit in sorted(laws(curve, [float(len(values))], scales=False), key=lambda each: each.cost):
+    count = float(len(values))
+    every = [*laws(curve, [count], scales=False), *divided(curve, count)]
+    for fit in sorted(every, key=lambda each: each.cost):
         left = np.abs(fit.law.frequencies() - values)
         if (left <= 4 * curve.error + 1e-12).all() and curve.known.sum() >= MIN_RECOGNISED // 2:
             scheme = rope_of(
