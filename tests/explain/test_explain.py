@@ -154,6 +154,8 @@ EXAMPLES: list[Edit] = [
     vocabulary.FixedPoint(1 / 127),
     vocabulary.Noise(1e-5),
     Recipe("float32"),
+    vocabulary.Runtime("transformers", ("vllm",)),
+    vocabulary.Runtime("llama.cpp", (), ("rounds YaRN's limits to 8 and 18; the config says truncate: false",)),
     vocabulary.RowsWrong((5,)),
     vocabulary.ColumnsWrong((5, 7)),
     vocabulary.Uninitialised(),
