@@ -51,7 +51,7 @@ CONCRETE = ("Alibi", "Bundle", "LearnedInit", "Rope", "Sinusoidal")
 ASKED = {
     "pecli/models/encoding.py": 1,  # a model's encodings are described by name; only the rotary ones have tables
     "pecli/checks/verify/against_model.py": 1,  # as above
-    "pecli/checks/verify/identify_instead.py": 4,  # a debt: an explanation compares parameters, whichever they are
+    "pecli/explain/given_positions.py": 1,  # a debt: which axis a pair of channels turns by
 }
 """Where it is asked which scheme something is, instead of what it answers; these numbers may only fall."""
 
