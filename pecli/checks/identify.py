@@ -13,9 +13,9 @@ import numpy as np
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, cast, reshaped
 from pecli.explain.commands import command_of
-from pecli.explain.computed_tables import ALIKE, MIN_IMPROVEMENT, distance, matching_runtimes
+from pecli.explain.computed_tables import explain_computed
 from pecli.explain.describe import describe
-from pecli.explain.edits import Edit, Explanation, Noise, Recipe
+from pecli.explain.edits import Edit, Explanation, Noise, Recipe, Runtime
 from pecli.explain.readings import named_pairs
 from pecli.explain.sample import sample
 from pecli.explain.search import recognise
@@ -156,23 +156,21 @@ def _matches(group: Sequence[Table]) -> list[Match]:
 
 
 def _computed(match: Match, tables: Mapping[str, Table]) -> Match:
-    """The match with the runtimes that compute such tables; by the first of them, where no recipe comes as near."""
+    """The match as a recipe or a runtime computes it, where one makes these tables."""
     if not match.scheme.runtime_names():
         return match
     samples = {name: sample(tables[name]) for name in match.tensors if name in tables}
-    found = matching_runtimes(match.scheme.computed_as("exact"), samples)
-    own = distance(match.scheme, samples).root_mean_square
-    nearest = min((each.root_mean_square for each in found.values()), default=math.inf)
-    if MIN_IMPROVEMENT * nearest > own:
-        same = match.recipe != "exact" and nearest <= ALIKE * own
-        return replace(match, runtimes=tuple(found)) if same else match
-    first = next(iter(found))
+    found = explain_computed(match.scheme.computed_as("exact"), samples)
+    if found is None:
+        return match
+    recipes = [edit.found for edit in found.edits if isinstance(edit, Recipe)]
+    runtimes = [name for edit in found.edits if isinstance(edit, Runtime) for name in (edit.found, *edit.also)]
     return replace(
         match,
-        scheme=match.scheme.computed_as(first),
-        max_abs_error=found[first].largest,
+        scheme=match.scheme.computed_as([*recipes, *runtimes][0]),
+        max_abs_error=found.residual,
         edits=tuple(edit for edit in match.edits if not isinstance(edit, Noise)),
-        runtimes=tuple(found),
+        runtimes=tuple(runtimes),
     )
 
 

@@ -61,20 +61,6 @@ def explain_computed(prior: Scheme, samples: Mapping[str, Sample]) -> Explanatio
     return Explanation(tuple(edits), scheme, left.largest, left.root_mean_square, tuple(samples))
 
 
-def matching_runtimes(scheme: Scheme, samples: Mapping[str, Sample]) -> dict[str, Distance]:
-    """The runtimes that make these tables of a scheme's parameters, and how far they are from theirs."""
-    if not samples:
-        return {}
-    allowed = max(map(_allowed, samples.values()))
-    found = {name: _of(scheme, name, samples) for name in scheme.runtime_names()}
-    nearest = min((each.root_mean_square for each in found.values()), default=math.inf)
-    return {
-        name: each
-        for name, each in found.items()
-        if each.largest <= allowed and each.root_mean_square <= ALIKE * nearest
-    }
-
-
 def recognise_narrow(samples: Mapping[str, Sample]) -> Explanation | None:
     """Rotary tables from position 0 on whose angles went through bfloat16: no law has such frequencies, and the base is
     the plain number that the slowest of them leaves room for.
