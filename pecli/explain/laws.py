@@ -151,6 +151,8 @@ def _proportional(law: Law, plain: Floats) -> Floats:
 
 
 def _longrope(law: Law, plain: Floats) -> Floats:
+    if len(law.divisors) != len(plain):  # of another dimension
+        return np.full_like(plain, np.nan)
     return np.asarray(plain / np.array(law.divisors))
 
 

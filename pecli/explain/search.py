@@ -7,9 +7,11 @@ The prior is all that differs between commands: a scheme (`explain`), another ta
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -35,6 +37,9 @@ from pecli.explain.transforms import transform
 from pecli.explain.wave_schemes import rope_of, wave_scheme
 from pecli.explain.wave_search import explain_waves
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 WAVES = ("cos", "sin", "cos_sin", "pe")
 MAX_TRANSFORMED = 1 << 22
 """Elements of an expected table that is made whole."""
@@ -43,6 +48,28 @@ UNITS = 4
 """Of the last place, that an explanation may leave of values of order one."""
 
 
+def _or_nothing(nothing: R) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A search that finds nothing where its arithmetic fails on hostile numbers: no verdict depends on it.
+
+    With PECLI_DEBUG the failure is seen.
+    """
+
+    def guard(search: Callable[P, R]) -> Callable[P, R]:
+        @wraps(search)
+        def guarded(*args: P.args, **options: P.kwargs) -> R:
+            try:
+                return search(*args, **options)
+            except (ArithmeticError, IndexError, ValueError):
+                if os.environ.get("PECLI_DEBUG"):
+                    raise
+                return nothing
+
+        return guarded
+
+    return guard
+
+
+@_or_nothing([])
 def explain(prior: Scheme, found: Mapping[str, Table], atol: float = 0.0) -> list[Explanation]:
     """Why tables of a scheme, by its names for them, are not what it makes: for each group of them the best reason."""
     if prior.holds_several:
@@ -213,6 +240,7 @@ def merged(found: Iterable[Explanation]) -> list[Explanation]:
     return out
 
 
+@_or_nothing(None)
 def explain_pair(one: Table, other: Table, atol: float = 0.0) -> Explanation | None:
     """What makes the second table of the first."""
     if max(one.size, other.size) > 1 << 24 or not one.size or not other.size:
@@ -260,6 +288,7 @@ def _apart(one: Table, other: Table) -> float:
     return float(np.nan_to_num(off, nan=np.inf).max(initial=0.0))
 
 
+@_or_nothing([])
 def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
     """What made tables that belong together (cosines and sines, or one alone), the best first."""
     samples = {name: _as_made(sample(table)) for name, table in tables.items()}

@@ -110,6 +110,8 @@ def neighbours(prior: WaveScheme) -> Iterator[Law]:
     if not prior.rotary:
         shift = scheme.freq_shift
         yield from (replace(law, half=law.half + shift - other) for other in (0.0, 1.0) if other != shift)
+    if prior.rotary and law.half > 1:
+        yield replace(law, half=law.half - 1)
     for times in (2, 4, 0.5):
         if prior.rotary and law.half * times >= 1:
             yield replace(law, half=law.half * times)

@@ -43,9 +43,7 @@ def test_rows_in_any_order_that_begins_with_row_0(seed) -> None:
     rope = pecli.Rope(count, 16)
     found = {name: rope.tables()[name][order] for name in ("cos", "sin")}
     result = pecli.verify(found, rope)
-    assert result.diagnosis[0].startswith(
-        f"cos, sin: the rows are in another order: row 0 is row 0, row 1 is row {order[1]}"
-    )
+    assert result.diagnosis[0].startswith("cos, sin: rows are in another order")
 
 
 @pytest.mark.parametrize(
@@ -84,4 +82,4 @@ def test_both_functions_are_explained_where_the_exponent_divides_by_one_less() -
     angles = np.arange(LENGTH)[:, None] * frequencies
     found = {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
     (line,) = pecli.verify(found, pecli.Rope(LENGTH, DIM, theta=500000)).diagnosis
-    assert line.startswith("cos, sin: match if the exponent divides by d/2 − 1")
+    assert line.startswith(f"cos, sin: the exponent is over {DIM - 2} (the spec says {DIM})")

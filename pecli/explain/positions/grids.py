@@ -54,7 +54,7 @@ def rotary_parts(samples: Sequence[Sample]) -> tuple[str, Complex] | None:
     """The layout, and cos + i·sin, one column per pair; of two tables, or of one that stacks them."""
     if len(samples) == 1 and samples[0].values.ndim == 3 and len(samples[0].values) == 2:
         cos, sin = samples[0].values
-    elif len(samples) == 2 and samples[0].values.ndim == 2:
+    elif len(samples) == 2 and samples[0].values.ndim == samples[1].values.ndim == 2:
         cos, sin = samples[0].values, samples[1].values
     else:
         return None
