@@ -48,7 +48,7 @@ UNITS = 4
 """Of the last place, that an explanation may leave of values of order one."""
 
 
-def _or_nothing(nothing: R) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def _or_nothing(nothing: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """A search that finds nothing where its arithmetic fails on hostile numbers: no verdict depends on it.
 
     With PECLI_DEBUG the failure is seen.
@@ -62,7 +62,7 @@ def _or_nothing(nothing: R) -> Callable[[Callable[P, R]], Callable[P, R]]:
             except (ArithmeticError, IndexError, ValueError):
                 if os.environ.get("PECLI_DEBUG"):
                     raise
-                return nothing
+                return nothing  # type: ignore[no-any-return]
 
         return guarded
 
