@@ -129,7 +129,7 @@ _DISPLAYED = {
     "pecli.models.encoding": "ModelEncodings",
     "pecli.checks.verify.verification": "Verification",
     "pecli.checks.diff": "Difference",
-    "pecli.checks.identify.identification": "Identification",
+    "pecli.checks.identify": "Identification",
 }
 """Classes that display themselves in a notebook, by module."""
 
