@@ -138,7 +138,7 @@ def test_files_are_closed_when_a_shard_is_broken(folder: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == len(before)
 
 
-def test_ten_gigabytes_take_little_memory_and_time(folder: Path) -> None:
+def test_ten_gigabytes_take_little_memory(folder: Path) -> None:
     """Eight sparse shards of 1.25 GB, with a table of frequencies in the last."""
     weight_map = {}
     for number in range(8):
@@ -159,8 +159,8 @@ def test_ten_gigabytes_take_little_memory_and_time(folder: Path) -> None:
     index(**weight_map)
     config = {"model_type": "llama", "hidden_size": 128, "num_attention_heads": 1, "rope_theta": 10000.0}
     Path("config.json").write_text(json.dumps(config))
-    code = "import resource; from pecli.cli.app import run; code = run(['verify', '.'])"
-    code += "; print(code, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    peak = "next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM'))"  # since exec
+    code = f"from pecli.cli.app import run; code = run(['verify', '.']); print(code, {peak})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout.startswith("passed  .  rope"), done.stderr
     assert int(done.stdout.split()[-1]) < 150_000, "kilobytes"
