@@ -225,6 +225,10 @@ def _with_storage(found: Explanation, samples: Mapping[str, Sample], prior: Sche
     return replace(found, edits=(*found.edits, *kept))
 
 
+def _length(scheme: Scheme | None) -> int:
+    return getattr(scheme, "seq_len", None) or 0
+
+
 def merged(found: Iterable[Explanation]) -> list[Explanation]:
     """Explanations of other tensors by the same edits made into one."""
     out: list[Explanation] = []
@@ -233,7 +237,10 @@ def merged(found: Iterable[Explanation]) -> list[Explanation]:
             if each.mistakes == other.mistakes and each.mistakes:
                 tensors = (*other.tensors, *each.tensors)
                 edits = other.edits if len(other.edits) >= len(each.edits) else each.edits
-                out[k] = replace(other, tensors=tensors, residual=max(other.residual, each.residual), edits=edits)
+                longest = max(other.scheme, each.scheme, key=_length)  # a vector of frequencies has no length
+                out[k] = replace(
+                    other, scheme=longest, tensors=tensors, residual=max(other.residual, each.residual), edits=edits
+                )
                 break
         else:
             out.append(each)
