@@ -17,7 +17,7 @@ from pecli.engine.table import Table
 from pecli.files.in_memory import opened
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import named_model
-from pecli.views import encodings, identify
+from pecli.views import check_results, encodings
 from pecli.views.pictures import kinds, subjects
 from pecli.views.pictures.panels import PlotRequest, Subject
 from pecli.views.report import answer, reasons, table, text
@@ -138,7 +138,7 @@ def _difference(result: Difference) -> str:
 def _identification(result: Identification) -> str:
     parts = [answer(result.identified, ("identified", "not identified"), result.file)]
     for match in result.matches:
-        parts += [f"<p>{text(line)}</p>" for line in identify.lines(match)]
+        parts += [f"<p>{text(line)}</p>" for line in check_results.match_lines(match)]
         parts.append(f"<pre>{text(match.command)}</pre>")
     return "".join(parts + [f"<p>{text(line)}</p>" for line in result.description])
 

@@ -31,7 +31,7 @@ from pecli.files.provenance import carried_spec
 from pecli.models.encoding import Encoding
 from pecli.models.find import NamedModel, named_model
 from pecli.version import __version__
-from pecli.views import encodings, file_summary, verification
+from pecli.views import check_results, encodings, file_summary
 from pecli.views.pictures import palettes
 from pecli.views.pictures.figure import png, svg
 from pecli.views.pictures.subjects import of_model
@@ -179,7 +179,7 @@ def _figure(drawing: str, caption: str) -> str:
 def _drift(model: NamedModel, ropes: Sequence[Encoding], numbers: Iterator[int]) -> Iterator[str]:
     """How far each recipe drifts from the exact table."""
     from pecli.checks.audit import audit
-    from pecli.views import audit as view
+    from pecli.views import drift
 
     rows = min(AUDITED_ROWS, model.reach.context or AUDITED_ROWS)
     audits = {encoding.layer_type: audit(encoding.rope(rows)) for encoding in ropes}
@@ -190,24 +190,24 @@ def _drift(model: NamedModel, ropes: Sequence[Encoding], numbers: Iterator[int])
     )
     lines = []
     for name, found in audits.items():
-        for drift in found.drifts:
-            errors = f"{drift.max_abs_error:.2g}", f"{found.mean(drift):.2g}"
-            lines.append((name, drift.recipe, *errors, f"{found.kept_positions(drift):,}"))
+        for each in found.drifts:
+            errors = f"{each.max_abs_error:.2g}", f"{found.mean(each):.2g}"
+            lines.append((name, each.recipe, *errors, f"{found.kept_positions(each):,}"))
     tolerance = next(iter(audits.values())).tolerance
     yield table(("", "recipe", "max", "mean", f"positions within {tolerance:g}"), lines, (2, 3, 4))
-    yield _figure(svg(view.picture(audits), f"f{next(numbers)}-"), "largest error by position")
+    yield _figure(svg(drift.audit_picture(audits), f"f{next(numbers)}-"), "largest error by position")
     yield f"<pre>{text(f'pecli audit rope {_given(model)} --seq-len {rows}')}</pre>"
 
 
 def _runtimes(model: NamedModel) -> Iterator[str]:
     """What each runtime makes of the model."""
     from pecli.checks.runtimes import runtimes
-    from pecli.views import runtimes as view
+    from pecli.views import drift
 
     found = runtimes(model.name)
     yield "<h3>What runtimes compute</h3>"
     lines = [
-        (name, f"{each.runtime} ({each.version})", view.verdict(each)[0], "; ".join(view.reasons(each)))
+        (name, f"{each.runtime} ({each.version})", drift.verdict(each)[0], "; ".join(drift.reasons(each)))
         for name, results in found.layers.items()
         for each in results
     ]
@@ -292,12 +292,14 @@ def _verdict(name: str, models: Sequence[NamedModel], spec: bool, tolerance: Tol
             yield f"<pre>{text(' '.join(['pecli', 'verify', *words]))}</pre>"
             return
         from pecli.checks.identify import identify
-        from pecli.views.identify import lines
 
         known = identify(name)
         yield answer(known.identified, ("identified", "not identified"), "it carries no spec, and no model is named")
         for match in known.matches:
-            yield "".join(f"<p>{text(line)}</p>" for line in lines(match)) + f"<pre>{text(match.command)}</pre>"
+            yield (
+                "".join(f"<p>{text(line)}</p>" for line in check_results.match_lines(match))
+                + f"<pre>{text(match.command)}</pre>"
+            )
         yield "".join(f"<p>{text(line)}</p>" for line in known.description)
     except PecliError as problem:
         yield f'<p><span class="bad">error</span> {text(problem)}</p>'
@@ -323,5 +325,5 @@ def answer(yes: bool, words: tuple[str, str], about: str) -> str:
 
 def reasons(sentences: Sequence[str], tensors: Sequence[Comparison], sides: tuple[str, str]) -> str:
     """What is behind a verdict, and the errors of each tensor."""
-    items = [*sentences, *("  ".join(verification.parts_of(tensor, sides)) for tensor in tensors)]
+    items = [*sentences, *("  ".join(check_results.parts_of(tensor, sides)) for tensor in tensors)]
     return "<ul>\n" + "\n".join(f"<li>{text(item)}</li>" for item in dict.fromkeys(items)) + "\n</ul>"
