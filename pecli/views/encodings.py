@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from pecli.engine.schemes.registry import scheme_named
+from pecli.engine.schemes import scheme_named
 from pecli.engine.text import spelled
 from pecli.errors import ParameterError
 from pecli.explain.commands import options
