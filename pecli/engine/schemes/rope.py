@@ -6,18 +6,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, ClassVar
+from math import isclose, nextafter
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pecli.engine.arrays import Array, Singles
 from pecli.engine.numerics import geometric
 from pecli.engine.numerics.geometric import Frequencies
 from pecli.engine.runtimes import runtime_named
 from pecli.engine.scalings import SCALINGS, name_of
-from pecli.engine.scalings.scaling import transformed
+from pecli.engine.scalings.scaling import Scaling, transformed
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.engine.schemes.recipes import FrequencyRecipe, Recipe, recipe_named
 from pecli.engine.schemes.rope_parameters import RotaryParameters
-from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour
+from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, WaveTable
+from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -282,3 +284,59 @@ class Rope(RotaryParameters):
         original = self.original_max_position_embeddings
         if self.scaling == "longrope" and original is not None:
             yield {"length": original if self.effective_length > original else original + 1}
+
+    def wave_table(self) -> WaveTable | None:
+        if not self.is_range:
+            return None
+        return WaveTable(
+            self.rotary_dim, self.exponent_dim / 2, self.base, 1.0, self.scaling_value, self.rotating_pairs,
+            self.attention_factor_value(), self.offset, self.seq_len, self.layout, cos_first=True, separate=True,
+        )  # fmt: skip
+
+    @classmethod
+    def from_waves(cls, waves: WaveTable, **more: Any) -> Self | None:
+        pairs, scaling = waves.dim // 2, waves.scaling
+        if not waves.separate or waves.exponent != pairs or waves.scale != 1:
+            return None
+        given = {**_parameters_of(scaling, waves.amplitude, pairs), **more}
+        if waves.rotating < pairs:
+            share = waves.rotating / pairs
+            exact = scaling.rotary(waves.dim, share)[1] == waves.rotating
+            given["partial_rotary_factor"] = share if exact else nextafter(share, 2.0)
+        try:
+            return cls(waves.length, waves.dim, waves.base, waves.offset, waves.layout, **given)
+        except ParameterError:
+            return None
+
+    def wave_neighbours(self) -> Iterator[WaveTable]:
+        """Other dims in the exponent, yarn's other rounding, and longrope's other divisors."""
+        own, scaling = self.wave_table(), self.scaling_value
+        if own is None:
+            return
+        others = dict.fromkeys((own.exponent - 1, *(own.exponent * times for times in (2, 4, 0.5)), self.dim / 2))
+        for exponent in others:
+            if exponent >= 1 and exponent != own.exponent:
+                yield own._replace(exponent=exponent)
+        for other in scaling.known_mistakes():
+            yield own._replace(scaling=other)
+
+    def wave_edit(self, field: str, found: float) -> tuple[str, Any, Any]:
+        if field == "exponent":
+            return "exponent_dim", self.exponent_dim, 2 * found
+        if field == "amplitude" and "attention_factor" in self.scaling_value.optional():
+            return "attention_factor", self.attention_factor_value(), found
+        return super().wave_edit(field, found)
+
+
+def _parameters_of(scaling: Scaling, amplitude: float, pairs: int) -> dict[str, Any]:
+    """The parameters of a scaling with that amplitude, where some scaling has it."""
+    given = {name: value for name, value in vars(scaling).items() if value is not None}
+    if isclose(amplitude, scaling.attention(200) / (1 << 200), rel_tol=1e-9):
+        return {"scaling": name_of(scaling), **given}
+    if "attention_factor" in scaling.optional():
+        return {"scaling": name_of(scaling), **given, "attention_factor": amplitude}
+    if scaling != Scaling():
+        return {"scaling": name_of(scaling), **given}
+    ones = (1.0,) * pairs  # the only scaling that leaves frequencies alone and has a factor
+    lists = {"short_factor": ones, "long_factor": ones}
+    return {"scaling": "longrope", **lists, "original_max_position_embeddings": 4096, "attention_factor": amplitude}
