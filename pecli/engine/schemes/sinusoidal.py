@@ -216,25 +216,13 @@ class Sinusoidal(Positioned):
         """What NumPy is needed for."""
         from pecli.engine.schemes.wave_tables import SinusoidalTable
 
-        style = self.grid_style
-        whole = style is None or style.sines_first
+        style, axis_waves = self.grid_style, None if self.is_range else self._axis_waves
+        blocks = tuple(block.pairs for block in self.axis_blocks)
         return SinusoidalTable(
-            recipe_named(self.recipe),
-            self.waves,
-            self.frequency_recipe,
-            self.rows,
-            self.dim,
-            (sum(block.pairs for block in self.axis_blocks),)
-            if whole
-            else tuple(block.pairs for block in self.axis_blocks),
-            self.layout,
-            self.cos_first,
-            self.offset,
-            self.padding_idx,
-            self.dtype,
-            None if self.is_range else self._axis_waves,
-            self.keep or 0,
-        )
+            recipe_named(self.recipe), self.waves, self.frequency_recipe, axis_waves, self.rows, self.offset,
+            self.layout, self.dtype, self.dim, (sum(blocks),) if style is None or style.sines_first else blocks,
+            self.cos_first, self.padding_idx, self.keep or 0,
+        )  # fmt: skip
 
     def _axis_waves(self) -> AxisWaves:
         """The waves at positions that are no range."""
