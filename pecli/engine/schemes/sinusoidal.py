@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pecli.engine.numerics import geometric
-from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes.grid_styles import ADDED, AxisBlock, GridStyle
 from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, Positioned, check_last
@@ -267,6 +266,8 @@ class Sinusoidal(Positioned):
         return (*found.values(), *(each for each in more if each.scheme not in found))
 
     def wave_table(self) -> WaveTable | None:
+        from pecli.engine.scalings.scaling import Scaling
+
         if not self.is_range or not self._waves:
             return None
         exponent = float(self._denominator) if self._waves > 1 else 1.0
@@ -277,6 +278,8 @@ class Sinusoidal(Positioned):
 
     @classmethod
     def from_waves(cls, waves: WaveTable, **more: Any) -> Self | None:
+        from pecli.engine.scalings.scaling import Scaling
+
         if waves.separate or waves.scaling != Scaling():
             return None
         half = waves.dim // 2 if waves.layout == "halves" else waves.dim / 2
