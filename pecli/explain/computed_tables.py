@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Floats, Indices
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.schemes.recipes import STORED
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
-from pecli.explain import storage
 from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Recipe, Runtime
-from pecli.explain.numbers import plainest
-from pecli.explain.sample import Sample
+from pecli.explain.readings import Reading
+from pecli.explain.sample import Sample, grain, plainest, precision
+from pecli.explain.wave_schemes import WaveScheme, rendered
 
 MAX_ROWS = 256
 UNITS = 4
@@ -116,12 +116,32 @@ def distance(scheme: Scheme, samples: Mapping[str, Sample]) -> Distance:
 def _allowed(one: Sample) -> float:
     """What rounding may leave: of float32 arithmetic, and of how the values were kept."""
     size = max(1.0, float(np.abs(one.values).max(initial=0)))
-    kept = storage.grain(np.asarray(one.values)) if not np.iscomplexobj(one.values) else None
+    kept = grain(np.asarray(one.values)) if not np.iscomplexobj(one.values) else None
     coarse = 0.0
     if isinstance(kept, Dtype):
-        coarse = storage.precision(kept.found) * size
+        coarse = precision(kept.found) * size
     elif isinstance(kept, Decimals):
         coarse = 0.5 * 10.0**-kept.digits
     elif isinstance(kept, FixedPoint):
         coarse = kept.step / 2
-    return UNITS * storage.precision("float32") * size + coarse
+    return UNITS * precision("float32") * size + coarse
+
+
+def recipe_edit(scheme: Scheme | None, whole: Reading, prior: WaveScheme | None, wrong: Indices) -> tuple[Edit, ...]:
+    """The recipe that comes nearest, if it is much nearer than the scheme's own."""
+    if scheme is None:
+        return ()
+    rows = np.unique(np.concatenate([np.arange(0, len(whole.rows), max(1, len(whole.rows) // 96)), wrong[:32]])).astype(
+        np.intp
+    )
+    found = np.stack([part[rows] for part in whole.parts])
+    left = {}
+    for recipe in ("exact", *scheme.recipe_names()):
+        parts = rendered(scheme, recipe, whole.rows[rows], whole.form, prior)
+        if parts is not None and parts.shape == found.shape:
+            left[recipe] = float(np.sqrt(np.mean((parts - found) ** 2)))
+    own = getattr(prior.scheme, "recipe", "exact") if prior else "exact"
+    if not left or own not in left:
+        return ()
+    nearest = min(left, key=lambda name: left[name])
+    return (Recipe(nearest),) if nearest != own and left[nearest] < 0.5 * left[own] else ()
