@@ -241,11 +241,11 @@ def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
     k = int(np.nanargmin(starts))
     best, width = float(grid[k]), float(grid[1] - grid[0])
     for of, reach in ((rough, width), (curve.loosened(1e-5), width / 20), (curve, 1e-4), (curve, 1e-9)):
-        best = _golden(partial(misfit, of=of), best - reach, best + reach)
+        best = golden_section(partial(misfit, of=of), best - reach, best + reach)
     yield from _written(law, name, curve, best)
     if curve.drift:
         tight = curve.tight()
-        best = _golden(partial(misfit, of=tight), best - 1e-7, best + 1e-7)
+        best = golden_section(partial(misfit, of=tight), best - 1e-7, best + 1e-7)
         yield from (replace(fit, cost=fit.cost + 0.2) for fit in _written(law, name, tight, best))
 
 
@@ -299,7 +299,7 @@ def fitted_pair(law: Law, one: str, other: str, curve: Curve) -> Iterator[Fit]:
         )
 
 
-def _golden(of: Callable[[float], float], low: float, high: float) -> float:
+def golden_section(of: Callable[[float], float], low: float, high: float) -> float:
     """The smallest value between two limits, by golden section, for functions with one valley."""
     share = (math.sqrt(5) - 1) / 2
     left, right = high - share * (high - low), low + share * (high - low)

@@ -22,7 +22,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.engine.text import spelled
 from pecli.explain.biases import explain_bias, recognise_index
-from pecli.explain.computed_tables import explain_computed, recognise_narrow
+from pecli.explain.computed_tables import explain_computed, explain_parameter, recognise_narrow
 from pecli.explain.draws import explain_draws
 from pecli.explain.edits import Dtype, Explanation, Heads, Layout, Noise, Parameter, Recipe, Scaled, Swapped, best
 from pecli.explain.law_search import explain_frequencies, recognise_frequencies
@@ -106,10 +106,16 @@ def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Ite
             if found := best(explain_waves(group, replace(seen, **_alone(group)), atol)):
                 yield found[0]
                 left = {name: one for name, one in left.items() if name not in group}
+    unknown: dict[str, Sample] = {}
     for name, one in list(left.items()):
-        if found := _of_kind(prior, name, one):
-            yield found[0]
+        if kind := _of_kind(prior, name, one):
+            yield kind[0]
             del left[name]
+        elif kind is None and seen is None:
+            unknown[name] = one
+    if unknown and (parameter := explain_parameter(prior, unknown, atol)) is not None:
+        yield parameter
+        left = {name: one for name, one in left.items() if name not in unknown}
     for name, one in left.items():
         if (other := _transformed(prior, name, one, atol)) is not None:
             yield other
@@ -157,15 +163,15 @@ def _alone(group: Mapping[str, Sample]) -> dict[str, Any]:
     return {"one": name} if len(group) == 1 and name in ("cos", "sin") else {}
 
 
-def _of_kind(prior: Scheme, name: str, one: Sample) -> list[Explanation]:
-    """By what a tensor of that name is: frequencies, slopes, draws."""
+def _of_kind(prior: Scheme, name: str, one: Sample) -> list[Explanation] | None:
+    """By what a tensor of that name is: frequencies, slopes, draws; None where it is something else."""
     if name == "inv_freq" and (seen := wave_scheme(prior, ("inv_freq",))) is not None:
         return explain_frequencies(one, seen)
     if name in ("slopes", "bias") and "max_bias" in prior.parameters():
         return explain_bias(one, prior, name)  # type: ignore[arg-type]
     if name == "weight" and "seed" in prior.parameters():
         return [each for each in explain_draws(one, prior) if each.edits]  # type: ignore[arg-type]
-    return []
+    return None
 
 
 def _transformed(prior: Scheme, name: str, one: Sample, atol: float) -> Explanation | None:

@@ -152,6 +152,8 @@ def clause(edit: Edit) -> str:
 def clauses(explanation: Explanation) -> str:
     """The edits of an explanation in words, the mistakes first."""
     parts = [clause(edit) for edit in explanation.mistakes]
+    if explanation.scheme is not None and explanation.scheme.applied_as != "rotation":
+        parts = [part.replace(_NAMES["dim"], "dim") for part in parts]
     kept = [clause(edit) for edit in explanation.edits if edit.storage]
     return ", and ".join(parts) + ("; " if parts and kept else "") + ", ".join(kept)
 
