@@ -11,7 +11,7 @@ from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.engine.text import listed, quoted
 from pecli.errors import FileError
-from pecli.files.checkpoints.folder import Shards, shards_of
+from pecli.files.checkpoints import Shards, shards_of
 from pecli.files.os_errors import JSON_FORM
 from pecli.files.raw_tensors import UnreadTensor
 from pecli.files.source import Source, SourceGroup, open_source
