@@ -22,7 +22,7 @@ from pecli.views.screen import printable
 _GENERATE = "pecli.cli.commands.generate"
 PANELS = {
     "Make tables": dict.fromkeys(SCHEMES, _GENERATE),
-    "Read models": {"config": "pecli.cli.commands.config", "models": "pecli.cli.commands.models"},
+    "Read models": {"config": "pecli.cli.commands.config", "models": "pecli.cli.commands.config"},
     "Check files": {
         "verify": "pecli.cli.commands.verify",
         "diff": "pecli.cli.commands.diff",

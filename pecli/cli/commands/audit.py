@@ -39,13 +39,7 @@ Recipes = Annotated[
 ]
 Limit = Annotated[
     str,
-    typer.Option(
-        "--tolerance",
-        metavar="NUMBER",
-        help=f"An absolute error that a context may have. (default: {DRIFT:g})",
-        show_default=False,
-        rich_help_panel="Audit",
-    ),
+    options.text("--tolerance", "NUMBER", f"An absolute error that a context may have. (default: {DRIFT:g})", "Audit"),
 ]
 Output = Annotated[str | None, options.output("Draw the errors over positions: .png, .svg or .pdf.")]
 _SHARED = (

@@ -32,7 +32,7 @@ def command(name: str) -> Any:
 
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="A file, or FILE:NAME for one tensor; - is standard input.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The file to hold against it.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The file to compare with it.")],
     max_ulp: options.MaxUlp = None,
     atol: options.Atol = None,
     rtol: options.Rtol = None,

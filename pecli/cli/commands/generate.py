@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from pecli.cli import options
 from pecli.cli.command import Exit, command_of, keyword, with_options
 from pecli.engine.schemes import scheme_named
@@ -20,20 +18,15 @@ if TYPE_CHECKING:
 Output = Annotated[str | None, options.output(f"{options.FORMATS}.")]
 Verify = Annotated[
     str | None,
-    typer.Option(
-        "--verify",
-        metavar="FILE",
-        help="Hold this file (or FILE:NAME) against the table.",
-        rich_help_panel=options.CHECK,
-    ),
+    options.text("--verify", "FILE", "Compare this file (or FILE:NAME) with the table.", options.CHECK),
 ]
 Rows = Annotated[
     str | None,
-    typer.Option(
+    options.text(
         "--rows",
-        metavar="A:B",
-        help="Write only these rows of a .zarr store, whole chunks of it; other processes write the others.",
-        rich_help_panel=options.OUTPUT,
+        "A:B",
+        "Write only these rows of a .zarr store, whole chunks of it; other processes write the others.",
+        options.OUTPUT,
     ),
 ]
 _SHARED = (

@@ -36,11 +36,10 @@ def report(
     rtol: options.Rtol = None,
     runtime: Annotated[
         str,
-        typer.Option(
+        options.text(
             "--runtime",
-            metavar="NAME",
-            help=f"Verify files against what this runtime computes: {', '.join(RUNTIMES)}.",
-            show_default=False,
+            "NAME",
+            f"Verify files against what this runtime computes: {', '.join(RUNTIMES)}.",
             autocompletion=options.completer(tuple(RUNTIMES)),
         ),
     ] = "none",
