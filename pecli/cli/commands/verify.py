@@ -206,8 +206,8 @@ def _against(places: Mapping[str, str]) -> Any:
     """What compares a file with what the options name: a model, or the spec that it carries."""
     from pecli.checks.manifest import PLACES
     from pecli.checks.verify import verify as verify_carried
+    from pecli.checks.verify import verify_rotated
     from pecli.checks.verify.against_model import verify_model
-    from pecli.checks.verify.rotated import verify_rotated
     from pecli.cli.options import check_one
     from pecli.models.find import find_model
 
