@@ -165,7 +165,7 @@ def _same(path: str, file: str) -> bool:
 
 def _answer(outcome: Outcome, json: bool, quiet: bool) -> None:
     """What there is to say of one check by itself; a problem goes to standard error."""
-    from pecli.views import screen, verification
+    from pecli.views import check_results, screen
 
     if isinstance(outcome.result, PecliError) and not outcome.skipped:
         complain(outcome.result)
@@ -174,7 +174,7 @@ def _answer(outcome: Outcome, json: bool, quiet: bool) -> None:
     elif not quiet and outcome.skipped:
         screen.say_styled(("skipped", "dim"), (f"  {outcome.result}", ""))
     elif not quiet and not isinstance(outcome.result, PecliError):
-        verification.show(outcome.result)
+        check_results.show_verification(outcome.result)
 
 
 def _code(outcome: Outcome) -> Exit:
