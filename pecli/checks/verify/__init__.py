@@ -24,12 +24,11 @@ from pecli.engine.text import begun
 from pecli.errors import KindError, ParameterError
 from pecli.files import LoadedFile
 from pecli.files.checkpoints.folder import INDEX
-from pecli.files.in_memory import NO_FILE, opened
-from pecli.files.load import split_name
+from pecli.files.load import NO_FILE, opened, split_name
 from pecli.models.find import Model, config_file, load_model
 
 if TYPE_CHECKING:
-    from pecli.files.in_memory import Given
+    from pecli.files.load import Given
 
 __all__ = ["Verification", "verify"]
 

@@ -16,11 +16,11 @@ from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
 from pecli.explain.rotation import explain_rotation, pairs, unpaired
-from pecli.files.in_memory import opened
+from pecli.files.load import opened
 from pecli.models.encoding import ModelEncodings
 
 if TYPE_CHECKING:
-    from pecli.files.in_memory import Given
+    from pecli.files.load import Given
 
 LAYOUTS = {"deepseek": ("interleaved", "halves")}
 """How pairs lie before and after, where that differs."""
