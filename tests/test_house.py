@@ -11,7 +11,7 @@ import pytest
 
 import pecli
 from pecli.cli.app import COMMANDS
-from pecli.engine.schemes.registry import SCHEMES
+from pecli.engine.schemes import SCHEMES
 
 ROOT = Path(pecli.__file__).parent
 MAY_IMPORT = {

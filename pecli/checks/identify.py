@@ -12,14 +12,13 @@ import numpy as np
 
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, cast, reshaped
-from pecli.explain.commands import command_of
 from pecli.explain.computed_tables import explain_computed
 from pecli.explain.describe import describe
 from pecli.explain.edits import Edit, Explanation, Noise, Recipe, Runtime
 from pecli.explain.readings import named_pairs
 from pecli.explain.sample import sample
 from pecli.explain.search import recognise
-from pecli.explain.words import clause
+from pecli.explain.words import clause, command_of
 from pecli.files.float_text import numerals
 from pecli.files.load import opened
 

@@ -27,10 +27,10 @@ from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import verify
 from pecli.checks.verify.against_model import verify_model
 from pecli.checks.verify.verification import Verification, until
+from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.parameters import Parameter, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.recipes import RECIPE, RUNTIME
-from pecli.engine.schemes.registry import SCHEMES, scheme_named
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.text import nearest, quoted

@@ -12,8 +12,7 @@ import typer
 import typer.core
 import typer.main
 
-from pecli.cli.command import COMMANDS, examples, meant, module_of, panel_of
-from pecli.cli.exits import Exit, code_of, complain
+from pecli.cli.command import COMMANDS, Exit, code_of, complain, examples, meant, module_of, panel_of
 from pecli.engine.text import nearest
 from pecli.errors import ParameterError, ResourceError
 from pecli.version import __version__

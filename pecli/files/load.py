@@ -16,7 +16,7 @@ from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.table import Table, table_of_numbers
 from pecli.engine.text import listed, quoted
 from pecli.errors import FileError, KindError
-from pecli.files.checkpoints.folder import Shards, shards_of
+from pecli.files.checkpoints import Shards, shards_of
 from pecli.files.npy import ARRAY_NAME, read_table
 from pecli.files.source import Source, SourceGroup, UnreadTensor, open_source
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.apply_rotation import LAYOUTS
+from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Floats
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.table import Table, cast

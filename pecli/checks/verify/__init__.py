@@ -23,7 +23,7 @@ from pecli.engine.table import Table, rows_of
 from pecli.engine.text import begun
 from pecli.errors import KindError, ParameterError
 from pecli.files import LoadedFile
-from pecli.files.checkpoints.folder import INDEX
+from pecli.files.checkpoints import INDEX
 from pecli.files.load import NO_FILE, opened, split_name
 from pecli.models.find import Model, config_file, load_model
 

@@ -9,9 +9,8 @@ from pecli.checks.compare import Comparison
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
-from pecli.explain.commands import command_of
 from pecli.explain.edits import ColumnsWrong, Recipe, RowsWrong
-from pecli.explain.words import sentence
+from pecli.explain.words import command_of, sentence
 
 if TYPE_CHECKING:
     from pecli.explain.edits import Explanation

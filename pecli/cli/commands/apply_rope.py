@@ -1,17 +1,17 @@
-"""`pecli apply rope`: which scheme, channels and positions q and k are rotated by."""
+"""`pecli apply rope`: which scheme, channels and positions q and k are rotated by; and what any `apply` results in."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from pecli.cli import options, schemes
+from pecli.cli import options
 from pecli.cli.command import keyword
-from pecli.cli.commands.apply_output import Applied, along, positions
 from pecli.cli.options import completer, option, parsed
 from pecli.engine.schemes.parameters import Parameter, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, GivenPositions, PositionList
@@ -19,9 +19,11 @@ from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
+    from pecli.engine.table import Table
     from pecli.models.encoding import Encoding
     from pecli.tensors.inputs import Input, Inputs
     from pecli.tensors.rotary import RotationPlan, RowPositions
+
 
 SUMMARY = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
 EXAMPLES = (
@@ -78,6 +80,27 @@ Shift = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class Applied:
+    """The result, still to be made; the parameters behind it, and the same in a few words."""
+
+    tables: Sequence[Table]
+    parameters: Mapping[str, Any]
+    words: str
+    seq_axis: int | None = -2
+    """The axis of positions in every tensor; None where a tensor has no such axis, or no position matters."""
+
+
+def positions(low: int, high: int) -> str:
+    """The positions from low to below high, for people."""
+    return f"{low} … {high - 1}" if high - low > 1 else str(low) if high > low else "none"
+
+
+def along(table: Table, seq_axis: int = -2) -> str:
+    """Which axis of a tensor was taken for positions, for people."""
+    return f"along axis {seq_axis % len(table.shape)} of {table.shape}"
+
+
 class _Scheme(NamedTuple):
     """A rotary scheme, and what a model says besides."""
 
@@ -109,7 +132,7 @@ def own_options() -> list[inspect.Parameter]:
         ("positions", PositionsFile, None),
         ("inverse", Inverse, False),
         ("shift", Shift, None),
-        *schemes.MODEL_OPTIONS,
+        *options.MODEL_OPTIONS,
     )
     return [keyword("dim", dim, None), *own, *(keyword(*each) for each in ours)]
 
@@ -220,10 +243,10 @@ def _scheme(first: Input, length: int, rows: RowPositions, values: Mapping[str, 
     own = _own_rows(values)
     if own is not None or values["grid"] is not None:
         seq_len = None
-    if schemes.names_model(values):
+    if options.names_model(values):
         from pecli.models.find import find_model
 
-        given = schemes.given_beside(values, _parameters())
+        given = options.given_beside(values, _parameters())
         model = find_model(values["config"], values["model"])
         encoding = model.one(values["layer_type"])
         if not encoding.is_rotary:

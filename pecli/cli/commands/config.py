@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_of
-from pecli.cli.exits import Exit, code_of, complain
+from pecli.cli.command import Exit, code_of, command_of, complain
 from pecli.engine.schemes.parameters import Whole
 from pecli.errors import ParameterError, PecliError
 

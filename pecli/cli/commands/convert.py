@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pecli.cli import options, schemes
-from pecli.cli.command import command_of
-from pecli.cli.exits import Exit
+from pecli.cli import options
+from pecli.cli.command import Exit, command_of
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.errors import ParameterError
@@ -132,7 +131,7 @@ def _heads(named: dict[str, str | None], given: dict[str, Any]) -> Heads | None:
     """The heads that the options give, or a model, with which the options must agree; None for columns of tables."""
     from pecli.tensors.head_layout import Heads
 
-    if not schemes.names_model(named):
+    if not options.names_model(named):
         alone = [f"--{name.replace('_', '-')}" for name in ("kv_heads", "head_dim", "fused") if name in given]
         if "heads" in given:
             return Heads(**given)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_line, command_of
-from pecli.cli.exits import Exit, complain
+from pecli.cli.command import Exit, command_line, command_of, complain
 from pecli.errors import FileError, ParameterError
 from pecli.version import __version__
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pecli.cli import options, schemes
-from pecli.cli.command import command_of, keyword, with_options
-from pecli.cli.exits import Exit
-from pecli.engine.schemes.registry import scheme_named
+from pecli.cli import options
+from pecli.cli.command import Exit, command_of, keyword, with_options
+from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 
@@ -56,9 +55,9 @@ def command(name: str) -> Any:
     kind: type[Scheme] = scheme_named(name)
 
     def run(**values: Any) -> int:
-        return _act(schemes.scheme_from(kind, values), values)
+        return _act(options.scheme_from(kind, values), values)
 
-    return command_of(with_options(run, [*schemes.options_of(kind), *_SHARED]), name, kind.examples, help=kind.summary)
+    return command_of(with_options(run, [*options.options_of(kind), *_SHARED]), name, kind.examples, help=kind.summary)
 
 
 def _act(scheme: Scheme, values: Mapping[str, Any]) -> int:

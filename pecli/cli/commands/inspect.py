@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_of
-from pecli.cli.exits import Exit
+from pecli.cli.command import Exit, command_of
 from pecli.errors import FileError
 
 if TYPE_CHECKING:

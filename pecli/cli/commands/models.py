@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pecli.cli import options
-from pecli.cli.command import command_of
-from pecli.cli.exits import Exit
+from pecli.cli.command import Exit, command_of
 
 EXAMPLES = (
     "pecli models",

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_line, command_of
-from pecli.cli.exits import Exit, remark
+from pecli.cli.command import Exit, command_line, command_of, remark
 from pecli.cli.options import completer
+from pecli.engine.schemes import SCHEMES
 from pecli.engine.schemes.parameters import ListOf, Real, Whole
-from pecli.engine.schemes.registry import SCHEMES
 from pecli.errors import FileError, ParameterError
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures.kinds import KINDS
@@ -190,10 +189,9 @@ def _subjects(words: Sequence[str], names: Sequence[str], open_files: ExitStack)
 
 def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:
     """A scheme; what the next ones leave out is as in this one."""
-    from pecli.cli import schemes
     from pecli.views.pictures import subjects
 
-    scheme = schemes.parse(words[0], words[1:], defaults)
+    scheme = options.parse_scheme(words[0], words[1:], defaults)
     apart = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
     given = {word: after for word, after in pairwise(apart) if word in ("--model", "--config")}
     made = subjects.of_scheme(scheme, _name(given), *_reach(given))

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_of
-from pecli.cli.exits import Exit
+from pecli.cli.command import Exit, command_of
 from pecli.engine.arrays import Floats
 from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.text import begun

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from pecli.checks.tolerance import DRIFT, ERROR
-from pecli.cli import options, schemes
-from pecli.cli.command import command_of
-from pecli.cli.exits import Exit
+from pecli.cli import options
+from pecli.cli.command import Exit, command_of
 from pecli.engine.runtimes import RUNTIMES
 from pecli.engine.schemes.parameters import Whole
 from pecli.engine.schemes.positions import LAST_POSITION
@@ -35,9 +34,9 @@ def runtimes(
             metavar="MODEL", help="A preset, config.json, params.json, .gguf, or a folder with one.", show_default=False
         ),
     ] = None,
-    config: schemes.Config = None,
-    model: schemes.Model = None,
-    layer_type: schemes.LayerType = None,
+    config: options.Config = None,
+    model: options.Model = None,
+    layer_type: options.LayerType = None,
     length: Annotated[
         str | None,
         typer.Option("--length", metavar="INTEGER", help="The served context. (default: the longest of the model)"),

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_of
-from pecli.cli.exits import Exit, code_of, complain
+from pecli.cli.command import Exit, code_of, command_of, complain
 from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 
@@ -257,7 +256,7 @@ def _against(places: Mapping[str, str]) -> Any:
     from pecli.checks.verify import verify as verify_carried
     from pecli.checks.verify.against_model import verify_model
     from pecli.checks.verify.rotated import verify_rotated
-    from pecli.cli.schemes import check_one
+    from pecli.cli.options import check_one
     from pecli.models.find import find_model
 
     config, model = places.get("config"), places.get("model")

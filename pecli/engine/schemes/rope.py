@@ -27,14 +27,13 @@ from pecli.errors import ParameterError, UnsupportedError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from pecli.engine.application import RowFactors
     from pecli.engine.numerics.cos_sin_tables import Rotation
     from pecli.engine.numerics.phases import Waves
-    from pecli.engine.rotation_factors import RowFactors
     from pecli.engine.runtimes.runtime import Given, Phases, Reading
-    from pecli.engine.schemes.by_position import ByPosition
     from pecli.engine.schemes.recipe_tables import AxisWaves
-    from pecli.engine.schemes.rope_tables import RopeTables
-    from pecli.engine.table import Table
+    from pecli.engine.schemes.wave_tables import RopeTables
+    from pecli.engine.table import ByPosition, Table
 
 _PANEL, _ROTARY = "Scaling", "Rotary dimension"
 """All parameters of the first panel belong to scalings."""
@@ -419,7 +418,7 @@ class Rope(Positioned):
 
     def _tables(self) -> RopeTables:
         """What NumPy is needed for."""
-        from pecli.engine.schemes.rope_tables import RopeTables
+        from pecli.engine.schemes.wave_tables import RopeTables
 
         return RopeTables(
             self._recipe,
@@ -450,7 +449,7 @@ class Rope(Positioned):
         return self.frequencies().floats()
 
     def tensors(self) -> tuple[Table, ...]:
-        from pecli.engine.schemes.rope_tables import vector
+        from pecli.engine.schemes.wave_tables import vector
 
         half = self.rotary_dim // 2
         cos, sin = self._tables().cos_sin()
@@ -482,23 +481,22 @@ class Rope(Positioned):
 
     def row_factors(self, *, inverse: bool = False) -> RowFactors:
         """What the rows of the tables rotate by, in float64."""
+        from pecli.engine.application import RowFactors
         from pecli.engine.numerics.rounding import widened
-        from pecli.engine.rotation_factors import RowFactors
 
         tables = replace(self, layout="compact", dtype="float64").tables()
         return RowFactors(widened(tables["cos"]), widened(tables["sin"]), inverse=inverse)
 
     def applied_to(self, x: ArrayLike) -> Array:
         """x (…, seq_len, D), its first channels rotated; compact tables are of pairs (i, i + d/2)."""
-        from pecli.engine.rotation_factors import RotationFactors
-        from pecli.engine.schemes.application import rotate
+        from pecli.engine.application import RotationFactors, rotated
 
         last = self.offset + self.seq_len
         if self.is_range:
             factors = RotationFactors(self, self.offset, last, exact=True).at(range(self.offset, last))
         else:
             factors = self.row_factors().at(range(self.seq_len))
-        return rotate(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
+        return rotated(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
 
     @property
     def picture_kinds(self) -> tuple[str, ...]:

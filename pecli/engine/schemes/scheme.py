@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, ca
 
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
+from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.parameters import ALWAYS_NAMED, Choice, Parameter, Whole
 from pecli.engine.schemes.recipes import STORED, recipe_named
-from pecli.engine.schemes.registry import scheme_named
 from pecli.engine.text import nearest
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from pecli.engine.schemes.by_position import ByPosition
-    from pecli.engine.table import Table
+    from pecli.engine.table import ByPosition, Table
 
 _ROWS = Whole(help="rows of a block")
 
@@ -281,7 +280,7 @@ class Scheme(metaclass=_ByAlias):
 
     def by_position(self) -> ByPosition:
         """Its numbers by position; ParameterError where they have none that could be computed otherwise."""
-        from pecli.engine.schemes.by_position import by_column
+        from pecli.engine.table import by_column
 
         table = self.single_array()
         if len(table.shape) != 2:
@@ -325,7 +324,7 @@ class Scheme(metaclass=_ByAlias):
 
     def applied_to(self, x: ArrayLike) -> Array:
         """x (…, L, D) with the encoding applied, from its first position on: in float64, rounded once to x's dtype."""
-        from pecli.engine.schemes.application import add_rows
+        from pecli.engine.application import add_rows
 
         return add_rows(x, self.in_dtype("float64").single_array())
 

@@ -23,12 +23,11 @@ from pecli.engine.text import bracketed, shown
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
+    from pecli.engine.numerics.cos_sin_tables import Coordinates
     from pecli.engine.numerics.phases import Waves
-    from pecli.engine.numerics.rational_positions import Coordinates
-    from pecli.engine.schemes.by_position import ByPosition
     from pecli.engine.schemes.recipe_tables import AxisWaves
-    from pecli.engine.schemes.sinusoidal_tables import SinusoidalTable
-    from pecli.engine.table import Table
+    from pecli.engine.schemes.wave_tables import SinusoidalTable
+    from pecli.engine.table import ByPosition, Table
 
 _HALVES: Mapping[str, Any] = {"layout": "halves"}
 _TENSOR2TENSOR = {**_HALVES, "freq_shift": 1.0}
@@ -214,7 +213,7 @@ class Sinusoidal(Positioned):
 
     def _table(self) -> SinusoidalTable:
         """What NumPy is needed for."""
-        from pecli.engine.schemes.sinusoidal_tables import SinusoidalTable
+        from pecli.engine.schemes.wave_tables import SinusoidalTable
 
         style = self.grid_style
         whole = style is None or style.sines_first
@@ -253,7 +252,7 @@ class Sinusoidal(Positioned):
     def coordinates(self) -> Coordinates:
         if not self.relative:
             return super().coordinates()
-        from pecli.engine.numerics.rational_positions import listed_coordinates
+        from pecli.engine.numerics.cos_sin_tables import listed_coordinates
 
         return listed_coordinates([range(self.seq_len - 1, -self.seq_len, -1)])
 
