@@ -34,7 +34,7 @@ from pecli.explain.edits import (
     Transposed,
 )
 from pecli.explain.forms import Form, forms
-from pecli.explain.numbers import plain
+from pecli.explain.sample import plain
 
 SHARE = 0.01
 """Of the difference, that an explanation may leave."""

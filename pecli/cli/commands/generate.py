@@ -99,13 +99,13 @@ def _draw(scheme: Scheme) -> None:
 
 def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str, Any]) -> int:
     from pecli.checks.verify import verify
-    from pecli.views import screen, verification
+    from pecli.views import check_results, screen
 
     result = verify(file, scheme, tolerance, any_dtype=values["dtype"] is None)
     if values["json"]:
         screen.say_json(result.as_json())
     elif not values["quiet"]:
-        verification.show(result)
+        check_results.show_verification(result)
     return Exit.DONE if result.passed else Exit.CHECK_FAILED
 
 

@@ -30,8 +30,7 @@ def identify(
     Exit code 0: identified, if only in part; 1: one is not; 3: one cannot be read.
     """
     from pecli.checks.identify import identify as find
-    from pecli.views import identify as view
-    from pecli.views import screen
+    from pecli.views import check_results, screen
 
     code = Exit.DONE
     for file in files:
@@ -47,5 +46,5 @@ def identify(
         if json:
             screen.say_json(result.as_json())
         elif not quiet:
-            view.show(result)
+            check_results.show_identification(result)
     return code

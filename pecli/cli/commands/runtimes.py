@@ -55,8 +55,7 @@ def runtimes(
         given = "missing" if not named else f"given {len(named)} times"
         raise ParameterError("MODEL", given, "name one model", "see pecli models")
     from pecli.checks.runtimes import runtimes as compare
-    from pecli.views import runtimes as view
-    from pecli.views import screen
+    from pecli.views import drift, screen
     from pecli.views.pictures import figure
 
     if output is not None:
@@ -70,11 +69,11 @@ def runtimes(
         tolerance=ERROR.parse("tolerance", tolerance),
     )
     if output is not None:
-        figure.save(view.picture(found), output)
+        figure.save(drift.runtimes_picture(found), output)
     if json:
         screen.say_json({**found.as_json(), "output": output})
     elif not quiet:
-        view.show(found)
+        drift.show_runtimes(found)
         if output is not None:
             screen.say_written(output)
     return Exit.CHECK_FAILED if strict and not found.agree else Exit.DONE

@@ -160,7 +160,7 @@ def _same(path: str, file: str) -> bool:
 
 def _answer(outcome: Outcome, json: bool, quiet: bool) -> None:
     """What there is to say of one check by itself; a problem goes to standard error."""
-    from pecli.views import screen, verification
+    from pecli.views import check_results, screen
 
     if isinstance(outcome.result, PecliError) and not outcome.skipped:
         complain(outcome.result)
@@ -169,7 +169,7 @@ def _answer(outcome: Outcome, json: bool, quiet: bool) -> None:
     elif not quiet and outcome.skipped:
         screen.say_styled(("skipped", "dim"), (f"  {outcome.result}", ""))
     elif not quiet and not isinstance(outcome.result, PecliError):
-        verification.show(outcome.result)
+        check_results.show_verification(outcome.result)
 
 
 def _code(outcome: Outcome) -> Exit:
@@ -201,8 +201,8 @@ def _against(places: Mapping[str, str]) -> Any:
     """What compares a file with what the options name: a model, or the spec that it carries."""
     from pecli.checks.manifest import PLACES
     from pecli.checks.verify import verify as verify_carried
+    from pecli.checks.verify import verify_rotated
     from pecli.checks.verify.against_model import verify_model
-    from pecli.checks.verify.rotated import verify_rotated
     from pecli.cli.options import check_one
     from pecli.models.find import find_model
 
