@@ -13,7 +13,7 @@ from pecli.errors import FileError
 from pecli.files.load import split_name
 from pecli.files.output import open_output
 from pecli.views import screen
-from pecli.views.verification import failures, say_failures, units
+from pecli.views.check_results import failures, say_failures, units
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

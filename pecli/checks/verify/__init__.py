@@ -24,15 +24,14 @@ from pecli.engine.text import begun
 from pecli.errors import FileError, KindError, ParameterError
 from pecli.explain.rotation import explain_rotation, pairs, unpaired
 from pecli.files import LoadedFile
-from pecli.files.checkpoints.folder import INDEX
-from pecli.files.in_memory import NO_FILE, opened
-from pecli.files.load import split_name
+from pecli.files.checkpoints import INDEX
+from pecli.files.load import NO_FILE, opened, split_name
 from pecli.files.provenance import carried_spec
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import Model, config_file, load_model
 
 if TYPE_CHECKING:
-    from pecli.files.in_memory import Given
+    from pecli.files.load import Given
 
 __all__ = ["Verification", "verify"]
 

@@ -27,12 +27,12 @@ from pecli.errors import KindError, NoTablesError, ParameterError
 from pecli.explain.edits import Explanation
 from pecli.explain.forms import DOUBLINGS
 from pecli.files import LoadedFile
-from pecli.files.in_memory import opened
+from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.models.encoding import Encoding, ModelEncodings
 
 if TYPE_CHECKING:
-    from pecli.files.in_memory import Given
+    from pecli.files.load import Given
 
 FEW = 16
 """Tensors of a file that are looked at when no name tells anything."""

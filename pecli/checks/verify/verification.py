@@ -17,10 +17,9 @@ from pecli.engine.arrays import Array, Indices
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, PecliError
-from pecli.explain.commands import command_of
 from pecli.explain.edits import ColumnsWrong, Explanation, Recipe, RowsWrong
 from pecli.explain.sample import chosen
-from pecli.explain.words import said, sentence
+from pecli.explain.words import command_of, said, sentence
 from pecli.files import LoadedFile, open_tensors
 
 

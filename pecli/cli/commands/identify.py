@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_of
-from pecli.cli.exits import Exit, code_of, complain
+from pecli.cli.command import Exit, code_of, command_of, complain
 from pecli.errors import PecliError
 
 EXAMPLES = (
@@ -36,8 +35,7 @@ def identify(
     Exit code 0: identified, if only in part; 1: one is not; 3: one cannot be read.
     """
     from pecli.checks.identify import identify as find
-    from pecli.views import identify as view
-    from pecli.views import screen
+    from pecli.views import check_results, screen
 
     code = Exit.DONE
     for file in files:
@@ -53,5 +51,5 @@ def identify(
         if json:
             screen.say_json(result.as_json())
         elif not quiet:
-            view.show(result)
+            check_results.show_identification(result)
     return code

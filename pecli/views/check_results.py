@@ -1,21 +1,39 @@
-"""What a verification found, for people."""
+"""What checks found, for people: verifications, differences with a picture of the errors, identified tables."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from pecli.checks.compare import Comparison, problems_of
 from pecli.checks.verify.verification import Verification
+from pecli.engine.text import spelled
 from pecli.errors import PecliError
 from pecli.views import screen
+
+if TYPE_CHECKING:
+    from pecli.checks.compare.error_summary import ErrorMap
+    from pecli.checks.diff import Difference
+    from pecli.checks.identify import Identification, Match
+    from pecli.views.pictures.panels import HeatmapPanel
 
 _LAYER = re.compile(r"\.\d+\.")
 MAX_LINE = 96
 """Characters of a line about a tensor; a longer one is broken between its parts."""
+PICTURE_LINES = 16
+"""How much of a terminal the errors of a tensor take."""
+MIN_ERROR = 1e-300
+"""The smallest error that has a colour of its own, as a power of ten."""
+MIN_SHARE = 1e-16
+"""Of the largest error, what the colours reach down to."""
+MAX_LISTED = 4
+"""Numbers of a list that are all shown."""
 
 
-def show(result: Verification) -> None:
+def show_verification(result: Verification) -> None:
     """The verdict first, then one line per finding, then the tensors: passed ones in one line, others in detail."""
     verdict = ("passed", "bold green") if result.passed else ("FAILED", "bold red")
     screen.say_styled(verdict, (f"  {result.file}  ", ""), (result.scheme, "dim"))
@@ -136,3 +154,113 @@ def _value(value: object, dtype: str) -> str:
 
 def _place(index: tuple[int, ...] | None) -> str:
     return f"[{', '.join(map(str, index or ()))}]"
+
+
+def show_difference(result: Difference) -> None:
+    """The verdict, one line a finding, one a tensor."""
+    exact = all(tensor.worst_index is None for tensor in result.tensors)
+    verdict = ("equal" if exact else "within tolerance") if result.passed else "DIFFERENT"
+    style = "bold green" if result.passed else "bold red"
+    screen.say_styled((verdict, style), (f"  A: {result.a}  B: {result.b}", ""))
+    problems = problems_of(result.tensors)
+    for line in result.diagnosis:
+        if line not in problems:
+            screen.say_wrapped(f"  {line}")
+    for tensor in result.tensors:
+        head, *rest = parts_of(tensor, ("A", "B"), "equal")
+        note = result.readings.get(tensor.name, "")
+        say_parts([f"{head}, {note}" if note else head, *rest])
+    if not (result.passed or result.diagnosis):
+        screen.say("  no known transform maps A to B; pecli identify may say what each of them is")
+
+
+def show_errors(errors: ErrorMap) -> None:
+    """The errors of a tensor in the terminal."""
+    from dataclasses import replace
+
+    from pecli.views.pictures.terminal_render import heatmap_lines
+
+    screen.say()
+    panel = replace(_error_panel(errors), title=f"|A − B| of {errors.name}")
+    print("\n".join(heatmap_lines(panel, screen.terminal(), height=PICTURE_LINES)))
+
+
+def save_errors(
+    path: str,
+    maps: Sequence[ErrorMap],
+    names: tuple[str, str],
+    atol: float = 0.0,
+    about: Mapping[str, Any] | None = None,
+) -> None:
+    """The errors of some tensors in a file, one below the other, each with colours of its own."""
+    from pecli.views.pictures import figure, mpl_render
+    from pecli.views.pictures.panels import Picture
+
+    title = f"A: {screen.printable(names[0])}, B: {screen.printable(names[1])}"
+    nothing = "" if maps else "no element to draw, as all are equal, or none can be compared"
+    picture = Picture(title, [_error_panel(errors, atol) for errors in maps], subtitle=nothing)
+    figure.save(mpl_render.render(picture, height=1.0 + 3.2 * len(maps) + (not maps)), path, about=about)
+
+
+def _error_panel(errors: ErrorMap, atol: float = 0.0) -> HeatmapPanel:
+    """Errors on a logarithmic scale, with the tolerance on it; what is infinite cannot be drawn to scale."""
+    from pecli.views.pictures.panels import HeatmapPanel
+
+    cells = np.where(np.isfinite(errors.cells), errors.cells, np.nan)
+    found = [*cells[cells > 0].tolist(), *([atol] if atol > 0 else [])]
+    low, high = (min(found), max(*found, MIN_ERROR)) if found else (0.1, 1.0)
+    return HeatmapPanel(
+        errors.name,
+        cells,
+        rows="position" if errors.positions > 1 else "",
+        columns="channel" if errors.positions > 1 else "element",
+        row_count=errors.positions,
+        column_count=errors.channels,
+        limits=(min(max(low, high * MIN_SHARE), high / 10), high),
+        meaning="|A − B|, none: blank",
+        log=True,
+        reduce="max",
+        marked=("tolerance", atol) if atol > 0 else None,
+    )
+
+
+def show_identification(result: Identification) -> None:
+    """The verdict first; then each match, with its command on a line of its own; then what has none."""
+    verdict = ("not identified", "bold red")
+    if result.identified:
+        verdict = ("partly identified", "bold yellow") if result.description else ("identified", "bold green")
+    screen.say_styled(verdict, (f"  {result.file}", ""))
+    for match in result.matches:
+        for line in match_lines(match):
+            screen.say_wrapped(f"  {line}")
+        screen.say_styled((match.command, "bold"))  # alone on its line, so that it can be copied
+    for line in result.description:
+        screen.say_wrapped(f"  {line}")
+
+
+def match_lines(match: Match) -> Iterator[str]:
+    """A match in a few lines, its command left out."""
+    from pecli.explain.edits import Runtime
+    from pecli.explain.words import clause
+
+    parameters = match.scheme.spec()["parameters"]
+    kept = {name: value for name, value in parameters.items() if value is not None and name != "recipe"}
+    yield f"{', '.join(match.tensors)}: {match.scheme.name}, recipe {match.recipe}, max error {match.max_abs_error:.3g}"
+    yield "  ".join(f"{name}={_brief(value)}" for name, value in kept.items())
+    if match.runtimes:
+        yield clause(Runtime(match.runtimes[0], match.runtimes[1:]))
+    if match.form:
+        yield f"in the file: {match.form}"
+    for sentence in match.undetermined:
+        yield f"not determined: {sentence}"
+
+
+def _brief(value: object) -> str:
+    """A value as text; of a long list its ends, since the command has it all.
+
+    >>> _brief([1.0, 2.0, 3.0, 4.0, 5.5])
+    '1,2,3,…,5.5 (5 numbers)'
+    """
+    if isinstance(value, (list, tuple)) and len(value) > MAX_LISTED:
+        return f"{spelled(value[:3])},…,{spelled(value[-1])} ({len(value)} numbers)"
+    return spelled(value)
