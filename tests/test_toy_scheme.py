@@ -16,8 +16,8 @@ import pytest
 import pecli
 from pecli.cli.app import run
 from pecli.engine.numerics.rounding import round_to
+from pecli.engine.schemes import registered
 from pecli.engine.schemes.parameters import Real, Whole
-from pecli.engine.schemes.registry import registered
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 
@@ -94,11 +94,23 @@ def test_diff_compares_two(tmp_path: Path) -> None:
     assert command("diff", tmp_path / "a.npz", tmp_path / "c.npz")[0] == 1
 
 
-@pytest.mark.xfail(reason="verify does not name the wrong parameter of a scheme it does not know yet", strict=False)
-def test_the_wrong_parameter_is_named(tmp_path: Path) -> None:
-    assert command(*WORDS[:-2], "-o", tmp_path / "t.npy")[0] == 0
-    _, out = command(*WORDS, "--verify", tmp_path / "t.npy")
-    assert "period is 16" in out
+@pytest.mark.parametrize("period", ["16", "13", "47", "12.375", "7.25"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_the_wrong_parameter_is_named(tmp_path: Path, period: str, dtype: str) -> None:
+    assert command(*WORDS[:-1], period, "--dtype", dtype, "-o", tmp_path / "t.npy")[0] == 0
+    _, out = command(*WORDS, "--verify", tmp_path / "t.npy", "--atol", "1e-5")
+    assert f"period is {period} (the spec says 12)" in out
+
+
+def test_the_wrong_shape_is_named(tmp_path: Path) -> None:
+    assert command("triangle", "--seq-len", "64", "--dim", "6", "--period", "12", "-o", tmp_path / "t.npy")[0] == 0
+    assert "dim is 6 (the spec says 8)" in command(*WORDS, "--verify", tmp_path / "t.npy")[1]
+
+
+def test_no_parameter_is_named_for_another_table(tmp_path: Path) -> None:
+    np.save(tmp_path / "t.npy", np.random.default_rng(5).uniform(-1, 1, (64, 8)))
+    code, out = command(*WORDS, "--verify", tmp_path / "t.npy")
+    assert (code, "the spec says" in out) == (1, False)
 
 
 def test_audit_says_how_far_storage_drifts() -> None:

@@ -19,8 +19,8 @@ from pecli.engine.arrays import Array, Floats, Indices
 from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.numerics.rounding import as_dtype, widened
 from pecli.engine.numerics.threads import results_in_order
-from pecli.engine.schemes.by_position import ByPosition
 from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.table import ByPosition
 
 _BLOCK_ELEMENTS = 1 << 19
 """A few megabytes in every thread."""

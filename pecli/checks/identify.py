@@ -12,19 +12,18 @@ import numpy as np
 
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, cast, reshaped
-from pecli.explain.commands import command_of
 from pecli.explain.computed_tables import explain_computed
 from pecli.explain.describe import describe
 from pecli.explain.edits import Edit, Explanation, Noise, Recipe, Runtime
 from pecli.explain.readings import named_pairs
 from pecli.explain.sample import sample
 from pecli.explain.search import recognise
-from pecli.explain.words import clause
+from pecli.explain.words import clause, command_of
 from pecli.files.float_text import numerals
-from pecli.files.in_memory import opened
+from pecli.files.load import opened
 
 if TYPE_CHECKING:
-    from pecli.files.in_memory import Given
+    from pecli.files.load import Given
 
 FEW = 8
 """A file of so many tensors is looked at whole; of more, only those whose names speak of positions."""

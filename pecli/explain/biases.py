@@ -1,20 +1,22 @@
-"""ALiBi: slopes measured head by head in every form, then explained by a rule."""
+"""Tables by query and key: ALiBi's slopes, measured head by head in every form and explained by a rule; integers, by
+whose buckets or which window they are.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.relative import Relative
 from pecli.errors import ParameterError
 from pecli.explain.edits import Dtype, Edit, Explanation, Heads, Mask, Negated, Parameter, Repeated, Scaled, Transposed
-from pecli.explain.numbers import digits, plainest
-from pecli.explain.sample import Sample
-from pecli.explain.storage import grain, precision
+from pecli.explain.sample import Sample, digits, grain, plainest, precision
 from pecli.explain.waves import FEW_STEPS, QUANTUM
 
 MAX_HEADS = 4096
@@ -22,6 +24,8 @@ MASKED = -1e4
 """Values below this are masks."""
 MAX_NOISE = 0.05
 """Of the values: beyond it nothing is a bias of this kind."""
+MIN_EXPLAINED = 0.99
+"""Of the values, by slopes: with less, the noise is beyond MAX_NOISE, and need not be measured."""
 USUAL = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)
 """Values of max_bias."""
 SIGMAS = 5.0
@@ -162,33 +166,38 @@ def _arrays(one: Sample, prior: Alibi | None) -> Iterator[tuple[Floats, Indices,
 
 def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterator[Bias]:
     """Slopes by least squares, in every form that the places of the mask allow."""
-    keys, relative = np.arange(values.shape[2]), _relative(values)
-    masked = ~np.isfinite(values) | (values <= MASKED)
-    if (np.isinf(values) & (values > 0)).any() or np.isnan(values).any():
+    keys, finite = np.arange(values.shape[2]), np.isfinite(values)
+    if not finite.all() and (values[~finite] != -np.inf).any():
         return
+    masked = values <= MASKED
     if (masked != masked[:1]).any():
         return
     distance = np.subtract.outer(queries, keys).astype(np.float64)
     for mask, region, more in _regions(values, masked[0], distance):
         here = ~region
+        kept = values[:, here]
+        size = float(np.linalg.norm(kept)) / math.sqrt(max(1, kept.size))
         for form, steps, extra in _steps(distance, keys, values.shape[2], mask):
             if len(queries) == 1 and form in ("symmetric", "causal"):
                 continue
-            use = here & (steps != 0)
-            power = float((steps[use] ** 2).sum())
-            if not power or use.sum() < 4:
+            steps = steps[here]
+            power, count = float(steps @ steps), np.count_nonzero(steps)
+            if not power or count < 4:
                 continue
-            slopes = values[:, use] @ steps[use] / power
-            left = values[:, here] - np.multiply.outer(slopes, steps[here])
+            slopes = kept @ steps / power
+            explained = float(np.linalg.norm(slopes)) * math.sqrt(power / kept.size)
+            if np.median(slopes) <= 0 or explained < MIN_EXPLAINED * size:
+                continue
+            left = kept - np.multiply.outer(slopes, steps)
             noise = float(np.sqrt(np.mean(left**2)))
-            size = float(np.sqrt(np.mean(values[:, here] ** 2)))
-            if slopes.min() <= -4 * noise / math.sqrt(power) or np.median(slopes) <= 0 or noise > MAX_NOISE * size:
+            if slopes.min() <= -4 * noise / math.sqrt(power) or noise > MAX_NOISE * size:
                 continue
+            relative = _relative(values)
             each = np.sqrt(np.mean(left**2, axis=1))
             floor = np.maximum(each, noise if noise > 1e-3 * size and relative < 1e-5 else 0)
-            repeats = math.sqrt(use.sum() / len(np.unique(steps[use])))  # rounding is the same along a diagonal
+            repeats = math.sqrt(count / len(np.unique(steps[steps != 0])))  # rounding is the same along a diagonal
             errors = repeats * floor / math.sqrt(power) + relative * np.abs(slopes)
-            reach = float(np.abs(steps[use]).max())
+            reach = float(np.abs(steps).max())
             few = np.abs(slopes) * reach < FEW_STEPS * QUANTUM * floor  # a step of rounding is all that is known then
             errors = errors + np.where(few, 1.0, 0.4) * QUANTUM * floor / reach
             yield Bias(
@@ -305,3 +314,53 @@ def _rule(
             cost += 0.3 * (rule == "naive" and prior is None)
             yield Rule(rule, candidate, more, cost, float(off.max()))
             return
+
+
+BUCKETS = (32, 256, 64, 128, 16, 512, 320, 8, 24, 48, 96, 192, 1024)
+DISTANCES = (128, 512, 64, 256, 1024, 800, 2048, 32, 16, 20, 100, 200, 4096)
+"""What models have, the likeliest first."""
+MAX_LENGTH = 2048
+
+
+def recognise_index(name: str, one: Sample) -> Iterator[Explanation]:
+    """The scheme of relative positions that makes a table."""
+    values = one.values
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or not 3 <= len(values) <= MAX_LENGTH or not one.whole:
+        return
+    if np.iscomplexobj(values) or not np.array_equal(values, np.rint(values)) or not values.any():
+        return
+    for scheme in _candidates(values.astype(np.intp)):
+        if np.array_equal(scheme.rows(0, len(values)), values):
+            yield Explanation((), scheme, 0.0, 0.0, (name,))
+            return
+
+
+def _candidates(index: Indices) -> Iterator[Relative]:
+    length = len(index)
+    if np.array_equal(index[1:, 1:], index[:-1, :-1]):
+        after, before = index[0], index[:, 0]
+        buckets = 2 * (int(after[1]) - 1) if after[1] else 0
+        causal = not after.any()
+        styles: list[dict[str, Any]] = [{"style": "t5", "causal": causal}]
+        if after[1] == -1:
+            styles = [{"style": "deberta"}]
+        for style in styles:
+            for count in (buckets,) if buckets > 0 else BUCKETS:
+                for distance in (*DISTANCES, *(range(3, 4 * length) if length <= 128 else ())):
+                    scheme = _made(seq_len=length, buckets=count, max_distance=distance, **style)
+                    if scheme is None or not np.array_equal(scheme.rows(0, 1)[0], after):
+                        continue
+                    if np.array_equal(scheme.rows(length - 1, length)[0][::-1], before):
+                        yield scheme
+    for height in range(1, length + 1):
+        if length % height == 0:
+            scheme = _made(style="swin", grid=(height, length // height))
+            if scheme is not None:
+                yield scheme
+
+
+def _made(**parameters: Any) -> Relative | None:
+    try:
+        return Relative(**parameters)
+    except ParameterError:
+        return None

@@ -15,8 +15,7 @@ from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.explain.edits import Edit, Explanation, Parameter
-from pecli.explain.numbers import plainest
-from pecli.explain.sample import Sample
+from pecli.explain.sample import Sample, plainest
 
 SEEDS = (
     *range(257), 314, 321, 333, 420, 512, 666, 777, 999, 1000, 1024, 1111, 1234, 1337, 2000, *range(2017, 2031),

@@ -1,15 +1,18 @@
-"""Some rows of a tensor, enough to measure it by: a run from the beginning, and rows spread over the rest."""
+"""Numbers as they come: the rows that are looked at, how values were kept, and the number that somebody wrote."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array, Indices
-from pecli.engine.numerics.dtypes import COMPLEX
+from pecli.engine.arrays import AnyArray, Array, Floats, Indices
+from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
+from pecli.engine.numerics.rounding import holds
 from pecli.engine.table import Table
+from pecli.explain.edits import Decimals, Dtype, Edit, FixedPoint, Noise
 
 MAX_FULL_READ = 1 << 21
 """Elements of a tensor that is read whole."""
@@ -64,3 +67,135 @@ def chosen(length: int, width: int, start: int = 0) -> Indices:
 def _wide(values: Array, dtype: str) -> AnyArray:
     with np.errstate(invalid="ignore"):
         return values.astype(np.complex128 if dtype in COMPLEX else np.float64)
+
+
+MAX_DECIMALS = 9
+STEPS = tuple(1 / float(count) for bits in (7, 8, 15, 16) for count in ((1 << bits) - 1, 1 << bits))
+"""Steps of fixed point: 1/127, 1/128, 1/255 and so on."""
+SOME = 1 << 14
+"""Values that are looked at."""
+
+
+def grain(values: Floats) -> Edit | None:
+    """The coarsest way of keeping numbers that has all of these; None where it is float32 or finer."""
+    some = _some(values)
+    if len(some) < 4:
+        return None
+    for dtype in ("bfloat16", "float16"):  # whose numbers have few decimals, too
+        if holds(dtype, some):
+            return Dtype(dtype)
+    for digits in range(1, MAX_DECIMALS):
+        if (np.abs(some - np.round(some, digits)) <= 2e-7 * np.maximum(np.abs(some), 10.0**-digits)).all():
+            return Decimals(digits)
+    for step in STEPS:
+        size = float(np.abs(some).max())
+        for unit in (step, step * size):
+            ratio = some / unit
+            if (np.abs(ratio - np.rint(ratio)) < 1e-3).all() and size > 8 * unit:
+                return FixedPoint(unit)
+    return None
+
+
+def _some(values: AnyArray) -> Floats:
+    flat = (
+        np.concatenate([values.real.reshape(-1), values.imag.reshape(-1)])
+        if np.iscomplexobj(values)
+        else values.reshape(-1)
+    )
+    flat = flat[np.isfinite(flat)]
+    return np.asarray(flat[:: max(1, len(flat) // SOME)], np.float64)
+
+
+def precision(dtype: str) -> float:
+    """Half a unit of the last place of 1, in a dtype."""
+    return float(2.0 ** -SIGNIFICAND_BITS.get(dtype, 24))
+
+
+def kept(values: AnyArray, dtype: str, noise: float, expected_dtype: str) -> tuple[Edit, ...]:
+    """The edits that say how values were kept, beyond the dtype that was expected."""
+    some = _some(values)
+    size = float(np.sqrt(np.mean(np.abs(some) ** 2))) if len(some) else 0.0
+    usual = max(precision(dtype), precision(expected_dtype)) * (size or 1.0)
+    if not len(some) or noise <= 4 * usual:  # values that every dtype has are not rounded
+        return ()
+    found = grain(np.asarray(values))
+    if isinstance(found, Dtype) and SIGNIFICAND_BITS[found.found] >= SIGNIFICAND_BITS.get(expected_dtype, 24):
+        found = None
+    if found is not None:
+        return (found,)
+    if noise > 8 * usual and math.isfinite(noise):
+        return (Noise(float(f"{noise:.2g}")),)
+    return ()
+
+
+BASES = (
+    10000.0,
+    500000.0,
+    1e6,
+    150000.0,
+    1000.0,
+    100.0,
+    1e5,
+    5e6,
+    1e7,
+    160000.0,
+    2e6,
+    8e6,
+    1e8,
+    25000.0,
+    40000.0,
+    32000.0,
+)
+"""Bases that models have, the likeliest first."""
+MAX_DIGITS = 16
+
+
+def digits(value: float) -> int:
+    """How many digits a number needs; powers of two count as short ones, as people write those too.
+
+    >>> digits(10000.0), digits(0.25), digits(131072.0), digits(1.2345)
+    (1, 2, 2, 5)
+    """
+    if value == 0 or not math.isfinite(value):
+        return 1 if value == 0 else MAX_DIGITS
+    written = repr(float(f"{value:.15g}")).split("e")[0].replace(".", "").strip("-0")
+    power_of_two = abs(math.frexp(value)[0]) == 0.5 and value >= 1
+    return min(len(written), 2) if power_of_two else max(1, len(written))
+
+
+def plain(value: float, error: float) -> Iterator[float]:
+    """Numbers within the error of a value that people would write, the plainest first; the value itself last.
+
+    >>> next(plain(9999.98, 0.1)), next(plain(8190.0, 5.0)), next(plain(0.3333, 1e-6))
+    (10000.0, 8192.0, 0.3333)
+    """
+    found: list[float] = []
+    for places in range(MAX_DIGITS):
+        rounded = float(f"{value:.{places}e}")
+        if places == 2 and value >= 64:  # powers of two are plainer than other numbers of three digits
+            found.append(2.0 ** round(math.log2(value)))
+        found.append(rounded)
+    for each in dict.fromkeys(found):
+        if abs(each - value) <= error:
+            yield each
+    if value not in found:
+        yield value
+
+
+def plainest(value: float, error: float) -> float:
+    """The first of them."""
+    return next(plain(value, error))
+
+
+def plain_integer(low: float, high: float) -> int | None:
+    """The integer of an interval that a person would most likely choose: a power of two, then 1000 and the like."""
+    first, last = max(1, math.ceil(low)), math.floor(high)
+    if last < first:
+        return None
+    for step in [1 << k for k in range(60, 5, -1)]:
+        if last // step * step >= first and (step >= last / 64 or step == 1 << (last.bit_length() - 1)):
+            return last // step * step
+    ten = int(10 ** (len(str(last)) - 1))
+    while last // ten * ten < first:
+        ten //= 10
+    return last // ten * ten

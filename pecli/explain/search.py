@@ -6,7 +6,6 @@ The prior is all that differs between commands: a scheme (`explain`), another ta
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -21,18 +20,14 @@ from pecli.engine.numerics.rounding import holds
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.engine.text import spelled
-from pecli.explain import storage
-from pecli.explain.biases import explain_bias
-from pecli.explain.computed_tables import explain_computed, recognise_narrow
+from pecli.explain.biases import explain_bias, recognise_index
+from pecli.explain.computed_tables import explain_computed, explain_parameter, recognise_narrow
 from pecli.explain.draws import explain_draws
 from pecli.explain.edits import Dtype, Explanation, Heads, Layout, Noise, Parameter, Recipe, Scaled, Swapped, best
-from pecli.explain.frequency_vectors import explain_frequencies, recognise_frequencies
+from pecli.explain.law_search import explain_frequencies, recognise_frequencies
 from pecli.explain.laws import Law
-from pecli.explain.numbers import digits
-from pecli.explain.positions.given_positions import recognise_positions
-from pecli.explain.positions.grids import recognise_grid
-from pecli.explain.positions.relative_index import recognise_index
-from pecli.explain.sample import Sample, sample
+from pecli.explain.row_positions import recognise_grid, recognise_positions
+from pecli.explain.sample import Sample, digits, kept, precision, sample
 from pecli.explain.transforms import transform
 from pecli.explain.wave_schemes import rope_of, wave_scheme
 from pecli.explain.wave_search import explain_waves
@@ -110,10 +105,16 @@ def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Ite
             if found := best(explain_waves(group, replace(seen, **_alone(group)), atol)):
                 yield found[0]
                 left = {name: one for name, one in left.items() if name not in group}
+    unknown: dict[str, Sample] = {}
     for name, one in list(left.items()):
-        if found := _of_kind(prior, name, one):
-            yield found[0]
+        if kind := _of_kind(prior, name, one):
+            yield kind[0]
             del left[name]
+        elif kind is None and seen is None:
+            unknown[name] = one
+    if unknown and (parameter := explain_parameter(prior, unknown, atol)) is not None:
+        yield parameter
+        left = {name: one for name, one in left.items() if name not in unknown}
     for name, one in left.items():
         if (other := _transformed(prior, name, one, atol)) is not None:
             yield other
@@ -161,26 +162,23 @@ def _alone(group: Mapping[str, Sample]) -> dict[str, Any]:
     return {"one": name} if len(group) == 1 and name in ("cos", "sin") else {}
 
 
-def _of_kind(prior: Scheme, name: str, one: Sample) -> list[Explanation]:
-    """By what a tensor of that name is: frequencies, slopes, draws."""
+def _of_kind(prior: Scheme, name: str, one: Sample) -> list[Explanation] | None:
+    """By what a tensor of that name is: frequencies, slopes, draws; None where it is something else."""
     if name == "inv_freq" and (seen := wave_scheme(prior, ("inv_freq",))) is not None:
         return explain_frequencies(one, seen)
     if name in ("slopes", "bias") and "max_bias" in prior.parameters():
         return explain_bias(one, prior, name)  # type: ignore[arg-type]
     if name == "weight" and "seed" in prior.parameters():
         return [each for each in explain_draws(one, prior) if each.edits]  # type: ignore[arg-type]
-    return []
+    return None
 
 
 def _transformed(prior: Scheme, name: str, one: Sample, atol: float) -> Explanation | None:
-    """Another recipe, or a transform of the expected table."""
+    """A transform of the expected table."""
     expected = {table.name: table for table in (prior.single_array(), *prior.in_dtype("float64").tensors())}
     if name not in expected:
         return None
     table = expected[name]
-    recipe = _recipe(prior, name, one) if one.shape == table.shape else None
-    if recipe is not None:
-        return recipe
     if table.size > max(MAX_TRANSFORMED, one.values.size):
         return None
     return (
@@ -190,39 +188,17 @@ def _transformed(prior: Scheme, name: str, one: Sample, atol: float) -> Explanat
 
 def _units(one: Sample) -> float:
     size = np.abs(one.values[np.isfinite(one.values)])
-    return UNITS * storage.precision(one.dtype) * (float(np.quantile(size, 0.9)) if size.size else 1.0)
-
-
-def _recipe(prior: Scheme, name: str, one: Sample) -> Explanation | None:
-    """The recipe that makes the table, where the prior's own does not."""
-    if len(one.shape) != 2:
-        return None
-    rows = one.rows[:: max(1, len(one.rows) // 128)]
-    found = one.values[:: max(1, len(one.rows) // 128)]
-    left: dict[str, float] = {}
-    for recipe in ("exact", *prior.recipe_names()):
-        if "recipe" not in prior.parameters():
-            return None
-        changes: dict[str, Any] = {"recipe": recipe, "dtype": "float32"}
-        made = {table.name: table for table in replace(prior, **changes).tensors()}
-        values = made[name].pick(rows).astype(np.float64)
-        left[recipe] = float(np.sqrt(np.mean((values - found) ** 2))) if values.shape == found.shape else math.inf
-    nearest = min(left, key=lambda each: left[each])
-    own = getattr(prior, "recipe", "exact")
-    if nearest == own or not left[nearest] < 0.25 * left[own] or left[nearest] > 0.02:
-        return None
-    changes = {"recipe": nearest}
-    return Explanation((Recipe(nearest),), replace(prior, **changes), left[nearest], left[nearest], (name,))
+    return UNITS * precision(one.dtype) * (float(np.quantile(size, 0.9)) if size.size else 1.0)
 
 
 def _with_storage(found: Explanation, samples: Mapping[str, Sample], prior: Scheme) -> Explanation:
     first = samples[found.tensors[0]]
-    kept = storage.kept(first.values, first.dtype, found.noise, prior.dtype)
+    how = kept(first.values, first.dtype, found.noise, prior.dtype)
     if any(isinstance(edit, Recipe) for edit in found.edits):
-        kept = tuple(edit for edit in kept if not isinstance(edit, Noise))
+        how = tuple(edit for edit in how if not isinstance(edit, Noise))
     if first.dtype in SIGNIFICAND_BITS:  # its own dtype is no news
-        kept = tuple(edit for edit in kept if edit != Dtype(first.dtype))
-    return replace(found, edits=(*found.edits, *kept))
+        how = tuple(edit for edit in how if edit != Dtype(first.dtype))
+    return replace(found, edits=(*found.edits, *how))
 
 
 def _length(scheme: Scheme | None) -> int:
@@ -253,7 +229,7 @@ def explain_pair(one: Table, other: Table, atol: float = 0.0) -> Explanation | N
     if max(one.size, other.size) > 1 << 24 or not one.size or not other.size:
         return None
     ours, theirs = _comparable(one, other)
-    limit = max(atol, _units(theirs), UNITS * storage.precision(one.dtype) * _size(ours))
+    limit = max(atol, _units(theirs), UNITS * precision(one.dtype) * _size(ours))
     with np.errstate(all="ignore"):
         return transform(ours, theirs.values, limit, (one.name,))
 
@@ -284,7 +260,7 @@ def explain_swapped(pairs: Iterable[tuple[Table, Table]], atol: float = 0.0) -> 
             if not one.shape == its.shape == two.shape == others.shape or one.size > 1 << 24:
                 continue
             left = [_apart(one, others), _apart(two, its)]
-            if max(left) <= max(atol, UNITS * storage.precision(others.dtype), 0.01 * _apart(one, its)):
+            if max(left) <= max(atol, UNITS * precision(others.dtype), 0.01 * _apart(one, its)):
                 return [Explanation((Swapped(),), None, max(left), 0.0, (one.name, two.name))]
     return []
 
@@ -307,10 +283,8 @@ def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
         if "int" in one.dtype:
             out.append(each)
             continue
-        kept = storage.kept(
-            one.values, one.dtype, each.noise, one.dtype if one.dtype in SIGNIFICAND_BITS else "float32"
-        )
-        out.append(replace(each, edits=(*each.edits, *(edit for edit in kept if edit != Dtype(one.dtype)))))
+        how = kept(one.values, one.dtype, each.noise, one.dtype if one.dtype in SIGNIFICAND_BITS else "float32")
+        out.append(replace(each, edits=(*each.edits, *(edit for edit in how if edit != Dtype(one.dtype)))))
     return out
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.apply_rotation import reorder
+from pecli.engine.application import reorder
 from pecli.engine.arrays import AnyArray, Floats, Indices
 from pecli.explain.edits import (
     Channels,
@@ -34,7 +34,7 @@ from pecli.explain.edits import (
     Transposed,
 )
 from pecli.explain.forms import Form, forms
-from pecli.explain.numbers import plain
+from pecli.explain.sample import plain
 
 SHARE = 0.01
 """Of the difference, that an explanation may leave."""

@@ -18,7 +18,7 @@ from pecli.errors import ParameterError
 from pecli.explain.edits import Edit, Layout, Parameter, Scaled
 from pecli.explain.forms import Form
 from pecli.explain.laws import PARAMETERS, Law
-from pecli.explain.numbers import digits, plainest
+from pecli.explain.sample import digits, plainest
 
 NAMES = {
     "original": "original_max_position_embeddings",

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations, islice
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from pecli.engine.arrays import Complex, Floats, Indices
-from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.computed_tables import recipe_edit
 from pecli.explain.edits import (
     ColumnsWrong,
     Edit,
@@ -19,13 +19,13 @@ from pecli.explain.edits import (
     Layout,
     Negated,
     Parameter,
-    Recipe,
     Repeated,
     Rows,
     RowsWrong,
     Swapped,
 )
-from pecli.explain.laws import MAX_MISFIT, PARAMETERS, Curve, Fit, Law, divided, fitted, fitted_pair, laws
+from pecli.explain.law_search import divided, laws, laws_with_prior
+from pecli.explain.laws import MAX_MISFIT, Curve, Fit, Law
 from pecli.explain.readings import Reading, empty_rows, padded, readings, wrapped
 from pecli.explain.sample import Sample
 from pecli.explain.wave_schemes import (
@@ -35,42 +35,21 @@ from pecli.explain.wave_schemes import (
     height_edit,
     law_edits,
     layout_edit,
-    neighbours,
     plain_amplitude,
-    rendered,
     rope_of,
     written_height,
     yarn_height,
 )
-from pecli.explain.waves import USUAL, Waves, measure, wrap
+from pecli.explain.waves import DRIFT, USUAL, Place, Waves, agreeing_places, measure, wrap
 
-DRIFT = 4e-6
-"""Relative error of frequencies that float32 arithmetic makes, over hundreds of real tables."""
-MAX_OFFSET = 1 << 24
-"""Positions that a table is taken to start at."""
 ENOUGH = 2.0
 """Times the noise: what an explanation may leave of a channel."""
+MAX_LAWS, MAX_FAR_LAWS = 12, 4
+"""Laws of a tier that are tried at likely starts, and at any."""
 MAX_WRONG = 0.2
 """Of the rows, that may be wrong in a table that is right otherwise."""
 RECIPE_MATTERS = 4.0
 """Times the noise: what is left where the way of computing may explain it."""
-SLACK = 6.0
-"""Standard errors that a phase may be off."""
-MAX_CANDIDATES = 4096
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where rows are: angle = frequency · direction · (row + start) + quarter · π/2."""
-
-    direction: int
-    quarter: int
-    start: int
-
-    def angles(self, frequency: Floats, rows: Floats) -> Floats:
-        return np.asarray(
-            np.multiply.outer(self.direction * (rows + self.start), frequency) + self.quarter * math.pi / 2
-        )
 
 
 @dataclass(frozen=True)
@@ -156,16 +135,17 @@ def _explained(
 ) -> Iterator[Explanation]:
     """Explanations by the first tier of laws that has any; only likely laws where that is to be `quick`."""
     curve, in_part = seen.curve, list[Explanation]()
-    tiers = _with_prior(prior, curve) if prior is not None else _without_prior(seen, curve)
+    tiers = laws_with_prior(prior, curve) if prior is not None else _without_prior(seen, curve)
     for tier in islice(tiers, 2) if quick else tiers:
         fits = sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: fit.cost)
         good = [fit for fit in fits if _near(curve, fit.law)]
         some: list[Explanation] = []
-        for fit in good[:12]:
-            for one in _placed(seen, whole, prior, fit, atol):
-                (in_part if any(isinstance(edit, ColumnsWrong) for edit in one.edits) else some).append(one)
-            if some and prior is not None:
+        for far, fit in [(False, fit) for fit in good[:MAX_LAWS]] + [(True, fit) for fit in good[:MAX_FAR_LAWS]]:
+            if some and (far or prior is not None):
                 break
+            one = _placed(seen, whole, prior, fit, atol, far=far)
+            if one is not None:
+                (in_part if any(isinstance(edit, ColumnsWrong) for edit in one.edits) else some).append(one)
         if some:
             yield from some
             return
@@ -176,43 +156,6 @@ def _near(curve: Curve, law: Law) -> bool:
     """Whether a law is within the errors of nearly all frequencies."""
     off = curve.misfits(law.frequencies())
     return bool(np.count_nonzero(off > MAX_MISFIT) <= len(off) // 16)
-
-
-def _with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
-    """Laws near the prior's: itself; one parameter; two; then any law at all."""
-    law, count = prior.law, len(curve.frequency)
-    if count != law.count:
-        resized = replace(law, count=count, half=law.half * count / law.count)
-        starts = [resized, replace(law, count=count)]
-    else:
-        starts = [law]
-
-    def fit(each: Law, cost: float) -> Fit:
-        return Fit(each, curve.misfit(each.frequencies()), cost)
-
-    yield [fit(each, 0.5 * k) for k, each in enumerate(starts)]
-    near = replace(prior, law=starts[0])
-    others = [fit(each, 1.0 + 0.05 * k) for k, each in enumerate(neighbours(near))]
-    names = ("base", *(name for name in PARAMETERS[law.scaling] if name not in ("truncate", "turning", "divisors")))
-    names = (*names, "scale")
-    single = [
-        replace(one, cost=one.cost + 1) for start in starts for name in names for one in fitted(start, name, curve)
-    ]
-    yield (
-        others
-        + single
-        + [replace(one, cost=one.cost + 2.2) for one in laws(curve, [float(starts[0].half)], scales=not prior.rotary)]
-    )
-    double = [
-        replace(one, cost=one.cost + other.cost + 1)
-        for other in others
-        for name in ("base", *PARAMETERS[other.law.scaling])
-        if name not in ("truncate", "turning", "divisors")
-        for one in fitted(other.law, name, curve)
-    ]
-    pairs = (fit for one, other in combinations(names, 2) for fit in fitted_pair(starts[0], one, other, curve))
-    yield double + [replace(fit, cost=fit.cost + 2) for fit in pairs]
-    yield list(divided(curve, float(starts[0].half))) if prior.rotary else []
 
 
 def _without_prior(seen: Measured, curve: Curve) -> Iterator[list[Fit]]:
@@ -240,11 +183,12 @@ def _is_sinusoidal(reading: Reading) -> bool:
 # Positions, signs, height.
 
 
-def _placed(seen: Measured, whole: Reading, prior: WaveScheme | None, fit: Fit, atol: float) -> list[Explanation]:
-    """The explanation with a law, if positions, signs and a height go with it."""
+def _placed(
+    seen: Measured, whole: Reading, prior: WaveScheme | None, fit: Fit, atol: float, *, far: bool
+) -> Explanation | None:
+    """The explanation with a law, if positions, signs and a height go with it; by any start where that is `far`."""
     frequency = fit.law.frequencies()
-    out = []
-    for place in _places(seen, frequency, prior, whole.length):
+    for place in _places(seen, frequency, prior, whole.length, far=far):
         usual = expected_height(prior, fit.law) if prior else _usual_height(seen, fit.law)
         height = usual
         if abs(seen.waves.height - usual) > seen.height_error:
@@ -255,9 +199,8 @@ def _placed(seen: Measured, whole: Reading, prior: WaveScheme | None, fit: Fit, 
         maker = _prior_explanation if prior else _free_explanation
         made = maker(seen, whole, prior, fit, place, height, usual, check)  # type: ignore[arg-type]
         if made is not None:
-            out.append(made)
-            break
-    return out
+            return made
+    return None
 
 
 def _usual_height(seen: Measured, law: Law) -> float:
@@ -282,28 +225,23 @@ def _model(seen: Measured, frequency: Floats, place: Place, height: float, rows:
 def _check(seen: Measured, frequency: Floats, place: Place, height: float, atol: float) -> Check | None:
     """Whether every channel but a few is explained: what is left of it is noise, or float32 drift."""
     rows = seen.reading.rows.astype(np.float64)
-    left = np.abs(seen.values - _model(seen, frequency, place, height, rows))
+    off = seen.values - _model(seen, frequency, place, height, rows)
     noise = seen.waves.noise * (math.sqrt(2) if seen.waves.both else 1)
     floor = np.maximum(noise, np.quantile(noise, USUAL))
     drift = height * DRIFT * np.abs(frequency) * float(np.sqrt(np.mean((rows + abs(place.start)) ** 2)))
     limit = np.maximum(ENOUGH * floor + drift + 1e-7 * height, atol)
-    off = np.sqrt(np.mean(left**2, axis=0))
-    wrong = np.flatnonzero(off > limit)
-    if len(wrong) > len(off) // 16 or (len(wrong) and len(off) < 8):
+    wrong = np.flatnonzero(np.sqrt(np.mean(np.abs(off) ** 2, axis=0)) > limit)
+    if len(wrong) > off.shape[1] // 16 or (len(wrong) and off.shape[1] < 8):
         return None
-    parts = (
-        np.maximum(
-            np.abs((seen.values - _model(seen, frequency, place, height, rows)).real),
-            np.abs((seen.values - _model(seen, frequency, place, height, rows)).imag),
-        )
-        if seen.waves.both
-        else left
-    )
-    return Check(float(np.delete(parts, wrong, axis=1).max()), tuple(wrong.tolist()))
+    left = np.delete(np.maximum(np.abs(off.real), np.abs(off.imag)), wrong, axis=1)
+    return Check(float(left.max()), tuple(wrong.tolist()))
 
 
-def _places(seen: Measured, frequency: Floats, prior: WaveScheme | None, length: int) -> Iterator[Place]:
-    """Positions and signs that the phases allow: the expected ones first, then the smallest start."""
+def _places(seen: Measured, frequency: Floats, prior: WaveScheme | None, length: int, *, far: bool) -> Iterator[Place]:
+    """Positions and signs that the phases allow: starts that are likely, or all, the smallest first.
+
+    Of one function alone, turning the other way is another quarter.
+    """
     waves = seen.waves
     centre = seen.first + waves.centre
     offset = prior.offset if prior else 0
@@ -311,69 +249,18 @@ def _places(seen: Measured, frequency: Floats, prior: WaveScheme | None, length:
     quarters = [(expected + k) % 4 for k in (0, 2, 1, 3)]
     slack = 6 * waves.phase_error + 6 * np.abs(frequency) * DRIFT * (abs(centre) + offset) + 0.02 * waves.level + 1e-6
     slack = np.minimum(slack + np.where(waves.error > 0.25 * np.abs(frequency) + 1e-12, 0.3, 0.0), 2.0)
-    directions = (seen.direction,) if waves.both else (1, -1)
 
     def fits(place: Place) -> bool:
-        off = np.abs(
-            wrap(place.direction * frequency * (centre + place.start) + place.quarter * math.pi / 2 - waves.phase)
-        )
+        angle = place.direction * frequency * (centre + place.start) + place.quarter * math.pi / 2
+        off = np.abs(wrap(angle - waves.phase))
         if not waves.both:
-            other = np.abs(
-                wrap(place.direction * frequency * (centre + place.start) + place.quarter * math.pi / 2 + waves.phase)
-            )
-            off = np.minimum(off, other)
+            off = np.minimum(off, np.abs(wrap(angle + waves.phase)))
         return int(np.count_nonzero(off > slack)) <= len(off) // 16
 
-    tried = set()
-    for start in dict.fromkeys((offset, 0, -(offset + length - 1), -(length - 1))):
-        for quarter in quarters:
-            for direction in directions:
-                place = Place(direction, quarter, start)
-                tried.add(place)
-                if fits(place):
-                    yield place
-    for place in _searched(waves, frequency, centre, directions, quarters, length):
-        if place not in tried and fits(place):
-            yield place
-
-
-def _searched(
-    waves: Waves, frequency: Floats, centre: float, directions: Sequence[int], quarters: Sequence[int], length: int
-) -> Iterator[Place]:
-    """Starts at which all phases agree, the smallest first: the slowest channel leaves few, each faster one fewer."""
-    known = np.flatnonzero((waves.phase_error < 0.3) & (np.abs(frequency) * MAX_OFFSET > 1))
-    order = known[np.argsort(np.abs(frequency[known]))]
-    if len(order) < 2:
-        return
-    found: set[tuple[int, Place]] = set()
-    signs = (1, -1) if not waves.both else (1,)
-    for direction in directions:
-        for quarter in quarters:
-            for sign in signs:  # of one function alone, either sign of the phase
-                phase = direction * (sign * waves.phase - quarter * math.pi / 2)
-                for at in _agreeing(frequency, phase, waves.phase_error, order, centre - length - 4096):
-                    start = round(at - centre)
-                    if abs(at - centre - start) < 0.3:
-                        found.add((abs(start), Place(direction, quarter, start)))
-    yield from (place for _, place in sorted(found, key=lambda each: each[0]))
-
-
-def _agreeing(frequency: Floats, phase: Floats, error: Floats, order: Indices, least: float) -> list[float]:
-    """Positions from `least` to MAX_OFFSET at which frequency · position is the phase of all channels."""
-    turn, slow = 2 * math.pi, float(frequency[order[0]])
-    low, high = sorted((slow * least - phase[order[0]], slow * MAX_OFFSET - phase[order[0]]))
-    at = (phase[order[0]] + turn * np.arange(math.ceil(low / turn), math.floor(high / turn) + 1)) / slow
-    width = (SLACK * error[order[0]] + 1e-3) / abs(slow)
-    for k in order[1:]:
-        one, slack = float(frequency[k]), SLACK * float(error[k]) + 1e-3
-        branches = np.arange(-3, 4) if width * abs(one) > math.pi else np.zeros(1)
-        nearest = np.rint((one * at - phase[k]) / turn)
-        options = (phase[k] + turn * (nearest[:, None] + branches)) / one
-        room = width + (slack + abs(one) * DRIFT * np.abs(at)[:, None]) / abs(one)
-        chosen = options[np.abs(options - at[:, None]) <= room]
-        if len(chosen):
-            at, width = chosen[np.argsort(np.abs(chosen))][:MAX_CANDIDATES], min(width, slack / abs(one))
-    return [float(each) for each in at[:8]]
+    starts = dict.fromkeys((offset, 0, -(offset + length - 1), -(length - 1)))
+    likely = [Place(seen.direction, quarter, start) for start in starts for quarter in quarters]
+    places = agreeing_places(waves, frequency, centre, seen.direction, quarters, length) if far else likely
+    yield from (place for place in places if fits(place))
 
 
 _SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {
@@ -504,26 +391,6 @@ def _copies(edits: tuple[Edit, ...], length: int, expected: int) -> Iterator[Edi
     for edit in edits:
         wraps = isinstance(edit, Rows) and edit.order == "wrapped" and edit.at == expected and length % expected == 0
         yield Repeated(0, length // expected) if wraps else edit
-
-
-def recipe_edit(scheme: Scheme | None, whole: Reading, prior: WaveScheme | None, wrong: Indices) -> tuple[Edit, ...]:
-    """The recipe that comes nearest, if it is much nearer than the scheme's own."""
-    if scheme is None:
-        return ()
-    rows = np.unique(np.concatenate([np.arange(0, len(whole.rows), max(1, len(whole.rows) // 96)), wrong[:32]])).astype(
-        np.intp
-    )
-    found = np.stack([part[rows] for part in whole.parts])
-    left = {}
-    for recipe in ("exact", *scheme.recipe_names()):
-        parts = rendered(scheme, recipe, whole.rows[rows], whole.form, prior)
-        if parts is not None and parts.shape == found.shape:
-            left[recipe] = float(np.sqrt(np.mean((parts - found) ** 2)))
-    own = getattr(prior.scheme, "recipe", "exact") if prior else "exact"
-    if not left or own not in left:
-        return ()
-    nearest = min(left, key=lambda name: left[name])
-    return (Recipe(nearest),) if nearest != own and left[nearest] < 0.5 * left[own] else ()
 
 
 def _dtype(reading: Reading) -> str:

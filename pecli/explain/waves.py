@@ -6,11 +6,13 @@ rows ends it, and what that fit leaves is the noise. Everything later is judged 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Complex, Flags, Floats
+from pecli.engine.arrays import AnyArray, Complex, Flags, Floats, Indices
 
 QUANTUM = 12**0.5
 """Steps of rounding in standard deviations of what rounding leaves."""
@@ -20,6 +22,13 @@ USUAL = 0.75
 """The quantile of the channels' noise that all have at least: rounding leaves none where a channel does not move."""
 MAX_NOISE = 0.025
 """Of the amplitude: beyond it nothing is a wave."""
+DRIFT = 4e-6
+"""Relative error of frequencies that float32 arithmetic makes, over hundreds of real tables."""
+MAX_OFFSET = 1 << 24
+"""Positions that a table is taken to start at."""
+SLACK = 6.0
+"""Standard errors that a phase may be off."""
+MAX_CANDIDATES = 4096
 
 
 @dataclass(frozen=True)
@@ -295,3 +304,55 @@ def pairs_of(first: Floats, second: Floats) -> tuple[float, Flags]:
     told = mean > 0
     off = power.std(axis=0) / np.where(told, mean, 1)
     return (float(np.quantile(off[told], 0.9)) if told.any() else np.inf), told
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where rows are: angle = frequency · direction · (row + start) + quarter · π/2."""
+
+    direction: int
+    quarter: int
+    start: int
+
+    def angles(self, frequency: Floats, rows: Floats) -> Floats:
+        return np.asarray(
+            np.multiply.outer(self.direction * (rows + self.start), frequency) + self.quarter * math.pi / 2
+        )
+
+
+def agreeing_places(
+    waves: Waves, frequency: Floats, centre: float, direction: int, quarters: Sequence[int], length: int
+) -> Iterator[Place]:
+    """Starts at which all phases agree, the smallest first: the slowest channel leaves few, each faster one fewer."""
+    known = np.flatnonzero((waves.phase_error < 0.3) & (np.abs(frequency) * MAX_OFFSET > 1))
+    order = known[np.argsort(np.abs(frequency[known]))]
+    if len(order) < 2:
+        return
+    found: set[tuple[int, Place]] = set()
+    signs = (1, -1) if not waves.both else (1,)
+    for quarter in quarters:
+        for sign in signs:  # of one function alone, either sign of the phase
+            phase = direction * (sign * waves.phase - quarter * math.pi / 2)
+            for at in _agreeing(frequency, phase, waves.phase_error, order, centre - length - 4096):
+                start = round(at - centre)
+                if abs(at - centre - start) < 0.3:
+                    found.add((abs(start), Place(direction, quarter, start)))
+    yield from (place for _, place in sorted(found, key=lambda each: each[0]))
+
+
+def _agreeing(frequency: Floats, phase: Floats, error: Floats, order: Indices, least: float) -> list[float]:
+    """Positions from `least` to MAX_OFFSET at which frequency · position is the phase of all channels."""
+    turn, slow = 2 * math.pi, float(frequency[order[0]])
+    low, high = sorted((slow * least - phase[order[0]], slow * MAX_OFFSET - phase[order[0]]))
+    at = (phase[order[0]] + turn * np.arange(math.ceil(low / turn), math.floor(high / turn) + 1)) / slow
+    width = (SLACK * error[order[0]] + 1e-3) / abs(slow)
+    for k in order[1:]:
+        one, slack = float(frequency[k]), SLACK * float(error[k]) + 1e-3
+        branches = np.arange(-3, 4) if width * abs(one) > math.pi else np.zeros(1)
+        nearest = np.rint((one * at - phase[k]) / turn)
+        options = (phase[k] + turn * (nearest[:, None] + branches)) / one
+        room = width + (slack + abs(one) * DRIFT * np.abs(at)[:, None]) / abs(one)
+        chosen = options[np.abs(options - at[:, None]) <= room]
+        if len(chosen):
+            at, width = chosen[np.argsort(np.abs(chosen))][:MAX_CANDIDATES], min(width, slack / abs(one))
+    return [float(each) for each in at[:8]]

@@ -1,11 +1,14 @@
-"""Explanations in plain English: the only place where edits become text."""
+"""Explanations in plain English, and the command that makes a table again: the only place where edits become text."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from pecli.engine.schemes.parameters import Flag
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.text import begun, spelled
 from pecli.explain.edits import (
     Channels,
@@ -149,6 +152,8 @@ def clause(edit: Edit) -> str:
 def clauses(explanation: Explanation) -> str:
     """The edits of an explanation in words, the mistakes first."""
     parts = [clause(edit) for edit in explanation.mistakes]
+    if explanation.scheme is not None and explanation.scheme.applied_as != "rotation":
+        parts = [part.replace(_NAMES["dim"], "dim") for part in parts]
     kept = [clause(edit) for edit in explanation.edits if edit.storage]
     return ", and ".join(parts) + ("; " if parts and kept else "") + ", ".join(kept)
 
@@ -173,3 +178,23 @@ def comparison(explanation: Explanation) -> str:
     """
     names, _, words = sentence(explanation).partition(": ")
     return f"{names}: in B, {words.replace('(the spec says', '(in A')}"
+
+
+def command_of(scheme: Scheme, tensors: int = 1, output: bool = True) -> str:
+    """What to type to make the table again: a plain array in .npy, bfloat16 and several tensors in .safetensors."""
+    single = scheme.dtype != "bfloat16" and scheme.single_array().name in [each.name for each in scheme.tensors()]
+    file = ["-o", "again.npy" if single and tensors == 1 else "again.safetensors"] if output else []
+    return shlex.join(["pecli", scheme.name, *options(scheme), *file])
+
+
+def options(scheme: Scheme) -> Iterator[str]:
+    """The options that ask for a scheme: those that count and differ from the defaults; each parses to its value."""
+    for name, parameter in scheme.parameters().items():
+        value, default = getattr(scheme, name), scheme.default_of(name)
+        if value is None or name in scheme.inert_parameters or (value == default and type(value) is type(default)):
+            continue
+        long = parameter.aliases[0] if parameter.aliases else f"--{name.replace('_', '-')}"
+        if type(parameter) is Flag:
+            yield long if value else long.replace("--", "--no-", 1)
+        else:
+            yield from (long, spelled(value))

@@ -15,7 +15,7 @@ from pecli.engine.schemes.parameters import Whole
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.layers.input_checks import arithmetic, floating, gradient, kind_of, plus, sequences, shape_error
-from pecli.layers.table_cache import FirstRows
+from pecli.layers.rotary import FirstRows
 
 _SEQ_LEN, _DIM = (Sinusoidal.parameters()[name] for name in ("seq_len", "dim"))
 

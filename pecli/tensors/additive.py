@@ -9,9 +9,9 @@ from threading import Lock
 
 import numpy as np
 
+from pecli.engine.application import KEPT
 from pecli.engine.arrays import Array, Floats
 from pecli.engine.numerics.rounding import round_to, widened
-from pecli.engine.rotation_factors import KEPT
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table

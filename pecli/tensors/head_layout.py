@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pecli.engine.apply_rotation import reorder
+from pecli.engine.application import reorder
 from pecli.engine.arrays import Array, Indices
 from pecli.engine.table import Table
 from pecli.engine.text import bracketed, quoted

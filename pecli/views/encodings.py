@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from pecli.engine.schemes.registry import scheme_named
+from pecli.engine.schemes import scheme_named
 from pecli.engine.text import spelled
 from pecli.errors import ParameterError
-from pecli.explain.commands import options
+from pecli.explain.words import options
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.presets import Preset
 from pecli.views import screen

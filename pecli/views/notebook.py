@@ -14,7 +14,7 @@ from pecli.checks.identify import Identification
 from pecli.checks.verify.verification import Verification
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
-from pecli.files.in_memory import opened
+from pecli.files.load import opened
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import named_model
 from pecli.views import encodings

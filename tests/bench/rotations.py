@@ -8,7 +8,7 @@ import numpy as np
 from timing import Row, Work, against_first, best
 
 import pecli
-from pecli.engine import apply_rotation
+from pecli.engine import application
 
 
 def rotating(turns: int) -> list[Row]:
@@ -23,7 +23,7 @@ def rotating(turns: int) -> list[Row]:
             list(pool.map(np.copyto, (target[0, :16], target[0, 16:]), (x[0, :16], x[0, 16:])))
 
     def pecli_turn(interleaved: bool) -> Work:
-        return lambda: apply_rotation.rotate(
+        return lambda: application.rotate(
             x, lambda start, stop: factors[start:stop], interleaved=interleaved, out=target
         )
 

@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pecli.engine import apply_rotation
-from pecli.engine.apply_rotation import LAYOUTS, reorder, rotate, turn_in_place
+from pecli.engine import application
+from pecli.engine.application import LAYOUTS, reorder, rotate, turn_in_place
 
 SIDES = [("interleaved", "interleaved"), ("halves", "halves"), ("interleaved", "halves"), ("halves", "interleaved")]
 
@@ -65,8 +65,8 @@ def test_threads_change_nothing(interleaved, shape, dtype, monkeypatch):
     factors = np.exp(1j * rng.uniform(0, 6, (shape[-2], shape[-1] // 2))).astype(np.complex64)
     whole = rotate(x, lambda start, stop: factors[start:stop], interleaved=interleaved)
     monkeypatch.setenv("PECLI_THREADS", "3")
-    monkeypatch.setattr(apply_rotation, "_WORTH_THREADS", 0)
-    monkeypatch.setattr(apply_rotation, "_BLOCK", 1000)
+    monkeypatch.setattr(application, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(application, "_BLOCK", 1000)
     room = np.empty_like(x)
     found = rotate(x, lambda start, stop: factors[start:stop], interleaved=interleaved, out=room)
     assert found is room
@@ -74,7 +74,7 @@ def test_threads_change_nothing(interleaved, shape, dtype, monkeypatch):
 
 
 def test_what_goes_wrong_in_a_thread_is_raised(monkeypatch):
-    monkeypatch.setattr(apply_rotation, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(application, "_WORTH_THREADS", 0)
     monkeypatch.setenv("PECLI_THREADS", "2")
 
     def refuse(start: int, stop: int) -> np.ndarray:

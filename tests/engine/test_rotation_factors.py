@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from pecli.engine import rotation_factors as module
-from pecli.engine.rotation_factors import RotationFactors, shift_of
+from pecli.engine import application as module
+from pecli.engine.application import RotationFactors, shift_of
 from pecli.engine.schemes.rope import Rope
 
 PLACES = [0, 1, 255, 256, 257, 4095, 131071, 10**6, 2**32 + 5, 2**40]

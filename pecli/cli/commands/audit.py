@@ -10,11 +10,10 @@ import typer.core
 import typer.main
 
 from pecli.checks.tolerance import DRIFT, ERROR
-from pecli.cli import options, schemes
-from pecli.cli.command import command_line, command_of, examples, keyword, new_app, with_options
-from pecli.cli.exits import Exit
+from pecli.cli import options
+from pecli.cli.command import Exit, command_line, command_of, examples, keyword, new_app, with_options
+from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.parameters import Choice, ListOf
-from pecli.engine.schemes.registry import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.text import nearest
 from pecli.errors import ParameterError
@@ -40,13 +39,7 @@ Recipes = Annotated[
 ]
 Limit = Annotated[
     str,
-    typer.Option(
-        "--tolerance",
-        metavar="NUMBER",
-        help=f"An absolute error that a context may have. (default: {DRIFT:g})",
-        show_default=False,
-        rich_help_panel="Audit",
-    ),
+    options.text("--tolerance", "NUMBER", f"An absolute error that a context may have. (default: {DRIFT:g})", "Audit"),
 ]
 Output = Annotated[str | None, options.output("Draw the errors over positions: .png, .svg or .pdf.")]
 _SHARED = (
@@ -85,10 +78,10 @@ def command(name: str) -> Any:
 
 def _command(kind: type[Scheme]) -> Any:
     def run(**values: Any) -> int:
-        scheme = schemes.scheme_from(kind, {**dict.fromkeys(_LEFT_OUT), **values})
+        scheme = options.scheme_from(kind, {**dict.fromkeys(_LEFT_OUT), **values})
         return _audit(scheme, values)
 
-    own = [option for option in schemes.options_of(kind) if option.name not in _LEFT_OUT]
+    own = [option for option in options.options_of(kind) if option.name not in _LEFT_OUT]
     return command_of(
         with_options(run, [*own, *_SHARED]),
         kind.name,

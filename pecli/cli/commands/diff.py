@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_line, command_of
-from pecli.cli.exits import Exit, complain
+from pecli.cli.command import Exit, command_line, complain
 from pecli.errors import FileError, ParameterError
 from pecli.version import __version__
 
@@ -26,14 +25,9 @@ EXAMPLES = (
 MOST_PANELS = 4
 
 
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(diff, name, EXAMPLES)
-
-
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="A file, or FILE:NAME for one tensor; - is standard input.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The file to hold against it.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The file to compare with it.")],
     max_ulp: options.MaxUlp = None,
     atol: options.Atol = None,
     rtol: options.Rtol = None,

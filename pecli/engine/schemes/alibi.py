@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from pecli.engine.schemes.alibi_tables import AlibiTables
-    from pecli.engine.schemes.by_position import ByPosition
-    from pecli.engine.table import Table
+    from pecli.engine.table import ByPosition, Table
 
 _MAX_KEYS = 2**24
 
@@ -115,7 +114,7 @@ class Alibi(Scheme):
 
     def applied_to(self, x: ArrayLike) -> Array:
         """Scores (…, H, Lq, seq_len) plus the bias; the queries are the last."""
-        from pecli.engine.schemes.application import add_bias
+        from pecli.engine.application import add_bias
 
         return add_bias(x, replace(self, slopes=False, dtype="float64").tensors()[0])
 

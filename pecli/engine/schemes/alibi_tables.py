@@ -14,8 +14,7 @@ from pecli.engine.arrays import Array, Floats
 from pecli.engine.numerics import double_double, fixed_point
 from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.numerics.rounding import as_dtype, round_doubled, round_fixed, undecided
-from pecli.engine.schemes.by_position import ByPosition
-from pecli.engine.table import Table
+from pecli.engine.table import ByPosition, Table
 
 _BITS = 512
 _SLICE = 1 << 14

@@ -12,8 +12,7 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
-    from pecli.engine.schemes.by_position import ByPosition
-    from pecli.engine.table import Table
+    from pecli.engine.table import ByPosition, Table
 
 _DRAWN = frozenset({"std", "seed", "rng"})
 _INERT = {"xavier-uniform": frozenset({"std"}), "zeros": _DRAWN, "sinusoidal": _DRAWN}

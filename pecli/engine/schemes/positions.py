@@ -22,7 +22,7 @@ from pecli.engine.text import bracketed, quoted, spelled
 from pecli.errors import KindError, ParameterError
 
 if TYPE_CHECKING:
-    from pecli.engine.numerics.rational_positions import Coordinates
+    from pecli.engine.numerics.cos_sin_tables import Coordinates
 
 LAST_POSITION = 2**40
 """Positions go up to this, and down to minus this."""
@@ -332,7 +332,7 @@ class Positioned(Scheme):
 
     def coordinates(self) -> Coordinates:
         """The positions of all rows, axis by axis, where these are no range."""
-        from pecli.engine.numerics.rational_positions import listed_coordinates
+        from pecli.engine.numerics.cos_sin_tables import listed_coordinates
 
         if self.positions is not None:
             return listed_coordinates(self.positions.exact())

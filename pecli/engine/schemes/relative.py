@@ -280,7 +280,7 @@ class Relative(Scheme):
 
     def applied_to(self, x: ArrayLike) -> Array:
         """Scores (…, H, L, L) plus the bias."""
-        from pecli.engine.schemes.application import add_bias
+        from pecli.engine.application import add_bias
 
         if self.weights is None:
             raise ParameterError("weights", "missing", "what is added to scores is looked up in them")

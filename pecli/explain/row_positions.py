@@ -1,7 +1,11 @@
-"""Tables whose rows are the points of a grid: which grid, whose style, which base.
+"""Where rows are when they do not follow each other: on grids, or at given positions.
 
 On a grid a column depends on one axis alone. So the sizes show without any frequency: for the right ones, all rows
 with the same place along a column's axis are alike. The few rows of each axis then are waves.
+
+At given positions the slowest channels do not turn once: their angles are position · frequency, and the ratio of two of
+them is that of the frequencies, whatever the positions are. From there each faster channel sharpens the positions, or
+shows another axis.
 """
 
 from __future__ import annotations
@@ -18,15 +22,13 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
-from pecli.explain import storage
 from pecli.explain.edits import Explanation
-from pecli.explain.numbers import digits, plainest
-from pecli.explain.sample import Sample
+from pecli.explain.sample import BASES, Sample, digits, plainest, precision
 
-MAX_ROWS = 1 << 14
+MAX_POINTS = 1 << 14
 LOOKED_AT = 64
 """Rows that are compared before all are."""
-SLACK = 1e-5
+GRID_SLACK = 1e-5
 """What other programs' float32 angles of a few radians are off by."""
 KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 28))
 """Channels of time, rows and columns in models."""
@@ -36,7 +38,7 @@ STEPS = 16
 
 def tolerance(one: Sample) -> float:
     """How far values may be from those of a scheme."""
-    return SLACK + STEPS * storage.precision(one.dtype)
+    return GRID_SLACK + STEPS * precision(one.dtype)
 
 
 def doubling(values: Floats) -> tuple[str, Floats]:
@@ -67,9 +69,9 @@ def recognise_grid(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
     some = list(samples.values())
     if not all(one.whole and np.isfinite(one.values).all() for one in some) or len(some[0].shape) < 2:
         return
-    if not 4 <= some[0].shape[-2] <= MAX_ROWS:
+    if not 4 <= some[0].shape[-2] <= MAX_POINTS:
         return
-    for scheme in _rotary(some) if rotary_parts(some) else _added(some[0]):
+    for scheme in _rotary_grids(some) if rotary_parts(some) else _added_grids(some[0]):
         made = {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
         expected = (
             [made["cos_sin"]]
@@ -85,7 +87,7 @@ def recognise_grid(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
             return
 
 
-def _added(one: Sample) -> Iterator[Scheme]:
+def _added_grids(one: Sample) -> Iterator[Scheme]:
     """Sinusoidal tables: zeros first, then points."""
     if one.values.ndim != 2 or one.dtype.startswith(("int", "uint")):
         return
@@ -118,7 +120,7 @@ def _in_pairs(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> 
     return np.concatenate(found, axis=1)
 
 
-def _rotary(samples: Sequence[Sample]) -> Iterator[Scheme]:
+def _rotary_grids(samples: Sequence[Sample]) -> Iterator[Scheme]:
     layout, waves = rotary_parts(samples) or ("", np.empty((0, 0), np.complex128))
     limit = tolerance(samples[0])
     if np.abs(np.abs(waves) - 1).max(initial=0.0) > limit:
@@ -272,3 +274,171 @@ def _resampled(style: GridStyle, scales: Mapping[int, float], grid: tuple[int, .
         order = sorted(scales)
         ways.append({"grid_scale": tuple(divisors[list(scales).index(axis)] for axis in order)})
     yield from sorted(ways, key=lambda way: sum(digits(value) for values in way.values() for value in values))
+
+
+MAX_ROWS = 512
+"""Positions that a command lists."""
+SLOW = 1.2
+"""Radians that the channels stay below from which the base is measured."""
+ANGLE_NOISE = 2e-7
+"""Of an angle in float32; relative where it is small."""
+MIN_ANGLE = 1e-9
+SLACK = 2e-4
+"""What other programs' float32 angles of a thousand radians are off by."""
+
+
+def recognise_positions(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
+    """Schemes at given positions that make the tables."""
+    some = list(samples.values())
+    if not all(one.whole and np.isfinite(one.values).all() for one in some) or len(some[0].shape) < 2:
+        return
+    if not 2 <= some[0].shape[-2] <= MAX_ROWS or some[0].dtype not in ("float32", "float64"):
+        return
+    for scheme in _rotary_positions(some) if rotary_parts(some) else _added_positions(some[0]):
+        made = {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
+        names = ("cos_sin",) if len(some) == 1 and "cos" in made else ("cos", "sin") if "cos" in made else ("pe",)
+        pairs = zip((made[name].array().astype(np.float64) for name in names), some, strict=True)
+        left = max(float(np.abs(expected - one.values).max()) for expected, one in pairs)
+        if left <= SLACK and not _in_sequence(scheme):
+            yield Explanation((), scheme, left, left, tuple(samples))
+            return
+
+
+def _in_sequence(scheme: Scheme) -> bool:
+    """Whether positions are those of a range, which other searches explain."""
+    given = getattr(scheme, "positions", None)
+    steps = np.diff(np.array(given, np.float64)) if given is not None and len(given.shape) == 1 else np.zeros(0)
+    return bool(steps.size and (steps == 1).all())
+
+
+def _rotary_positions(samples: Sequence[Sample]) -> Iterator[Scheme]:
+    layout, waves = rotary_parts(samples) or ("", np.empty((0, 0), np.complex128))
+    pairs = waves.shape[1]
+    for base in _bases(waves, (float(pairs),)):
+        found = _axes(waves, base[0] ** (-np.arange(pairs) / pairs))
+        if found is None:
+            continue
+        places, follows = found
+        common = {"dim": 2 * pairs, "base": base[0], "layout": layout, "dtype": samples[0].dtype}
+        for more in _sections(places, follows):
+            yield from _made(Rope, **common, **more)
+
+
+def _added_positions(one: Sample) -> Iterator[Scheme]:
+    values, dim = one.values, one.values.shape[-1]
+    if values.ndim != 2 or dim < 6 or dim % 2:
+        return
+    ways = {"interleaved": (values[:, 0::2], values[:, 1::2]), "halves": (values[:, : dim // 2], values[:, dim // 2 :])}
+    for layout, parts in ways.items():
+        for cos_first in (False, True):
+            cos, sin = parts if cos_first else parts[::-1]
+            waves = cos + 1j * sin
+            for base, denominator in _bases(waves, (dim / 2, dim / 2 - 1)):
+                found = _axes(waves, base ** (-np.arange(dim // 2) / denominator))
+                if found is None or len(found[0]) > 1:
+                    continue
+                shift = dim / 2 - denominator
+                common = {"dim": dim, "base": base, "layout": layout, "cos_first": cos_first, "freq_shift": shift}
+                yield from _made(Sinusoidal, dtype=one.dtype, **common, **_place(found[0][0]))
+
+
+def _made(kind: type[Scheme], **parameters: Any) -> Iterator[Scheme]:
+    try:
+        yield kind(**parameters)
+    except ParameterError:
+        return
+
+
+def _place(positions: list[float]) -> dict[str, Any]:
+    """Positions as parameters: those of relative tables by their length."""
+    half = (len(positions) + 1) // 2
+    if half > 1 and positions == [*range(half - 1, -half, -1)]:
+        return {"relative": True, "seq_len": half}
+    return {"positions": positions}
+
+
+def _bases(waves: Complex, denominators: Sequence[float]) -> Iterator[tuple[float, float]]:
+    """Bases with what their exponents are over, from the ratios of the slowest angles; the plainest first."""
+    if np.abs(np.abs(waves) - 1).max(initial=0.0) > 1e-5 or waves.shape[1] < 4:
+        return
+    angles = np.angle(waves)
+    slow = np.abs(angles).max(axis=0) < SLOW
+    first = waves.shape[1] - int(np.argmin(np.append(slow[::-1], False)))
+    for many in (8, 4, 3):  # sections of other axes may come before the last few
+        columns = np.arange(max(first, waves.shape[1] - many), waves.shape[1])
+        if len(columns) > 1:
+            yield from _from_ratios(angles, columns, denominators)
+
+
+def _from_ratios(angles: Floats, columns: Indices, denominators: Sequence[float]) -> Iterator[tuple[float, float]]:
+    moving = np.abs(angles[:, columns[-1]]) > MIN_ANGLE
+    if not moving.any():
+        return
+    weights = np.abs(angles[moving][:, columns])
+    logs = np.log(weights[:, 1:] / weights[:, :-1])
+    step = float(np.average(logs, weights=weights[:, 1:]))
+    if not step < -1e-4:
+        return
+    found = []
+    for denominator in denominators:
+        value = math.exp(-step * denominator)
+        room = 16 * ANGLE_NOISE * denominator * value
+        known = [base for base in BASES if abs(base - value) <= 4 * room]
+        found += [(base, denominator) for base in (*known, plainest(value, room))]
+    yield from sorted(dict.fromkeys(found), key=lambda each: digits(each[0]))
+
+
+def _axes(waves: Complex, frequency: Floats) -> tuple[list[list[float]], list[int]] | None:
+    """The positions of each axis, and which axis each channel follows; from the slowest channel on."""
+    angles, count = np.angle(waves), waves.shape[1]
+    places: list[Floats] = []
+    errors: list[float] = []
+    follows = [0] * count
+    for column in range(count - 1, -1, -1):
+        theta, angle = float(frequency[column]), angles[:, column]
+        for axis, known in enumerate(places):
+            turns = np.rint((known * theta - angle) / (2 * np.pi))
+            sharper = (angle + 2 * np.pi * turns) / theta
+            error = _error(sharper, theta)
+            room = 8 * errors[axis] + 4 * SLACK + 8 * error
+            if np.abs(sharper - known).max() <= room and room * theta < 2.5:
+                if error < errors[axis]:
+                    places[axis], errors[axis] = sharper, error
+                follows[column] = axis
+                break
+        else:
+            if len(places) == 3 or np.abs(angle).max() > 3:
+                return None
+            follows[column] = len(places)
+            places.append(angle / theta)
+            errors.append(_error(angle / theta, theta))
+    return [_written(axis) for axis in places], follows
+
+
+def _error(positions: Floats, theta: float) -> float:
+    """Of positions that are read off angles."""
+    return min(ANGLE_NOISE / theta, 8 * ANGLE_NOISE * float(np.abs(positions).max()) + ANGLE_NOISE)
+
+
+def _written(positions: Floats) -> list[float]:
+    """Positions as somebody wrote them: integers where they are, else the plainest decimals."""
+    near = np.rint(positions)
+    if np.abs(positions - near).max() < 0.02:
+        return [int(value) for value in near]
+    return [plainest(float(value), 4 * SLACK) for value in positions]
+
+
+def _sections(places: list[list[float]], follows: list[int]) -> Iterator[dict[str, Any]]:
+    """One axis, sections one after the other, or interleaved ones."""
+    if len(places) == 1:
+        yield {"positions": places[0]}
+        return
+    order = list(dict.fromkeys(follows))
+    counts = [follows.count(axis) for axis in order]
+    positions = [places[axis] for axis in order]
+    named = [order.index(axis) for axis in follows]
+    for mixed in (None, True):
+        more = {"positions": positions, "mrope_section": tuple(counts), "mrope_interleaved": mixed}
+        for scheme in _made(Rope, dim=2 * len(follows), **more):
+            if getattr(scheme, "pair_axes", None) == named:
+                yield more
