@@ -1,4 +1,4 @@
-"""`pecli sinusoidal`, `rope`, `alibi`, `learned-init`: make tables, show them, or hold a file against them."""
+"""`pecli sinusoidal`, `rope`, `alibi`, `learned-init`: make tables, show them, or compare a file with them."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ def waves(base: float = 5e5, length: int = LENGTH, first: int = 0) -> tuple[np.n
 
 COS, SIN = waves()
 FORMS = {
-    "cos": (COS, "cos", "a column a frequency"),
-    "sin": (SIN, "sin", "a column a frequency"),
+    "cos": (COS, "cos", "one column per frequency"),
+    "sin": (SIN, "sin", "one column per frequency"),
     "transformers": (np.concatenate([COS, COS], 1), "cos", "doubled as c0 c1 … c0 c1 …"),
     "transformers, batch and head": (
         np.concatenate([SIN, SIN], 1)[None, None],
@@ -170,7 +170,7 @@ def test_names_that_say_nothing_leave_it_to_the_content(tmp_path) -> None:
     np.savez(tmp_path / "all.npz", SIN, COS, noise)
     result = verify_model(tmp_path / "all.npz", pecli.load_config(LLAMA), NEAR)
     assert result.passed
-    assert result.readings == {"arr_0": "sin, a column a frequency", "arr_1": "cos, a column a frequency"}
+    assert result.readings == {"arr_0": "sin, one column per frequency", "arr_1": "cos, one column per frequency"}
 
 
 def test_layer_types_by_name_and_by_fit(tmp_path) -> None:
@@ -190,7 +190,7 @@ def test_layer_types_by_name_and_by_fit(tmp_path) -> None:
         "layers.5.rotary_emb.sin_cached": True,
     }
     assert result.readings["layers.0.rotary_emb.sin_cached"].startswith("sliding_attention layers, which it fits best")
-    assert result.readings["full_attention.cos"].startswith("full_attention layers, a column")
+    assert result.readings["full_attention.cos"].startswith("full_attention layers, one column per frequency")
     path = f"{tmp_path / 'g.safetensors'}:layers.0.rotary_emb.sin_cached"
     assert not verify_model(path, pecli.load_config(GEMMA), NEAR, layer_type="full_attention").passed
     with pytest.raises(ParameterError, match="layer_type"):
@@ -287,7 +287,7 @@ def test_a_checkpoint_without_tables_says_how_to_name_one(tmp_path) -> None:
         verify_model(tmp_path / "model.safetensors", pecli.load_config(LLAMA))
     result = verify_model(f"{tmp_path / 'model.safetensors'}:lm_head", pecli.load_config(LLAMA), NEAR)
     assert result.passed
-    assert result.readings == {"lm_head": "cos, a column a frequency"}
+    assert result.readings == {"lm_head": "cos, one column per frequency"}
 
 
 @pytest.mark.parametrize("array", [np.zeros((5, 7), np.float32), np.zeros((0, 8), np.float32), np.float32(1)])
