@@ -157,7 +157,7 @@ def _place(index: tuple[int, ...] | None) -> str:
 
 
 def show_difference(result: Difference) -> None:
-    """The verdict, one line a finding, one a tensor."""
+    """The verdict, one line per finding, one per tensor."""
     exact = all(tensor.worst_index is None for tensor in result.tensors)
     verdict = ("equal" if exact else "within tolerance") if result.passed else "DIFFERENT"
     style = "bold green" if result.passed else "bold red"

@@ -29,7 +29,7 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 MIN_HEATMAP_COLUMNS, MIN_CHART_COLUMNS = 20, 36
 MIN_HEATMAP_LINES, MIN_CHART_LINES, MIN_ALONE = 7, 9, 6
 """Lines that a panel needs beside heatmaps alone, beside a chart, and where there is no other."""
-_FAINT = 0.6
+MIN_REACH = 0.6
 """Of the ends of its colours, what the means of a matrix have to reach, else they have ends of their own."""
 _SHADES = {True: " ░▒▓█", False: " .:-=+*#%@"}
 """From low to high, where there are no colours."""
@@ -130,7 +130,7 @@ def _ends(heats: Sequence[HeatmapPanel], size: tuple[int, int]) -> tuple[float, 
         return None
     means = [fitted_to(heat.values, size[1], size[0], heat.reduce)[0] for heat in heats]
     reach = max((float(np.abs(each[np.isfinite(each)]).max(initial=0.0)) for each in means), default=0.0)
-    if not 0 < reach < _FAINT * max(heat.ends()[1] for heat in heats):
+    if not 0 < reach < MIN_REACH * max(heat.ends()[1] for heat in heats):
         return None
     reach = labels.round_ends(0.0, reach)[1]
     return -reach, reach
