@@ -179,7 +179,7 @@ class Relative(Scheme):
     def __post_init__(self) -> None:
         logarithmic = {"t5": {"buckets": 32, "max_distance": 128}, "deberta": {"buckets": 256, "max_distance": 512}}
         style = self.parameters()["style"].check("style", self.style)
-        self._settle(logarithmic.get(style, {}))
+        self._complete(logarithmic.get(style, {}))
 
     def _check(self) -> None:
         used = ("grid",) if self.style == "swin" else _LOG

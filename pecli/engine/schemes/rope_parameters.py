@@ -27,7 +27,7 @@ _PANEL, _ROTARY = "Scaling", "Rotary dimension"
 """All parameters of the first panel belong to scalings."""
 _ONE_AXIS = ("scaling", "partial_rotary_factor", "mrope_section")
 """What concerns frequencies that are those of the whole dim."""
-_DIVISOR = Real(help="a divisor", above=1e-19)  # frequencies stay below 2^64 radians a position
+_DIVISOR = Real(help="a divisor", above=1e-19)  # frequencies stay below 2^64 radians per position
 _CHANNELS = Whole(help="channels of an axis", low=2, high=65536, even=True)
 _SECTION = Whole(help="frequencies of an axis", low=0, high=32768)
 
@@ -127,13 +127,13 @@ class RotaryParameters(Positioned):
         if self.style is not None:
             type(self).parameters()["style"].check("style", self.style)
         style = self.grid_style
-        self._settle({} if style is None else {"base": style.base, "keep": style.keep})
+        self._complete({} if style is None else {"base": style.base, "keep": style.keep})
 
     def _check(self) -> None:
         super()._check()
         check_last(self.offset, self.seq_len)
         if self.exponent_dim < 2:
-            rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels turn in pairs"
+            rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels rotate in pairs"
             raise ParameterError("partial_rotary_factor", spelled(self.partial_rotary_factor), rule)
         geometric.check_base(self.base, 1.0)
         check_base(self.recipe, self.base)
@@ -141,7 +141,7 @@ class RotaryParameters(Positioned):
         self._check_runtime()
         if not self.rotating_pairs:
             given = spelled(self.partial_rotary_factor)
-            raise ParameterError("partial_rotary_factor", given, "it leaves no pair that turns")
+            raise ParameterError("partial_rotary_factor", given, "it leaves no pair that rotates")
         self._check_axes()
 
     def _check_scaling(self) -> None:
@@ -281,7 +281,7 @@ class RotaryParameters(Positioned):
 
     @property
     def rotary_dim(self) -> int:
-        """The rotary dimension in whole pairs; with proportional scaling all of it, some of it by no angle."""
+        """The rotary dimension in whole pairs; with proportional scaling all of it, part of it by angle 0."""
         return self.exponent_dim + self.exponent_dim % 2
 
     @property
