@@ -61,7 +61,7 @@ class Audits(typer.core.TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         known = self.list_commands(ctx)
         if cmd_name in SCHEMES and cmd_name not in known:
-            raise ParameterError("the scheme", cmd_name, "it has no recipes: its numbers are drawn, not computed")
+            raise ParameterError("the scheme", cmd_name, "it has no recipes: its numbers are random, not computed")
         if cmd_name not in known:
             rule = f"it must be one of {', '.join(known)}"
             raise ParameterError("the scheme", repr(cmd_name), rule, nearest(cmd_name, known))

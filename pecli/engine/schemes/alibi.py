@@ -47,7 +47,7 @@ class Alibi(Scheme):
             options=("paper", "naive"),
         ),
     ] = "paper"
-    max_bias: Annotated[float, Real(help="slopes run down to 2 to minus this", above=1e-30, up_to=256)] = 8.0
+    max_bias: Annotated[float, Real(help="the smallest slope is 2^(−max_bias)", above=1e-30, up_to=256)] = 8.0
     form: Annotated[
         str,
         Choice(

@@ -234,7 +234,9 @@ class Positioned(Scheme):
                     raise ParameterError(name, spelled(getattr(self, name)), "it belongs to a grid", "add --grid")
         style = self.grid_style
         if self.grid is not None and style is None:
-            raise ParameterError("style", "missing", f"the grid {self.grid.spelled()} follows somebody's conventions")
+            raise ParameterError(
+                "style", "missing", f"the grid {self.grid.spelled()} needs a style, whose conventions it follows"
+            )
         if style is not None and self.grid is None and self.positions is None:
             raise ParameterError("grid", "missing", f"the {style.name} style is of tables on grids")
 

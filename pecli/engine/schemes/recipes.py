@@ -114,4 +114,4 @@ def recipe_named(name: str) -> Recipe:
 def check_base(recipe: str, base: float) -> None:
     """Refuse a base that a recipe cannot hold."""
     if not recipe_named(recipe).is_exact and not _MIN_NORMAL <= base <= _MAX_FLOAT32:
-        raise ParameterError("base", f"{base:g}", f"the recipe {recipe} computes in float32, which does not reach it")
+        raise ParameterError("base", f"{base:g}", f"the recipe {recipe} computes in float32, which cannot represent it")

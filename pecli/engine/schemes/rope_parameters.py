@@ -56,7 +56,7 @@ class RotaryParameters(Positioned):
 
     scaling: Annotated[
         str,
-        Choice(help="how a model reaches beyond the context it was trained on", options=tuple(SCALINGS), panel=_PANEL),
+        Choice(help="method that extends the context a model was trained on", options=tuple(SCALINGS), panel=_PANEL),
     ] = "none"
     factor: Annotated[float | None, Real(help="context extension factor", at_least=1, panel=_PANEL)] = None
     original_max_position_embeddings: Annotated[
@@ -70,10 +70,10 @@ class RotaryParameters(Positioned):
         Real(help="yarn, longrope: multiplies cos and sin", above=1e-30, up_to=10**6, panel=_PANEL),
     ] = None
     beta_fast: Annotated[
-        float | None, Real(help="yarn: rotations above which nothing changes (32)", above=0, panel=_PANEL)
+        float | None, Real(help="yarn: rotations above which frequencies are unchanged (32)", above=0, panel=_PANEL)
     ] = None
     beta_slow: Annotated[
-        float | None, Real(help="yarn: rotations below which all is scaled (1)", above=0, panel=_PANEL)
+        float | None, Real(help="yarn: rotations below which frequencies are fully scaled (1)", above=0, panel=_PANEL)
     ] = None
     truncate: Annotated[
         bool | None, OptionalFlag(help="yarn: round the limits to whole frequencies (true)", panel=_PANEL)
@@ -81,10 +81,10 @@ class RotaryParameters(Positioned):
     mscale: Annotated[float | None, Real(help="yarn: scales the attention factor", panel=_PANEL)] = None
     mscale_all_dim: Annotated[float | None, Real(help="yarn: divides the attention factor", panel=_PANEL)] = None
     low_freq_factor: Annotated[
-        float | None, Real(help="llama3: rotations below which all is scaled", above=0, panel=_PANEL)
+        float | None, Real(help="llama3: rotations below which frequencies are fully scaled", above=0, panel=_PANEL)
     ] = None
     high_freq_factor: Annotated[
-        float | None, Real(help="llama3: rotations above which nothing changes", above=0, panel=_PANEL)
+        float | None, Real(help="llama3: rotations above which frequencies are unchanged", above=0, panel=_PANEL)
     ] = None
     short_factor: Annotated[
         tuple[float, ...] | None,
@@ -108,7 +108,12 @@ class RotaryParameters(Positioned):
     ] = None
     style: Annotated[
         str | None,
-        Choice(help="whose conventions a grid follows", options=tuple(ROTARY), panel="Positions", omitted_default=None),
+        Choice(
+            help="project whose grid conventions are followed",
+            options=tuple(ROTARY),
+            panel="Positions",
+            omitted_default=None,
+        ),
     ] = field(default=None, kw_only=True)
     axes: Annotated[
         tuple[int, ...] | None,
