@@ -59,7 +59,8 @@ def _grouped(result: Verification) -> list[str]:
     lines = []
     for (name, shape, reading, verdict), tensors in groups.items():
         if len(tensors) > 1:
-            lines.append(f"{len(tensors)} layers: {', '.join(filter(None, (name.split('.N.')[-1], reading, verdict)))}")
+            last = name.removesuffix(".weight").rpartition(".")[2]
+            lines.append(f"{len(tensors)} layers: {', '.join(filter(None, (last, reading, verdict)))}")
         else:
             lines.append(", ".join(filter(None, (f"{tensors[0].name}  {shape}", reading, verdict))))
     return lines

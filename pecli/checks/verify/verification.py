@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event, local
@@ -10,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from pecli.checks.compare import Comparison, as_json
-from pecli.checks.tolerance import Tolerance, is_relative
-from pecli.engine.arrays import Array, Floats
-from pecli.engine.numerics.rounding import widened
+from pecli.checks.compare import Comparison, as_json, compare
+from pecli.checks.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
+from pecli.engine.arrays import Array, Indices
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table
+from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, PecliError
 from pecli.explain.edits import ColumnsWrong, Explanation, Recipe, RowsWrong
 from pecli.explain.sample import chosen
@@ -137,9 +137,12 @@ def _rounding(results: Sequence[Comparison], schemes: Iterable[Scheme]) -> list[
     ]
 
 
-LONGER = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192)
-"""Times as many rows, that are tried until a mistake shows."""
 MAX_ROWS = 1 << 20
+"""Of longer tables, which a mistake is looked for in that this one does not show."""
+PROBES = 16
+"""Rows of the second half of a table, which show most mistakes."""
+MAX_ELEMENTS = 1 << 22
+"""In one row of all heads of a longer table."""
 
 
 def weak_checks(passed: Sequence[Suspect], tolerance: Tolerance) -> tuple[str, ...]:
@@ -151,24 +154,14 @@ def weak_checks(passed: Sequence[Suspect], tolerance: Tolerance) -> tuple[str, .
 
 
 def _weak(scheme: Scheme, names: Sequence[str], tolerance: Tolerance) -> Iterator[str]:
-    if scheme.holds_several:
-        return
-    tables = {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
+    tables = {} if scheme.holds_several else _tables(scheme)
     looked = [name for name in names if name in tables]
-    if not looked:
-        return
-    for neighbour in scheme.neighbours():
-        others = {table.name: table for table in (neighbour.scheme.single_array(), *neighbour.scheme.tensors())}
-        if any(_differs(tables[name], others.get(name), tolerance) for name in looked):
-            continue
-        words = " and ".join(_words(edit) for edit in neighbour.edits)
-        enough = _enough(scheme, neighbour.scheme, looked, tolerance)
-        if enough == 0:  # no number of rows shows it: it is no mistake at all
-            continue
-        count = next((tables[name].shape[-2] for name in looked if len(tables[name].shape) > 1), 0)
-        rows = f"{count:,} row{'s' if count != 1 else ''}" if count else ", ".join(looked)
-        advice = f": compare {enough:,} or more" if enough else ""
-        yield f"{rows} cannot tell {words}{advice}"
+    count = next((tables[name].shape[-2] for name in looked if len(tables[name].shape) > 1), 0)
+    rows = f"{count:,} row{'s' if count != 1 else ''}" if count else ", ".join(looked)
+    for neighbour in scheme.neighbours() if looked else ():
+        advice = _advice(scheme, neighbour.scheme, looked, tolerance)
+        if advice is not None:
+            yield f"{rows} cannot tell {' and '.join(map(_words, neighbour.edits))}{advice}"
 
 
 def _words(edit: Mapping[str, Any]) -> str:
@@ -177,39 +170,58 @@ def _words(edit: Mapping[str, Any]) -> str:
     return f"{expected} scaling from {found}" if name == "scaling" else f"{name} {expected} from {found}"
 
 
-def _differs(one: Table, other: Table | None, tolerance: Tolerance) -> bool:
-    """Whether some element of two tables is further apart than the tolerance lets pass."""
-    if other is None or one.shape != other.shape:
-        return True
-    ours, theirs = _rows(one), _rows(other)
-    with np.errstate(all="ignore"):
-        allowed = tolerance.rtol * np.abs(ours) + (0.0 if is_relative(one.name) else tolerance.atol)
-        allowed = np.maximum(
-            allowed, tolerance.max_ulp * np.spacing(np.abs(ours).astype(np.float32)).astype(np.float64)
-        )
-        return bool((np.abs(ours - theirs) > allowed).any() or (np.isfinite(ours) != np.isfinite(theirs)).any())
-
-
-def _rows(table: Table) -> Floats:
-    if len(table.shape) < 2:
-        return widened(table.array())
-    return widened(table.pick(np.unique(np.r_[chosen(table.rows, table.width), table.rows - 1])))
-
-
-def _enough(scheme: Scheme, other: Scheme, names: Sequence[str], tolerance: Tolerance) -> int | None:
-    """How many rows would show a mistake; None where that is not known, 0 where none would."""
+def _advice(scheme: Scheme, mistake: Scheme, names: Sequence[str], tolerance: Tolerance) -> str | None:
+    """What to do where tables of this length do not show a mistake; None where they do, or where it does no harm."""
+    error = 0.0
+    for choose in (_later_rows, _sampled_rows):
+        error = max(error, _error(scheme, mistake, names, tolerance, choose))
+        if error == math.inf:
+            return None
     length = getattr(scheme, "seq_len", None)
     if not isinstance(length, int) or "seq_len" not in scheme.parameters():
-        return None
-    for times in LONGER:
-        if length * times > MAX_ROWS:
-            return None
+        return ""
+    while length and (length := 2 * length) <= MAX_ROWS:
+        changes: dict[str, Any] = {"seq_len": length}
         try:
-            changes: dict[str, Any] = {"seq_len": length * times}
-            longer = [replace(each, **changes) for each in (scheme, other)]
-            tables = [{table.name: table for table in (each.single_array(), *each.tensors())} for each in longer]
+            longer = [replace(each, **changes) for each in (scheme, mistake)]
         except PecliError:
-            return None
-        if any(_differs(tables[0][name], tables[1].get(name), tolerance) for name in names if name in tables[0]):
-            return length * times
-    return 0
+            return ""
+        if any(table.size // table.shape[-2] > MAX_ELEMENTS for table in longer[0].tensors() if len(table.shape) > 1):
+            return ""
+        error = max(error, _error(longer[0], longer[1], names, tolerance, _later_rows))
+        if error == math.inf:
+            return f": compare {length:,} or more"
+    return " within this tolerance, and no number of rows would" if error > 1 else None
+
+
+def _error(
+    right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolerance, choose: Callable[[int, int], Indices]
+) -> float:
+    """Infinite where some rows tell two schemes apart, else the largest error relative to one that does no harm."""
+    tables, others, error = _tables(right), _tables(wrong), 0.0
+    for name in names:
+        one, other = tables[name], others.get(name)
+        if other is None or one.shape != other.shape:
+            return math.inf
+        if len(one.shape) > 1:
+            rows = choose(one.shape[-2], one.width)
+            rows = (np.arange(one.rows // one.shape[-2])[:, None] * one.shape[-2] + rows).reshape(-1)
+            one, other = (table_of(name, table.pick(rows)) for table in (one, other))
+        found = compare(one, other, tolerance)
+        if not found.passed:
+            return math.inf
+        relative = (found.max_rel_error or 0.0) / FREQ_RTOL
+        error = max(error, relative if is_relative(name) else (found.max_abs_error or 0.0) / DRIFT)
+    return error
+
+
+def _later_rows(count: int, width: int) -> Indices:
+    return np.unique(np.linspace(count // 2, count - 1, PROBES).astype(np.intp))
+
+
+def _sampled_rows(count: int, width: int) -> Indices:
+    return np.unique(np.r_[chosen(count, width), count - 1])
+
+
+def _tables(scheme: Scheme) -> dict[str, Table]:
+    return {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
