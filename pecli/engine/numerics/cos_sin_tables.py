@@ -43,7 +43,7 @@ class Rotation:
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
         """Write positions first, first + 1, … into the rows of `out`.
 
-        `part` is "cos" or "sin" for a column a wave, "cos,sin" or "sin,cos" for two; with two, the very last column
+        `part` is "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two; with two, the very last column
         may be missing.
         """
         width = len(part.split(","))
