@@ -205,9 +205,7 @@ def _merged(matches: list[Match]) -> list[Match]:
                 and match.tensors != other.tensors
                 and not {*match.tensors} & {*other.tensors}
             ):
-                main = (
-                    other if len(other.tensors) > 1 or other.scheme.name != "rope" or len(match.tensors) == 1 else match
-                )
+                main = other if len(other.tensors) > 1 or len(match.tensors) == 1 else match
                 main = (
                     match if getattr(match.scheme, "seq_len", 0) and not getattr(other.scheme, "seq_len", 1) else main
                 )

@@ -328,6 +328,7 @@ def _shapes_of(encoding: Encoding) -> str:
     if encoding.is_rotary:
         dim = encoding.rotary_dim or 0
         return f"({dim // 2}), (positions, {dim // 2}) or (positions, {dim})"
-    if encoding.scheme == "alibi":
+    if "heads" in given:
         return f"({given['heads']}) or ({given['heads']}, …, positions)"
-    return f"({given.get('max_len', 'positions')}, {given['dim']})"
+    rows = given.get("max_len", "positions")
+    return f"({rows}, {given.get('dim', rows)})"
