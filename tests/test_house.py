@@ -39,7 +39,7 @@ WITHIN_ENGINE = {
 }
 """What parts of the engine may import of it; the others import all but the schemes, and these import all."""
 
-MAX_FILES = 206
+MAX_FILES = 190
 """Of the package."""
 MAX_IN_FOLDER = 20
 MAX_FUNCTION = 60
@@ -47,9 +47,9 @@ MAX_FUNCTION = 60
 MAX_MODULE = 400
 
 LONGER = {
-    "pecli/explain/laws.py": 573,
-    "pecli/explain/wave_search.py": 586,
-    "pecli/models/non_rotary.py": 444,
+    "pecli/explain/law_search.py": 416,
+    "pecli/explain/row_positions.py": 444,
+    "pecli/explain/wave_search.py": 453,
 }
 """Modules that are too long, and functions as "module function"; these numbers may only fall."""
 

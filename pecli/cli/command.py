@@ -125,6 +125,13 @@ def _in_lines(name: str) -> str:
     return f"{name[:place]}\n  {name[place:]}"
 
 
+def made_command(module: Any, name: str) -> Any:
+    """The command that a module makes: by its own `command`, or of the function of that name and its EXAMPLES."""
+    if hasattr(module, "command"):
+        return module.command(name)
+    return command_of(getattr(module, name), name, module.EXAMPLES)
+
+
 def command_of(run: Run, name: str, shown: tuple[str, ...], **settings: Any) -> Any:
     """The command that runs a function, with examples shown at the end of its help."""
     app = new_app()

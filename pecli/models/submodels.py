@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.engine.schemes.positions import GridSize
 from pecli.engine.text import quoted
 from pecli.models import non_rotary
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.families import Family, class_defaults, family_of, plain_name
+from pecli.models.families import INTERLEAVED, Family, class_defaults, family_of, plain_name
 from pecli.models.layer_types import EVIDENCE, HEADS, SIZES, THETAS, WIDTHS
 from pecli.models.rope import is_params, params_encoding, rope_encodings
 from pecli.models.values import NO_CLASS, ClassDefaults, Keys, Value
@@ -243,18 +244,26 @@ def _axial_rope(style: str, axes: str = "") -> Callable[[Keys], Encoding]:
 
     def read(keys: Keys) -> Encoding:
         split = keys.numbers(axes) if axes else None
-        head = (
-            Value(sum(map(int, split.value)), f"the sum of {split.source}")
-            if split
-            else _size(keys, "attention_head_dim")
-        )
-        extra = {"axes": Value(3, "family"), "style": Value(style, "family")}
-        if split:
-            extra["axis_channels"] = Value([int(count) for count in split.value], split.source)
+        if split is None:
+            head = _size(keys, "attention_head_dim")
+            split = Value(ROTARY[style].split(head.value), f"{head.source}, shared out by the style {style}")
+        else:
+            head = Value(sum(map(int, split.value)), f"the sum of {split.source}")
+        extra = {
+            "axes": Value(3, "family"),
+            "style": Value(style, "family"),
+            "axis_channels": Value([int(count) for count in split.value], split.source),
+        }
         base = keys.number("rope_theta", "theta") or Value(10000.0, "default")
-        found = {"dim": head, "base": base, "scaling": Value("none", "default")}
-        sources = {"head_dim": head.source, "layout": "family"}
-        return Encoding.of("rope", found, extra, layout="interleaved", head_dim=head.value, sources=sources)
+        return Encoding.of(
+            "rope",
+            {"dim": head, "base": base, "scaling": Value("none", "default")},
+            extra,
+            layout=INTERLEAVED,
+            head_dim=head.value,
+            sources={"head_dim": head.source, "layout": "family"},
+            no_table="its positions have three axes, time, rows and columns; give a grid",
+        )
 
     return read
 

@@ -159,3 +159,13 @@ def test_pixart_stretches_its_grid(tmp_path: Path) -> None:
     angles = [place / 2 * 10000.0 ** (-k / 288) for place in (column, row)]
     expected = np.concatenate([part for angle in angles for part in (np.sin(angle), np.cos(angle))])
     assert np.allclose(np.load(tmp_path / "pe.npy")[64 * row + column], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("model", "channels"), [("flux.1-dev", (16, 56, 56)), ("wan2.1-t2v-14b", (44, 42, 42))])
+def test_each_axis_of_a_diffusion_transformer_has_its_own_frequencies(model: str, channels: tuple[int, ...]) -> None:
+    """base^(−2i/c) for each axis of c channels; no table over positions 0, 1, 2, … is what such a model uses."""
+    encoding = load_config(model).encodings[0]
+    expected = [10000.0 ** (-2 * i / count) for count in channels for i in range(count // 2)]
+    assert np.allclose(encoding.inverse_frequencies(), expected, rtol=1e-12)
+    assert run(["rope", "--model", model, "--seq-len", "4"]) == 2
+    assert run(["rope", "--model", model, "--grid", "2x2", "-q"]) == 0

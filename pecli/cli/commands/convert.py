@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import Exit, command_of
+from pecli.cli.command import Exit
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.errors import ParameterError
@@ -61,11 +61,6 @@ _CHANGED = "Tensors to change, such as '*.q_proj.*'; several times if need be."
 Include = Annotated[list[str] | None, options.text("--include", "PATTERN", _CHANGED, _PAIRS)]
 _SCORES = "Prove on random vectors that attention scores stay the same."
 Check = Annotated[bool, options.text("--check", "", _SCORES, _PAIRS)]
-
-
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(convert, name, EXAMPLES)
 
 
 def convert(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import Exit, command_line, command_of, complain
+from pecli.cli.command import Exit, command_line, complain
 from pecli.errors import FileError, ParameterError
 from pecli.version import __version__
 
@@ -23,11 +23,6 @@ EXAMPLES = (
     "pecli diff a.npy b.npy --atol 1e-6 -o diff.png",
 )
 MOST_PANELS = 4
-
-
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(diff, name, EXAMPLES)
 
 
 def diff(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import Exit, code_of, command_of, complain
+from pecli.cli.command import Exit, code_of, complain
 from pecli.errors import PecliError
 
 EXAMPLES = (
@@ -15,11 +15,6 @@ EXAMPLES = (
     "pecli identify model.safetensors:wpe.weight --json",
     "pecli identify tables/*.npy || echo not all are known",
 )
-
-
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(identify, name, EXAMPLES)
 
 
 def identify(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import Exit, command_of
+from pecli.cli.command import Exit
 from pecli.errors import FileError
 
 if TYPE_CHECKING:
@@ -24,11 +24,6 @@ EXAMPLES = (
     "pecli inspect model.safetensors --filter '*rotary*'",
     "pecli inspect model.safetensors:wpe.weight --rows 0:8 --cols 0:6",
 )
-
-
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(inspect, name, EXAMPLES)
 
 
 def inspect(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import Exit, code_of, command_of
+from pecli.cli.command import Exit, code_of
 from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 
@@ -16,11 +16,6 @@ EXAMPLES = (
     "pecli report config.json dump.npz --atol 1e-3 -o report.html",
     "pecli report golden.safetensors port.npz -o report.html",
 )
-
-
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(report, name, EXAMPLES)
 
 
 def report(

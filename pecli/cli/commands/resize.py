@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import Exit, command_of
+from pecli.cli.command import Exit
 from pecli.engine.arrays import Floats
 from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.text import begun
@@ -29,11 +29,6 @@ _KEPT = Whole(help="rows", low=0, high=1 << 24)
 _CROSS = re.compile("[xX×]")
 """What people write between the sides of a grid."""
 _METHOD = Choice(help="the kernel", options=("linear", "cubic"))
-
-
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(resize, name, EXAMPLES)
 
 
 def resize(

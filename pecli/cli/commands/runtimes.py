@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import options
-from pecli.cli.command import Exit, command_of
+from pecli.cli.command import Exit
 from pecli.engine.runtimes import RUNTIMES
 from pecli.engine.schemes.parameters import Whole
 from pecli.engine.schemes.positions import LAST_POSITION
@@ -31,11 +31,6 @@ _ERROR = f"An absolute error that is no departure. (default: {DRIFT:g})"
 Error = Annotated[str, options.text("--tolerance", "NUMBER", _ERROR)]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit code 1 when a runtime departs or lacks something.")]
 Figure = Annotated[str | None, options.output("Draw the errors over positions: .png, .svg or .pdf.")]
-
-
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(runtimes, name, EXAMPLES)
 
 
 def runtimes(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import Exit, code_of, command_of, complain
+from pecli.cli.command import Exit, code_of, complain
 from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 
@@ -71,11 +71,6 @@ Files = Annotated[
         metavar="FILE…", help="Files, folders and FILE:NAME of any format that pecli reads, and .toml manifests."
     ),
 ]
-
-
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(verify, name, EXAMPLES)
 
 
 def verify(

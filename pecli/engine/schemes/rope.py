@@ -147,18 +147,11 @@ class Rope(RotaryParameters):
         """What NumPy is needed for."""
         from pecli.engine.schemes.wave_tables import RopeTables
 
+        axis_waves = None if self.is_range else self._axis_waves
         return RopeTables(
-            self._recipe,
-            self.waves,
-            self.frequency_recipe,
-            self.seq_len,
-            self.offset,
-            self.rotary_dim // 2,
-            self.rotating_pairs,
-            self.layout,
-            self.dtype,
-            None if self.is_range else self._axis_waves,
-        )
+            self._recipe, self.waves, self.frequency_recipe, axis_waves, self.seq_len, self.offset, self.layout,
+            self.dtype, self.rotary_dim // 2, self.rotating_pairs,
+        )  # fmt: skip
 
     def rotation(self) -> Rotation:
         """What makes the exact cos and sin of any rows."""

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pecli.engine.numerics import geometric
-from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes.grid_styles import ADDED, AxisBlock, GridStyle
 from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, Positioned, check_last
@@ -216,25 +215,13 @@ class Sinusoidal(Positioned):
         """What NumPy is needed for."""
         from pecli.engine.schemes.wave_tables import SinusoidalTable
 
-        style = self.grid_style
-        whole = style is None or style.sines_first
+        style, axis_waves = self.grid_style, None if self.is_range else self._axis_waves
+        blocks = tuple(block.pairs for block in self.axis_blocks)
         return SinusoidalTable(
-            recipe_named(self.recipe),
-            self.waves,
-            self.frequency_recipe,
-            self.rows,
-            self.dim,
-            (sum(block.pairs for block in self.axis_blocks),)
-            if whole
-            else tuple(block.pairs for block in self.axis_blocks),
-            self.layout,
-            self.cos_first,
-            self.offset,
-            self.padding_idx,
-            self.dtype,
-            None if self.is_range else self._axis_waves,
-            self.keep or 0,
-        )
+            recipe_named(self.recipe), self.waves, self.frequency_recipe, axis_waves, self.rows, self.offset,
+            self.layout, self.dtype, self.dim, (sum(blocks),) if style is None or style.sines_first else blocks,
+            self.cos_first, self.padding_idx, self.keep or 0,
+        )  # fmt: skip
 
     def _axis_waves(self) -> AxisWaves:
         """The waves at positions that are no range."""
@@ -279,6 +266,8 @@ class Sinusoidal(Positioned):
         return (*found.values(), *(each for each in more if each.scheme not in found))
 
     def wave_table(self) -> WaveTable | None:
+        from pecli.engine.scalings.scaling import Scaling
+
         if not self.is_range or not self._waves:
             return None
         exponent = float(self._denominator) if self._waves > 1 else 1.0
@@ -289,6 +278,8 @@ class Sinusoidal(Positioned):
 
     @classmethod
     def from_waves(cls, waves: WaveTable, **more: Any) -> Self | None:
+        from pecli.engine.scalings.scaling import Scaling
+
         if waves.separate or waves.scaling != Scaling():
             return None
         half = waves.dim // 2 if waves.layout == "halves" else waves.dim / 2

@@ -26,20 +26,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RopeTables:
-    """What cos and sin are made from; the pairs from `rotating` on have angle 0."""
+class _WaveRows:
+    """What rows of cos and sin are made from."""
 
     recipe: Recipe
     waves: Callable[[], Waves]
     frequency_recipe: Callable[[], FrequencyRecipe]
+    axis_waves: Callable[[], AxisWaves] | None
+    """For positions that are no range."""
     seq_len: int
     offset: int
-    pairs: int
-    rotating: int
     layout: str
     dtype: str
-    axis_waves: Callable[[], AxisWaves] | None = None
-    """For positions that are no range."""
 
     def rotation(self) -> Rotation:
         """What makes the exact cos and sin."""
@@ -54,6 +52,14 @@ class RopeTables:
     def rows(self) -> Filler | AxisFiller:
         """What makes the rows of the tables."""
         return self.filler if self.axis_waves is None else self.axis_waves().filler(self.recipe)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RopeTables(_WaveRows):
+    """cos and sin of `pairs` columns, or doubled; those from `rotating` on have angle 0."""
+
+    pairs: int
+    rotating: int
 
     def inverse_frequencies(self) -> list[float]:
         """As the recipe rounds them."""
@@ -153,31 +159,16 @@ def vector(name: str, dtype: str, values: Callable[[], Sequence[float]], count: 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SinusoidalTable:
-    """What the table is made from."""
+class SinusoidalTable(_WaveRows):
+    """Sines and cosines in one table."""
 
-    recipe: Recipe
-    waves: Callable[[], Waves]
-    frequency_recipe: Callable[[], FrequencyRecipe]
-    seq_len: int
     dim: int
     blocks: tuple[int, ...]
     """Pairs of sines and cosines; in halves, those of each block follow each other."""
-    layout: str
     cos_first: bool
-    offset: int
     padding_idx: int | None
-    dtype: str
-    axis_waves: Callable[[], AxisWaves] | None = None
-    """For positions that are no range."""
-    keep: int = 0
+    keep: int
     """Rows of zeros at the start."""
-
-    @cached_property
-    def _filler(self) -> Filler | AxisFiller:
-        if self.axis_waves is not None:
-            return self.axis_waves().filler(self.recipe)
-        return cos_sin_filler(self.recipe, Rotation(self.waves, self.seq_len), self.frequency_recipe)
 
     @property
     def _parts(self) -> tuple[str, str]:
@@ -190,7 +181,7 @@ class SinusoidalTable:
     def _fill(self, start: int, out: Array) -> None:
         first, parts = self.offset + start, self._parts
         if self.layout == "interleaved":
-            self._filler.fill(",".join(parts), first, out, self.dtype)
+            self.rows.fill(",".join(parts), first, out, self.dtype)
         elif sum(self.blocks):
             self._fill_halves(parts, first, out)
         if self.layout == "halves" and self.dim % 2:
@@ -203,11 +194,11 @@ class SinusoidalTable:
         count = sum(self.blocks)
         if len(self.blocks) == 1:
             for k, part in enumerate(parts):
-                self._filler.fill(part, first, out[:, k * count : (k + 1) * count], self.dtype)
+                self.rows.fill(part, first, out[:, k * count : (k + 1) * count], self.dtype)
             return
         pairs = np.empty((len(out), count), out.dtype)
         for k, part in enumerate(parts):
-            self._filler.fill(part, first, pairs, self.dtype)
+            self.rows.fill(part, first, pairs, self.dtype)
             done = 0
             for size in self.blocks:
                 out[:, 2 * done + k * size : 2 * done + (k + 1) * size] = pairs[:, done : done + size]
