@@ -20,10 +20,10 @@ from pecli.explain.sample import sample
 from pecli.explain.search import recognise
 from pecli.explain.words import clause, command_of
 from pecli.files.float_text import numerals
-from pecli.files.in_memory import opened
+from pecli.files.load import opened
 
 if TYPE_CHECKING:
-    from pecli.files.in_memory import Given
+    from pecli.files.load import Given
 
 FEW = 8
 """A file of so many tensors is looked at whole; of more, only those whose names speak of positions."""

@@ -34,8 +34,7 @@ from pecli.engine.schemes.recipes import RECIPE, RUNTIME
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.text import nearest, quoted
-from pecli.errors import FileError, NoTablesError, ParameterError, PecliError
-from pecli.files.os_errors import translated
+from pecli.errors import FileError, NoTablesError, ParameterError, PecliError, translated
 from pecli.models import presets
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import find_model
@@ -85,7 +84,7 @@ def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None) -> lis
 def _toml(path: str) -> dict[str, Any]:
     import tomllib
 
-    from pecli.files.os_errors import failure
+    from pecli.errors import failure
 
     try:
         with open(path, "rb") as file:
@@ -306,6 +305,8 @@ class Outcome:
             "tensors": [],
             "diagnosis": [str(self.result)],
             "readings": {},
+            "explanations": [],
+            "weak": [],
             "status": "skipped" if self.skipped else "error",
         }
         return {**name, "file": self.check.file, **problem}

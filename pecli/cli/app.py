@@ -12,7 +12,7 @@ import typer
 import typer.core
 import typer.main
 
-from pecli.cli.command import COMMANDS, Exit, code_of, complain, examples, meant, module_of, panel_of
+from pecli.cli.command import COMMANDS, Exit, code_of, complain, examples, made_command, meant, module_of, panel_of
 from pecli.engine.text import nearest
 from pecli.errors import ParameterError, ResourceError
 from pecli.version import __version__
@@ -49,7 +49,7 @@ class Commands(typer.core.TyperGroup):
             other = meant(cmd_name)
             advice = f"did you mean {other!r}?" if other else nearest(cmd_name, COMMANDS) or "see pecli --help"
             raise ParameterError("the command", repr(cmd_name), f"it must be one of {', '.join(COMMANDS)}", advice)
-        command = import_module(module).command(cmd_name)
+        command = made_command(import_module(module), cmd_name)
         command.rich_help_panel = panel_of(cmd_name)
         return command
 
@@ -109,7 +109,7 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as leave:  # 1 is how rich and Typer leave when the reader of a pipe went away
         return Exit.PIPE if leave.code == 1 and "_PECLI_COMPLETE" not in os.environ else int(leave.code or 0)
     except Exception as raised:  # the one boundary: whatever goes wrong is a line and an exit code
-        from pecli.files.os_errors import translated
+        from pecli.errors import translated
 
         error = translated(raised)
         complain(error, arguments)

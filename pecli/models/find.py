@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from pecli.engine.text import quoted
-from pecli.errors import FileError, KindError, ParameterError
+from pecli.errors import FileError, KindError, ParameterError, failure
 from pecli.files.checkpoints.gguf_file import MAGIC, header_of
-from pecli.files.os_errors import failure
 from pecli.models import gguf, presets
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.rope import LENGTHS

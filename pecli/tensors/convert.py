@@ -17,8 +17,8 @@ from pecli.engine.table import Table, cast
 from pecli.engine.text import listed, quoted
 from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile, format_of, save_tables
+from pecli.files.output import OnBlock
 from pecli.files.provenance import KEY, carried_spec
-from pecli.files.tee_blocks import OnBlock
 from pecli.tensors.head_layout import Heads, Layer, in_columns, in_heads, layers, of_other_part, projection
 
 MAX_LISTED = 4

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pecli.engine.text import quoted
-from pecli.errors import FileError
-from pecli.files.os_errors import failure
+from pecli.errors import FileError, failure
 
 INDEX = ".index.json"
 MAX_INDEX = 16 << 20

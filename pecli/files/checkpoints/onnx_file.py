@@ -22,8 +22,7 @@ from pecli.engine.table import Table, table_of
 from pecli.engine.text import quoted
 from pecli.errors import FileError
 from pecli.files.checkpoints import path_beside
-from pecli.files.raw_tensors import UnreadTensor, data_bytes, stored_table
-from pecli.files.source import Source, open_source
+from pecli.files.source import Source, UnreadTensor, data_bytes, open_source, stored_table
 
 MAX_BYTES = (1 << 31) - 1
 """Of a message, by the rules of protobuf."""
