@@ -181,7 +181,7 @@ class SinusoidalTable(_WaveRows):
     def _fill(self, start: int, out: Array) -> None:
         first, parts = self.offset + start, self._parts
         if self.layout == "interleaved":
-            self._rows.fill(",".join(parts), first, out, self.dtype)
+            self.rows.fill(",".join(parts), first, out, self.dtype)
         elif sum(self.blocks):
             self._fill_halves(parts, first, out)
         if self.layout == "halves" and self.dim % 2:
@@ -194,11 +194,11 @@ class SinusoidalTable(_WaveRows):
         count = sum(self.blocks)
         if len(self.blocks) == 1:
             for k, part in enumerate(parts):
-                self._rows.fill(part, first, out[:, k * count : (k + 1) * count], self.dtype)
+                self.rows.fill(part, first, out[:, k * count : (k + 1) * count], self.dtype)
             return
         pairs = np.empty((len(out), count), out.dtype)
         for k, part in enumerate(parts):
-            self._rows.fill(part, first, pairs, self.dtype)
+            self.rows.fill(part, first, pairs, self.dtype)
             done = 0
             for size in self.blocks:
                 out[:, 2 * done + k * size : 2 * done + (k + 1) * size] = pairs[:, done : done + size]
