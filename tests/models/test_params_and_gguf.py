@@ -313,7 +313,7 @@ def test_long_and_short_factors_of_a_gguf(tmp_path, pecli_cli) -> None:
         path = gguf(tmp_path / "m.gguf", header, tensors)
         outcome = pecli_cli("verify", path, "--config", tmp_path / "config.json")
         assert outcome.code == code
-        assert ("long_factor is used where short_factor belongs" in outcome.out) == bool(code)
+        assert ("short_factor is used where long_factor belongs" in outcome.out) == bool(code)
 
 
 @pytest.mark.parametrize(("kind", "length", "size"), [(8, 1 << 20, 1 << 20), (9, 4096, 4096)])
