@@ -305,6 +305,8 @@ class Outcome:
             "tensors": [],
             "diagnosis": [str(self.result)],
             "readings": {},
+            "explanations": [],
+            "weak": [],
             "status": "skipped" if self.skipped else "error",
         }
         return {**name, "file": self.check.file, **problem}

@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from pecli.checks.compare.ulp import widest
+from pecli.checks.compare.error_summary import widest
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.engine.arrays import Array
 from pecli.engine.table import Table, reshaped, squeezed_views

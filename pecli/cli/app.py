@@ -12,7 +12,7 @@ import typer
 import typer.core
 import typer.main
 
-from pecli.cli.command import COMMANDS, Exit, code_of, complain, examples, meant, module_of, panel_of
+from pecli.cli.command import COMMANDS, Exit, code_of, complain, examples, made_command, meant, module_of, panel_of
 from pecli.engine.text import nearest
 from pecli.errors import ParameterError, ResourceError
 from pecli.version import __version__
@@ -49,7 +49,7 @@ class Commands(typer.core.TyperGroup):
             other = meant(cmd_name)
             advice = f"did you mean {other!r}?" if other else nearest(cmd_name, COMMANDS) or "see pecli --help"
             raise ParameterError("the command", repr(cmd_name), f"it must be one of {', '.join(COMMANDS)}", advice)
-        command = import_module(module).command(cmd_name)
+        command = made_command(import_module(module), cmd_name)
         command.rich_help_panel = panel_of(cmd_name)
         return command
 

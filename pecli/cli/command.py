@@ -22,7 +22,7 @@ from pecli.views.screen import printable
 _GENERATE = "pecli.cli.commands.generate"
 PANELS = {
     "Make tables": dict.fromkeys(SCHEMES, _GENERATE),
-    "Read models": {"config": "pecli.cli.commands.config", "models": "pecli.cli.commands.models"},
+    "Read models": {"config": "pecli.cli.commands.config", "models": "pecli.cli.commands.config"},
     "Check files": {
         "verify": "pecli.cli.commands.verify",
         "diff": "pecli.cli.commands.diff",
@@ -123,6 +123,13 @@ def _in_lines(name: str) -> str:
         return name
     place = name.rindex("-", 2, MAX_NAME) + 1
     return f"{name[:place]}\n  {name[place:]}"
+
+
+def made_command(module: Any, name: str) -> Any:
+    """The command that a module makes: by its own `command`, or of the function of that name and its EXAMPLES."""
+    if hasattr(module, "command"):
+        return module.command(name)
+    return command_of(getattr(module, name), name, module.EXAMPLES)
 
 
 def command_of(run: Run, name: str, shown: tuple[str, ...], **settings: Any) -> Any:

@@ -30,36 +30,33 @@ CHECK = "Check"
 PAIRS = Choice(help="a layout of pairs", options=("halves", "interleaved", "deepseek"))
 FORMATS = "Write to .npy, .npz, .safetensors, .csv, .json, .h or .zarr; - is standard output"
 
+
+def text(name: str, metavar: str, help: str, panel: str | None = None, **more: Any) -> Any:
+    """An option that takes a value, as text; a parameter's own rule parses it."""
+    return typer.Option(name, metavar=metavar, help=help, show_default=False, rich_help_panel=panel, **more)
+
+
+def choice(name: str, choices: tuple[str, ...], help: str, panel: str | None = None, metavar: str = "NAME") -> Any:
+    """An option that takes one of a few words, which a shell completes."""
+    return text(name, metavar, help, panel, autocompletion=completer(choices))
+
+
+def completer(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """What completes a word in a shell."""
+    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=OUTPUT)]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="Never draw a progress bar.", rich_help_panel=OUTPUT)]
 Plot = Annotated[
     bool, typer.Option("--plot", help="Draw the table in the terminal; see pecli plot.", rich_help_panel=OUTPUT)
 ]
-MaxUlp = Annotated[
-    str | None,
-    typer.Option(
-        "--max-ulp",
-        metavar="INTEGER",
-        help="Let elements be off by this many units of the last place. (default: 0)",
-        rich_help_panel=CHECK,
-    ),
-]
-Atol = Annotated[
-    str | None,
-    typer.Option(
-        "--atol", metavar="NUMBER", help="Absolute tolerance; not for inv_freq and slopes.", rich_help_panel=CHECK
-    ),
-]
-Rtol = Annotated[
-    str | None,
-    typer.Option(
-        "--rtol",
-        metavar="NUMBER",
-        help="Relative tolerance. (of inv_freq and slopes, where any tolerance is given: 1e-5)",
-        rich_help_panel=CHECK,
-    ),
-]
+_ULPS = "Let elements be off by this many units of the last place. (default: 0)"
+MaxUlp = Annotated[str | None, text("--max-ulp", "INTEGER", _ULPS, CHECK)]
+Atol = Annotated[str | None, text("--atol", "NUMBER", "Absolute tolerance; not for inv_freq and slopes.", CHECK)]
+_RELATIVE = "Relative tolerance. (of inv_freq and slopes, where any tolerance is given: 1e-5)"
+Rtol = Annotated[str | None, text("--rtol", "NUMBER", _RELATIVE, CHECK)]
 
 
 def output(help: str, panel: str | None = OUTPUT) -> Any:
@@ -73,14 +70,7 @@ MODEL = "a config.json or params.json, a folder with one, a .gguf, a preset, or 
 
 def model(help: str, panel: str | None = None, name: str = "--model") -> Any:
     """`--model` or `--config`, with what it is for; a shell completes the names of presets."""
-    return typer.Option(
-        name,
-        metavar="MODEL",
-        help=help,
-        show_default=False,
-        rich_help_panel=panel,
-        autocompletion=preset_names,
-    )
+    return text(name, "MODEL", help, panel, autocompletion=preset_names)
 
 
 def check_output(path: str, *, json: bool, example: str) -> None:
@@ -147,11 +137,6 @@ def _sentence(text: str) -> str:
     """A help text as a sentence; names before a colon, as in «yarn: …», stay as they are written."""
     named = re.match(r"\w+(, \w+)*: ", text)
     return f"{text[:1] if named else text[:1].upper()}{text[1:]}."
-
-
-def completer(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """What completes a word in a shell."""
-    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
 
 
 def parse(name: str, parameter: Parameter, text: str) -> Any:
@@ -223,15 +208,8 @@ _PANEL = "From a model"
 _HELP = f"Take --dim, --theta, --scaling, … from a model: {MODEL}."
 Config = Annotated[str | None, model(_HELP, _PANEL, "--config")]
 Model = Annotated[str | None, model("The same; pecli models lists the presets.", _PANEL)]
-LayerType = Annotated[
-    str | None,
-    typer.Option(
-        "--layer-type",
-        metavar="NAME",
-        help="The layers of this kind alone, where a model has several.",
-        rich_help_panel=_PANEL,
-    ),
-]
+_LAYERS = "The layers of this kind alone, where a model has several."
+LayerType = Annotated[str | None, text("--layer-type", "NAME", _LAYERS, _PANEL)]
 MODEL_OPTIONS = (("config", Config, None), ("model", Model, None), ("layer_type", LayerType, None))
 
 _PLACES = ("positions", "grid", "keep", "grid_base", "grid_scale")

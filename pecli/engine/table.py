@@ -70,8 +70,13 @@ class Table:
         return out
 
     def pick(self, rows: Indices) -> Array:
-        """The rows of those numbers, in any order; ones that follow each other are read at once."""
+        """The rows of those numbers, in any order: all at once where `fill` has a method `gather(rows, out)`, else ones
+        that follow each other.
+        """
         out = np.empty((len(rows), self.width), numpy_dtype(self.dtype))
+        if (gather := getattr(self.fill, "gather", None)) is not None:
+            gather(rows, out)
+            return out
         breaks = (np.flatnonzero(np.diff(rows) != 1) + 1).tolist()
         for low, high in pairwise([0, *breaks, len(rows)]):
             if high > low:

@@ -26,16 +26,15 @@ from pecli.explain.readings import Reading
 from pecli.explain.sample import BASES, Sample, grain, plain, plainest, precision
 from pecli.explain.wave_schemes import WaveScheme, rendered
 
-MAX_ROWS = 256
+BLOCKS, BLOCK_ROWS = 16, 16
 FEW_ROWS = 16
 GRID, GRID_REACH = 61, math.log(30)
 """Values of a parameter that a search starts from, and how many times larger or smaller they are at most."""
 UNITS = 4
 """Of the last place of float32, that the sines of other libraries and an attention factor may lose."""
-MIN_IMPROVEMENT = 1.5
-"""How many times nearer than the expected table another has to be."""
-ALIKE = 1.25
-"""How many times further than the nearest another may be, to count as the same."""
+MIN_SHARE = 0.5
+"""Of the squared error of one table, that another has to explain. Errors of one library go together, so that a smaller
+share means nothing, however many the elements."""
 
 
 class Distance(NamedTuple):
@@ -43,6 +42,13 @@ class Distance(NamedTuple):
 
     root_mean_square: float
     largest: float
+    elements: int = 1
+
+    def exceeds(self, other: Distance) -> bool:
+        """Whether another table is nearer: by most of the squared error, and by more than one element may lose."""
+        more = self.root_mean_square**2 - other.root_mean_square**2
+        loss = UNITS * precision("float32")
+        return more >= MIN_SHARE * self.root_mean_square**2 and self.elements * more > loss**2
 
 
 NOWHERE = Distance(math.inf, math.inf)
@@ -52,13 +58,18 @@ def explain_computed(prior: Scheme, samples: Mapping[str, Sample]) -> Explanatio
     """The runtimes and the recipe that make these tables of the prior's parameters, where its own are not they."""
     if "recipe" not in prior.parameters() or not samples or prior.holds_several:
         return None
-    own, allowed = distance(prior, samples), max(map(_allowed, samples.values()))
-    found = {name: _of(prior, name, samples) for name in (*prior.runtime_names(), *prior.recipe_names())}
-    nearest = min(each.root_mean_square for each in found.values())
-    near = [name for name, each in found.items() if each.root_mean_square <= ALIKE * nearest]
+    allowed = max(map(_allowed, samples.values()))
+    ways = (*prior.runtime_names(), *prior.recipe_names())
+    likely = [name for name in ways if _of(prior, name, samples, FEW_ROWS).largest <= allowed]
+    if not likely:
+        return None
+    own = distance(prior, samples)
+    found = {name: _of(prior, name, samples) for name in likely}
+    nearest = min(found.values(), key=lambda each: each.root_mean_square)
+    near = [name for name, each in found.items() if not each.exceeds(nearest)]
     if (
         not found[near[0]].largest <= allowed
-        or own.root_mean_square < MIN_IMPROVEMENT * nearest
+        or not own.exceeds(nearest)
         or {*STORED} & {*near}  # which says no more than the dtype does
     ):
         return None
@@ -94,11 +105,17 @@ def recognise_narrow(samples: Mapping[str, Sample]) -> Explanation | None:
     return found if narrow else None
 
 
-def _of(scheme: Scheme, way: str, samples: Mapping[str, Sample]) -> Distance:
+def _of(scheme: Scheme, way: str, samples: Mapping[str, Sample], rows_from_start: int = 0) -> Distance:
     try:
-        return distance(scheme.computed_as(way), samples)
+        return distance(scheme.computed_as(way), samples, rows_from_start)
     except ParameterError:  # which that runtime does not have
         return NOWHERE
+
+
+def rows_in_blocks(count: int) -> Indices:
+    """Some of so many rows, from the first to the last, in blocks: rows that follow each other are made at once."""
+    starts = np.linspace(0, max(0, count - BLOCK_ROWS), BLOCKS).astype(np.intp)
+    return np.unique(np.minimum(starts[:, None] + np.arange(BLOCK_ROWS), count - 1))
 
 
 def distance(scheme: Scheme, samples: Mapping[str, Sample], rows_from_start: int = 0) -> Distance:
@@ -114,8 +131,7 @@ def distance(scheme: Scheme, samples: Mapping[str, Sample], rows_from_start: int
             expected = widened(made[name].array())
             errors.append(np.abs(one.values / np.where(expected == 0, 1, expected) - 1)[expected != 0])
             continue
-        last = min(rows_from_start or len(one.rows), len(one.rows)) - 1
-        chosen = np.unique(np.linspace(0, last, MAX_ROWS).astype(np.intp))
+        chosen = rows_in_blocks(len(one.rows))[: rows_from_start or None]
         leading = math.prod(one.shape[:-2])
         rows = (np.arange(leading)[:, None] * one.shape[-2] + one.rows[chosen]).reshape(-1)
         expected = widened(made[name].pick(rows)).reshape(*one.shape[:-2], len(chosen), one.shape[-1])
@@ -123,7 +139,7 @@ def distance(scheme: Scheme, samples: Mapping[str, Sample], rows_from_start: int
     every: Floats = np.concatenate(errors)
     if not every.size or not np.isfinite(every).all():
         return NOWHERE
-    return Distance(float(np.sqrt(np.mean(every**2))), float(every.max()))
+    return Distance(float(np.sqrt(np.mean(every**2))), float(every.max()), every.size)
 
 
 def _allowed(one: Sample) -> float:
@@ -206,9 +222,7 @@ def recipe_edit(scheme: Scheme | None, whole: Reading, prior: WaveScheme | None,
     """The recipe that comes nearest, if it is much nearer than the scheme's own."""
     if scheme is None:
         return ()
-    rows = np.unique(np.concatenate([np.arange(0, len(whole.rows), max(1, len(whole.rows) // 96)), wrong[:32]])).astype(
-        np.intp
-    )
+    rows = np.unique(np.concatenate([rows_in_blocks(len(whole.rows)), wrong[:32]])).astype(np.intp)
     found = np.stack([part[rows] for part in whole.parts])
     left = {}
     for recipe in ("exact", *scheme.recipe_names()):

@@ -6,7 +6,6 @@ The prior is all that differs between commands: a scheme (`explain`), another ta
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -175,14 +174,11 @@ def _of_kind(prior: Scheme, name: str, one: Sample) -> list[Explanation] | None:
 
 
 def _transformed(prior: Scheme, name: str, one: Sample, atol: float) -> Explanation | None:
-    """Another recipe, or a transform of the expected table."""
+    """A transform of the expected table."""
     expected = {table.name: table for table in (prior.single_array(), *prior.in_dtype("float64").tensors())}
     if name not in expected:
         return None
     table = expected[name]
-    recipe = _recipe(prior, name, one) if one.shape == table.shape else None
-    if recipe is not None:
-        return recipe
     if table.size > max(MAX_TRANSFORMED, one.values.size):
         return None
     return (
@@ -193,28 +189,6 @@ def _transformed(prior: Scheme, name: str, one: Sample, atol: float) -> Explanat
 def _units(one: Sample) -> float:
     size = np.abs(one.values[np.isfinite(one.values)])
     return UNITS * precision(one.dtype) * (float(np.quantile(size, 0.9)) if size.size else 1.0)
-
-
-def _recipe(prior: Scheme, name: str, one: Sample) -> Explanation | None:
-    """The recipe that makes the table, where the prior's own does not."""
-    if len(one.shape) != 2:
-        return None
-    rows = one.rows[:: max(1, len(one.rows) // 128)]
-    found = one.values[:: max(1, len(one.rows) // 128)]
-    left: dict[str, float] = {}
-    for recipe in ("exact", *prior.recipe_names()):
-        if "recipe" not in prior.parameters():
-            return None
-        changes: dict[str, Any] = {"recipe": recipe, "dtype": "float32"}
-        made = {table.name: table for table in replace(prior, **changes).tensors()}
-        values = made[name].pick(rows).astype(np.float64)
-        left[recipe] = float(np.sqrt(np.mean((values - found) ** 2))) if values.shape == found.shape else math.inf
-    nearest = min(left, key=lambda each: left[each])
-    own = getattr(prior, "recipe", "exact")
-    if nearest == own or not left[nearest] < 0.25 * left[own] or left[nearest] > 0.02:
-        return None
-    changes = {"recipe": nearest}
-    return Explanation((Recipe(nearest),), replace(prior, **changes), left[nearest], left[nearest], (name,))
 
 
 def _with_storage(found: Explanation, samples: Mapping[str, Sample], prior: Scheme) -> Explanation:

@@ -44,6 +44,8 @@ from pecli.explain.waves import DRIFT, USUAL, Place, Waves, agreeing_places, mea
 
 ENOUGH = 2.0
 """Times the noise: what an explanation may leave of a channel."""
+MAX_LAWS, MAX_FAR_LAWS = 12, 4
+"""Laws of a tier that are tried at likely starts, and at any."""
 MAX_WRONG = 0.2
 """Of the rows, that may be wrong in a table that is right otherwise."""
 RECIPE_MATTERS = 4.0
@@ -138,11 +140,12 @@ def _explained(
         fits = sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: fit.cost)
         good = [fit for fit in fits if _near(curve, fit.law)]
         some: list[Explanation] = []
-        for fit in good[:12]:
-            for one in _placed(seen, whole, prior, fit, atol):
-                (in_part if any(isinstance(edit, ColumnsWrong) for edit in one.edits) else some).append(one)
-            if some and prior is not None:
+        for far, fit in [(False, fit) for fit in good[:MAX_LAWS]] + [(True, fit) for fit in good[:MAX_FAR_LAWS]]:
+            if some and (far or prior is not None):
                 break
+            one = _placed(seen, whole, prior, fit, atol, far=far)
+            if one is not None:
+                (in_part if any(isinstance(edit, ColumnsWrong) for edit in one.edits) else some).append(one)
         if some:
             yield from some
             return
@@ -180,11 +183,12 @@ def _is_sinusoidal(reading: Reading) -> bool:
 # Positions, signs, height.
 
 
-def _placed(seen: Measured, whole: Reading, prior: WaveScheme | None, fit: Fit, atol: float) -> list[Explanation]:
-    """The explanation with a law, if positions, signs and a height go with it."""
+def _placed(
+    seen: Measured, whole: Reading, prior: WaveScheme | None, fit: Fit, atol: float, *, far: bool
+) -> Explanation | None:
+    """The explanation with a law, if positions, signs and a height go with it; by any start where that is `far`."""
     frequency = fit.law.frequencies()
-    out = []
-    for place in _places(seen, frequency, prior, whole.length):
+    for place in _places(seen, frequency, prior, whole.length, far=far):
         usual = expected_height(prior, fit.law) if prior else _usual_height(seen, fit.law)
         height = usual
         if abs(seen.waves.height - usual) > seen.height_error:
@@ -195,9 +199,8 @@ def _placed(seen: Measured, whole: Reading, prior: WaveScheme | None, fit: Fit, 
         maker = _prior_explanation if prior else _free_explanation
         made = maker(seen, whole, prior, fit, place, height, usual, check)  # type: ignore[arg-type]
         if made is not None:
-            out.append(made)
-            break
-    return out
+            return made
+    return None
 
 
 def _usual_height(seen: Measured, law: Law) -> float:
@@ -222,28 +225,23 @@ def _model(seen: Measured, frequency: Floats, place: Place, height: float, rows:
 def _check(seen: Measured, frequency: Floats, place: Place, height: float, atol: float) -> Check | None:
     """Whether every channel but a few is explained: what is left of it is noise, or float32 drift."""
     rows = seen.reading.rows.astype(np.float64)
-    left = np.abs(seen.values - _model(seen, frequency, place, height, rows))
+    off = seen.values - _model(seen, frequency, place, height, rows)
     noise = seen.waves.noise * (math.sqrt(2) if seen.waves.both else 1)
     floor = np.maximum(noise, np.quantile(noise, USUAL))
     drift = height * DRIFT * np.abs(frequency) * float(np.sqrt(np.mean((rows + abs(place.start)) ** 2)))
     limit = np.maximum(ENOUGH * floor + drift + 1e-7 * height, atol)
-    off = np.sqrt(np.mean(left**2, axis=0))
-    wrong = np.flatnonzero(off > limit)
-    if len(wrong) > len(off) // 16 or (len(wrong) and len(off) < 8):
+    wrong = np.flatnonzero(np.sqrt(np.mean(np.abs(off) ** 2, axis=0)) > limit)
+    if len(wrong) > off.shape[1] // 16 or (len(wrong) and off.shape[1] < 8):
         return None
-    parts = (
-        np.maximum(
-            np.abs((seen.values - _model(seen, frequency, place, height, rows)).real),
-            np.abs((seen.values - _model(seen, frequency, place, height, rows)).imag),
-        )
-        if seen.waves.both
-        else left
-    )
-    return Check(float(np.delete(parts, wrong, axis=1).max()), tuple(wrong.tolist()))
+    left = np.delete(np.maximum(np.abs(off.real), np.abs(off.imag)), wrong, axis=1)
+    return Check(float(left.max()), tuple(wrong.tolist()))
 
 
-def _places(seen: Measured, frequency: Floats, prior: WaveScheme | None, length: int) -> Iterator[Place]:
-    """Positions and signs that the phases allow: the expected ones first, then the smallest start."""
+def _places(seen: Measured, frequency: Floats, prior: WaveScheme | None, length: int, *, far: bool) -> Iterator[Place]:
+    """Positions and signs that the phases allow: starts that are likely, or all, the smallest first.
+
+    Of one function alone, turning the other way is another quarter.
+    """
     waves = seen.waves
     centre = seen.first + waves.centre
     offset = prior.offset if prior else 0
@@ -251,30 +249,18 @@ def _places(seen: Measured, frequency: Floats, prior: WaveScheme | None, length:
     quarters = [(expected + k) % 4 for k in (0, 2, 1, 3)]
     slack = 6 * waves.phase_error + 6 * np.abs(frequency) * DRIFT * (abs(centre) + offset) + 0.02 * waves.level + 1e-6
     slack = np.minimum(slack + np.where(waves.error > 0.25 * np.abs(frequency) + 1e-12, 0.3, 0.0), 2.0)
-    directions = (seen.direction,) if waves.both else (1, -1)
 
     def fits(place: Place) -> bool:
-        off = np.abs(
-            wrap(place.direction * frequency * (centre + place.start) + place.quarter * math.pi / 2 - waves.phase)
-        )
+        angle = place.direction * frequency * (centre + place.start) + place.quarter * math.pi / 2
+        off = np.abs(wrap(angle - waves.phase))
         if not waves.both:
-            other = np.abs(
-                wrap(place.direction * frequency * (centre + place.start) + place.quarter * math.pi / 2 + waves.phase)
-            )
-            off = np.minimum(off, other)
+            off = np.minimum(off, np.abs(wrap(angle + waves.phase)))
         return int(np.count_nonzero(off > slack)) <= len(off) // 16
 
-    tried = set()
-    for start in dict.fromkeys((offset, 0, -(offset + length - 1), -(length - 1))):
-        for quarter in quarters:
-            for direction in directions:
-                place = Place(direction, quarter, start)
-                tried.add(place)
-                if fits(place):
-                    yield place
-    for place in agreeing_places(waves, frequency, centre, directions, quarters, length):
-        if place not in tried and fits(place):
-            yield place
+    starts = dict.fromkeys((offset, 0, -(offset + length - 1), -(length - 1)))
+    likely = [Place(seen.direction, quarter, start) for start in starts for quarter in quarters]
+    places = agreeing_places(waves, frequency, centre, seen.direction, quarters, length) if far else likely
+    yield from (place for place in places if fits(place))
 
 
 _SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {

@@ -329,7 +329,7 @@ class Place:
 
 
 def agreeing_places(
-    waves: Waves, frequency: Floats, centre: float, directions: Sequence[int], quarters: Sequence[int], length: int
+    waves: Waves, frequency: Floats, centre: float, direction: int, quarters: Sequence[int], length: int
 ) -> Iterator[Place]:
     """Starts at which all phases agree, the smallest first: the slowest channel leaves few, each faster one fewer."""
     known = np.flatnonzero((waves.phase_error < 0.3) & (np.abs(frequency) * MAX_OFFSET > 1))
@@ -338,14 +338,13 @@ def agreeing_places(
         return
     found: set[tuple[int, Place]] = set()
     signs = (1, -1) if not waves.both else (1,)
-    for direction in directions:
-        for quarter in quarters:
-            for sign in signs:  # of one function alone, either sign of the phase
-                phase = direction * (sign * waves.phase - quarter * math.pi / 2)
-                for at in _agreeing(frequency, phase, waves.phase_error, order, centre - length - 4096):
-                    start = round(at - centre)
-                    if abs(at - centre - start) < 0.3:
-                        found.add((abs(start), Place(direction, quarter, start)))
+    for quarter in quarters:
+        for sign in signs:  # of one function alone, either sign of the phase
+            phase = direction * (sign * waves.phase - quarter * math.pi / 2)
+            for at in _agreeing(frequency, phase, waves.phase_error, order, centre - length - 4096):
+                start = round(at - centre)
+                if abs(at - centre - start) < 0.3:
+                    found.add((abs(start), Place(direction, quarter, start)))
     yield from (place for _, place in sorted(found, key=lambda each: each[0]))
 
 

@@ -50,7 +50,7 @@ def _given(source: Any, length: int | None, interleaved: bool) -> _Given:
             raise ParameterError("rope", encoding.layer_type or "the model", rule)
         rope = encoding.frequency_rope(length)
         return _Given(rope, encoding.head_dim or rope.dim, encoding.layout == "interleaved", encoding.trailing)
-    if not hasattr(source, "scaling_value"):
+    if getattr(source, "applied_as", None) != "rotation":
         raise KindError("rope", repr(source)[:60], "it must be a Rope, a model, or an encoding of one")
     at = length or source.effective_length
     takes_length = "length" in source.scaling_value.optional() + source.scaling_value.required()

@@ -140,6 +140,9 @@ class Encoding:
         """Radians a position, in the order that the model keeps them; None unless it turns channels."""
         if not self.is_rotary:
             return None
+        if channels := self.extra.get("axis_channels"):
+            ropes = [self._rope(1, length=1, dim=count) for count in channels]
+            return [value for rope in ropes for value in rope.frequencies().floats()]
         values = self.frequency_rope(seq_len).frequencies().floats()
         order = self.extra.get("order")
         return values if order is None else [values[k] for k in order]

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pecli.checks.compare.error_summary import ErrorSummary
-from pecli.checks.compare.ulp import ulps_apart, value_of
+from pecli.checks.compare.error_summary import ErrorSummary, ulps_apart, value_of
 from pecli.checks.tolerance import Tolerance
 from pecli.engine.arrays import Array, Flags, Indices, aligned_buffer
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name

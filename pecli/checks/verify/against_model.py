@@ -12,9 +12,14 @@ from pecli.checks.same_table import LIKENESS
 from pecli.checks.tensor_roles import ANYTHING, SCHEMES, layer_named, role_of
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.expected_tables import Place, Reading, readings
-from pecli.checks.verify.explain_failures import Suspect, diagnosis, explanations
-from pecli.checks.verify.verification import Verification, open_for_checks
-from pecli.checks.verify.weak_checks import weak_checks
+from pecli.checks.verify.verification import (
+    Suspect,
+    Verification,
+    diagnosis,
+    explanations,
+    open_for_checks,
+    weak_checks,
+)
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.table import Table, reshaped
 from pecli.engine.text import begun, bracketed

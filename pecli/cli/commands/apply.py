@@ -33,17 +33,13 @@ Files = Annotated[
 ]
 Tensor = Annotated[
     list[str] | None,
-    typer.Option("--tensor", metavar="NAME", help="Only the tensor of this name; may be repeated.", show_default=False),
+    options.text("--tensor", "NAME", "Only the tensor of this name; may be repeated."),
 ]
 Output = Annotated[str, options.output(f"{options.FORMATS}. (required)")]
 Table = Annotated[str, typer.Option("--table", metavar="FILE", help="The table, (rows, D); or FILE:NAME. (required)")]
-Offset = Annotated[
-    str | None, typer.Option("--offset", metavar="INTEGER", help="The row for the first position. (default: 0)")
-]
+Offset = Annotated[str | None, options.text("--offset", "INTEGER", "The row for the first position. (default: 0)")]
 Causal = Annotated[bool, typer.Option("--causal", help="The same as --form causal.")]
-Heads = Annotated[
-    str | None, typer.Option("--heads", metavar="INTEGER", help="Refuse scores with another number of heads.")
-]
+Heads = Annotated[str | None, options.text("--heads", "INTEGER", "Refuse scores with another number of heads.")]
 
 _OFFSET = Whole(help="the row for the first position", low=0)
 _SHARED = (

@@ -39,44 +39,34 @@ _AXIS = Whole(help="the axis of positions", low=-64, high=64)
 
 Layout = Annotated[
     str | None,
-    typer.Option(
+    options.text(
         "--layout",
-        metavar="[halves|interleaved|deepseek]",
-        help="A pair is channels i, i + d/2; or 2i, 2i + 1; or the second, written as the first."
+        "[halves|interleaved|deepseek]",
+        "A pair is channels i, i + d/2; or 2i, 2i + 1; or the second, written as the first."
         " (default: the model's, or halves)",
-        show_default=False,
         autocompletion=completer(options.PAIRS.options),
     ),
 ]
 Trailing = Annotated[bool, typer.Option("--trailing", help="Where only some channels rotate, the last ones do.")]
 SeqAxis = Annotated[
     str | None,
-    typer.Option(
-        "--seq-axis",
-        metavar="INTEGER",
-        help="The axis of positions: -3 for q of shape (batch, L, heads, D). (default: -2)",
-        show_default=False,
+    options.text(
+        "--seq-axis", "INTEGER", "The axis of positions: -3 for q of shape (batch, L, heads, D). (default: -2)"
     ),
 ]
 PositionsFile = Annotated[
     str | None,
-    typer.Option(
+    options.text(
         "--positions",
-        metavar="LIST|FILE",
-        help="Numbers, or a file of them: (L,), (axes, L); where they are integers from 0 also (batch, L),"
+        "LIST|FILE",
+        "Numbers, or a file of them: (L,), (axes, L); where they are integers from 0 also (batch, L),"
         " (axes, batch, L).",
-        show_default=False,
     ),
 ]
 Inverse = Annotated[bool, typer.Option("--inverse", help="Undo the rotation, the attention factor included.")]
 Shift = Annotated[
     str | None,
-    typer.Option(
-        "--shift",
-        metavar="INTEGER",
-        help="Move what was rotated already by this many positions, in one step.",
-        show_default=False,
-    ),
+    options.text("--shift", "INTEGER", "Move what was rotated already by this many positions, in one step."),
 ]
 
 
@@ -118,12 +108,7 @@ def own_options() -> list[inspect.Parameter]:
     own = [option(label, parameter, Rope) for label, parameter in _parameters().items() if label != "dim"]
     dim = Annotated[
         str | None,
-        typer.Option(
-            "--dim",
-            metavar="INTEGER",
-            help="Rotary dimension: channels that rotate, in pairs. (default: all)",
-            show_default=False,
-        ),
+        options.text("--dim", "INTEGER", "Rotary dimension: channels that rotate, in pairs. (default: all)"),
     ]
     ours = (
         ("layout", Layout, None),

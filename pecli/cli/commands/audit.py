@@ -39,13 +39,7 @@ Recipes = Annotated[
 ]
 Limit = Annotated[
     str,
-    typer.Option(
-        "--tolerance",
-        metavar="NUMBER",
-        help=f"An absolute error that a context may have. (default: {DRIFT:g})",
-        show_default=False,
-        rich_help_panel="Audit",
-    ),
+    options.text("--tolerance", "NUMBER", f"An absolute error that a context may have. (default: {DRIFT:g})", "Audit"),
 ]
 Output = Annotated[str | None, options.output("Draw the errors over positions: .png, .svg or .pdf.")]
 _SHARED = (
@@ -99,8 +93,7 @@ def _command(kind: type[Scheme]) -> Any:
 
 def _audit(scheme: Scheme, values: Mapping[str, Any]) -> int:
     from pecli.checks.audit import audit, work
-    from pecli.views import audit as view
-    from pecli.views import screen
+    from pecli.views import drift, screen
     from pecli.views.pictures import figure
     from pecli.views.progress import counting
 
@@ -117,13 +110,13 @@ def _audit(scheme: Scheme, values: Mapping[str, Any]) -> int:
         }
         command = command_line(["audit", next(iter(parts.values())).name], given)
         about = {"command": command, "specs": [part.spec() for part in parts.values()], "version": __version__}
-        figure.save(view.picture(audits), path, about=about)
+        figure.save(drift.audit_picture(audits), path, about=about)
     if values["json"]:
         found = {name: each.as_json() for name, each in audits.items()}
         described = found[""] if "" in found else {**scheme.spec(), "layers": found}
         screen.say_json({**described, "output": path})
     elif not values["quiet"]:
-        view.show(audits)
+        drift.show_audit(audits)
         if path is not None:
             screen.say()
             screen.say_written(path)

@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from pecli.cli import options
 from pecli.cli.command import Exit, command_of, keyword, with_options
 from pecli.engine.schemes import scheme_named
@@ -20,20 +18,15 @@ if TYPE_CHECKING:
 Output = Annotated[str | None, options.output(f"{options.FORMATS}.")]
 Verify = Annotated[
     str | None,
-    typer.Option(
-        "--verify",
-        metavar="FILE",
-        help="Hold this file (or FILE:NAME) against the table.",
-        rich_help_panel=options.CHECK,
-    ),
+    options.text("--verify", "FILE", "Compare this file (or FILE:NAME) with the table.", options.CHECK),
 ]
 Rows = Annotated[
     str | None,
-    typer.Option(
+    options.text(
         "--rows",
-        metavar="A:B",
-        help="Write only these rows of a .zarr store, whole chunks of it; other processes write the others.",
-        rich_help_panel=options.OUTPUT,
+        "A:B",
+        "Write only these rows of a .zarr store, whole chunks of it; other processes write the others.",
+        options.OUTPUT,
     ),
 ]
 _SHARED = (
@@ -106,13 +99,13 @@ def _draw(scheme: Scheme) -> None:
 
 def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str, Any]) -> int:
     from pecli.checks.verify import verify
-    from pecli.views import screen, verification
+    from pecli.views import check_results, screen
 
     result = verify(file, scheme, tolerance, any_dtype=values["dtype"] is None)
     if values["json"]:
         screen.say_json(result.as_json())
     elif not values["quiet"]:
-        verification.show(result)
+        check_results.show_verification(result)
     return Exit.DONE if result.passed else Exit.CHECK_FAILED
 
 

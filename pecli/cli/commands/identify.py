@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import Exit, code_of, command_of, complain
+from pecli.cli.command import Exit, code_of, complain
 from pecli.errors import PecliError
 
 EXAMPLES = (
@@ -15,11 +15,6 @@ EXAMPLES = (
     "pecli identify model.safetensors:wpe.weight --json",
     "pecli identify tables/*.npy || echo not all are known",
 )
-
-
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(identify, name, EXAMPLES)
 
 
 def identify(
@@ -35,8 +30,7 @@ def identify(
     Exit code 0: identified, if only in part; 1: one is not; 3: one cannot be read.
     """
     from pecli.checks.identify import identify as find
-    from pecli.views import identify as view
-    from pecli.views import screen
+    from pecli.views import check_results, screen
 
     code = Exit.DONE
     for file in files:
@@ -52,5 +46,5 @@ def identify(
         if json:
             screen.say_json(result.as_json())
         elif not quiet:
-            view.show(result)
+            check_results.show_identification(result)
     return code

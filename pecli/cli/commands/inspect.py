@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import Exit, command_of
+from pecli.cli.command import Exit
 from pecli.errors import FileError
 
 if TYPE_CHECKING:
@@ -26,11 +26,6 @@ EXAMPLES = (
 )
 
 
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(inspect, name, EXAMPLES)
-
-
 def inspect(
     file: Annotated[
         str,
@@ -47,14 +42,12 @@ def inspect(
     ] = False,
     pattern: Annotated[
         str | None,
-        typer.Option("--filter", metavar="PATTERN", help="Only tensors whose names match, such as '*.wpe.*'."),
+        options.text("--filter", "PATTERN", "Only tensors whose names match, such as '*.wpe.*'."),
     ] = None,
     rows: Annotated[
-        str | None, typer.Option("--rows", metavar="RANGE", help="Show the numbers of these rows, such as 0:8 or -4:.")
+        str | None, options.text("--rows", "RANGE", "Show the numbers of these rows, such as 0:8 or -4:.")
     ] = None,
-    cols: Annotated[
-        str | None, typer.Option("--cols", metavar="RANGE", help="And of these columns. (default: 0:8)")
-    ] = None,
+    cols: Annotated[str | None, options.text("--cols", "RANGE", "And of these columns. (default: 0:8)")] = None,
     json: options.Json = False,
 ) -> int:
     """Say what a file holds: tensors, dtypes, shapes, and the spec that made it.

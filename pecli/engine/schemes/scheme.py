@@ -19,6 +19,7 @@ from pecli.errors import ParameterError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from pecli.engine.scalings.scaling import Scaling
     from pecli.engine.table import ByPosition, Table
 
 _ROWS = Whole(help="rows of a block")
@@ -58,6 +59,27 @@ class Neighbour(NamedTuple):
     scheme: Scheme
 
 
+class WaveTable(NamedTuple):
+    """Cosines and sines of consecutive positions, in the words that all schemes of waves share.
+
+    Frequencies are scale · base^(−i/exponent), one per pair of channels, after a scaling; from pair `rotating` on, 0.
+    """
+
+    dim: int
+    exponent: float
+    base: float
+    scale: float
+    scaling: Scaling
+    rotating: int
+    amplitude: float
+    offset: int
+    length: int
+    layout: str
+    cos_first: bool
+    separate: bool
+    """Whether cosines and sines are tensors of their own; else one tensor has both."""
+
+
 def unset() -> Any:
     """The default of a field that something else may fill in: a style, or the parameter's own default."""
     return field(default=None)
@@ -82,7 +104,8 @@ class Scheme(metaclass=_ByAlias):
     - what its tensors are: `tensors`, `single_array`, `derived_tensors`, `axes_of`, `checkpoint_names`;
     - its frequencies, if it has any: `inverse_frequencies`, `angular_frequencies`;
     - how it is computed elsewhere: `recipe_names`, `runtime_names`, `computed_as`, `by_position`;
-    - what is easily mistaken for it: `inert_parameters`, `neighbours`;
+    - what is easily mistaken for it: `inert_parameters`, `neighbours`, `wave_neighbours`;
+    - how it is recovered from measurements: `wave_table`, `from_waves`, `wave_edit`;
     - how it is used and drawn: `applied_to`, `applied_as`, `picture_kinds`, `contexts`;
     - `named_parts` and `holds_several`, for schemes that hold others.
 
@@ -321,6 +344,25 @@ class Scheme(metaclass=_ByAlias):
         defaults = {name: self.default_of(name) for name in names if name not in self.inert_parameters}
         given = {name: value for name, value in defaults.items() if value is not None and value is not MISSING}
         return {name: value for name, value in given.items() if value != getattr(self, name)}
+
+    def wave_table(self) -> WaveTable | None:
+        """Its table as waves; None where it has none, or its rows are not those of consecutive positions."""
+        return None
+
+    @classmethod
+    def from_waves(cls, waves: WaveTable, **more: Any) -> Self | None:
+        """The scheme that makes this table, with more parameters; None where none does."""
+        return None
+
+    def wave_neighbours(self) -> Iterator[WaveTable]:
+        """Waves of known mistakes that are none of its parameters."""
+        return iter(())
+
+    def wave_edit(self, field: str, found: float) -> tuple[str, Any, Any]:
+        """A field of its waves that is another than expected: the parameter that tells it, its value, and the found
+        one.
+        """
+        return field, getattr(self.wave_table(), field), found
 
     def applied_to(self, x: ArrayLike) -> Array:
         """x (…, L, D) with the encoding applied, from its first position on: in float64, rounded once to x's dtype."""

@@ -7,18 +7,18 @@ axis has a share of the channels and its own angles.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pecli.engine.numerics import geometric
 from pecli.engine.schemes.grid_styles import ADDED, AxisBlock, GridStyle
 from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, Positioned, check_last
 from pecli.engine.schemes.recipes import RECIPE, FrequencyRecipe, check_base, recipe_named
-from pecli.engine.schemes.scheme import Axes, Neighbour, unset
+from pecli.engine.schemes.scheme import Axes, Neighbour, WaveTable, unset
 from pecli.engine.text import bracketed, shown
 from pecli.errors import ParameterError
 
@@ -215,25 +215,13 @@ class Sinusoidal(Positioned):
         """What NumPy is needed for."""
         from pecli.engine.schemes.wave_tables import SinusoidalTable
 
-        style = self.grid_style
-        whole = style is None or style.sines_first
+        style, axis_waves = self.grid_style, None if self.is_range else self._axis_waves
+        blocks = tuple(block.pairs for block in self.axis_blocks)
         return SinusoidalTable(
-            recipe_named(self.recipe),
-            self.waves,
-            self.frequency_recipe,
-            self.rows,
-            self.dim,
-            (sum(block.pairs for block in self.axis_blocks),)
-            if whole
-            else tuple(block.pairs for block in self.axis_blocks),
-            self.layout,
-            self.cos_first,
-            self.offset,
-            self.padding_idx,
-            self.dtype,
-            None if self.is_range else self._axis_waves,
-            self.keep or 0,
-        )
+            recipe_named(self.recipe), self.waves, self.frequency_recipe, axis_waves, self.rows, self.offset,
+            self.layout, self.dtype, self.dim, (sum(blocks),) if style is None or style.sines_first else blocks,
+            self.cos_first, self.padding_idx, self.keep or 0,
+        )  # fmt: skip
 
     def _axis_waves(self) -> AxisWaves:
         """The waves at positions that are no range."""
@@ -276,3 +264,40 @@ class Sinusoidal(Positioned):
         found = {each.scheme: each for change in changes if (each := self.neighbour(**change))}
         more = [*filter(None, self.place_neighbours(ADDED)), *super().neighbours()]
         return (*found.values(), *(each for each in more if each.scheme not in found))
+
+    def wave_table(self) -> WaveTable | None:
+        from pecli.engine.scalings.scaling import Scaling
+
+        if not self.is_range or not self._waves:
+            return None
+        exponent = float(self._denominator) if self._waves > 1 else 1.0
+        return WaveTable(
+            self.dim, exponent, self.base, self.scale, Scaling(), self._waves, self.amplitude, self.offset,
+            self.seq_len, self.layout, self.cos_first, separate=False,
+        )  # fmt: skip
+
+    @classmethod
+    def from_waves(cls, waves: WaveTable, **more: Any) -> Self | None:
+        from pecli.engine.scalings.scaling import Scaling
+
+        if waves.separate or waves.scaling != Scaling():
+            return None
+        half = waves.dim // 2 if waves.layout == "halves" else waves.dim / 2
+        try:
+            return cls(
+                waves.length, waves.dim, waves.base, waves.layout, waves.cos_first, half - waves.exponent, waves.offset,
+                waves.scale, waves.amplitude, **more,
+            )  # fmt: skip
+        except ParameterError:
+            return None
+
+    def wave_neighbours(self) -> Iterator[WaveTable]:
+        """The other shifts of the exponent."""
+        if (own := self.wave_table()) is not None:
+            for shift in {0.0, 1.0} - {self.freq_shift}:
+                yield own._replace(exponent=own.exponent + self.freq_shift - shift)
+
+    def wave_edit(self, field: str, found: float) -> tuple[str, Any, Any]:
+        if field == "exponent":
+            return "freq_shift", self.freq_shift, float(self._half) - found
+        return super().wave_edit(field, found)

@@ -26,20 +26,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RopeTables:
-    """What cos and sin are made from; the pairs from `rotating` on have angle 0."""
+class _WaveRows:
+    """What rows of cos and sin are made from."""
 
     recipe: Recipe
     waves: Callable[[], Waves]
     frequency_recipe: Callable[[], FrequencyRecipe]
+    axis_waves: Callable[[], AxisWaves] | None
+    """For positions that are no range."""
     seq_len: int
     offset: int
-    pairs: int
-    rotating: int
     layout: str
     dtype: str
-    axis_waves: Callable[[], AxisWaves] | None = None
-    """For positions that are no range."""
 
     def rotation(self) -> Rotation:
         """What makes the exact cos and sin."""
@@ -51,9 +49,17 @@ class RopeTables:
         return cos_sin_filler(self.recipe, self.rotation(), self.frequency_recipe)
 
     @cached_property
-    def _rows(self) -> Filler | AxisFiller:
+    def rows(self) -> Filler | AxisFiller:
         """What makes the rows of the tables."""
         return self.filler if self.axis_waves is None else self.axis_waves().filler(self.recipe)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RopeTables(_WaveRows):
+    """cos and sin of `pairs` columns, or doubled; those from `rotating` on have angle 0."""
+
+    pairs: int
+    rotating: int
 
     def inverse_frequencies(self) -> list[float]:
         """As the recipe rounds them."""
@@ -66,17 +72,15 @@ class RopeTables:
         """cos and sin, (seq_len, width)."""
         shape = (self.seq_len, self.pairs if self.layout == "compact" else 2 * self.pairs)
 
-        def table(part: str) -> Table:
-            return Table(part, self.dtype, shape, lambda start, out: self._fill(part, start, out))
+        return Table("cos", self.dtype, shape, _Rows(self, "cos")), Table("sin", self.dtype, shape, _Rows(self, "sin"))
 
-        return table("cos"), table("sin")
-
-    def _fill(self, part: str, start: int, out: Array) -> None:
+    def lay_out(self, part: str, fill: Callable[[Array], None], out: Array) -> None:
+        """Fill the pairs that rotate, and from them the rest of the rows."""
         if self.layout == "interleaved":
             single, double = out[:, 0::2], out[:, 1::2]
         else:
             single, double = out[:, : self.pairs], out[:, self.pairs :]
-        self._rows.fill(part, self.offset + start, single[:, : self.rotating], self.dtype)
+        fill(single[:, : self.rotating])
         single[:, self.rotating :] = 1 if part == "cos" else 0
         if self.layout != "compact":
             double[...] = single
@@ -103,11 +107,37 @@ class RopeTables:
 
         def read(start: int, stop: int) -> Array:
             out = np.empty((stop - start, 2 * count), numpy_dtype(self.dtype))
-            self._rows.fill("cos,sin", self.offset + start, out, self.dtype)
+            self.rows.fill("cos,sin", self.offset + start, out, self.dtype)
             return out
 
         groups, names = np.arange(2 * count) // 2, ("cos", "sin") * count
         return ByPosition(self.offset, self.seq_len, "frequencies", frequencies[:count], groups, names, read)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Fills rows of cos or sin: consecutive ones, or, where a recipe makes each by itself, any at once."""
+
+    tables: RopeTables
+    part: str
+
+    def __call__(self, start: int, out: Array) -> None:
+        tables = self.tables
+        tables.lay_out(
+            self.part, lambda pairs: tables.rows.fill(self.part, tables.offset + start, pairs, tables.dtype), out
+        )
+
+    @property
+    def gather(self) -> Callable[[Indices, Array], None] | None:
+        """See `Table.pick`."""
+        tables, fill_at = self.tables, getattr(self.tables.rows, "fill_at", None)
+        if fill_at is None:
+            return None
+
+        def fill(rows: Indices, out: Array) -> None:
+            tables.lay_out(self.part, lambda pairs: fill_at(self.part, rows + tables.offset, pairs, tables.dtype), out)
+
+        return fill
 
 
 def cos_sin_filler(recipe: Recipe, exact: Rotation, frequencies: Callable[[], FrequencyRecipe]) -> Filler:
@@ -129,31 +159,16 @@ def vector(name: str, dtype: str, values: Callable[[], Sequence[float]], count: 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SinusoidalTable:
-    """What the table is made from."""
+class SinusoidalTable(_WaveRows):
+    """Sines and cosines in one table."""
 
-    recipe: Recipe
-    waves: Callable[[], Waves]
-    frequency_recipe: Callable[[], FrequencyRecipe]
-    seq_len: int
     dim: int
     blocks: tuple[int, ...]
     """Pairs of sines and cosines; in halves, those of each block follow each other."""
-    layout: str
     cos_first: bool
-    offset: int
     padding_idx: int | None
-    dtype: str
-    axis_waves: Callable[[], AxisWaves] | None = None
-    """For positions that are no range."""
-    keep: int = 0
+    keep: int
     """Rows of zeros at the start."""
-
-    @cached_property
-    def _filler(self) -> Filler | AxisFiller:
-        if self.axis_waves is not None:
-            return self.axis_waves().filler(self.recipe)
-        return cos_sin_filler(self.recipe, Rotation(self.waves, self.seq_len), self.frequency_recipe)
 
     @property
     def _parts(self) -> tuple[str, str]:
@@ -166,7 +181,7 @@ class SinusoidalTable:
     def _fill(self, start: int, out: Array) -> None:
         first, parts = self.offset + start, self._parts
         if self.layout == "interleaved":
-            self._filler.fill(",".join(parts), first, out, self.dtype)
+            self.rows.fill(",".join(parts), first, out, self.dtype)
         elif sum(self.blocks):
             self._fill_halves(parts, first, out)
         if self.layout == "halves" and self.dim % 2:
@@ -179,11 +194,11 @@ class SinusoidalTable:
         count = sum(self.blocks)
         if len(self.blocks) == 1:
             for k, part in enumerate(parts):
-                self._filler.fill(part, first, out[:, k * count : (k + 1) * count], self.dtype)
+                self.rows.fill(part, first, out[:, k * count : (k + 1) * count], self.dtype)
             return
         pairs = np.empty((len(out), count), out.dtype)
         for k, part in enumerate(parts):
-            self._filler.fill(part, first, pairs, self.dtype)
+            self.rows.fill(part, first, pairs, self.dtype)
             done = 0
             for size in self.blocks:
                 out[:, 2 * done + k * size : 2 * done + (k + 1) * size] = pairs[:, done : done + size]
