@@ -141,7 +141,7 @@ def _explained(
         good = [fit for fit in fits if _near(curve, fit.law)]
         some: list[Explanation] = []
         for far, fit in [(False, fit) for fit in good[:MAX_LAWS]] + [(True, fit) for fit in good[:MAX_FAR_LAWS]]:
-            if some and (far or prior is not None):
+            if some and (far or prior is not None or some[0].cost <= good[0].cost < fit.cost):  # none can be cheaper
                 break
             one = _placed(seen, whole, prior, fit, atol, far=far)
             if one is not None:
