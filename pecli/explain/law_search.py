@@ -298,17 +298,17 @@ def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
 
     yield [fit(each, 0.5 * k) for k, each in enumerate(starts)]
     near = replace(prior, law=starts[0])
-    others = [fit(each, 1.0 + 0.05 * k) for k, each in enumerate(neighbours(near))]
+    others = [
+        fit(each, 0.95 if each.half == 2 * starts[0].half else 1.0 + 0.05 * k)  # rather than the root of the base
+        for k, each in enumerate(neighbours(near))
+    ]
     names = ("base", *(name for name in PARAMETERS[law.scaling] if name not in ("truncate", "turning", "divisors")))
     names = (*names, "scale")
     single = [
         replace(one, cost=one.cost + 1) for start in starts for name in names for one in fitted(start, name, curve)
     ]
-    yield (
-        others
-        + single
-        + [replace(one, cost=one.cost + 2.2) for one in laws(curve, [float(starts[0].half)], scales=not prior.rotary)]
-    )
+    yield others + single
+    yield [replace(one, cost=one.cost + 2.2) for one in laws(curve, [float(starts[0].half)], scales=not prior.rotary)]
     double = [
         replace(one, cost=one.cost + other.cost + 1)
         for other in others
