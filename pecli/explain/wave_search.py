@@ -216,6 +216,7 @@ class Check:
 
     residual: float
     wrong: tuple[int, ...]
+    atol: float
 
 
 def _model(seen: Measured, frequency: Floats, place: Place, height: float, rows: Floats) -> Complex | Floats:
@@ -235,7 +236,7 @@ def _check(seen: Measured, frequency: Floats, place: Place, height: float, atol:
     if len(wrong) > off.shape[1] // 16 or (len(wrong) and off.shape[1] < 8):
         return None
     left = np.delete(np.maximum(np.abs(off.real), np.abs(off.imag)), wrong, axis=1)
-    return Check(float(left.max()), tuple(wrong.tolist()))
+    return Check(float(left.max()), tuple(wrong.tolist()), atol)
 
 
 def _places(seen: Measured, frequency: Floats, prior: WaveScheme | None, length: int, *, far: bool) -> Iterator[Place]:
@@ -349,7 +350,7 @@ def _wrong_rows(
     left = np.delete(left, check.wrong, axis=1)
     drift = DRIFT * height * float(np.sqrt(np.mean(frequency**2))) * (rows + abs(place.start))
     level = float(np.sqrt(np.mean(seen.waves.noise**2)))
-    wrong = np.sqrt(np.mean(left**2, axis=1)) > 4 * level + drift + 1e-6 * height
+    wrong = np.sqrt(np.mean(left**2, axis=1)) > np.maximum(4 * level + drift + 1e-6 * height, check.atol)
     return np.flatnonzero(wrong if whole.wrong is None else wrong & ~whole.wrong)
 
 
