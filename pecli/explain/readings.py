@@ -160,7 +160,8 @@ def _forms(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[For
         parts = _split(values, form)
         if parts is None or min(parts[0].shape) < 1 or len(parts[0]) < 2:
             continue
-        off = 0.0 if len(parts) == 1 else pairs_of(*parts)[0]
+        full = ~empty_rows(parts) if len(parts) == 2 else np.zeros(0, bool)
+        off = 0.0 if len(parts) == 1 else pairs_of(*(part[full] for part in parts))[0] if full.any() else np.inf
         if len(parts) == 2 and off > CONSTANT:
             continue
         found.append((round(off, 2), rank, form, parts))
@@ -188,7 +189,10 @@ def _split(values: Sequence[AnyArray], form: Form) -> list[Floats] | None:
     if len(values) == 2:
         split: tuple[AnyArray, ...] | None = tuple(array for array in values if array.ndim == 2)
         return _singles(split, form.doubled) if split and len(split) == 2 else None
-    split = replace(form, doubled="").split(values[0])
+    array = values[0]
+    if form.padded and array.ndim == 2 and np.abs(array[:, -1]).max() <= EMPTY * np.abs(array).max():
+        array = np.concatenate([array[:, :-1], np.zeros_like(array[:, :1])], axis=1)  # zeros, but for noise
+    split = replace(form, doubled="").split(array)
     return None if split is None else _singles(split, form.doubled)
 
 
