@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from pecli.engine.schemes.registry import scheme_named
 
 import pecli
-from pecli.engine.schemes.registry import scheme_named
 from pecli.engine.table import Table, table_of
 from pecli.views.pictures import downsample
 from pecli.views.pictures import kinds as figures
