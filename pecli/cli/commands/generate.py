@@ -1,4 +1,4 @@
-"""`pecli sinusoidal`, `rope`, `alibi`, `learned-init`: make tables, show them, or compare a file with them."""
+"""The command of each scheme, such as `pecli rope`: make its tables, show them, or check a file against them."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ FORMS = {
         "sin",
         "doubled as c0 c1 … c0 c1 …, axes of length 1 dropped",
     ),
-    "interleaved": (np.repeat(COS, 2, 1), "cos", "doubled as c0 c0 c1 c1 …, though the model turns halves"),
+    "interleaved": (np.repeat(COS, 2, 1), "cos", "doubled as c0 c0 c1 c1 …, though the model rotates halves"),
     "megatron": (
         np.concatenate([COS, COS], 1)[:, None, None],
         "cos",
@@ -54,7 +54,7 @@ FORMS = {
     "stacked, doubled": (
         np.stack([np.repeat(COS, 2, 1), np.repeat(SIN, 2, 1)]),
         "cos_sin",
-        "the cosines, then the sines, doubled as c0 c0 c1 c1 …, though the model turns halves",
+        "the cosines, then the sines, doubled as c0 c0 c1 c1 …, though the model rotates halves",
     ),
     "torchtune": (np.stack([COS, SIN], -1), "cos_sin", "pairs of cosines and sines"),
     "meta": ((COS + 1j * SIN).astype(np.complex64), "cos_sin", "complex numbers"),
@@ -151,7 +151,7 @@ def test_frequencies_axis_by_axis_or_as_tables_have_them(tmp_path) -> None:
     config = {"model_type": "ernie4_5_vl_moe_text", "hidden_size": 64, "num_attention_heads": 4}
     model = pecli.load_config({**config, "rope_parameters": {"rope_theta": 5e5, "mrope_section": [3, 3, 2]}})
     plain = 5e5 ** (-np.arange(0, DIM, 2) / DIM)
-    for words, order in (("axis by axis", [0, 2, 4, 1, 3, 5, 6, 7]), ("in turn", range(8))):
+    for words, order in (("axis by axis", [0, 2, 4, 1, 3, 5, 6, 7]), ("interleaved", range(8))):
         save_file({"inv_freq": plain[list(order)]}, tmp_path / "f.safetensors")
         found = verify_model(tmp_path / "f.safetensors", model, Tolerance(rtol=1e-14))
         assert (found.passed, found.readings["inv_freq"]) == (True, words)
