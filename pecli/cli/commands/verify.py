@@ -44,7 +44,7 @@ EXAMPLES = (
 )
 _PANEL = "Against a model"
 
-_HELP = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; for a folder of tensors, its own unless given."
+_HELP = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; for a folder of tensors or a .gguf, its own unless given."
 Config = Annotated[str | None, options.model(_HELP, _PANEL, "--config")]
 Model = Annotated[str | None, options.model("The same; pecli models lists the presets.", _PANEL)]
 _LAYERS = "Layers of this kind; else those that a tensor's name speaks of, or that it fits best."
