@@ -19,7 +19,7 @@ from pecli.checks.compare.error_summary import ErrorSummary, Value, errors, merg
 from pecli.checks.compare.error_summary import ulps_apart as ulps_apart
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
-from pecli.engine.arrays import Array, Indices, aligned_buffer
+from pecli.engine.arrays import Array, Indices
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name, numpy_dtype
 from pecli.engine.numerics.threads import work_through
 from pecli.engine.table import Table, cast
@@ -102,53 +102,27 @@ def _fill_in(result: Comparison, summary: ErrorSummary) -> None:
 
 def _measure(expected: Table, found: Table, tolerance: Tolerance) -> ErrorSummary:
     """The errors of all elements, block by block in threads; what must be read in order is read here."""
-    step = min(expected.block_rows(), found.block_rows())
-    starts = range(0, expected.rows if expected.size else 0, step)
-    reader = _PairReader(expected, found, tolerance)
+    tables = expected, found
+    dtypes = [numpy_dtype(table.dtype) for table in tables]
+    step = max(1, READ_BYTES // max(1, expected.width * max(dtype.itemsize for dtype in dtypes)))
 
-    def block(start: int) -> tuple[int, int, Array | None, Array | None]:
-        stop = min(start + step, expected.rows)
-        ours, theirs = (table.read(start, stop) if table.in_order else None for table in (expected, found))
-        return start, stop, ours, theirs
+    def read(start: int) -> tuple[int, list[Array | None]]:
+        return start, [table.read(start, min(start + step, table.rows)) if table.in_order else None for table in tables]
 
-    work_through(lambda given: reader.measure(*given), map(block, starts))
-    return reader.summary()
+    spare: list[ErrorMeter] = []  # each is used by one thread at a time; what it knows spares it work
 
+    def measure(given: tuple[int, list[Array | None]]) -> None:
+        start, blocks = given
+        meter = spare.pop() if spare else ErrorMeter(dtypes[0], dtypes[1], tolerance)
+        ours, theirs = (
+            table.read(start, min(start + step, table.rows)) if block is None else block
+            for table, block in zip(tables, blocks, strict=True)
+        )
+        meter.measure(ours.reshape(-1), theirs.reshape(-1), start * expected.width)
+        spare.append(meter)
 
-class _PairReader:
-    """Reads both tables and measures them; meters and buffers are reused, each by one thread at a time."""
-
-    def __init__(self, expected: Table, found: Table, tolerance: Tolerance) -> None:
-        self._tables, self._tolerance = (expected, found), tolerance
-        self._dtypes = numpy_dtype(expected.dtype), numpy_dtype(found.dtype)
-        self._rows = max(1, READ_BYTES // max(1, expected.width * max(dtype.itemsize for dtype in self._dtypes)))
-        self._spare: list[tuple[ErrorMeter, list[Array]]] = []
-
-    def measure(self, start: int, stop: int, *given: Array | None) -> None:
-        """Measure rows start … stop − 1; a table's block that is given is not read."""
-        meter, buffers = self._spare.pop() if self._spare else self._new(stop - start)
-        for row in range(start, stop, self._rows):
-            count = min(self._rows, stop - row)
-            pieces = []
-            for table, block, buffer in zip(self._tables, given, buffers, strict=True):
-                if block is None:
-                    piece = buffer[:count]
-                    table.fill(row, piece)
-                else:
-                    piece = block[row - start : row - start + count]
-                pieces.append(piece.reshape(-1))
-            meter.measure(pieces[0], pieces[1], row * self._tables[0].width)
-        self._spare.append((meter, buffers))
-
-    def _new(self, rows: int) -> tuple[ErrorMeter, list[Array]]:
-        shape = min(rows, self._rows), self._tables[0].width
-        return ErrorMeter(*self._dtypes, self._tolerance), [
-            aligned_buffer(math.prod(shape), dtype).reshape(shape) for dtype in self._dtypes
-        ]
-
-    def summary(self) -> ErrorSummary:
-        """The errors of all measured rows; the same however the threads shared the work."""
-        return merged(meter.summary() for meter, _ in self._spare)
+    work_through(measure, map(read, range(0, expected.rows if expected.size else 0, step)))
+    return merged(meter.summary() for meter in spare)
 
 
 def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:
