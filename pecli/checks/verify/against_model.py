@@ -30,6 +30,8 @@ from pecli.files import LoadedFile
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.find import config_file
+from pecli.models.gguf import LONG, factor_frequencies
 
 if TYPE_CHECKING:
     from pecli.files.load import Given
@@ -68,8 +70,39 @@ def verify_model(
         file.check()
         layer_types = [encoding.layer_type for encoding in model.encodings]
         place = Place(offset, length, recipe, runtime, _ends(file.tables, offset or 0), own)
-        search = _Search(label, file.read_as("float32"), encodings, layer_types, place)
-        return search.verified(tolerance.against_model())
+        found = [
+            _Search(label, part.read_as("float32"), encodings, layer_types, at).verified(tolerance.against_model())
+            for part, at in _with_frequencies(file, encodings, place)
+        ]
+    return found[0] if len(found) == 1 else _merged(found)
+
+
+def _with_frequencies(file: LoadedFile, encodings: Sequence[Encoding], place: Place) -> list[tuple[LoadedFile, Place]]:
+    """The file; of a .gguf, with frequencies instead of the factors that divide them, those for lengths beyond the
+    original one apart.
+    """
+    path = config_file(file.path) if file.format == "folder" else file.path
+    made = factor_frequencies(path) if file.format == "gguf" or path.endswith(".gguf") else {}
+    tables = [made.get(table.name, table) for table in file.tables]
+    if LONG not in made:
+        return [(replace(file, tables=tuple(tables)), place)]
+    original = max((each.parameters.get("original_max_position_embeddings") or 0 for each in encodings), default=0)
+    beyond = replace(place, length=place.length or original + 1)
+    short = tuple(table for table in tables if table is not made[LONG])
+    return [(replace(file, tables=short), place), (replace(file, tables=(made[LONG],)), beyond)]
+
+
+def _merged(found: Sequence[Verification]) -> Verification:
+    """One answer of several about one file."""
+    return replace(
+        found[0],
+        tensors=tuple(tensor for each in found for tensor in each.tensors),
+        problems=tuple(problem for each in found for problem in each.problems),
+        diagnosis=tuple(dict.fromkeys(line for each in found for line in each.diagnosis)),
+        readings={name: words for each in found for name, words in each.readings.items()},
+        explanations=tuple(one for each in found for one in each.explanations),
+        weak=tuple(dict.fromkeys(line for each in found for line in each.weak)),
+    )
 
 
 def _checked_place(own: dict[str, Any], offset: int | None) -> dict[str, Any]:
