@@ -18,8 +18,8 @@ from pathlib import Path
 from unittest import mock
 
 from pecli.cli.app import run as cli
+from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.parameters import Choice, Flag, Parameter
-from pecli.engine.schemes.registry import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 
 README = Path(__file__).parent.parent / "README.md"
@@ -64,16 +64,20 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def console(text: str) -> str:
-    """The text with what the commands of its console blocks really print, run one after the other in one folder."""
+    """The text with what the commands of its sessions really print, run one after the other in one folder.
+
+    A session before the first ```sh block is a `shellsession`: a newcomer's first two ```sh or ```console blocks are to
+    install and to test.
+    """
     with tempfile.TemporaryDirectory() as scripts, tempfile.TemporaryDirectory() as folder:
         settings = environment(Path(scripts))
 
         def run(block: re.Match[str]) -> str:
-            commands = re.findall(r"^\$ (.*)\n", block[1], re.M)
+            commands = re.findall(r"^\$ (.*)\n", block[2], re.M)
             shown = "".join(f"$ {command}\n{printed(command, folder, settings)}" for command in commands)
-            return f"```console\n{shown}```"
+            return f"```{block[1]}\n{shown}```"
 
-        return re.sub(r"^```console\n(.*?)^```", run, text, flags=re.S | re.M)
+        return re.sub(r"^```(console|shellsession)\n(.*?)^```", run, text, flags=re.S | re.M)
 
 
 def printed(command: str, folder: str, settings: dict[str, str]) -> str:

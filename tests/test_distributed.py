@@ -39,7 +39,7 @@ def test_workers_write_one_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     from pecli import distributed
 
     scheme = pecli.Rope(20_000, 128, dtype="float64")
-    monkeypatch.setattr(distributed, "CHUNKS_A_TASK", 1)
+    monkeypatch.setattr(distributed, "CHUNKS_PER_TASK", 1)
     with dask.config.set(scheduler="processes", num_workers=2):
         distributed.save(str(tmp_path / "t.zarr"), scheme)
     assert pecli.verify(tmp_path / "t.zarr").passed

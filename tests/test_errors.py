@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pecli.cli.exits import option
+from pecli.cli.command import option_name
 from pecli.errors import FileError, KindError, ParameterError, PecliError
 
 
@@ -10,11 +10,14 @@ def test_a_parameter_goes_by_its_own_name_in_python_and_by_that_of_its_option_in
     problem = ParameterError("kv_heads", 3, "4 `heads` are no multiple of 3", "check `heads` and `kv_heads`")
     assert str(problem) == "kv_heads is 3; 4 `heads` are no multiple of 3; check `heads` and `kv_heads`"
     spelled = "--kv-heads is 3; 4 --heads are no multiple of 3; check --heads and --kv-heads"
-    assert problem.spelled(option) == spelled
+    assert problem.spelled(option_name) == spelled
 
 
 def test_what_is_given_is_never_taken_for_a_name() -> None:
-    assert ParameterError("name", "'`heads`'", "it is no name").spelled(option) == "--name is '`heads`'; it is no name"
+    assert (
+        ParameterError("name", "'`heads`'", "it is no name").spelled(option_name)
+        == "--name is '`heads`'; it is no name"
+    )
 
 
 def test_parts_that_are_empty_leave_no_trace() -> None:

@@ -17,10 +17,10 @@ from pecli.errors import PecliError
 from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Scaled
 from pecli.explain.words import comparison
 from pecli.files import LoadedFile
-from pecli.files.in_memory import opened
+from pecli.files.load import opened
 
 if TYPE_CHECKING:
-    from pecli.files.in_memory import Given
+    from pecli.files.load import Given
 
 
 MAX_EXPLAINED = 16

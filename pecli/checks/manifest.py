@@ -27,15 +27,14 @@ from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import verify
 from pecli.checks.verify.against_model import verify_model
 from pecli.checks.verify.verification import Verification, until
+from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.parameters import Parameter, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.recipes import RECIPE, RUNTIME
-from pecli.engine.schemes.registry import SCHEMES, scheme_named
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.text import nearest, quoted
-from pecli.errors import FileError, NoTablesError, ParameterError, PecliError
-from pecli.files.os_errors import translated
+from pecli.errors import FileError, NoTablesError, ParameterError, PecliError, translated
 from pecli.models import presets
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import find_model
@@ -85,7 +84,7 @@ def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None) -> lis
 def _toml(path: str) -> dict[str, Any]:
     import tomllib
 
-    from pecli.files.os_errors import failure
+    from pecli.errors import failure
 
     try:
         with open(path, "rb") as file:
@@ -306,6 +305,8 @@ class Outcome:
             "tensors": [],
             "diagnosis": [str(self.result)],
             "readings": {},
+            "explanations": [],
+            "weak": [],
             "status": "skipped" if self.skipped else "error",
         }
         return {**name, "file": self.check.file, **problem}

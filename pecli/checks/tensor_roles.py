@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from pecli.engine.schemes import registry
-from pecli.engine.schemes.registry import scheme_named
+from pecli.engine import schemes
+from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
 
-_KINDS: list[type[Scheme]] = [scheme_named(name) for name in registry.SCHEMES]
+_KINDS: list[type[Scheme]] = [scheme_named(name) for name in schemes.SCHEMES]
 
 ROLES: Mapping[str, tuple[str, ...]] = {role: words for kind in _KINDS for role, words in kind.checkpoint_names.items()}
 """What tensors are called, by what they hold; a longer name may end in one of these, as in `rope_cos`."""

@@ -12,8 +12,7 @@ import typer
 import typer.core
 import typer.main
 
-from pecli.cli.command import COMMANDS, examples, meant, module_of, panel_of
-from pecli.cli.exits import Exit, code_of, complain
+from pecli.cli.command import COMMANDS, Exit, code_of, examples, made_command, meant, module_of, panel_of, print_error
 from pecli.engine.text import nearest
 from pecli.errors import ParameterError, ResourceError
 from pecli.version import __version__
@@ -50,7 +49,7 @@ class Commands(typer.core.TyperGroup):
             other = meant(cmd_name)
             advice = f"did you mean {other!r}?" if other else nearest(cmd_name, COMMANDS) or "see pecli --help"
             raise ParameterError("the command", repr(cmd_name), f"it must be one of {', '.join(COMMANDS)}", advice)
-        command = import_module(module).command(cmd_name)
+        command = made_command(import_module(module), cmd_name)
         command.rich_help_panel = panel_of(cmd_name)
         return command
 
@@ -99,7 +98,7 @@ def run(arguments: Sequence[str]) -> int:
         return int(result) if isinstance(result, int) else Exit.DONE
     except UsageError as problem:
         if type(problem).__name__ != "NoArgsIsHelpError":  # that one has printed the help
-            complain(_usage(problem))
+            print_error(_usage(problem))
         return Exit.USAGE
     except typer.Abort:
         return Exit.INTERRUPTED
@@ -110,10 +109,10 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as leave:  # 1 is how rich and Typer leave when the reader of a pipe went away
         return Exit.PIPE if leave.code == 1 and "_PECLI_COMPLETE" not in os.environ else int(leave.code or 0)
     except Exception as raised:  # the one boundary: whatever goes wrong is a line and an exit code
-        from pecli.files.os_errors import translated
+        from pecli.errors import translated
 
         error = translated(raised)
-        complain(error, arguments)
+        print_error(error, arguments)
         return code_of(error)
 
 
@@ -146,7 +145,7 @@ def _usage(problem: Any) -> str:
 
 
 def _preset_meant(problem: Any, text: str) -> str:
-    """Advice for `pecli rope llama-3.1-8b`; nothing where the word is no model, or the command takes none."""
+    """Advice for `pecli rope llama-3.1-8b`; empty where the word is not a model, or the command takes none."""
     extra = text.partition("unexpected extra argument")[2].rpartition("(")[2].rstrip(")").split()
     context = getattr(problem, "ctx", None)
     takes = context and any("--model" in parameter.opts for parameter in context.command.params)

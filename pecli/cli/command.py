@@ -1,22 +1,28 @@
-"""The commands: where each lives, by which other words people look for it, and how a function becomes one."""
+"""The commands: where each lives, how a function becomes one, and the exit code or error that it ends with."""
 
 from __future__ import annotations
 
+import enum
 import inspect
+import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import typer
 import typer.core
 import typer.main
 
-from pecli.engine.schemes.registry import SCHEMES
+from pecli.engine.schemes import SCHEMES
+from pecli.errors import DefectError, ParameterError, PecliError, UnsupportedError
+from pecli.views.screen import printable
 
 _GENERATE = "pecli.cli.commands.generate"
 PANELS = {
     "Make tables": dict.fromkeys(SCHEMES, _GENERATE),
-    "Read models": {"config": "pecli.cli.commands.config", "models": "pecli.cli.commands.models"},
+    "Read models": {"config": "pecli.cli.commands.config", "models": "pecli.cli.commands.config"},
     "Check files": {
         "verify": "pecli.cli.commands.verify",
         "diff": "pecli.cli.commands.diff",
@@ -119,6 +125,13 @@ def _in_lines(name: str) -> str:
     return f"{name[:place]}\n  {name[place:]}"
 
 
+def made_command(module: Any, name: str) -> Any:
+    """The command that a module makes: by its own `command`, or of the function of that name and its EXAMPLES."""
+    if hasattr(module, "command"):
+        return module.command(name)
+    return command_of(getattr(module, name), name, module.EXAMPLES)
+
+
 def command_of(run: Run, name: str, shown: tuple[str, ...], **settings: Any) -> Any:
     """The command that runs a function, with examples shown at the end of its help."""
     app = new_app()
@@ -155,3 +168,66 @@ def command_line(words: Iterable[str], options: Mapping[str, Any]) -> str:
         for each in value if isinstance(value, list) else [value]:
             parts += [option] if each is True else [] if each in (None, False) else [option, str(each)]
     return shlex.join(parts)
+
+
+class Exit(enum.IntEnum):
+    """What the shell is told."""
+
+    DONE = 0
+    CHECK_FAILED = 1  #: verification failed, tables differ, nothing identified, a runtime lacks what is asked for
+    USAGE = 2  #: the command line or a parameter is wrong
+    FILE = 3  #: a file cannot be read or written, or is not what it claims to be
+    DEFECT = 70  #: a defect of pecli itself
+    INTERRUPTED = 130
+    PIPE = 141
+
+
+MAX_ERROR_LENGTH = 1000
+"""Letters of an error."""
+
+
+def print_error(problem: PecliError | str, words: Sequence[str] = ()) -> None:
+    """One line on standard error; options are called what they are among the words of the command line.
+
+    With PECLI_DEBUG=1 the traceback of a defect precedes it.
+    """
+    if isinstance(problem, DefectError) and os.environ.get("PECLI_DEBUG"):
+        import traceback
+
+        traceback.print_exception(problem.__cause__)
+    text = str(problem)
+    if isinstance(problem, ParameterError):
+        text = problem.spelled(lambda name: _typed(name, words))
+    if len(text) > MAX_ERROR_LENGTH:  # a name from a file, say; what to do about it comes last
+        text = f"{text[: MAX_ERROR_LENGTH // 2]} … {text[-MAX_ERROR_LENGTH // 2 :]}"
+    with suppress(OSError):  # a full disk behind standard error does not change the exit code
+        print(printable(f"pecli: error: {' '.join(text.split(chr(10)))}", sys.stderr), file=sys.stderr, flush=True)
+
+
+def print_note(text: str) -> None:
+    """One line on standard error, where nothing went wrong but something is worth knowing."""
+    with suppress(OSError):
+        print(printable(f"pecli: note: {text}", sys.stderr), file=sys.stderr, flush=True)
+
+
+def _typed(name: str, words: Sequence[str]) -> str:
+    """A parameter's name on the command line, the other one where that was typed: only rope's have two."""
+    from pecli.engine.schemes.rope import Rope
+
+    given = {word.partition("=")[0] for word in words}
+    parameter = Rope.parameters().get(name)
+    return next((alias for alias in (parameter.aliases if parameter else ()) if alias in given), option_name(name))
+
+
+def option_name(name: str) -> str:
+    """A parameter's name on the command line."""
+    return f"--{name.replace('_', '-')}" if name.islower() and name.replace("_", "").isalnum() else name
+
+
+def code_of(problem: PecliError) -> Exit:
+    """The exit code that an error stands for."""
+    if isinstance(problem, DefectError):
+        return Exit.DEFECT
+    if isinstance(problem, UnsupportedError):
+        return Exit.CHECK_FAILED
+    return Exit.USAGE if isinstance(problem, ParameterError) else Exit.FILE

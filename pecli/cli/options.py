@@ -1,23 +1,27 @@
-"""Options that several commands share, and those that derive from a scheme's parameters."""
+"""Options that commands share, those that derive from a scheme's parameters or name a model, and the scheme of them."""
 
 from __future__ import annotations
 
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pecli.cli.command import keyword
+from pecli.cli.command import command_of, keyword, with_options
+from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.parameters import Choice, Flag, Parameter
+from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.checks.tolerance import Tolerance
     from pecli.engine.schemes.scheme import Scheme
+    from pecli.models.encoding import Encoding
+
 
 MAX_METAVAR = 16
 """Letters of choices in brackets: on a terminal of 80 columns, help would break more of them inside of a word."""
@@ -26,36 +30,33 @@ CHECK = "Check"
 PAIRS = Choice(help="a layout of pairs", options=("halves", "interleaved", "deepseek"))
 FORMATS = "Write to .npy, .npz, .safetensors, .csv, .json, .h or .zarr; - is standard output"
 
+
+def text(name: str, metavar: str, help: str, panel: str | None = None, **more: Any) -> Any:
+    """An option that takes a value, as text; a parameter's own rule parses it."""
+    return typer.Option(name, metavar=metavar, help=help, show_default=False, rich_help_panel=panel, **more)
+
+
+def choice(name: str, choices: tuple[str, ...], help: str, panel: str | None = None, metavar: str = "NAME") -> Any:
+    """An option that takes one of a few words, which a shell completes."""
+    return text(name, metavar, help, panel, autocompletion=completer(choices))
+
+
+def completer(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
+    """What completes a word in a shell."""
+    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.", rich_help_panel=OUTPUT)]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="Never draw a progress bar.", rich_help_panel=OUTPUT)]
 Plot = Annotated[
     bool, typer.Option("--plot", help="Draw the table in the terminal; see pecli plot.", rich_help_panel=OUTPUT)
 ]
-MaxUlp = Annotated[
-    str | None,
-    typer.Option(
-        "--max-ulp",
-        metavar="INTEGER",
-        help="Let elements be off by this many units of the last place. (default: 0)",
-        rich_help_panel=CHECK,
-    ),
-]
-Atol = Annotated[
-    str | None,
-    typer.Option(
-        "--atol", metavar="NUMBER", help="Absolute tolerance; not for inv_freq and slopes.", rich_help_panel=CHECK
-    ),
-]
-Rtol = Annotated[
-    str | None,
-    typer.Option(
-        "--rtol",
-        metavar="NUMBER",
-        help="Relative tolerance. (of inv_freq and slopes, where any tolerance is given: 1e-5)",
-        rich_help_panel=CHECK,
-    ),
-]
+_ULPS = "Let elements be off by this many units of the last place. (default: 0)"
+MaxUlp = Annotated[str | None, text("--max-ulp", "INTEGER", _ULPS, CHECK)]
+Atol = Annotated[str | None, text("--atol", "NUMBER", "Absolute tolerance; not for inv_freq and slopes.", CHECK)]
+_RELATIVE = "Relative tolerance. (of inv_freq and slopes, where any tolerance is given: 1e-5)"
+Rtol = Annotated[str | None, text("--rtol", "NUMBER", _RELATIVE, CHECK)]
 
 
 def output(help: str, panel: str | None = OUTPUT) -> Any:
@@ -69,14 +70,7 @@ MODEL = "a config.json or params.json, a folder with one, a .gguf, a preset, or 
 
 def model(help: str, panel: str | None = None, name: str = "--model") -> Any:
     """`--model` or `--config`, with what it is for; a shell completes the names of presets."""
-    return typer.Option(
-        name,
-        metavar="MODEL",
-        help=help,
-        show_default=False,
-        rich_help_panel=panel,
-        autocompletion=preset_names,
-    )
+    return text(name, "MODEL", help, panel, autocompletion=preset_names)
 
 
 def check_output(path: str, *, json: bool, example: str) -> None:
@@ -84,7 +78,9 @@ def check_output(path: str, *, json: bool, example: str) -> None:
     if path == "-" and json:
         raise ParameterError("json", "given with -o -", "standard output holds either the table or JSON")
     if path == "-" and sys.stdout.isatty():
-        raise ParameterError("output", "-", "a table is no text for a terminal", f"redirect it: … -o - > {example}")
+        raise ParameterError(
+            "output", "-", "refusing to write binary to a terminal", f"redirect it: … -o - > {example}"
+        )
 
 
 def preset_names(incomplete: str) -> list[str]:
@@ -145,11 +141,6 @@ def _sentence(text: str) -> str:
     return f"{text[:1] if named else text[:1].upper()}{text[1:]}."
 
 
-def completer(choices: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """What completes a word in a shell."""
-    return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
-
-
 def parse(name: str, parameter: Parameter, text: str) -> Any:
     """The value that an option's text stands for, which may be the array in a file."""
     if parameter.is_value(text):
@@ -166,3 +157,120 @@ def parsed(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> di
         for name, parameter in parameters.items()
         if values[name] is not None
     }
+
+
+def options_of(kind: type[Scheme]) -> list[inspect.Parameter]:
+    """The options that make a scheme of that kind, as parameters of a Typer command."""
+    own = [option(label, parameter, kind) for label, parameter in kind.settings().items()]
+    return own + [keyword(*each) for each in _model_options(kind)]
+
+
+def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str] | None = None) -> Scheme:
+    """The scheme of that name that the words ask for; `defaults` count for what they leave out."""
+    kind: type[Scheme] = scheme_named(name)
+    values: dict[str, Any] = {}
+
+    def run(**given: Any) -> int:
+        values.update(given)
+        return 0
+
+    command = command_of(with_options(run, options_of(kind)), name, (), add_help_option=False)
+    with command.make_context(f"pecli {name}", list(words)) as context:
+        command.invoke(context)
+    modelled = values.get("config") is not None or values.get("model") is not None
+    implied = {"seq_len": ("positions", "grid"), "dim": ("axes",)}
+    for label, text in (defaults or {}).items():
+        if any(values.get(other) is not None for other in implied.get(label, ())):
+            continue
+        if label in values and values[label] is None and (label == "seq_len" or not modelled):
+            values[label] = text
+    return scheme_from(kind, values)
+
+
+def _model_options(kind: type[Scheme]) -> tuple[tuple[str, Any, Any], ...]:
+    """Options that name a model, for the scheme that models configure."""
+    return MODEL_OPTIONS if kind.is_configured else ()
+
+
+def scheme_from(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
+    """The scheme that the options ask for; only what was given is passed on, so that a style can fill in the rest."""
+    if "config" in values:
+        modelled = _of_model(values, kind.settings())
+        if modelled is not None:
+            return modelled
+    given = parsed(kind.settings(), values)
+    for name, parameter in kind.settings().items():
+        if name not in given and kind.default_of(name) is MISSING:
+            raise ParameterError(name, "missing", parameter.rule)
+    return kind(**given)
+
+
+_PANEL = "From a model"
+
+_HELP = f"Take --dim, --theta, --scaling, … from a model: {MODEL}."
+Config = Annotated[str | None, model(_HELP, _PANEL, "--config")]
+Model = Annotated[str | None, model("The same; pecli models lists the presets.", _PANEL)]
+_LAYERS = "The layers of this kind alone, where a model has several."
+LayerType = Annotated[str | None, text("--layer-type", "NAME", _LAYERS, _PANEL)]
+MODEL_OPTIONS = (("config", Config, None), ("model", Model, None), ("layer_type", LayerType, None))
+
+_PLACES = ("positions", "grid", "keep", "grid_base", "grid_scale")
+_GIVEN_BESIDE_MODEL = ("seq_len", "offset", "layout", "length", "recipe", "runtime", "dtype", *_PLACES)
+"""What the command line still decides."""
+
+
+def _of_model(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> Scheme | None:
+    """The scheme that the options name a model for; None where they name none."""
+    if not names_model(values):
+        return None
+    given = given_beside(values, parameters)
+    if not {"seq_len", "positions", "grid"} & given.keys():
+        raise ParameterError("seq_len", "missing", parameters["seq_len"].rule)
+    return _of_layers(values["config"], values["model"], values["layer_type"], given)
+
+
+def names_model(values: Mapping[str, Any]) -> bool:
+    """Whether the options name a model."""
+    config, model, layer_type = (values.get(name) for name in ("config", "model", "layer_type"))
+    if config is None and model is None:
+        if layer_type is not None:
+            raise ParameterError("layer_type", repr(layer_type), "layers belong to a model", "add --config or --model")
+        return False
+    check_one(config, model)
+    return True
+
+
+def check_one(config: str | None, model: str | None) -> None:
+    """Refuse two names for the model."""
+    if config is not None and model is not None:
+        raise ParameterError("model", repr(model), "the model is named by --config or --model, not both")
+
+
+def given_beside(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> dict[str, Any]:
+    """The values given beside a model; what the model decides is refused."""
+    for name in parameters:
+        if values[name] is not None and name not in _GIVEN_BESIDE_MODEL:
+            raise ParameterError(name, values[name], "it comes from the model", "leave it out")
+    return parsed(parameters, values)
+
+
+def _of_layers(config: str | None, model: str | None, layer_type: str | None, given: dict[str, Any]) -> Scheme:
+    from pecli.engine.schemes.bundle import Bundle
+    from pecli.models.find import find_model
+
+    found = find_model(config, model)
+    encodings: tuple[Encoding, ...] = (found.one(layer_type),) if layer_type is not None else found.ropes()
+    what = "config" if config else "model"
+    if not encodings:
+        kinds = ", ".join(sorted({encoding.scheme for encoding in found.encodings})) or "none"
+        raise ParameterError(what, found.file, f"it has no rotary encoding (found: {kinds})")
+    placed = {"positions", "grid"} & given.keys()
+    reasons = (encoding.no_table for encoding in encodings if not (placed and "style" in encoding.extra))
+    reason = next(filter(None, reasons), "")
+    if reason:
+        raise ParameterError(what, found.file, f"it has no table over positions 0, 1, 2, …: {reason}")
+    schemes = {encoding.layer_type: encoding.rope(**given) for encoding in encodings}
+    if len(schemes) == 1:
+        (scheme,) = schemes.values()
+        return scheme
+    return Bundle(tuple(schemes.items()), dtype=given.get("dtype", "float32"))

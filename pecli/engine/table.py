@@ -70,8 +70,13 @@ class Table:
         return out
 
     def pick(self, rows: Indices) -> Array:
-        """The rows of those numbers, in any order; ones that follow each other are read at once."""
+        """The rows of those numbers, in any order: all at once where `fill` has a method `gather(rows, out)`, else ones
+        that follow each other.
+        """
         out = np.empty((len(rows), self.width), numpy_dtype(self.dtype))
+        if (gather := getattr(self.fill, "gather", None)) is not None:
+            gather(rows, out)
+            return out
         breaks = (np.flatnonzero(np.diff(rows) != 1) + 1).tolist()
         for low, high in pairwise([0, *breaks, len(rows)]):
             if high > low:
@@ -210,3 +215,29 @@ def squeezed_views(table: Table) -> Iterator[Table]:
     shapes.append(tuple(length for length in table.shape if length != 1) or (1,))
     for shape in dict.fromkeys(shapes):
         yield reshaped(table, shape)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ByPosition:
+    """`read(start, stop)` gives rows, the first of them at the position `first`; a column belongs to a frequency, or
+    to a head.
+    """
+
+    first: int
+    count: int
+    kind: str
+    """What the columns go by: frequencies, slopes or columns."""
+    values: list[float]
+    """Those frequencies or slopes, or the numbers of the columns."""
+    groups: Indices
+    """Which of them each column belongs to."""
+    names: tuple[str, ...]
+    """What each column is: sin, cos, bias, or the tensor's name."""
+    read: Callable[[int, int], Array]
+
+
+def by_column(table: Table, first: int) -> ByPosition:
+    """A matrix whose columns stand for themselves."""
+    columns = np.arange(table.width)
+    values, names = columns.astype(np.float64).tolist(), (table.name,) * table.width
+    return ByPosition(first, table.rows, "columns", values, columns, names, table.read)

@@ -24,6 +24,8 @@ MASKED = -1e4
 """Values below this are masks."""
 MAX_NOISE = 0.05
 """Of the values: beyond it nothing is a bias of this kind."""
+MIN_EXPLAINED = 0.99
+"""Of the values, by slopes: with less, the noise is beyond MAX_NOISE, and need not be measured."""
 USUAL = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)
 """Values of max_bias."""
 SIGMAS = 5.0
@@ -164,33 +166,38 @@ def _arrays(one: Sample, prior: Alibi | None) -> Iterator[tuple[Floats, Indices,
 
 def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterator[Bias]:
     """Slopes by least squares, in every form that the places of the mask allow."""
-    keys, relative = np.arange(values.shape[2]), _relative(values)
-    masked = ~np.isfinite(values) | (values <= MASKED)
-    if (np.isinf(values) & (values > 0)).any() or np.isnan(values).any():
+    keys, finite = np.arange(values.shape[2]), np.isfinite(values)
+    if not finite.all() and (values[~finite] != -np.inf).any():
         return
+    masked = values <= MASKED
     if (masked != masked[:1]).any():
         return
     distance = np.subtract.outer(queries, keys).astype(np.float64)
     for mask, region, more in _regions(values, masked[0], distance):
         here = ~region
+        kept = values[:, here]
+        size = float(np.linalg.norm(kept)) / math.sqrt(max(1, kept.size))
         for form, steps, extra in _steps(distance, keys, values.shape[2], mask):
             if len(queries) == 1 and form in ("symmetric", "causal"):
                 continue
-            use = here & (steps != 0)
-            power = float((steps[use] ** 2).sum())
-            if not power or use.sum() < 4:
+            steps = steps[here]
+            power, count = float(steps @ steps), np.count_nonzero(steps)
+            if not power or count < 4:
                 continue
-            slopes = values[:, use] @ steps[use] / power
-            left = values[:, here] - np.multiply.outer(slopes, steps[here])
+            slopes = kept @ steps / power
+            explained = float(np.linalg.norm(slopes)) * math.sqrt(power / kept.size)
+            if np.median(slopes) <= 0 or explained < MIN_EXPLAINED * size:
+                continue
+            left = kept - np.multiply.outer(slopes, steps)
             noise = float(np.sqrt(np.mean(left**2)))
-            size = float(np.sqrt(np.mean(values[:, here] ** 2)))
-            if slopes.min() <= -4 * noise / math.sqrt(power) or np.median(slopes) <= 0 or noise > MAX_NOISE * size:
+            if slopes.min() <= -4 * noise / math.sqrt(power) or noise > MAX_NOISE * size:
                 continue
+            relative = _relative(values)
             each = np.sqrt(np.mean(left**2, axis=1))
             floor = np.maximum(each, noise if noise > 1e-3 * size and relative < 1e-5 else 0)
-            repeats = math.sqrt(use.sum() / len(np.unique(steps[use])))  # rounding is the same along a diagonal
+            repeats = math.sqrt(count / len(np.unique(steps[steps != 0])))  # rounding is the same along a diagonal
             errors = repeats * floor / math.sqrt(power) + relative * np.abs(slopes)
-            reach = float(np.abs(steps[use]).max())
+            reach = float(np.abs(steps).max())
             few = np.abs(slopes) * reach < FEW_STEPS * QUANTUM * floor  # a step of rounding is all that is known then
             errors = errors + np.where(few, 1.0, 0.4) * QUANTUM * floor / reach
             yield Bias(

@@ -32,10 +32,9 @@ GRID, GRID_REACH = 61, math.log(30)
 """Values of a parameter that a search starts from, and how many times larger or smaller they are at most."""
 UNITS = 4
 """Of the last place of float32, that the sines of other libraries and an attention factor may lose."""
-MIN_IMPROVEMENT = 1.5
-"""How many times nearer than the expected table another has to be."""
-ALIKE = 1.25
-"""How many times further than the nearest another may be, to count as the same."""
+MIN_SHARE = 0.5
+"""Of the squared error of one table, that another has to explain. Errors of one library go together, so that a smaller
+share means nothing, however many the elements."""
 
 
 class Distance(NamedTuple):
@@ -43,6 +42,13 @@ class Distance(NamedTuple):
 
     root_mean_square: float
     largest: float
+    elements: int = 1
+
+    def exceeds(self, other: Distance) -> bool:
+        """Whether another table is nearer: by most of the squared error, and by more than one element may lose."""
+        more = self.root_mean_square**2 - other.root_mean_square**2
+        loss = UNITS * precision("float32")
+        return more >= MIN_SHARE * self.root_mean_square**2 and self.elements * more > loss**2
 
 
 NOWHERE = Distance(math.inf, math.inf)
@@ -59,11 +65,11 @@ def explain_computed(prior: Scheme, samples: Mapping[str, Sample]) -> Explanatio
         return None
     own = distance(prior, samples)
     found = {name: _of(prior, name, samples) for name in likely}
-    nearest = min(each.root_mean_square for each in found.values())
-    near = [name for name, each in found.items() if each.root_mean_square <= ALIKE * nearest]
+    nearest = min(found.values(), key=lambda each: each.root_mean_square)
+    near = [name for name, each in found.items() if not each.exceeds(nearest)]
     if (
         not found[near[0]].largest <= allowed
-        or own.root_mean_square < MIN_IMPROVEMENT * nearest
+        or not own.exceeds(nearest)
         or {*STORED} & {*near}  # which says no more than the dtype does
     ):
         return None
@@ -133,7 +139,7 @@ def distance(scheme: Scheme, samples: Mapping[str, Sample], rows_from_start: int
     every: Floats = np.concatenate(errors)
     if not every.size or not np.isfinite(every).all():
         return NOWHERE
-    return Distance(float(np.sqrt(np.mean(every**2))), float(every.max()))
+    return Distance(float(np.sqrt(np.mean(every**2))), float(every.max()), every.size)
 
 
 def _allowed(one: Sample) -> float:

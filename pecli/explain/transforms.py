@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.apply_rotation import reorder
+from pecli.engine.application import reorder
 from pecli.engine.arrays import AnyArray, Floats, Indices
 from pecli.explain.edits import (
     Channels,

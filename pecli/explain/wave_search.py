@@ -145,11 +145,11 @@ def _explained(
         some: list[Explanation] = []
         for far, most in ((False, MAX_LAWS), (True, MAX_FAR_LAWS)):
             for fit in good[: most if not some else 0]:
+                if some and (prior is not None or some[0].cost <= good[0].cost < fit.cost):  # none can be cheaper
+                    break
                 one = _placed(seen, whole, prior, fit, atol, far=far)
                 if one is not None:
                     (in_part if any(isinstance(edit, ColumnsWrong) for edit in one.edits) else some).append(one)
-                if some and prior is not None:
-                    break
         if some:
             yield from some
             return

@@ -15,10 +15,9 @@ from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
 from pecli.files.float_text import check_real, hexadecimal_rows
-from pecli.files.output import Output
+from pecli.files.output import OnBlock, Output, Spec, Write
 from pecli.files.provenance import KEY, carried_spec, compact
 from pecli.files.source import Source
-from pecli.files.tee_blocks import OnBlock, Spec, Write
 from pecli.files.text_tables import (
     MAX_TENSORS,
     Found,

@@ -18,13 +18,15 @@ from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.files.float_text import check_real, decimal_rows
-from pecli.files.os_errors import JSON_FORM
-from pecli.files.output import Output
+from pecli.files.output import OnBlock, Output, Spec, Write
 from pecli.files.provenance import KEY, compact
 from pecli.files.source import Source
-from pecli.files.tee_blocks import OnBlock, Spec, Write
 from pecli.files.text_tables import MAX_TENSORS, Found, check_names, nested_table, whole_text, write_nested
 
+JSON_FORM = (
+    'a .json of tables has the form {"tensors": {"cos": {"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]}}}'
+)
+"""What to do about JSON of another form."""
 MAX_EMPTY = 1 << 20
 """How long the axes of a table without elements may be."""
 MAX_FRAME = 4 << 20

@@ -1,20 +1,29 @@
-"""Reading tables from a file, whose format is told by its first bytes."""
+"""Reading tables from a file, whose format is told by its first bytes, or from arrays in memory in its place."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
-from pecli.engine.arrays import Array
-from pecli.engine.table import Table
+import numpy as np
+
+from pecli.engine.arrays import AnyArray, Array
+from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.table import Table, table_of_numbers
 from pecli.engine.text import listed, quoted
-from pecli.errors import FileError
-from pecli.files.checkpoints.folder import Shards, shards_of
-from pecli.files.os_errors import JSON_FORM
-from pecli.files.raw_tensors import UnreadTensor
-from pecli.files.source import Source, SourceGroup, open_source
+from pecli.errors import FileError, KindError
+from pecli.files.checkpoints import Shards, shards_of
+from pecli.files.npy import ARRAY_NAME, read_table
+from pecli.files.source import Source, SourceGroup, UnreadTensor, open_source
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    Given = str | os.PathLike[str] | Mapping[str, ArrayLike | Any] | ArrayLike | Any
 
 _INSTEAD = "write the tensors with safetensors.torch.save_file or numpy.save"
 MAX_NAMES = 8
@@ -159,8 +168,6 @@ def _recognise(source: Source) -> LoadedFile:
     if not start:
         raise source.error("is empty")
     if start.startswith(b"\x93NUMPY"):
-        from pecli.files.npy import ARRAY_NAME, read_table
-
         return LoadedFile(source.path, "npy", (read_table(source, ARRAY_NAME),), {}, source)
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         from pecli.files import npz
@@ -214,6 +221,8 @@ def _advice(path: str) -> str:
     if suffix in (".txt", ".tsv", ".dat"):
         return "a text with commas between its numbers is called .csv"
     if suffix == ".json":
+        from pecli.files.json_tables import JSON_FORM
+
         return JSON_FORM
     return ""
 
@@ -234,3 +243,50 @@ def _offer(name: str, names: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, names[:MAX_COMPARED], n=MAX_NAMES, cutoff=0.4)
     likeliest = [*close, *(other for other in names if other not in close)]
     return f"it has {listed(likeliest, MAX_NAMES, quoted) or 'none'}"
+
+
+NO_FILE = ""
+"""The path of arrays in memory."""
+
+
+def opened(given: Given, open_path: Callable[[str], LoadedFile] = open_tensors) -> tuple[str, LoadedFile]:
+    """A file (or FILE:NAME), an array, or arrays by name: what it was asked for by, and its tables."""
+    if isinstance(given, (str, os.PathLike)):
+        path = os.fspath(given)
+        return path, open_path(path)
+    named: Mapping[str, Any] = given if isinstance(given, Mapping) else {ARRAY_NAME: given}
+    tables = tuple(table_in_memory(name, array) for name, array in named.items())
+    return NO_FILE, LoadedFile(NO_FILE, "arrays", tables, {}, SourceGroup(NO_FILE))
+
+
+def table_in_memory(name: str, values: Any) -> Table:
+    """A table of whatever gives its values up: arrays of NumPy, torch, JAX, MLX, or nested lists."""
+    return table_of_numbers(name, _as_numpy(name, values))
+
+
+def _as_numpy(name: str, values: Any) -> Any:
+    """The values as NumPy has them, in their own dtype; bfloat16, which few hand over, by way of float32."""
+    if isinstance(values, (np.ndarray, np.generic)) or not hasattr(values, "dtype"):
+        return values
+    if hasattr(values, "detach"):  # torch: not in a graph, and not on a device that NumPy cannot reach
+        values = values.detach().cpu()
+    kind = str(values.dtype).rpartition(".")[2]
+    for convert in (np.asarray, np.from_dlpack):
+        try:
+            array: AnyArray = convert(values)
+        except (TypeError, ValueError, RuntimeError, BufferError, AttributeError):
+            continue
+        if array.dtype.kind != "O":
+            return array
+    try:
+        return np.asarray(_as_float32(values)).astype(numpy_dtype(kind))
+    except (TypeError, ValueError, RuntimeError, BufferError, AttributeError) as problem:
+        rule = "its values cannot be had as a NumPy array"
+        raise KindError(name, f"a {type(values).__name__} of dtype {kind}", rule) from problem
+
+
+def _as_float32(values: Any) -> Any:
+    if hasattr(values, "float"):
+        return values.float()
+    home = sys.modules.get(type(values).__module__)  # MLX has dtypes of its own
+    return values.astype(getattr(home, "float32", np.float32))

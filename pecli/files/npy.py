@@ -11,10 +11,8 @@ from dataclasses import dataclass
 
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
-from pecli.files.output import Output
-from pecli.files.raw_tensors import data_bytes, stored_table
-from pecli.files.source import Source
-from pecli.files.tee_blocks import OnBlock, Spec, Write, write_blocks
+from pecli.files.output import OnBlock, Output, Spec, Write, write_blocks
+from pecli.files.source import Source, data_bytes, stored_table
 
 MAGIC = b"\x93NUMPY"
 ALIGNMENT = 64

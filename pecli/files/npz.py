@@ -14,10 +14,9 @@ from pecli.engine.table import Table
 from pecli.engine.text import quoted
 from pecli.errors import ParameterError
 from pecli.files.npy import header, read_header, read_table, table_header
-from pecli.files.output import Output
+from pecli.files.output import OnBlock, Output, Sink, Spec, Write, write_blocks
 from pecli.files.provenance import KEY, NO_DIGEST, file_order, provenance
 from pecli.files.source import Source
-from pecli.files.tee_blocks import OnBlock, Sink, Spec, Write, write_blocks
 from pecli.files.zip_archive import (
     CRC_AT,
     DEFLATED,

@@ -9,7 +9,7 @@ from typing import Any
 from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import FileError
-from pecli.files.tee_blocks import Spec
+from pecli.files.output import Spec
 
 KEY = "pecli"
 NO_DIGEST = "0" * 64

@@ -15,11 +15,9 @@ import numpy as np
 from pecli.engine.table import Table
 from pecli.engine.text import quoted
 from pecli.errors import ParameterError
-from pecli.files.output import Output
+from pecli.files.output import OnBlock, Output, Sink, Spec, Write, write_blocks
 from pecli.files.provenance import KEY, NO_DIGEST, compact, file_order, provenance
-from pecli.files.raw_tensors import data_bytes, stored_table
-from pecli.files.source import Source
-from pecli.files.tee_blocks import OnBlock, Sink, Spec, Write, write_blocks
+from pecli.files.source import Source, data_bytes, stored_table
 
 ALIGNMENT = 8
 MAX_HEADER = 16 << 20

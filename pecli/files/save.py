@@ -10,8 +10,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.engine.text import quoted
 from pecli.errors import KindError, ParameterError
-from pecli.files.output import check_room, is_stream, open_output
-from pecli.files.tee_blocks import OnBlock, Spec, Write
+from pecli.files.output import OnBlock, Spec, Write, check_room, is_stream, open_output
 from pecli.version import __version__
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def save(path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] 
     if isinstance(tables, Scheme):
         save_scheme(os.fspath(path), tables)
     else:
-        from pecli.files.in_memory import table_in_memory  # with all readers, which a scheme's tables do not need
+        from pecli.files.load import table_in_memory  # with all readers, which a scheme's tables do not need
 
         named: Mapping[str, Any] = tables if isinstance(tables, Mapping) else {"table": tables}
         save_tables(os.fspath(path), [table_in_memory(name, array) for name, array in named.items()], None)

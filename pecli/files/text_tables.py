@@ -23,10 +23,8 @@ from pecli.engine.text import quoted
 from pecli.errors import ParameterError
 from pecli.files.float_text import check_real, decimal_rows, text_blocks
 from pecli.files.npy import ARRAY_NAME
-from pecli.files.output import Output
-from pecli.files.raw_tensors import data_bytes
-from pecli.files.source import CHUNK, Source
-from pecli.files.tee_blocks import OnBlock, Spec, Write
+from pecli.files.output import OnBlock, Output, Spec, Write
+from pecli.files.source import CHUNK, Source, data_bytes
 
 if TYPE_CHECKING:
     Dtype = np.dtype[np.generic]

@@ -25,10 +25,9 @@ from pecli.engine.table import Table
 from pecli.engine.text import indices
 from pecli.errors import FileError, ParameterError
 from pecli.files.npy import ARRAY_NAME
-from pecli.files.output import check_room
+from pecli.files.output import OnBlock, Spec, check_room
 from pecli.files.provenance import KEY
-from pecli.files.source import Source
-from pecli.files.tee_blocks import OnBlock, Spec
+from pecli.files.source import Source, SourceGroup
 
 EXTRA = "pip install 'pecli[zarr]'"
 DTYPES = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
@@ -158,18 +157,6 @@ def _is_there(path: str, array: Any, chunk: Chunk) -> bool:
     return os.path.exists(os.path.join(path, array.basename, array.metadata.encode_chunk_key(chunk.place)))
 
 
-class _Folder(Source):
-    """A store in the place of a file; its tables read themselves."""
-
-    size = 0
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def read_into(self, offset: int, out: memoryview) -> int:
-        return 0
-
-
 def read_store(path: str) -> tuple[tuple[Table, ...], dict[str, str], Source]:
     """The tables of a store, whose chunks are read when asked for, by any thread."""
     zarr = _module("", path)
@@ -187,7 +174,7 @@ def read_store(path: str) -> tuple[tuple[Table, ...], dict[str, str], Source]:
         raise FileError(path, f"is not a Zarr store that can be read: {_line(error)}") from None
     if not tables:
         raise FileError(path, "is a Zarr store without arrays")
-    return tables, {} if spec is None else {KEY: json.dumps(spec)}, _Folder(path)
+    return tables, {} if spec is None else {KEY: json.dumps(spec)}, SourceGroup(path)
 
 
 def _table(path: str, name: str, array: Any) -> Table:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pecli.engine.apply_rotation import rotate
+from pecli.engine.application import rotate
+from pecli.engine.numerics.cos_sin_tables import Rotation
+from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.schemes.parameters import Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError
-from pecli.layers.input_checks import arithmetic, floating, gradient, shape_error
-from pecli.layers.table_cache import Positions, RotationCache
+from pecli.layers.input_checks import compute_dtype, floating, gradient, shape_error
 
 _DIM, _SEQ_LEN, _BASE = (Rope.parameters()[name] for name in ("dim", "seq_len", "base"))
 _OFFSET = Whole(help="position of the first row", low=0, high=LAST_POSITION)
@@ -46,7 +50,7 @@ def _given(source: Any, length: int | None, interleaved: bool) -> _Given:
             raise ParameterError("rope", encoding.layer_type or "the model", rule)
         rope = encoding.frequency_rope(length)
         return _Given(rope, encoding.head_dim or rope.dim, encoding.layout == "interleaved", encoding.trailing)
-    if not hasattr(source, "scaling_value"):
+    if getattr(source, "applied_as", None) != "rotation":
         raise KindError("rope", repr(source)[:60], "it must be a Rope, a model, or an encoding of one")
     at = length or source.effective_length
     takes_length = "length" in source.scaling_value.optional() + source.scaling_value.required()
@@ -191,7 +195,7 @@ class RotaryPosEmbedding:
         if not x.size:
             return np.empty(x.shape, x.dtype)
         rope = Rope(1, x.shape[-1], self.base) if self._given is None else self._given.rope
-        table, rows = self._cache.at(positions, rope, arithmetic(x.dtype), self.max_seq_len)
+        table, rows = self._cache.at(positions, rope, compute_dtype(x.dtype), self.max_seq_len)
 
         def factors(start: int, stop: int) -> NDArray[Any]:
             chosen = rows[start:stop]
@@ -205,3 +209,84 @@ class RotaryPosEmbedding:
         part = out[..., -rope.rotary_dim :] if self._given.trailing else out[..., : rope.rotary_dim]
         part[...] = rotate(np.ascontiguousarray(part), factors, interleaved=self.interleaved)
         return out
+
+
+Positions = range | NDArray[np.int64]
+
+_ALWAYS_CACHED_BYTES = 1 << 24
+"""Bytes up to which a table is kept however few of its rows are asked for."""
+_MAX_PRECOMPUTED_BYTES = 1 << 30
+"""Bytes of the largest table that is made before it is needed."""
+_RUN = 64
+"""About how many rows are made at once where the positions lie far apart."""
+
+
+class FirstRows:
+    """The first rows of a table without end: made when they are asked for, kept, and at least doubled when they grow.
+
+    `fill(start, out)` writes rows start, start + 1, … of the table. Rows never change, and nobody can write to them.
+    """
+
+    def __init__(self, width: int, dtype: str, fill: Callable[[int, NDArray[Any]], None]) -> None:
+        self._fill = fill
+        self.table: NDArray[Any] = np.empty((0, width), numpy_dtype(dtype))
+
+    def up_to(self, count: int, capacity: int = 0) -> NDArray[Any]:
+        """At least that many rows; where they have to be made, `capacity` of them if that is enough."""
+        table = self.table
+        if count > len(table):
+            grown = np.empty((max(count, capacity or 2 * len(table)), table.shape[1]), table.dtype)
+            grown[: len(table)] = table
+            self._fill(len(table), grown[len(table) :])
+            grown.flags.writeable = False
+            self.table = table = grown
+        return table
+
+
+class RotationCache:
+    """cos + i·sin of position · frequency, exact, kept for every rotary scheme and dtype that was asked for."""
+
+    def __init__(self) -> None:
+        self.kept: dict[Rope, FirstRows] = {}
+
+    def at(self, positions: Positions, rope: Rope, dtype: str, limit: int | None) -> tuple[NDArray[Any], Positions]:
+        """A complex table, one column per pair, and which of its rows belong to the positions.
+
+        With a limit on positions, the table is made for all of them at once. Without one it grows, unless a few
+        positions far out ask for a table much larger than they are: then their rows alone are made, and not kept.
+        """
+        rope, dim = replace(rope, seq_len=_RUN, offset=0, dtype=dtype), rope.rotary_dim
+        if rope not in self.kept:
+            self.kept[rope] = FirstRows(dim, dtype, partial(_fill, rope))
+        kept, row_bytes = self.kept[rope], dim * numpy_dtype(dtype).itemsize
+        capacity = limit if limit and limit * row_bytes <= _MAX_PRECOMPUTED_BYTES else 0
+        count = 1 + int(positions[-1] if isinstance(positions, range) else positions.max())
+        if count <= max(capacity, _ALWAYS_CACHED_BYTES // row_bytes, 2 * len(kept.table), 4 * len(positions)):
+            return _pairs(kept.up_to(count, capacity)), positions
+        if isinstance(positions, range):
+            table = np.empty((len(positions), dim), numpy_dtype(dtype))
+            _fill(rope, positions.start, table)
+            return _pairs(table), range(len(positions))
+        unique, rows = np.unique(positions, return_inverse=True)
+        table = np.empty((len(unique), dim), numpy_dtype(dtype))
+        starts = [0, *(np.flatnonzero(np.diff(unique) != 1) + 1).tolist(), len(unique)]
+        for start, stop in pairwise(starts):
+            _fill(rope, int(unique[start]), table[start:stop])
+        return _pairs(table), rows.astype(np.int64, copy=False)
+
+
+def _fill(rope: Rope, start: int, out: NDArray[Any]) -> None:
+    rotation = _rotation(rope) if len(out) <= _RUN else replace(rope, seq_len=len(out)).rotation()
+    rotating = 2 * rope.rotating_pairs
+    rotation.fill("cos,sin", start, out[:, :rotating], rope.dtype)
+    out[:, rotating::2], out[:, rotating + 1 :: 2] = 1, 0
+
+
+@lru_cache(maxsize=8)
+def _rotation(rope: Rope) -> Rotation:
+    return rope.rotation()
+
+
+def _pairs(table: NDArray[Any]) -> NDArray[Any]:
+    """(cos, sin, cos, sin, …) as cos + i·sin."""
+    return table.view(np.result_type(table.dtype, np.complex64))

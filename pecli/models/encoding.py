@@ -133,13 +133,17 @@ class Encoding:
         except ParameterError as problem:
             if not path:
                 raise
-            source = self.sources.get(problem.name, problem.name)
+            name, bracket, index = problem.name.partition("[")
+            source = self.sources.get(name, name) + bracket + index
             raise ParameterError(f"{path}: {source}", problem.given, problem.rule, problem.advice) from None
 
     def inverse_frequencies(self, seq_len: int | None = None) -> list[float] | None:
         """Radians a position, in the order that the model keeps them; None unless it turns channels."""
         if not self.is_rotary:
             return None
+        if channels := self.extra.get("axis_channels"):
+            ropes = [self._rope(1, length=1, dim=count) for count in channels]
+            return [value for rope in ropes for value in rope.frequencies().floats()]
         values = self.frequency_rope(seq_len).frequencies().floats()
         order = self.extra.get("order")
         return values if order is None else [values[k] for k in order]

@@ -87,6 +87,7 @@ _CENTRES = _f(
 )
 _TILED = "it pairs channels 2i and 2i + 1, but repeats the angles as halves, so that no pair turns by one angle"
 _NOPE_FULL = "full attention layers of this family have no rope; only the sliding ones do"
+_LIGHTNING = "linear attention layers of this family have no rope; only the full ones do"
 _ROTARY_DIM = "rotary_dim is not used by this family, only partial_rotary_factor is"
 _TIME = "the keys at the top turn features of sound by window and by second, not by position"
 
@@ -161,7 +162,8 @@ FAMILIES: dict[str, Family] = {
     "llama4": _f(theta=5e5, layout=INTERLEAVED),
     "llama4_vision_model": _f(layout=INTERLEAVED, axes=2, style="llama4-vision"),
     "longcat_flash": _f(theta=1e7, layout=DEEPSEEK),
-    "minimax": _f(theta=1e6),
+    "minimax": _f(theta=1e6, note=_LIGHTNING),
+    "minimax_m1": _f(theta=1e6, note=_LIGHTNING),
     "minimax_m2": _f(theta=5e6),
     "minimax_m3": _f(theta=5e6, ignores_rotary_dim=True, note=_ROTARY_DIM),
     "minimax_m3_vl_vision": _f(axes=3),

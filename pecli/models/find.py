@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from pecli.engine.text import quoted
-from pecli.errors import FileError, KindError, ParameterError
+from pecli.errors import FileError, KindError, ParameterError, failure
 from pecli.files.checkpoints.gguf_file import MAGIC, header_of
-from pecli.files.os_errors import failure
-from pecli.models import gguf, hub_cache, presets
+from pecli.models import gguf, presets
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.rope import LENGTHS
 from pecli.models.submodels import read_object
+from pecli.models.values import MAX_CONFIG_BYTES, parse_config
 
 CONFIGS = ("config.json", "params.json")
 _FILES = (".json", ".gguf", ".toml", ".safetensors", ".bin", ".pt", ".npz", ".npy")
 """Endings of names that are meant as those of files."""
+
+REPOSITORY = re.compile(r"[\w-][\w.-]{0,95}(?:/[\w-][\w.-]{0,95})?(?:@[\w-][\w./-]{0,95})?", re.ASCII)
+"""`name` or `org/name`, and a branch, tag or commit after an @."""
+MAX_REF = 256
 
 WINDOWS = ("sliding_window", "sliding_window_size", "local_attention")
 
@@ -122,7 +125,7 @@ def named_model(name: str) -> NamedModel | None:
     is_model = base in CONFIGS or base.endswith((".gguf", "config.json"))
     if os.path.isdir(name):
         is_model = bool(config_file(name))
-    elif not os.path.lexists(name) and (presets.find(name) or hub_cache.snapshot(name)):
+    elif not os.path.lexists(name) and (presets.find(name) or cached_snapshot(name)):
         is_model, option = True, "--model"
     if not is_model:
         return None
@@ -143,7 +146,7 @@ def describe(given: Any, name: str = "model") -> Description:
     if path := config_file(label):
         return _read(path, label)
     preset = presets.find(label)
-    snapshot = hub_cache.snapshot(label) if preset is None or "/" in label else None
+    snapshot = cached_snapshot(label) if preset is None or "/" in label else None
     if snapshot is not None and (path := config_file(snapshot)):
         return _read(path, label)
     if preset is not None:
@@ -186,11 +189,11 @@ def _not_found(label: str, name: str, snapshot: str | None) -> FileError | Param
     if snapshot is not None:
         advice = f"get it with hf download {label} config.json"
         return FileError(snapshot, "holds no config.json", advice)
-    is_path = label.lower().endswith(_FILES) or label[:1] in ("", ".", "/", "~") or not hub_cache.is_repository(label)
+    is_path = label.lower().endswith(_FILES) or label[:1] in ("", ".", "/", "~") or not is_repository(label)
     if is_path or os.path.lexists(label):
         return FileError(label, "does not exist", presets.advice(label))
     if "/" in label:
-        rule = f"it is no file, no preset, and not in the Hugging Face cache, {hub_cache.cache_folder()}"
+        rule = f"it is no file, no preset, and not in the Hugging Face cache, {cache_folder()}"
         advice = presets.advice(label) or f"nothing is fetched here: hf download {label} config.json"
         return ParameterError(name, quoted(label), rule, advice)
     advice = presets.advice(label) or "pecli models lists presets; the config.json of any other model can be read"
@@ -202,74 +205,60 @@ def _first_positive(parts: Sequence[Mapping[str, Any]], names: Iterable[str]) ->
     return next((value for value in values if isinstance(value, int) and value > 0), None)
 
 
-MAX_CONFIG_BYTES = 4 << 20
-"""Bytes; a hostile file becomes forty times as many in memory."""
-MAX_JSON_DEPTH = 32
-MAX_DIGITS = 400
+def cache_folder() -> str:
+    """Where the local cache of Hugging Face is: `HF_HUB_CACHE`, or `hub` in `HF_HOME`, or in ~/.cache/huggingface."""
+    environ = os.environ
+    cache = environ.get("HF_HUB_CACHE") or environ.get("HUGGINGFACE_HUB_CACHE")
+    if cache:
+        return os.path.expanduser(cache)
+    home = environ.get("HF_HOME") or os.path.join(environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
+    return os.path.join(os.path.expanduser(home), "hub")
 
 
-class _RefusedError(ValueError):
-    """What is wrong with the text; `parse_config` adds the file."""
+def is_repository(name: str) -> bool:
+    """Whether a word can name a repository.
 
-
-def _whole(text: str) -> int:
-    if len(text) > MAX_DIGITS:
-        raise _RefusedError(f"holds a number of {len(text)} digits")
-    return int(text)
-
-
-def _real(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise _RefusedError(f"holds {text[:40]}, which is larger than any float64")
-    return value
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise _RefusedError(f"names {key[:60]!r} twice")
-            seen.add(key)
-    return found
-
-
-def _depth(text: str) -> int:
-    """How deeply brackets nest; those in strings count, too, which rejects nothing sensible."""
-    depth = deepest = 0
-    for character in text:
-        if character in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif character in "]}":
-            depth -= 1
-    return deepest
-
-
-def parse_config(path: str, data: bytes) -> dict[str, Any]:
-    """The object in a file's bytes, which are not trusted: bounded, and no key twice.
-
-    Python writes infinities and NaN as words that JSON does not know, and hybrid models have `"time_step_limit": [0.0,
-    Infinity]`: such numbers are read, and rejected where they are the value of a key that matters here.
+    >>> is_repository("meta-llama/Llama-3.1-8B"), is_repository("../config.json")
+    (True, False)
     """
-    if len(data) > MAX_CONFIG_BYTES:
-        raise FileError(path, f"is larger than {MAX_CONFIG_BYTES >> 20} MB, too large for a configuration")
+    return REPOSITORY.fullmatch(name) is not None and ".." not in name
+
+
+def cached_snapshot(name: str) -> str | None:
+    """The folder with the files of a repository; None where it is not in the cache.
+
+    A repository `org/name` is the folder `models--org--name`, in which `refs/main` holds the name of a commit and
+    `snapshots/<commit>` its files, as links.
+    """
+    if not is_repository(name):
+        return None
+    name, _, revision = name.partition("@")
+    folder = os.path.join(cache_folder(), f"models--{name.replace('/', '--')}")
+    snapshots = os.path.join(folder, "snapshots")
+    commits = [_commit(os.path.join(folder, "refs", revision or "main")), revision]
+    if not revision:
+        commits += _newest_first(snapshots)
+    for commit in filter(None, commits):
+        path = os.path.join(snapshots, commit)
+        if "/" not in commit and os.path.isdir(path):
+            return path
+    return None
+
+
+def _commit(path: str) -> str:
+    """The commit in a ref; empty where there is none."""
     try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise FileError(path, "is not UTF-8 text", "a config.json is wanted") from None
-    if text.count("{") + text.count("[") > MAX_JSON_DEPTH and _depth(text) > MAX_JSON_DEPTH:
-        raise FileError(path, f"nests more than {MAX_JSON_DEPTH} levels deep")
+        with open(path, encoding="ascii") as file:
+            return file.read(MAX_REF).strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _newest_first(folder: str) -> list[str]:
+    """All snapshots, for a cache without a ref, as a download by commit leaves it."""
     try:
-        found = json.loads(text, object_pairs_hook=_unique, parse_float=_real, parse_int=_whole)
-    except _RefusedError as problem:
-        raise FileError(path, str(problem)) from None
-    except json.JSONDecodeError as problem:
-        raise FileError(path, f"is not JSON: {problem.msg} in line {problem.lineno}") from None
-    except (ValueError, RecursionError):
-        raise FileError(path, "is not JSON that can be read") from None
-    if not isinstance(found, dict):
-        raise FileError(path, "is JSON, but not an object", "a config.json is wanted")
-    return found
+        with os.scandir(folder) as entries:
+            found = [(entry.stat().st_mtime, entry.name) for entry in entries]
+    except OSError:
+        return []
+    return [name for _, name in sorted(found, reverse=True)]

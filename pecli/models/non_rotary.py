@@ -1,4 +1,4 @@
-"""Encodings other than rotary ones: ALiBi, learned tables, sinusoidal tables. By family, then by telling keys.
+"""Encodings other than rotary ones, by family: ALiBi, learned tables, sinusoidal tables.
 
 A family is a row of `_NAMES`, or of `_BESIDE` where its table comes beside a rotary encoding.
 """
@@ -12,7 +12,6 @@ from typing import Any
 from pecli.engine.schemes.grid_styles import ADDED
 from pecli.engine.schemes.positions import GridSize
 from pecli.engine.schemes.sinusoidal import STYLES
-from pecli.errors import FileError
 from pecli.models.encoding import Encoding
 from pecli.models.families import plain_name
 from pecli.models.layer_types import HEADS, head_size, width_of
@@ -21,16 +20,17 @@ from pecli.models.values import Keys, Value
 ROWS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_source_positions", "n_ctx")
 
 
-def _needed(keys: Keys, found: Value | None, what: str) -> Value:
-    if found is None:
-        raise FileError(keys.path, f"{keys.prefix.rstrip('.') or 'it'} has no {what}", "it is needed")
-    return found
-
-
 def _padding(keys: Keys, low: int = 0) -> tuple[Value, Value]:
     """The padding token, and the row after its own, where the first position stands in fairseq's models."""
     padding = keys.whole("pad_token_id", low=low) or Value(1, "default")
     return padding, Value(padding.value + 1, f"{padding.source} + 1")
+
+
+def _patch_grid(keys: Keys) -> tuple[int, int, str]:
+    """Rows and columns of the patches of an image, and where they are from."""
+    (height, width), image = keys.pair("image_size")
+    (tall, wide), patch = keys.pair("patch_size")
+    return height // tall, width // wide, f"{image} // {patch}"
 
 
 def _patches(keys: Keys) -> Value:
@@ -38,24 +38,20 @@ def _patches(keys: Keys) -> Value:
     counted = keys.whole("num_patches")
     if counted is not None and "image_size" not in keys:
         return counted
-    (height, width), image = _pair(keys, "image_size")
-    (tall, wide), patch = _pair(keys, "patch_size")
-    found = Value((height // tall) * (width // wide), f"({image} // {patch})²")
+    rows, columns, source = _patch_grid(keys)
+    found = Value(rows * columns, f"({source})²")
     frames, tube = keys.whole("num_frames"), keys.whole("tubelet_size")
     if frames is None or tube is None:
         return found
     return Value(frames.value // tube.value * found.value, f"{frames.source} // {tube.source} · {found.source}")
 
 
-def _pair(keys: Keys, name: str) -> tuple[tuple[int, int], str]:
-    given = keys.value(name)
-    if given is not None and isinstance(given.value, (list, tuple)):
-        sizes = keys.numbers(name)
-        if sizes and len(sizes.value) == 2 and all(isinstance(v, int) and v > 0 for v in sizes.value):
-            return (sizes.value[0], sizes.value[1]), sizes.source
-        raise keys.wrong(name, "it must be a whole number, or two")
-    size = _needed(keys, keys.whole(name), name)
-    return (size.value, size.value), size.source
+def _positions(keys: Keys, names: tuple[str, ...]) -> Value:
+    return keys.needed(keys.whole(*names), f"number of positions ({names[0]})") if names else _patches(keys)
+
+
+def _dim(keys: Keys, names: tuple[str, ...]) -> Value:
+    return keys.needed(keys.whole(*names) or width_of(keys), "width (hidden_size)")
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,7 @@ class Kind:
         """Warnings."""
         if "{" not in self.note:
             return [self.note] if self.note else []
-        return [self.note.format(rows=_patches(keys).value, dim=_needed(keys, width_of(keys), "width").value)]
+        return [self.note.format(rows=_patches(keys).value, dim=_dim(keys, ()).value)]
 
 
 @dataclass(frozen=True)
@@ -90,8 +86,8 @@ class Learned(Kind):
     name: str = ""
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        dim = _needed(keys, keys.whole(*self.dim) or width_of(keys), "width (hidden_size)")
-        rows = self._positions(keys)
+        dim = _dim(keys, self.dim)
+        rows = _positions(keys, self.rows)
         if self.more:
             rows = Value(rows.value + self.more, f"{rows.source} + {self.more}")
         found = {"max_len": rows, "dim": dim}
@@ -100,11 +96,6 @@ class Learned(Kind):
             found["std"] = std
         first = _padding(keys, low=-1)[1] if self.padded else Value(self.more if self.rows else 0, "family")
         return [Encoding.of("learned", found, {"offset": first} if first.value else {}, layer_type=self.name)]
-
-    def _positions(self, keys: Keys) -> Value:
-        if not self.rows:
-            return _patches(keys)
-        return _needed(keys, keys.whole(*self.rows), f"number of positions ({self.rows[0]})")
 
 
 def patches(more: int = 0, name: str = "", note: str = "") -> Learned:
@@ -126,8 +117,8 @@ class Sinusoidal(Kind):
     def encodings(self, keys: Keys) -> list[Encoding]:
         said = {"layout": "interleaved", "freq_shift": 0.0, **STYLES[self.style]}
         found = {
-            "seq_len": Learned(rows=self.rows)._positions(keys),
-            "dim": _needed(keys, keys.whole(*self.dim) or width_of(keys), "width (d_model)"),
+            "seq_len": _positions(keys, self.rows),
+            "dim": _dim(keys, self.dim),
             "style": Value(self.style, "family"),
             "base": Value(10000.0, "default"),
             **{name: Value(said[name], f"style {self.style}") for name in ("layout", "freq_shift")},
@@ -154,7 +145,7 @@ class OnGrid(Kind):
     def encodings(self, keys: Keys) -> list[Encoding]:
         found = {
             "grid": self._grid(keys),
-            "dim": _needed(keys, keys.whole(*self.dim) or width_of(keys), "width (hidden_size)"),
+            "dim": _dim(keys, self.dim),
             "style": Value(self.style, "family"),
             "base": Value(ADDED[self.style].base, f"style {self.style}"),
         }
@@ -163,14 +154,11 @@ class OnGrid(Kind):
         return [Encoding.of("sinusoidal", found)]
 
     def _grid(self, keys: Keys) -> Value:
-        if self.pixels is not None:
-            height, width, stride = self.pixels
-            return Value(
-                GridSize((-(-height // stride), -(-width // stride))), f"an image of {height} x {width} pixels"
-            )
-        (height, width), image = _pair(keys, "image_size")
-        (tall, wide), patch = _pair(keys, "patch_size")
-        return Value(GridSize((height // tall, width // wide)), f"{image} // {patch}")
+        if self.pixels is None:
+            rows, columns, source = _patch_grid(keys)
+            return Value(GridSize((rows, columns)), source)
+        height, width, stride = self.pixels
+        return Value(GridSize((-(-height // stride), -(-width // stride))), f"an image of {height} x {width} pixels")
 
 
 @dataclass(frozen=True)
@@ -184,7 +172,7 @@ class RelativeBuckets(Kind):
         if self.style == "deberta":
             limit = keys.number("max_relative_positions")
             far = limit if limit and limit.value >= 1 else length
-            buckets = _needed(keys, keys.whole("position_buckets"), "number of buckets (position_buckets)")
+            buckets = keys.needed(keys.whole("position_buckets"), "number of buckets (position_buckets)")
             return [self._of({"buckets": buckets, "max_distance": Value(int(far.value), far.source)}, length)]
         found = {
             "buckets": keys.whole("relative_attention_num_buckets") or Value(32, "default"),
@@ -203,7 +191,7 @@ class RelativeWindow(Kind):
     """Swin's numbers of the offsets in a window."""
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        (height, width), source = _pair(keys, "window_size") if "window_size" in keys else ((7, 7), "default")
+        (height, width), source = keys.pair("window_size") if "window_size" in keys else ((7, 7), "default")
         found = {"style": Value("swin", "family"), "grid": Value(GridSize((height, width)), source)}
         return [Encoding.of("relative", found)]
 
@@ -221,7 +209,7 @@ class Biased(Kind):
     def encodings(self, keys: Keys) -> list[Encoding]:
         within = keys.section("attn_config")
         most = (within and within.number("alibi_bias_max")) or keys.number("alibi_bias_max") or Value(8.0, "default")
-        heads = _needed(keys, keys.whole(*HEADS), "number of attention heads")
+        heads = keys.needed(keys.whole(*HEADS), "number of attention heads")
         found = {
             "heads": heads,
             "rule": Value("paper", "default"),
@@ -275,7 +263,7 @@ class Choice(Kind):
 
 
 NOTHING = Unsupported()
-_RELATIVE_NOTE = "{} has relative positions of its own kind, which are none of rope, alibi, learned or sinusoidal"
+RELATIVE_NOTE = "{} has relative positions of its own kind, which are none of rope, alibi, learned or sinusoidal"
 _ROWS_AND_COLUMNS = (
     "it adds a fixed table of {rows} patches × {dim} that is sinusoidal in two axes, half of the channels for each"
 )
@@ -288,6 +276,7 @@ _FALCON = (
 _SPEECH = "tables of text_encoder and speech_decoder are multiplied by learned scales; relative positions come beside"
 _SOURCE, _TARGET = ("max_source_positions",), ("max_target_positions",)
 _SPEECH_ROWS, _TEXT_ROWS = ("max_speech_positions",), ("max_text_positions",)
+_XLM = Sinusoidal(dim=("emb_dim",))
 _NAMES: dict[Kind, str] = {
     Learned(): "bert gpt2 gpt_bigcode gpt_neo openai_gpt bert_generation clip_text_model clip_text clip "
     "xclip_text siglip_text_model siglip_text siglip2_text_model blip_text_model layoutlm layoutlmv2 visual_bert "
@@ -302,10 +291,8 @@ _NAMES: dict[Kind, str] = {
     Choice(key="sinusoidal_pos_embds", then=Sinusoidal(), otherwise=Learned()): "distilbert",
     Choice(
         key="sinusoidal_embeddings",
-        then=Sinusoidal(dim=("emb_dim",)),
-        otherwise=Choice(
-            key="sinusoidal_pos_embds", then=Sinusoidal(dim=("emb_dim",)), otherwise=Learned(dim=("emb_dim",))
-        ),
+        then=_XLM,
+        otherwise=Choice(key="sinusoidal_pos_embds", then=_XLM, otherwise=Learned(dim=("emb_dim",))),
     ): "xlm flaubert",
     patches(1): "vit clip_vision_model clip_vision dinov2 dinov2_with_registers vit_msn blip_vision_model "
     "chinese_clip_vision_model altclip_vision_model owlvit_vision_model clipseg_vision_model metaclip_2_vision_model",
@@ -383,7 +370,7 @@ _RELATIVE = """
 """
 FAMILIES: dict[str, Kind] = {
     **{name: kind for kind, names in _NAMES.items() for name in names.split()},
-    **{name: Unsupported(_RELATIVE_NOTE.format(name)) for name in _RELATIVE.split()},
+    **{name: Unsupported(RELATIVE_NOTE.format(name)) for name in _RELATIVE.split()},
 }
 _BESIDE: dict[Kind, str] = {
     Learned(rows=("num_position_embeddings",), name="patches"): "qwen3_vl_vision qwen3_vl_moe_vision qwen3_5_vision "
@@ -401,44 +388,3 @@ def beside(model_type: str | None, *, vision: bool) -> Kind:
     name = plain_name(model_type)
     names = (name, f"{name}_vision", f"{name}_vision_model") if vision else (name,)
     return next((BESIDE[each] for each in names if each in BESIDE), NOTHING)
-
-
-def kind_of(keys: Keys, model_type: str | None) -> Kind | None:
-    """The kind of encoding that a family, or keys that say so outright, ask for; None where neither does."""
-    kind = FAMILIES.get(plain_name(model_type))
-    if isinstance(kind, Choice):
-        kind = kind.chosen(keys)
-    word, nope = _said(keys), keys.flag("mla_use_nope")
-    if word == "alibi" or _has_alibi(keys):
-        return kind if isinstance(kind, Biased) else Biased()
-    if isinstance(kind, Biased):
-        return kind
-    if word in ("nope", "none") or (nope is not None and nope.value):
-        return NOTHING
-    if kind is None and word in ("absolute", "learned", "learned_absolute") and keys.any(*ROWS):
-        return Learned()
-    if word == "relative" or (kind is None and says_relative(keys)):
-        return Unsupported(_RELATIVE_NOTE.format(plain_name(model_type) or "it"))
-    return kind
-
-
-def _said(keys: Keys) -> str:
-    said = keys.word("position_embedding_type", "position_embeddings_type")
-    return said.value.lower() if said else ""
-
-
-def _has_alibi(keys: Keys) -> bool:
-    """Whether keys ask for ALiBi, whatever the family: flags, or the length that MosaicBERT makes its bias for."""
-    within = keys.part("attn_config")
-    flag = keys.flag("alibi", "use_alibi") or (within.flag("alibi") if within else None)
-    return bool(flag and flag.value) or "alibi_starting_size" in keys
-
-
-def says_relative(keys: Keys) -> bool:
-    """Whether it asks for relative positions outright, whatever bases stand beside."""
-    return _said(keys).startswith("relative")
-
-
-def is_known(model_type: str | None) -> bool:
-    """Whether the family is one of those above."""
-    return plain_name(model_type) in FAMILIES

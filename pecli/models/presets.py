@@ -59,8 +59,8 @@ def advice(name: str) -> str:
 
 
 def _key(name: str) -> str:
-    """A name without what people vary: case, and the signs between words."""
-    return re.sub(r"[^a-z0-9.]+", "", name.lower())
+    """A name without what people vary: case, the signs between words, and the plus of Command R+."""
+    return re.sub(r"[^a-z0-9.]+", "", name.lower().replace("+", "plus"))
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -118,6 +119,23 @@ class Keys:
             raise self.wrong(name, "it must be a list of finite numbers")
         return Value([float(each) if isinstance(each, float) else each for each in value], source)
 
+    def pair(self, name: str) -> tuple[tuple[int, int], str]:
+        """Two whole numbers, or one that stands for both, such as a height and a width; and where they are from."""
+        given = self.value(name)
+        if given is not None and isinstance(given.value, (list, tuple)):
+            sizes = self.numbers(name)
+            if sizes and len(sizes.value) == 2 and all(isinstance(size, int) and size > 0 for size in sizes.value):
+                return (sizes.value[0], sizes.value[1]), sizes.source
+            raise self.wrong(name, "it must be a whole number, or two")
+        size = self.needed(self.whole(name), name)
+        return (size.value, size.value), size.source
+
+    def needed(self, found: Value | None, what: str) -> Value:
+        """A value that there is no going on without."""
+        if found is None:
+            raise FileError(self.path, f"{self.prefix.rstrip('.') or 'it'} has no {what}", "it is needed")
+        return found
+
     def flag(self, *names: str) -> Value | None:
         """Yes or no: that of the first of the keys that is there."""
         found = self._first(names)
@@ -164,3 +182,76 @@ def _finite(value: float) -> bool:
         return math.isfinite(value)
     except OverflowError:
         return False
+
+
+MAX_CONFIG_BYTES = 4 << 20
+"""Bytes; a hostile file becomes forty times as many in memory."""
+MAX_JSON_DEPTH = 32
+MAX_DIGITS = 400
+
+
+class _RefusedError(ValueError):
+    """What is wrong with the text; `parse_config` adds the file."""
+
+
+def _whole(text: str) -> int:
+    if len(text) > MAX_DIGITS:
+        raise _RefusedError(f"holds a number of {len(text)} digits")
+    return int(text)
+
+
+def _real(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise _RefusedError(f"holds {text[:40]}, which is larger than any float64")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _RefusedError(f"names {key[:60]!r} twice")
+            seen.add(key)
+    return found
+
+
+def _depth(text: str) -> int:
+    """How deeply brackets nest; those in strings count, too, which rejects nothing sensible."""
+    depth = deepest = 0
+    for character in text:
+        if character in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character in "]}":
+            depth -= 1
+    return deepest
+
+
+def parse_config(path: str, data: bytes) -> dict[str, Any]:
+    """The object in a file's bytes, which are not trusted: bounded, and no key twice.
+
+    Python writes infinities and NaN as words that JSON does not know, and hybrid models have `"time_step_limit": [0.0,
+    Infinity]`: such numbers are read, and rejected where they are the value of a key that matters here.
+    """
+    if len(data) > MAX_CONFIG_BYTES:
+        raise FileError(path, f"is larger than {MAX_CONFIG_BYTES >> 20} MB, too large for a configuration")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise FileError(path, "is not UTF-8 text", "a config.json is wanted") from None
+    if text.count("{") + text.count("[") > MAX_JSON_DEPTH and _depth(text) > MAX_JSON_DEPTH:
+        raise FileError(path, f"nests more than {MAX_JSON_DEPTH} levels deep")
+    try:
+        found = json.loads(text, object_pairs_hook=_unique, parse_float=_real, parse_int=_whole)
+    except _RefusedError as problem:
+        raise FileError(path, str(problem)) from None
+    except json.JSONDecodeError as problem:
+        raise FileError(path, f"is not JSON: {problem.msg} in line {problem.lineno}") from None
+    except (ValueError, RecursionError):
+        raise FileError(path, "is not JSON that can be read") from None
+    if not isinstance(found, dict):
+        raise FileError(path, "is JSON, but not an object", "a config.json is wanted")
+    return found

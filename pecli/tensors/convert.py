@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.apply_rotation import LAYOUTS
+from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Floats
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.table import Table, cast
 from pecli.engine.text import listed, quoted
 from pecli.errors import FileError, ParameterError
 from pecli.files import LoadedFile, format_of, save_tables
+from pecli.files.output import OnBlock
 from pecli.files.provenance import KEY, carried_spec
-from pecli.files.tee_blocks import OnBlock
 from pecli.tensors.head_layout import Heads, Layer, in_columns, in_heads, layers, of_other_part, projection
 
 MAX_LISTED = 4
@@ -145,7 +145,7 @@ def convert(file: LoadedFile, conversion: Conversion, *, whole: bool = True) -> 
     result = Converted(file, conversion, whole=whole)
     chosen = set(_chosen(file, conversion)) if conversion.moves else set()
     if conversion.heads is not None:
-        layout = conversion.heads.settled([table for table in file.tables if table.name in chosen])
+        layout = conversion.heads.completed([table for table in file.tables if table.name in chosen])
         conversion = result.conversion = replace(conversion, heads=layout)
     for table in file.tables:
         made = _moved(table, conversion) if table.name in chosen else table

@@ -13,7 +13,7 @@ from pecli.errors import FileError
 from pecli.files.load import split_name
 from pecli.files.output import open_output
 from pecli.views import screen
-from pecli.views.verification import failures, say_failures, units
+from pecli.views.check_results import failures, say_failures, units
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -32,6 +32,8 @@ def show(outcomes: Sequence[Outcome]) -> None:
         screen.say_styled((status, _STYLES[status]), (line.removeprefix(status), ""))
         if isinstance(outcome.result, Verification) and not outcome.passed:
             say_failures(outcome.result, " " * len(_HEADS[0]) + "  ")
+        for weak in outcome.result.weak if isinstance(outcome.result, Verification) else ():
+            screen.say_styled((" " * len(_HEADS[0]) + "  weak", "bold yellow"), (f": {weak}", ""))
     screen.say(_count(rows))
 
 
@@ -55,7 +57,7 @@ def _worst(outcome: Outcome) -> str:
     worst = max(known, key=lambda tensor: tensor.max_abs_error or 0.0)
     if not worst.max_abs_error:
         return "0"
-    in_units = "" if worst.worst_ulp is None else f" ({units(worst.worst_ulp)})"
+    in_units = "" if worst.worst_ulp is None or result.passed else f" ({units(worst.worst_ulp)})"
     return f"{worst.max_abs_error:.3g}{in_units}"
 
 

@@ -14,13 +14,13 @@ from pecli.checks.identify import Identification
 from pecli.checks.verify.verification import Verification
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
-from pecli.files.in_memory import opened
+from pecli.files.load import opened
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import named_model
-from pecli.views import encodings, identify
+from pecli.views import encodings
 from pecli.views.pictures import kinds, subjects
 from pecli.views.pictures.panels import PlotRequest, Subject
-from pecli.views.report import answer, reasons, table, text
+from pecli.views.report import difference, identification, table, text, verification
 from pecli.views.screen import shape
 
 if TYPE_CHECKING:
@@ -125,28 +125,10 @@ def _model(model: ModelEncodings) -> str:
     return "".join(parts + [f"<p>warning: {text(warning)}</p>" for warning in model.warnings])
 
 
-def _verification(result: Verification) -> str:
-    verdict = answer(result.passed, ("passed", "FAILED"), f"{result.file} {result.scheme}")
-    return verdict + reasons(result.sentences, result.tensors, ("expected", "found"))
-
-
-def _difference(result: Difference) -> str:
-    verdict = answer(result.passed, ("equal within the tolerance", "DIFFERENT"), f"A: {result.a} B: {result.b}")
-    return verdict + reasons(result.diagnosis, result.tensors, ("A", "B"))
-
-
-def _identification(result: Identification) -> str:
-    parts = [answer(result.identified, ("identified", "not identified"), result.file)]
-    for match in result.matches:
-        parts += [f"<p>{text(line)}</p>" for line in identify.lines(match)]
-        parts.append(f"<pre>{text(match.command)}</pre>")
-    return "".join(parts + [f"<p>{text(line)}</p>" for line in result.description])
-
-
 _DESCRIBED: dict[type, Callable[[Any], str]] = {
     Scheme: _scheme,
     ModelEncodings: _model,
-    Verification: _verification,
-    Difference: _difference,
-    Identification: _identification,
+    Verification: lambda result: verification(result, f"{result.file} {result.scheme}"),
+    Difference: difference,
+    Identification: lambda result: identification(result, result.file),
 }

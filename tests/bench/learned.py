@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import timing
 from commands import peak_of
 from tables import DIM, ROWS
 from timing import PECLI, Row, Work, against_first, best, run
@@ -22,7 +23,7 @@ def drawn(turns: int) -> list[Row]:
         "pecli learned-init": pecli.LearnedInit(ROWS, DIM).tables,
         "pecli learned-init --rng torch": pecli.LearnedInit(ROWS, DIM, rng="torch").tables,
     }
-    if torch := _torch():
+    if torch := timing.torch():
         works["torch, normal_"] = lambda: torch.empty(ROWS, DIM).normal_(0, 0.02)
     return against_first(best(works, turns), of_first=True)
 
@@ -34,7 +35,7 @@ def resized(turns: int, folder: Path) -> list[Row]:
     np.save(source, table)
     words = [PECLI, "resize", str(source), "--to", str(2 * ROWS), "-q", "-o", str(target)]
     works: dict[str, Work] = {}
-    if torch := _torch():
+    if torch := timing.torch():
         given = torch.from_numpy(table)
         works["torch, interpolate, in memory"] = lambda: torch.nn.functional.interpolate(
             given.T[None], size=2 * ROWS, mode="linear"
@@ -59,12 +60,3 @@ def looked_at(turns: int, folder: Path) -> list[Row]:
         "pecli inspect --stats": run(PECLI, "inspect", "--stats", str(source)),
     }
     return against_first(best(works, turns), of_first=True)
-
-
-def _torch():
-    try:
-        import torch
-    except ImportError:
-        return None
-    torch.set_num_threads(2)
-    return torch

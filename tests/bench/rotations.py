@@ -5,10 +5,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import timing
 from timing import Row, Work, against_first, best
 
 import pecli
-from pecli.engine import apply_rotation
+from pecli.engine import application
 
 
 def rotating(turns: int) -> list[Row]:
@@ -23,7 +24,7 @@ def rotating(turns: int) -> list[Row]:
             list(pool.map(np.copyto, (target[0, :16], target[0, 16:]), (x[0, :16], x[0, 16:])))
 
     def pecli_turn(interleaved: bool) -> Work:
-        return lambda: apply_rotation.rotate(
+        return lambda: application.rotate(
             x, lambda start, stop: factors[start:stop], interleaved=interleaved, out=target
         )
 
@@ -37,11 +38,8 @@ def rotating(turns: int) -> list[Row]:
 
 
 def torch_rotations(x: np.ndarray, tables: dict[str, np.ndarray]) -> dict[str, Work]:
-    try:
-        import torch
-    except ImportError:
+    if not (torch := timing.torch()):
         return {}
-    torch.set_num_threads(2)
     q, room = torch.from_numpy(x), torch.empty(x.shape)
     cos, sin = (torch.from_numpy(np.concatenate([tables[name]] * 2, axis=1)) for name in ("cos", "sin"))
     factors = torch.complex(cos[:, :64].contiguous(), sin[:, :64].contiguous())

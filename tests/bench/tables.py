@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+import timing
 from timing import Row, Work, against_first, best
 
 import pecli
@@ -23,11 +24,8 @@ def with_numpy(dtype: type[np.floating], kept: type[np.floating] = np.float32) -
 
 
 def torch_work() -> Work | None:
-    try:
-        import torch
-    except ImportError:
+    if not (torch := timing.torch()):
         return None
-    torch.set_num_threads(2)
 
     def work() -> object:
         positions = torch.arange(ROWS, dtype=torch.float32)[:, None]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 Work = Callable[[], object]
 Row = tuple[str, float, str]
@@ -15,15 +17,34 @@ Row = tuple[str, float, str]
 PECLI = str(Path(sys.executable).with_name("pecli"))
 
 
+def cpu_time() -> float:
+    """Of this process and of those that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def torch() -> Any:
+    """With two threads, where it is installed."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    torch.set_num_threads(2)
+    return torch
+
+
+clock = time.perf_counter
+
+
 def best(works: dict[str, Work], turns: int) -> dict[str, float]:
     """The shortest time of each, after one warm-up."""
     times: dict[str, list[float]] = {name: [] for name in works}
     for turn in range(turns + 1):
         for name, work in works.items():
-            start = time.perf_counter()
+            start = clock()
             work()
             if turn:
-                times[name].append(time.perf_counter() - start)
+                times[name].append(clock() - start)
     return {name: min(each) for name, each in times.items()}
 
 

@@ -187,3 +187,16 @@ def test_files_against_a_configuration(pecli_cli, tmp_path) -> None:
     nothing = pecli_cli("verify", tmp_path / "t.npz", "--model", "gpt2")
     assert nothing.code == 3
     assert "FILE:NAME" in nothing.err
+
+
+def test_a_pass_that_proves_little_says_so(pecli_cli, tmp_path) -> None:
+    """A factor of 1.001 changes the fastest angle by 0.001 from one row to the next, which is within the tolerance."""
+    angles = np.arange(2)[:, None] * 10000.0 ** (-np.arange(64) / 64)
+    np.savez(tmp_path / "t.npz", cos=np.cos(angles), sin=np.sin(angles))
+    keys = 'scheme = "rope"\nseq_len = 2\ndim = 128\nscaling = "linear"\nfactor = 1.001\natol = 0.01\n'
+    (tmp_path / "pecli.toml").write_text(f'[[check]]\nfile = "t.npz"\n{keys}')
+    outcome = pecli_cli("verify", tmp_path / "pecli.toml")
+    assert (outcome.code, "passed  t.npz" in outcome.out) == (0, True)
+    assert "        weak: 2 rows cannot tell linear scaling from none: compare " in outcome.out
+    assert "ulp" not in outcome.out
+    assert pecli_cli("verify", tmp_path / "pecli.toml", "--strict").code == 1

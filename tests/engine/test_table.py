@@ -31,6 +31,25 @@ LARGE = [
 ]
 
 
+@pytest.mark.parametrize(
+    "computed", [{"recipe": "bfloat16-phases"}, {"runtime": "llama.cpp"}, {"runtime": "mlx-lm"}, {}]
+)
+@pytest.mark.parametrize("layout", ["compact", "halves", "interleaved"])
+def test_rows_in_any_order(layout: str, computed: dict[str, str]) -> None:
+    offset = 0 if "runtime" in computed else 5
+    rope = Rope(300, 16, partial_rotary_factor=0.5, offset=offset, layout=layout, dtype="float16", **computed)
+    rows = np.array([299, 3, 4, 5, 0, 3, 128])
+    for table in rope.tensors()[:2]:
+        assert np.array_equal(table.pick(rows), table.array()[rows])
+
+
+def test_a_stream_is_read_from_any_row_on() -> None:
+    scheme = LearnedInit(40, 6, rng="torch")
+    whole, table = scheme.single_array().array(), scheme.single_array()
+    for rows in ([30, 31], [3, 35], [0, 1]):
+        assert np.array_equal(table.pick(np.array(rows)), whole[rows])
+
+
 def tables_of(scheme) -> list[Table]:
     return [*scheme.tensors(), scheme.single_array()]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.runtimes import RUNTIMES
 from tests.engine.runtimes.test_runtimes import CASES, DEPARTURES, GPU, GPU_BASES, computed
 
@@ -93,3 +94,43 @@ def test_a_mistake_is_no_runtime() -> None:
     tables = pecli.Rope(ROWS, 64, 10000.0, runtime="vllm").tables()
     found = pecli.verify(tables, pecli.Rope(ROWS, 64, 500000.0))
     assert not [edit for why in found.explanations for edit in why.edits if edit.kind == "runtime"]
+
+
+@pytest.mark.parametrize("model", GPU_BASES)
+def test_float32_rounded_to_bfloat16_is_known_where_it_differs(model: str) -> None:
+    """A module with bfloat16 inputs computes in float32 and rounds the table: in the first 32 rows not one element
+    differs from the exact table rounded, so that nothing more can be said of them.
+    """
+    tables = {part: GPU[f"{model}.bfloat16-input.{part}"] for part in ("cos", "sin")}
+    places, few = GPU["positions"].tolist(), {part: table[:ROWS] for part, table in tables.items()}
+    angles = np.outer(places, GPU_BASES[model] ** (-np.arange(64) / 64))
+    rounded = {"cos": round_to(np.cos(angles), "bfloat16"), "sin": round_to(np.sin(angles), "bfloat16")}
+    differ = {part: (widened(rounded[part]) != tables[part]).any(axis=1) for part in tables}
+    assert not any(each[:ROWS].any() for each in differ.values())
+    assert all(each[ROWS:].any() for each in differ.values())
+    assert (
+        pecli.verify(few, pecli.Rope(ROWS, 128, GPU_BASES[model]))
+        .diagnosis[0]
+        .startswith("cos, sin: rounded to bfloat16")
+    )
+    found = pecli.verify(tables, pecli.Rope(dim=128, base=GPU_BASES[model], positions=places))
+    assert found.diagnosis[0] == "cos, sin: computed by the recipe float32-bfloat16-table; exact"
+
+
+@pytest.mark.parametrize("rows", [8, 48, 700])
+@pytest.mark.parametrize("case", ["gpt-oss-20b", "llama-3.1-8b"])
+@pytest.mark.parametrize("runtime", ["llama.cpp", "transformers"])
+def test_other_sines_change_no_runtime(runtime: str, case: str, rows: int) -> None:
+    """One element in twenty is off by one unit of the last place, as those of another library may be."""
+    draw = np.random.default_rng(rows)
+    model = pecli.load_config(config(case))
+    exact, tables = (model.one().rope(rows, length=rows, runtime=name).tables() for name in ("none", runtime))
+    for name in ("cos", "sin"):
+        for each in (exact, tables):
+            off = np.nextafter(each[name], draw.choice(np.float32([-2, 2]), each[name].shape))
+            each[name] = np.where(draw.random(off.shape) < 0.05, off, each[name])
+    named = pecli.verify({name: tables[name] for name in ("cos", "sin")}, model, length=rows).explanations
+    edits = [edit for why in named for edit in why.edits if edit.kind == "runtime"]
+    assert any(runtime in (edit.found, *edit.also) for edit in edits)
+    found = pecli.verify({name: exact[name] for name in ("cos", "sin")}, model, length=rows).explanations
+    assert not [edit for why in found for edit in why.edits if edit.kind in ("runtime", "recipe")]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pecli.engine import table as table_module
 from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError
-from pecli.files import raw_tensors
+from pecli.files import source
 from pecli.files.load import load, load_file
 from pecli.files.npy import header
 from pecli.files.save import save_tables
@@ -87,21 +87,19 @@ def test_any_rows_of_a_fortran_array(array: NDArray[np.float32], data: st.DataOb
             out[:] = array.tobytes("F")[offset : offset + len(out)]
             return len(out)
 
-    table = raw_tensors.stored_table(
-        KeptSource(Memory(), array.nbytes), "a", "float32", array.shape, 0, "<", fortran=True
-    )
+    table = source.stored_table(KeptSource(Memory(), array.nbytes), "a", "float32", array.shape, 0, "<", fortran=True)
     start = data.draw(st.integers(0, table.rows - 1))
     stop = data.draw(st.integers(start, table.rows))
     expected = array.reshape(table.rows, table.width)[start:stop]
     for short in (0, 1 << 14):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(raw_tensors, "SHORT_COLUMN", short)
+            patch.setattr(source, "SHORT_COLUMN", short)
             assert np.array_equal(table.read(start, stop), expected, equal_nan=True)
 
 
 def test_a_large_fortran_array_is_gathered_in_pieces(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pecli.files.raw_tensors.CHUNK", 64)
-    monkeypatch.setattr("pecli.files.raw_tensors.SHORT_COLUMN", 0)
+    monkeypatch.setattr("pecli.files.source.CHUNK", 64)
+    monkeypatch.setattr("pecli.files.source.SHORT_COLUMN", 0)
     array = np.asfortranarray(numbers((5, 6, 7), "f4"))
     np.save("a.npy", array)
     with load_file("a.npy") as loaded:

@@ -73,7 +73,7 @@ class TestRotary:
 
     @both_layouts
     def test_more_than_a_block(self, interleaved, monkeypatch):
-        monkeypatch.setattr("pecli.engine.apply_rotation._BLOCK", 24)
+        monkeypatch.setattr("pecli.engine.application._BLOCK", 24)
         for shape in [(7, 4), (5, 7, 4), (9, 1, 4), (3, 2, 13, 4)]:
             for dtype in FLOATS:
                 x = random(*shape, dtype=dtype)

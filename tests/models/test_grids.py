@@ -130,3 +130,42 @@ def test_an_unknown_class_is_said() -> None:
     found = load_config({"_class_name": "UNet2DModel"})
     assert found.encodings == ()
     assert "UNet2DModel" in found.warnings[0]
+
+
+LEFT_OUT = {
+    "FluxTransformer2DModel": {"dim": 16 + 56 + 56, "base": 10000.0},
+    "QwenImageTransformer2DModel": {"dim": 16 + 56 + 56, "base": 10000.0},
+    "HunyuanVideoTransformer3DModel": {"dim": 16 + 56 + 56, "base": 256.0},
+    "WanTransformer3DModel": {"dim": 128, "base": 10000.0},
+    "CogVideoXTransformer3DModel": {"dim": 30 * 64, "grid": (13, 30, 45), "grid_scale": (1.0, 1.875, 1.875)},
+    "SD3Transformer2DModel": {"dim": 18 * 64, "grid": (96, 96), "grid_base": (64.0,)},
+    "PixArtTransformer2DModel": {"dim": 16 * 72, "grid": (64, 64), "grid_base": (64.0,), "grid_scale": (2.0,)},
+}
+"""What the classes of diffusers 0.42.1 have as defaults of their arguments."""
+
+
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_a_class_of_diffusers_says_what_is_left_out(name: str) -> None:
+    found = load_config({"_class_name": name}).encodings[0].parameters
+    assert {key: found[key] for key in LEFT_OUT[name]} == LEFT_OUT[name]
+
+
+def test_pixart_stretches_its_grid(tmp_path: Path) -> None:
+    """A point i is at i · (64 / 64) / 2; columns have the first half of the channels, sines before cosines."""
+    command = commands(load_config({"_class_name": "PixArtTransformer2DModel"}), "--config config.json")[0]
+    words = shlex.split(command)[1:-1]
+    assert run([*words, str(tmp_path / "pe.npy"), "-q"]) == 0
+    row, column, k = 63, 5, np.arange(288)
+    angles = [place / 2 * 10000.0 ** (-k / 288) for place in (column, row)]
+    expected = np.concatenate([part for angle in angles for part in (np.sin(angle), np.cos(angle))])
+    assert np.allclose(np.load(tmp_path / "pe.npy")[64 * row + column], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("model", "channels"), [("flux.1-dev", (16, 56, 56)), ("wan2.1-t2v-14b", (44, 42, 42))])
+def test_each_axis_of_a_diffusion_transformer_has_its_own_frequencies(model: str, channels: tuple[int, ...]) -> None:
+    """base^(−2i/c) for each axis of c channels; no table over positions 0, 1, 2, … is what such a model uses."""
+    encoding = load_config(model).encodings[0]
+    expected = [10000.0 ** (-2 * i / count) for count in channels for i in range(count // 2)]
+    assert np.allclose(encoding.inverse_frequencies(), expected, rtol=1e-12)
+    assert run(["rope", "--model", model, "--seq-len", "4"]) == 2
+    assert run(["rope", "--model", model, "--grid", "2x2", "-q"]) == 0

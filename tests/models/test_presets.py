@@ -8,7 +8,10 @@ from pecli.cli.options import preset_names
 from pecli.models.find import Description, load_model
 from pecli.models.presets import _by_key, _key, advice, find, presets
 
-FAMILIES = {"Llama", "Qwen", "Gemma", "DeepSeek", "gpt-oss", "Mistral", "Phi", "SmolLM", "OLMo", "GLM", "Kimi"}
+FAMILIES = {
+    *("Llama", "Qwen", "Gemma", "DeepSeek", "gpt-oss", "Mistral", "Phi", "SmolLM", "OLMo", "GLM", "Kimi", "Granite"),
+    *("Command", "MiniMax", "Falcon", "EXAONE", "Whisper", "Embedders", "Vision towers", "Diffusion transformers"),
+}
 
 
 def test_eighty_models_of_the_families_that_people_run() -> None:
@@ -39,6 +42,14 @@ def test_no_two_presets_share_a_name() -> None:
         ("gpt-oss", "gpt-oss-20b"),
         ("google/gemma-3-27b-it", "gemma-3-27b"),
         ("phi4", "phi-4"),
+        ("DeepSeek-R1", "deepseek-r1"),
+        ("command-r+", "command-r-plus"),
+        ("CohereForAI/c4ai-command-r-v01", "command-r"),
+        ("granite3.1:2b", "granite-3.1-2b"),
+        ("MiniMaxAI/MiniMax-M2", "minimax-m2"),
+        ("Ministral-8B-Instruct-2410", "ministral-8b-2410"),
+        ("flux.1-schnell", "flux.1-dev"),
+        ("Wan-AI/Wan2.1-T2V-14B", "wan2.1-t2v-14b"),
     ],
 )
 def test_names_as_people_type_them(word: str, name: str) -> None:
@@ -50,6 +61,8 @@ def test_names_as_people_type_them(word: str, name: str) -> None:
 def test_the_nearest_is_offered() -> None:
     assert advice("lama-3.1-8b") == "did you mean 'llama-3.1-8b'?"
     assert advice("Qwen/Qwen3-VL") == "these have it: qwen3-vl-2b, qwen3-vl-4b, qwen3-vl-30b-a3b"
+    assert advice("tiiuae/Falcon-H1-7B-Instruct") == "did you mean 'falcon-h1-0.5b'?"
+    assert advice("minimax") == "these have it: minimax-text-01, minimax-m1, minimax-m2"
     assert advice("xyzzy") == ""
 
 
@@ -73,6 +86,10 @@ READ_ELSEWHERE = {
     # litgpt 0.5.13, config.py
     "phi-4": (128, 250000, 16384),
     "mistral-7b-v0.3": (128, 1000000, 32768),
+    # ibm-fms 1.13.1, fms/models/ministral3.py, for the context; megatron-bridge 0.3.1 for the rest
+    "ministral-3-14b": (128, 1000000000, 262144),
+    # config.json of DeepSeek-V3, of which DeepSeek-R1 has the architecture
+    "deepseek-r1": (64, 10000, 163840),
 }
 """Rotary dimension, base and context, as another file than the preset's source has them."""
 

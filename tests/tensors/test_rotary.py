@@ -11,7 +11,7 @@ from flint import arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pecli.engine import rotation_factors
+from pecli.engine import application
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.table import table_of
 from pecli.tensors.inputs import Input
@@ -137,7 +137,7 @@ def test_blocks_change_nothing(shape, dtype, monkeypatch):
     for rows in (1, 7, 64):
         cut = np.concatenate(list(table.blocks(rows)))
         assert cut.tobytes() == whole.tobytes()
-    monkeypatch.setattr(rotation_factors, "KEPT", 0)
+    monkeypatch.setattr(application, "MAX_CACHED_BYTES", 0)
     assert turned(x, Rope(shape[-2], 16), 30).tobytes() == whole.tobytes()
 
 

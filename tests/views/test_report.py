@@ -127,10 +127,37 @@ def test_files_have_verdicts_with_reasons(tmp_path: Path) -> None:
     )
     words = " ".join(" ".join(Page(page).words).split())
     assert "passed against llama-3.1-8b" in words
-    assert "failed against llama-3.1-8b" in words
+    assert "FAILED against llama-3.1-8b" in words
     assert re.search(r"(theta|base) is 10000", words), "the reason"
-    assert "different A is" in words
+    assert "DIFFERENT A is" in words
     assert f"pecli verify {tmp_path / 'wrong.npz'} --model llama-3.1-8b --atol 0.0001" in words
+
+
+def test_the_exit_code_is_the_answer_of_the_checks(pecli_cli, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pecli.save("right.safetensors", pecli.Rope(64, 16))
+    pecli.save("same.npz", pecli.Rope(64, 16))
+    pecli.save("other.npz", pecli.Rope(64, 16, base=5e5))
+    np.save("noise.npy", np.random.default_rng(0).standard_normal((64, 16)).astype(np.float32))
+
+    def code(*files: str) -> int:
+        found = pecli_cli("report", *files, "-q", "-o", "x.html").code
+        Path("x.html").unlink()  # which is written whatever the answer is
+        return found
+
+    assert code("right.safetensors") == code("right.safetensors", "same.npz") == 0
+    assert code("right.safetensors", "other.npz") == 1, "both carry their spec, and differ"
+    assert code("noise.npy") == 1, "nothing is identified"
+    data = bytearray(Path("right.safetensors").read_bytes())
+    data[-1] ^= 1
+    Path("right.safetensors").write_bytes(data)
+    assert code("right.safetensors") == 1, "it is not what its spec says"
+
+
+def test_a_weak_pass_is_called_one(tmp_path: Path) -> None:
+    pecli.save(tmp_path / "short.npz", {"cos": pecli.Rope(3, 128, base=5e5).tables()["cos"]})
+    page = report("llama-3.1-8b", tmp_path / "short.npz", tolerance=Tolerance(atol=1e-3))
+    assert "weak: 3 rows cannot tell llama3 scaling from none" in page
 
 
 def test_names_from_files_are_text(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ import pytest
 
 import pecli
 from pecli.checks.audit import audit
-from pecli.views import audit as views_audit
-from pecli.views import encodings, preview, screen
+from pecli.views import drift, encodings, preview, screen
 
 
 @pytest.mark.parametrize(
@@ -98,10 +97,10 @@ def test_an_audit_in_a_narrow_terminal_has_all_its_digits(terminal, monkeypatch)
     found = audit(rope, recipes, 0.001)
     monkeypatch.setenv("COLUMNS", "300")
     wide = terminal()
-    views_audit.show({"": found})
+    drift.show_audit({"": found})
     monkeypatch.setenv("COLUMNS", "40")
     narrow = terminal()
-    views_audit.show({"": found})
+    drift.show_audit({"": found})
     numbers = [re.findall(r"\d+\.\d+e-\d+", each.getvalue()) for each in (wide, narrow)]
     assert numbers[0] == numbers[1]
     assert len(numbers[0]) > 20

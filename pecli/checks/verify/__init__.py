@@ -7,29 +7,32 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pecli.checks.compare import Comparison, compare, problems_of
 from pecli.checks.same_table import Fit, fitted
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verify.against_model import verify_model
-from pecli.checks.verify.against_spec import verify_spec
-from pecli.checks.verify.explain_failures import diagnosis, explanations
-from pecli.checks.verify.rotated import verify_rotated
-from pecli.checks.verify.verification import Verification, open_for_checks
-from pecli.checks.verify.weak_checks import weak_checks
+from pecli.checks.verify.verification import Verification, diagnosis, explanations, open_for_checks, weak_checks
+from pecli.engine.arrays import Array, Floats
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
+from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table, rows_of
+from pecli.engine.table import Table, raw_bytes, rows_of, table_of
 from pecli.engine.text import begun
-from pecli.errors import KindError, ParameterError
+from pecli.errors import FileError, KindError, ParameterError
+from pecli.explain.rotation import explain_rotation, pairs, unpaired
 from pecli.files import LoadedFile
-from pecli.files.checkpoints.folder import INDEX
-from pecli.files.in_memory import NO_FILE, opened
-from pecli.files.load import split_name
+from pecli.files.checkpoints import INDEX
+from pecli.files.load import NO_FILE, opened, split_name
+from pecli.files.provenance import carried_spec
+from pecli.models.encoding import ModelEncodings
 from pecli.models.find import Model, config_file, load_model
+from pecli.models.gguf import known_factors
 
 if TYPE_CHECKING:
-    from pecli.files.in_memory import Given
+    from pecli.files.load import Given
 
 __all__ = ["Verification", "verify"]
 
@@ -60,12 +63,14 @@ def verify(
     False
     """
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
-    spec = _own_config(given) if spec is None else spec
+    own = _own_config(given) if spec is None else None
+    spec = spec if own is None else own
     if spec is not None and not isinstance(spec, Scheme):
         before = model_options.pop("before", None)
         if before is not None:
             return verify_rotated(given, before, load_model(spec), allowed, **model_options)
-        return verify_model(given, load_model(spec), allowed, **model_options)
+        found = verify_model(given, load_model(spec), allowed, **model_options)
+        return found if own is None or not own.lower().endswith(".gguf") else _own_factors(found, own)
     for name in model_options:
         raise KindError(name, "given", "it belongs to a model", "leave it out")
     label, file = opened(given, open_for_checks)
@@ -80,12 +85,28 @@ def verify(
 
 
 def _own_config(given: Given) -> str | None:
-    """The configuration in a folder of tensors, or beside an index of them; None for anything else."""
+    """The configuration in a folder of tensors, beside an index of them, or in the header of a .gguf file; None for
+    anything else.
+    """
     if not isinstance(given, (str, os.PathLike)):
         return None
     path = split_name(os.fspath(given))[0]
+    if path.lower().endswith(".gguf"):
+        return path
     folder = (os.path.dirname(path) or os.curdir) if path.endswith(INDEX) else path
     return (config_file(folder) or None) if os.path.isdir(folder) else None
+
+
+def _own_factors(found: Verification, path: str) -> Verification:
+    """The answer about a .gguf file whose own header is the model: factors are what its tensors say they are."""
+    names = [tensor.name for tensor in found.tensors if tensor.name.endswith("/inv_freq")]
+    known = known_factors(path) if names else ""
+    weak = "the header cannot tell these factors from others: compare with --config MODEL"
+    return replace(
+        found,
+        readings={**found.readings, **{name: known for name in names if known}},
+        weak=(*found.weak, weak) if names and found.passed else found.weak,
+    )
 
 
 def _readable(file: LoadedFile, scheme: Scheme) -> LoadedFile:
@@ -201,3 +222,110 @@ def _means(table: Table, name: str) -> bool:
     """Whether the name of a file's tensor means what a scheme calls so; of a bundle, also whose part it is."""
     part, _, tensor = name.rpartition(".")
     return role_of(table.name) == _ROLES.get(tensor, tensor) and part in table.name
+
+
+def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, whole: bool) -> Verification:
+    """Every tensor against its spec; where the file is `whole`, also that none is missing, and the sha256."""
+    spec = carried_spec(file.path, file.metadata)
+    if spec is None:
+        advice = "say what it should be: --config FILE, --model NAME, pecli rope … --verify FILE, or in Python a scheme"
+        raise FileError(path, "carries no pecli spec", advice)
+    try:
+        scheme: Scheme = Scheme.from_spec(spec)
+    except ParameterError as problem:
+        raise FileError(path, f"carries a spec that makes no table ({problem})") from None
+    expected = {table.name: table for table in scheme.tensors()}
+    hashes = _Hashed()
+    hashed = "sha256" in spec or file.format not in ("json", "h", "zarr")  # those carry the spec alone
+    found, problems = [], []
+    for table in file.tables:
+        if table.name not in expected:
+            problems.append(f"{table.name}: {scheme.name} has no such tensor")
+        else:
+            found.append(compare(expected.pop(table.name), hashes.of(table) if hashed else table, tolerance))
+    if whole:
+        problems += [f"{name}: the tensor is missing" for name in expected]
+    problems += problems_of(found)
+    if whole and hashed and not problems and spec.get("sha256") != hashes.hexdigest():
+        problems.append("the stored sha256 is not that of the data: the file was changed after it was written")
+    failed = {result.name for result in found if not result.passed}
+    suspects = ((scheme, table.name, table) for table in file.tables if table.name in failed)
+    why = explanations(suspects, tolerance)
+    said = diagnosis(why, found, [scheme])
+    return Verification(path, scheme.name, tuple(found), tuple(problems), said, explanations=why)
+
+
+class _Hashed:
+    """Hashes tables as they are read, block after block."""
+
+    def __init__(self) -> None:
+        from hashlib import sha256
+
+        self._hash = sha256()
+        self.hexdigest = self._hash.hexdigest
+
+    def of(self, table: Table) -> Table:
+        def fill(start: int, out: Array) -> None:
+            table.fill(start, out)
+            self._hash.update(raw_bytes(out))
+
+        return replace(table, fill=fill, in_order=True)
+
+
+LAYOUTS = {"deepseek": ("interleaved", "halves")}
+"""How pairs lie before and after, where that differs."""
+
+
+def verify_rotated(
+    after: Given,
+    before: Given,
+    model: ModelEncodings,
+    tolerance: Tolerance,
+    *,
+    layer_type: str | None = None,
+    offset: int | None = None,
+    length: int | None = None,
+    recipe: str = "exact",
+    runtime: str = "none",
+) -> Verification:
+    """Compare rotated tensors (…, positions, channels) with the rotation of those before."""
+    ropes = [each for each in model.encodings if each.is_rotary]
+    encoding = model.one(layer_type) if layer_type is not None else ropes[0] if ropes else None
+    if encoding is None or not encoding.is_rotary:
+        raise ParameterError("before", "given", "the model has no rotary encoding", "leave it out")
+    label, found, name, dtype = _only(after)
+    _, source, _, _ = _only(before)
+    if found.shape != source.shape or found.ndim < 2:
+        raise FileError(
+            label,
+            f"its shape is {found.shape}, that before {source.shape}",
+            "they must be alike, (…, positions, channels)",
+        )
+    computed = {"recipe": recipe, "runtime": runtime}
+    rope = encoding.rope(found.shape[-2], offset=offset or 0, length=length, dtype="float64", **computed)
+    dim = rope.rotary_dim
+    if dim > found.shape[-1]:
+        raise FileError(
+            label, f"has {found.shape[-1]} channels, the model rotates {dim}", "name the tensor of one head"
+        )
+    layouts = LAYOUTS.get(encoding.layout or "", (encoding.layout or "halves",) * 2)
+    tables = rope.tables()
+    expected = source.copy()
+    turned = pairs(source, dim, layouts[0]) * (widened(tables["cos"]) + 1j * widened(tables["sin"]))
+    expected[..., :dim] = unpaired(turned, layouts[1])
+    result = compare(table_of(name, round_to(expected, dtype)), table_of(name, round_to(found, dtype)), tolerance)
+    why = [] if result.passed else explain_rotation(source, found, rope, layouts, tolerance.atol)
+    lines = diagnosis(why, [result], [rope])
+    return Verification(label, rope.name, (result,), problems_of([result]), lines, {}, tuple(why))
+
+
+def _only(given: Given) -> tuple[str, Floats, str, str]:
+    """The one tensor of a file, in float64, with its name and dtype."""
+    label, file = opened(given)
+    with file:
+        file.check()
+        if len(file.tables) != 1:
+            raise FileError(label, f"holds {len(file.tables)} tensors", "name one: FILE:NAME")
+        table: Table = file.tables[0]
+        dtype = table.dtype if table.dtype in SIGNIFICAND_BITS else "float32"
+        return label, np.asarray(widened(table.array())), table.name, dtype

@@ -1,22 +1,26 @@
-"""What comparing a file with what it should be found."""
+"""The result of comparing a file with what it should be: the answer, why it is no, and what a yes does not prove."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event, local
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pecli.checks.compare import Comparison, as_json
-from pecli.engine.arrays import Array
-from pecli.errors import FileError
-from pecli.explain.edits import Explanation
-from pecli.explain.words import sentence
+import numpy as np
+
+from pecli.checks.compare import Comparison, as_json, compare
+from pecli.checks.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
+from pecli.engine.arrays import Array, Indices
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.table import Table, table_of
+from pecli.errors import FileError, PecliError
+from pecli.explain.edits import ColumnsWrong, Explanation, Recipe, RowsWrong
+from pecli.explain.sample import chosen
+from pecli.explain.words import command_of, said, sentence
 from pecli.files import LoadedFile, open_tensors
-
-if TYPE_CHECKING:
-    from pecli.engine.table import Table
 
 
 @dataclass(frozen=True)
@@ -84,3 +88,140 @@ def _stoppable(table: Table, path: str, stop: Event) -> Table:
         table.fill(start, out)
 
     return replace(table, fill=fill)
+
+
+Suspect = tuple[Scheme, str, Table]
+"""A table that failed, with the scheme it was compared with and its name there."""
+_IN_PART = (RowsWrong, ColumnsWrong)
+MAX_ROUNDING_ULP = 4
+"""Units of the last place that other programs' sines and powers lose, where all else is right."""
+
+
+def explanations(suspects: Iterable[Suspect], tolerance: Tolerance) -> tuple[Explanation, ...]:
+    """The reasons of all that failed, scheme by scheme."""
+    by_scheme: dict[Scheme, dict[str, Table]] = {}
+    for scheme, name, table in suspects:
+        by_scheme.setdefault(scheme, {}).setdefault(name, table)
+    if not by_scheme:
+        return ()
+    from pecli.explain.search import explain, merged
+
+    every = [each for scheme, found in by_scheme.items() for each in explain(scheme, found, tolerance.atol)]
+    return tuple(merged(every))
+
+
+def diagnosis(
+    found: Sequence[Explanation], results: Sequence[Comparison], schemes: Iterable[Scheme]
+) -> tuple[str, ...]:
+    """Explanations in sentences, each with the command that makes such a table; without any, what rounding says."""
+    lines: list[str] = []
+    for each in found:
+        lines.append(sentence(each))
+        lines += [f"verify with --recipe {edit.found}" for edit in each.edits if isinstance(edit, Recipe)]
+        if each.scheme is not None and any(not isinstance(edit, _IN_PART) for edit in each.mistakes):
+            lines.append(f"reproduce with {command_of(each.scheme, output=False)}")
+    return tuple(dict.fromkeys(lines)) if lines else tuple(_rounding(results, schemes))
+
+
+def _rounding(results: Sequence[Comparison], schemes: Iterable[Scheme]) -> list[str]:
+    """Nothing but last places."""
+    failed = [result for result in results if not result.passed]
+    units = [result.max_ulp_error or 0 for result in failed if not result.problem]
+    if len(units) < len(failed) or not units or not 0 < max(units) <= MAX_ROUNDING_ULP:
+        return []
+    allow = f"allow --max-ulp {max(units)}"
+    if any(getattr(scheme, "recipe", "exact") != "exact" for scheme in schemes):
+        return [f"the last place differs, as sines and powers of other libraries do; {allow}"]
+    return [
+        f"the last place differs, as where angles are computed in float32; {allow}, or verify with --recipe float32"
+    ]
+
+
+MAX_ROWS = 1 << 20
+"""Of longer tables, which a mistake is looked for in that this one does not show."""
+PROBES = 16
+"""Rows of the second half of a table, which show most mistakes."""
+MAX_ELEMENTS = 1 << 22
+"""In one row of all heads of a longer table."""
+
+
+def weak_checks(passed: Sequence[Suspect], tolerance: Tolerance) -> tuple[str, ...]:
+    """A sentence for each known mistake that would have passed: «2 rows cannot tell …: compare 4,000 or more»."""
+    by_scheme: dict[Scheme, list[str]] = {}
+    for scheme, name, _ in passed:
+        by_scheme.setdefault(scheme, []).append(name)
+    return tuple(dict.fromkeys(line for scheme, names in by_scheme.items() for line in _weak(scheme, names, tolerance)))
+
+
+def _weak(scheme: Scheme, names: Sequence[str], tolerance: Tolerance) -> Iterator[str]:
+    tables = {} if scheme.holds_several else _tables(scheme)
+    looked = [name for name in names if name in tables]
+    count = next((tables[name].shape[-2] for name in looked if len(tables[name].shape) > 1), 0)
+    rows = f"{count:,} row{'s' if count != 1 else ''}" if count else ", ".join(looked)
+    for neighbour in scheme.neighbours() if looked else ():
+        advice = _advice(scheme, neighbour.scheme, looked, tolerance)
+        if advice is not None:
+            yield f"{rows} cannot tell {' and '.join(map(_words, neighbour.edits))}{advice}"
+
+
+def _words(edit: Mapping[str, Any]) -> str:
+    """«llama3 scaling from none», «base 500000 from 10000»."""
+    name, expected, found = edit.get("name", edit["edit"]), said(edit.get("expected")), said(edit.get("found"))
+    return f"{expected} scaling from {found}" if name == "scaling" else f"{name} {expected} from {found}"
+
+
+def _advice(scheme: Scheme, mistake: Scheme, names: Sequence[str], tolerance: Tolerance) -> str | None:
+    """What to do where tables of this length do not show a mistake; None where they do, or where it does no harm."""
+    error = 0.0
+    for choose in (_later_rows, _sampled_rows):
+        error = max(error, _error(scheme, mistake, names, tolerance, choose))
+        if error == math.inf:
+            return None
+    length = getattr(scheme, "seq_len", None)
+    if not isinstance(length, int) or "seq_len" not in scheme.parameters():
+        return ""
+    while length and (length := 2 * length) <= MAX_ROWS:
+        changes: dict[str, Any] = {"seq_len": length}
+        try:
+            longer = [replace(each, **changes) for each in (scheme, mistake)]
+        except PecliError:
+            return ""
+        if any(table.size // table.shape[-2] > MAX_ELEMENTS for table in longer[0].tensors() if len(table.shape) > 1):
+            return ""
+        error = max(error, _error(longer[0], longer[1], names, tolerance, _later_rows))
+        if error == math.inf:
+            return f": compare {length:,} or more"
+    return " within this tolerance, and no number of rows would" if error > 1 else None
+
+
+def _error(
+    right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolerance, choose: Callable[[int, int], Indices]
+) -> float:
+    """Infinite where some rows tell two schemes apart, else the largest error relative to one that does no harm."""
+    tables, others, error = _tables(right), _tables(wrong), 0.0
+    for name in names:
+        one, other = tables[name], others.get(name)
+        if other is None or one.shape != other.shape:
+            return math.inf
+        if len(one.shape) > 1:
+            rows = choose(one.shape[-2], one.width)
+            rows = (np.arange(one.rows // one.shape[-2])[:, None] * one.shape[-2] + rows).reshape(-1)
+            one, other = (table_of(name, table.pick(rows)) for table in (one, other))
+        found = compare(one, other, tolerance)
+        if not found.passed:
+            return math.inf
+        relative = (found.max_rel_error or 0.0) / FREQ_RTOL
+        error = max(error, relative if is_relative(name) else (found.max_abs_error or 0.0) / DRIFT)
+    return error
+
+
+def _later_rows(count: int, width: int) -> Indices:
+    return np.unique(np.linspace(count // 2, count - 1, PROBES).astype(np.intp))
+
+
+def _sampled_rows(count: int, width: int) -> Indices:
+    return np.unique(np.r_[chosen(count, width), count - 1])
+
+
+def _tables(scheme: Scheme) -> dict[str, Table]:
+    return {table.name: table for table in (scheme.single_array(), *scheme.tensors())}

@@ -12,12 +12,12 @@ import typer
 import typer.main
 
 from pecli.cli import options
-from pecli.cli.command import examples, keyword, new_app, with_options
+from pecli.cli.command import Exit, examples, keyword, new_app, with_options
 from pecli.cli.commands import apply_rope
-from pecli.cli.commands.apply_output import Applied, along, positions, write
+from pecli.cli.commands.apply_rope import Applied, along, positions
 from pecli.cli.options import option, parsed
+from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.parameters import Parameter, Whole
-from pecli.engine.schemes.registry import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 
@@ -33,17 +33,13 @@ Files = Annotated[
 ]
 Tensor = Annotated[
     list[str] | None,
-    typer.Option("--tensor", metavar="NAME", help="Only the tensor of this name; may be repeated.", show_default=False),
+    options.text("--tensor", "NAME", "Only the tensor of this name; may be repeated."),
 ]
 Output = Annotated[str, options.output(f"{options.FORMATS}. (required)")]
 Table = Annotated[str, typer.Option("--table", metavar="FILE", help="The table, (rows, D); or FILE:NAME. (required)")]
-Offset = Annotated[
-    str | None, typer.Option("--offset", metavar="INTEGER", help="The row for the first position. (default: 0)")
-]
+Offset = Annotated[str | None, options.text("--offset", "INTEGER", "The row for the first position. (default: 0)")]
 Causal = Annotated[bool, typer.Option("--causal", help="The same as --form causal.")]
-Heads = Annotated[
-    str | None, typer.Option("--heads", metavar="INTEGER", help="Refuse scores with another number of heads.")
-]
+Heads = Annotated[str | None, options.text("--heads", "INTEGER", "Refuse scores with another number of heads.")]
 
 _OFFSET = Whole(help="the row for the first position", low=0)
 _SHARED = (
@@ -54,7 +50,7 @@ _SHARED = (
     keyword("no_progress", options.NoProgress, False),
 )
 
-_ALSO = {"learned": ("learned-init",)}
+_ALIASES = {"learned": ("learned-init",)}
 """What a command goes by, too: the scheme's own name, where weights that were trained are hardly an init."""
 _COMMON = "The output has the names and dtypes of the input; it is computed in float64 and rounded once."
 _ROWS = {
@@ -74,12 +70,15 @@ _ALIBI = (
 )
 _LEARNED_OPTIONS = [keyword("table", Table), keyword("offset", Offset, None)]
 
+MAX_LISTED = 4
+"""Tensors that a line of text names."""
+
 Make = Callable[["Inputs", Mapping[str, Any], ExitStack], Applied]
 """What one of the commands does with its inputs and its options; the last closes files that it opens."""
 
 
 def command(name: str) -> Any:
-    """The group of commands, one a scheme."""
+    """The group of commands, one per scheme."""
     app = new_app(
         name=name,
         no_args_is_help=True,
@@ -105,12 +104,37 @@ def _add(
 
         with ExitStack() as held:
             inputs = open_inputs(values["files"], values["tensor"] or [], held)
-            return write(name, make(inputs, values, held), inputs.metadata, values)
+            return _write(name, make(inputs, values, held), inputs.metadata, values)
 
     declared = with_options(run, [keyword("files", Files), *own, *_SHARED])
     help, epilog = f"{summary} {_COMMON}", examples(shown)
-    for word in (name, *_ALSO.get(name, ())):
+    for word in (name, *_ALIASES.get(name, ())):
         app.command(word, help=help, short_help=summary, epilog=epilog, hidden=word != name)(declared)
+
+
+def _write(scheme: str, applied: Applied, metadata: Mapping[str, str], values: Mapping[str, Any]) -> int:
+    """Write the tables block by block, and say so."""
+    from pecli.files.save import save_tables
+    from pecli.views import screen
+    from pecli.views.progress import BlockObserver
+
+    path: str = values["output"]
+    options.check_output(path, json=values["json"], example="y.npy")
+    observer = BlockObserver(scheme, applied.tables, values)
+    with observer:
+        save_tables(path, applied.tables, None, metadata=metadata, on_block=observer.see)
+    if values["json"]:
+        tensors = observer.tensors()
+        if applied.seq_axis is not None:
+            for table in applied.tables:
+                tensors[table.name]["seq_axis"] = applied.seq_axis % len(table.shape)
+        screen.say_json({"scheme": scheme, "parameters": dict(applied.parameters), "tensors": tensors, "output": path})
+    elif not values["quiet"]:
+        shown = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in applied.tables[:MAX_LISTED]]
+        if len(applied.tables) > MAX_LISTED:
+            shown.append(f"and {len(applied.tables) - MAX_LISTED} more")
+        screen.say_written(path, f"{', '.join(shown)}, ", f"; {scheme}: {applied.words}")
+    return Exit.DONE
 
 
 def _parameters(name: str) -> dict[str, Parameter]:

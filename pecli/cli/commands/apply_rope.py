@@ -1,17 +1,17 @@
-"""`pecli apply rope`: which scheme, channels and positions q and k are rotated by."""
+"""`pecli apply rope`: which scheme, channels and positions q and k are rotated by; and what any `apply` results in."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from pecli.cli import options, schemes
+from pecli.cli import options
 from pecli.cli.command import keyword
-from pecli.cli.commands.apply_output import Applied, along, positions
 from pecli.cli.options import completer, option, parsed
 from pecli.engine.schemes.parameters import Parameter, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, GivenPositions, PositionList
@@ -19,9 +19,11 @@ from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
+    from pecli.engine.table import Table
     from pecli.models.encoding import Encoding
     from pecli.tensors.inputs import Input, Inputs
     from pecli.tensors.rotary import RotationPlan, RowPositions
+
 
 SUMMARY = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
 EXAMPLES = (
@@ -37,45 +39,56 @@ _AXIS = Whole(help="the axis of positions", low=-64, high=64)
 
 Layout = Annotated[
     str | None,
-    typer.Option(
+    options.text(
         "--layout",
-        metavar="[halves|interleaved|deepseek]",
-        help="A pair is channels i, i + d/2; or 2i, 2i + 1; or the second, written as the first."
+        "[halves|interleaved|deepseek]",
+        "A pair is channels i, i + d/2; or 2i, 2i + 1; or the second, written as the first."
         " (default: the model's, or halves)",
-        show_default=False,
         autocompletion=completer(options.PAIRS.options),
     ),
 ]
 Trailing = Annotated[bool, typer.Option("--trailing", help="Where only some channels rotate, the last ones do.")]
 SeqAxis = Annotated[
     str | None,
-    typer.Option(
-        "--seq-axis",
-        metavar="INTEGER",
-        help="The axis of positions: -3 for q of shape (batch, L, heads, D). (default: -2)",
-        show_default=False,
+    options.text(
+        "--seq-axis", "INTEGER", "The axis of positions: -3 for q of shape (batch, L, heads, D). (default: -2)"
     ),
 ]
 PositionsFile = Annotated[
     str | None,
-    typer.Option(
+    options.text(
         "--positions",
-        metavar="LIST|FILE",
-        help="Numbers, or a file of them: (L,), (axes, L); where they are integers from 0 also (batch, L),"
+        "LIST|FILE",
+        "Numbers, or a file of them: (L,), (axes, L); where they are integers from 0 also (batch, L),"
         " (axes, batch, L).",
-        show_default=False,
     ),
 ]
 Inverse = Annotated[bool, typer.Option("--inverse", help="Undo the rotation, the attention factor included.")]
 Shift = Annotated[
     str | None,
-    typer.Option(
-        "--shift",
-        metavar="INTEGER",
-        help="Move what was rotated already by this many positions, in one step.",
-        show_default=False,
-    ),
+    options.text("--shift", "INTEGER", "Move what was rotated already by this many positions, in one step."),
 ]
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The result, still to be made; the parameters behind it, and the same in a few words."""
+
+    tables: Sequence[Table]
+    parameters: Mapping[str, Any]
+    words: str
+    seq_axis: int | None = -2
+    """The axis of positions in every tensor; None where a tensor has no such axis, or no position matters."""
+
+
+def positions(low: int, high: int) -> str:
+    """The positions from low to below high, for people."""
+    return f"{low} … {high - 1}" if high - low > 1 else str(low) if high > low else "none"
+
+
+def along(table: Table, seq_axis: int = -2) -> str:
+    """Which axis of a tensor was taken for positions, for people."""
+    return f"along axis {seq_axis % len(table.shape)} of {table.shape}"
 
 
 class _Scheme(NamedTuple):
@@ -95,12 +108,7 @@ def own_options() -> list[inspect.Parameter]:
     own = [option(label, parameter, Rope) for label, parameter in _parameters().items() if label != "dim"]
     dim = Annotated[
         str | None,
-        typer.Option(
-            "--dim",
-            metavar="INTEGER",
-            help="Rotary dimension: channels that rotate, in pairs. (default: all)",
-            show_default=False,
-        ),
+        options.text("--dim", "INTEGER", "Rotary dimension: channels that rotate, in pairs. (default: all)"),
     ]
     ours = (
         ("layout", Layout, None),
@@ -109,7 +117,7 @@ def own_options() -> list[inspect.Parameter]:
         ("positions", PositionsFile, None),
         ("inverse", Inverse, False),
         ("shift", Shift, None),
-        *schemes.MODEL_OPTIONS,
+        *options.MODEL_OPTIONS,
     )
     return [keyword("dim", dim, None), *own, *(keyword(*each) for each in ours)]
 
@@ -184,7 +192,7 @@ def _check_options(values: Mapping[str, Any]) -> int | None:
 
 
 def _positions(values: Mapping[str, Any]) -> RowPositions:
-    """The positions of the rows; those of a scheme's own rows where it has a grid, or positions that are no ids."""
+    """The positions of the rows; those of a scheme's own rows where it has a grid, or positions that are not ids."""
     from pecli.tensors.rotary import RowPositions, read_positions
 
     if values["positions"] is not None and not _own_rows(values):
@@ -220,10 +228,10 @@ def _scheme(first: Input, length: int, rows: RowPositions, values: Mapping[str, 
     own = _own_rows(values)
     if own is not None or values["grid"] is not None:
         seq_len = None
-    if schemes.names_model(values):
+    if options.names_model(values):
         from pecli.models.find import find_model
 
-        given = schemes.given_beside(values, _parameters())
+        given = options.given_beside(values, _parameters())
         model = find_model(values["config"], values["model"])
         encoding = model.one(values["layer_type"])
         if not encoding.is_rotary:

@@ -10,11 +10,10 @@ import typer.core
 import typer.main
 
 from pecli.checks.tolerance import DRIFT, ERROR
-from pecli.cli import options, schemes
-from pecli.cli.command import command_line, command_of, examples, keyword, new_app, with_options
-from pecli.cli.exits import Exit
+from pecli.cli import options
+from pecli.cli.command import Exit, command_line, command_of, examples, keyword, new_app, with_options
+from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.parameters import Choice, ListOf
-from pecli.engine.schemes.registry import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.text import nearest
 from pecli.errors import ParameterError
@@ -29,7 +28,7 @@ EXAMPLES = {
     ),
     "alibi": ("pecli audit alibi --heads 12 --seq-len 4096 --tolerance 0.01",),
 }
-_LEFT_OUT = ("recipe", "slopes")
+_OMITTED = ("recipe", "slopes")
 """Options of a generator that would change nothing here."""
 
 Recipes = Annotated[
@@ -40,13 +39,7 @@ Recipes = Annotated[
 ]
 Limit = Annotated[
     str,
-    typer.Option(
-        "--tolerance",
-        metavar="NUMBER",
-        help=f"An absolute error that a context may have. (default: {DRIFT:g})",
-        show_default=False,
-        rich_help_panel="Audit",
-    ),
+    options.text("--tolerance", "NUMBER", f"An absolute error that a context may have. (default: {DRIFT:g})", "Audit"),
 ]
 Output = Annotated[str | None, options.output("Draw the errors over positions: .png, .svg or .pdf.")]
 _SHARED = (
@@ -68,7 +61,7 @@ class Audits(typer.core.TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         known = self.list_commands(ctx)
         if cmd_name in SCHEMES and cmd_name not in known:
-            raise ParameterError("the scheme", cmd_name, "it has no recipes: its numbers are drawn, not computed")
+            raise ParameterError("the scheme", cmd_name, "it has no recipes: its numbers are random, not computed")
         if cmd_name not in known:
             rule = f"it must be one of {', '.join(known)}"
             raise ParameterError("the scheme", repr(cmd_name), rule, nearest(cmd_name, known))
@@ -76,7 +69,7 @@ class Audits(typer.core.TyperGroup):
 
 
 def command(name: str) -> Any:
-    """The group of commands, a scheme each."""
+    """The group of commands, one per scheme."""
     app = new_app(name=name, cls=Audits, no_args_is_help=True)
     every = tuple(line for lines in EXAMPLES.values() for line in lines)
     app.callback(help=SUMMARY, epilog=examples(every))(lambda: None)
@@ -85,10 +78,10 @@ def command(name: str) -> Any:
 
 def _command(kind: type[Scheme]) -> Any:
     def run(**values: Any) -> int:
-        scheme = schemes.scheme_from(kind, {**dict.fromkeys(_LEFT_OUT), **values})
+        scheme = options.scheme_from(kind, {**dict.fromkeys(_OMITTED), **values})
         return _audit(scheme, values)
 
-    own = [option for option in schemes.options_of(kind) if option.name not in _LEFT_OUT]
+    own = [option for option in options.options_of(kind) if option.name not in _OMITTED]
     return command_of(
         with_options(run, [*own, *_SHARED]),
         kind.name,
@@ -100,8 +93,7 @@ def _command(kind: type[Scheme]) -> Any:
 
 def _audit(scheme: Scheme, values: Mapping[str, Any]) -> int:
     from pecli.checks.audit import audit, work
-    from pecli.views import audit as view
-    from pecli.views import screen
+    from pecli.views import drift, screen
     from pecli.views.pictures import figure
     from pecli.views.progress import counting
 
@@ -118,13 +110,13 @@ def _audit(scheme: Scheme, values: Mapping[str, Any]) -> int:
         }
         command = command_line(["audit", next(iter(parts.values())).name], given)
         about = {"command": command, "specs": [part.spec() for part in parts.values()], "version": __version__}
-        figure.save(view.picture(audits), path, about=about)
+        figure.save(drift.audit_picture(audits), path, about=about)
     if values["json"]:
         found = {name: each.as_json() for name, each in audits.items()}
         described = found[""] if "" in found else {**scheme.spec(), "layers": found}
         screen.say_json({**described, "output": path})
     elif not values["quiet"]:
-        view.show(audits)
+        drift.show_audit(audits)
         if path is not None:
             screen.say()
             screen.say_written(path)

@@ -1,4 +1,4 @@
-"""`pecli config`: which positional encodings a model asks for."""
+"""`pecli config`: which positional encodings a model asks for; `pecli models`: the built-in presets."""
 
 from __future__ import annotations
 
@@ -10,23 +10,29 @@ from typing import Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_of
-from pecli.cli.exits import Exit, code_of, complain
+from pecli.cli.command import Exit, code_of, command_of, print_error
 from pecli.engine.schemes.parameters import Whole
 from pecli.errors import ParameterError, PecliError
 
-EXAMPLES = (
-    "pecli config config.json",
-    "pecli config models/*/config.json --json --seq-len 8192",
-    "pecli config old/config.json new/config.json",
-    "pecli config --model gpt-oss-20b --strict",
-)
+EXAMPLES = {
+    "config": (
+        "pecli config config.json",
+        "pecli config models/*/config.json --json --seq-len 8192",
+        "pecli config old/config.json new/config.json",
+        "pecli config --model gpt-oss-20b --strict",
+    ),
+    "models": (
+        "pecli models",
+        "pecli models --json | jq -r '.models[].name'",
+        "pecli config --model llama-3.1-8b",
+    ),
+}
 _LENGTH = Whole(help="a length")
 
 
 def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(config, name, EXAMPLES)
+    """The command of that name, for the group that holds it."""
+    return command_of(config if name == "config" else models, name, EXAMPLES[name])
 
 
 def config(
@@ -70,7 +76,7 @@ def _show(wanted: Sequence[str], length: int | None, *, strict: bool, json: bool
             result = find_model(name)
             data = result.as_json(length) if json else {}
         except PecliError as problem:
-            complain(problem)
+            print_error(problem)
             code = max(code, code_of(problem))
             continue
         if strict and result.warnings:
@@ -86,3 +92,35 @@ def _show(wanted: Sequence[str], length: int | None, *, strict: bool, json: bool
     if not json and len(found) > 1:
         view.show_differences(found, length)
     return code
+
+
+def models(json: options.Json = False) -> int:
+    """List the presets that --model takes, by family: well-known models, each with where its settings were read."""
+    from pecli.models.find import Description
+    from pecli.models.presets import presets
+    from pecli.views import encodings as view
+    from pecli.views import screen
+
+    described = [(preset, Description(preset.name, preset.config)) for preset in presets().values()]
+    loaded = [(preset, each.encodings(), each.reach().context) for preset, each in described]
+    if not json:
+        view.show_presets(loaded)
+        return Exit.DONE
+    found = [
+        {
+            "name": preset.name,
+            "family": preset.family,
+            "repository": preset.repository,
+            "aliases": list(preset.aliases),
+            "context": context,
+            "model_type": model.model_type,
+            "encodings": [
+                {"layer_type": each.layer_type, "scheme": each.scheme, "parameters": each.described()}
+                for each in model.encodings
+            ],
+            "source": preset.source,
+        }
+        for preset, model, context in loaded
+    ]
+    screen.say_json({"models": found})
+    return Exit.DONE

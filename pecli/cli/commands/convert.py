@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pecli.cli import options, schemes
-from pecli.cli.command import command_of
-from pecli.cli.exits import Exit
+from pecli.cli import options
+from pecli.cli.command import Exit
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.errors import ParameterError
@@ -25,7 +24,7 @@ EXAMPLES = (
     "pecli convert model.safetensors --from interleaved --to halves --heads 32 --kv-heads 8 -o hf.safetensors",
     "pecli convert pe.npy --from interleaved --to halves -o halves.npy",
 )
-SAME = 1e-9
+MAX_SCORE_CHANGE = 1e-9
 """What float64 arithmetic may lose, relative to the largest score."""
 
 _PAIRS = "Layout of pairs"
@@ -34,71 +33,53 @@ _FUSED = Choice(help="the order of fused rows", options=("blocks", "groups", "co
 _DTYPE = Choice(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))
 
 
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(convert, name, EXAMPLES)
-
-
-def _pairs_option(name: str, metavar: str, text: str) -> Any:
-    return typer.Option(name, metavar=metavar, help=text, rich_help_panel=_PAIRS)
+File = Annotated[str, typer.Argument(metavar="FILE", help="A file, or FILE:NAME for one tensor of it.")]
+Output = Annotated[str | None, options.output("Where to write; the suffix picks the format. (required)", panel=None)]
+_CAST = f"Cast floating tensors to {', '.join(SIGNIFICAND_BITS)}, rounding once."
+Dtype = Annotated[str | None, options.text("--dtype", "NAME", _CAST)]
+_NOW = "The pairs' layout now: halves, interleaved or deepseek."
+Source = Annotated[str | None, options.text("--from", "NAME", _NOW, _PAIRS)]
+Target = Annotated[str | None, options.text("--to", "NAME", "The layout they are to have.", _PAIRS)]
+_MODEL = "Take heads, their size, the rotary dimension and fused rows from a model."
+Config = Annotated[str | None, options.text("--config", "MODEL", _MODEL, _PAIRS)]
+Model = Annotated[str | None, options.model("The same from a preset; pecli models lists them.", _PAIRS)]
+_LAYERS = "Layers of this type, where heads of a model differ."
+LayerType = Annotated[str | None, options.text("--layer-type", "NAME", _LAYERS, _PAIRS)]
+_QUERIES = "Query heads: rows of projections move; without it or a model, columns."
+HeadCount = Annotated[str | None, options.text("--heads", "INTEGER", _QUERIES, _PAIRS)]
+_KEYS = "Key heads. (default: as the keys' rows have)"
+KvHeads = Annotated[str | None, options.text("--kv-heads", "INTEGER", _KEYS, _PAIRS)]
+_CHANNELS = "Channels of a head. (default: the queries' rows / heads)"
+HeadDim = Annotated[str | None, options.text("--head-dim", "INTEGER", _CHANNELS, _PAIRS)]
+_ROTARY = "Rotary dimension of a head. (default: all channels)"
+RotaryDim = Annotated[str | None, options.text("--rotary-dim", "INTEGER", _ROTARY, _PAIRS)]
+_LAST = "The last channels of a head rotate, not the first."
+Trailing = Annotated[bool, options.text("--trailing", "", _LAST, _PAIRS)]
+_ORDER = "Rows of a fused projection: all q, all k, all v; or q, k, v of each key head; or CodeGen's shards."
+Fused = Annotated[str | None, options.text("--fused", f"[{'|'.join(_FUSED.options)}]", _ORDER, _PAIRS)]
+_CHANGED = "Tensors to change, such as '*.q_proj.*'; several times if need be."
+Include = Annotated[list[str] | None, options.text("--include", "PATTERN", _CHANGED, _PAIRS)]
+_SCORES = "Prove on random vectors that attention scores stay the same."
+Check = Annotated[bool, options.text("--check", "", _SCORES, _PAIRS)]
 
 
 def convert(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file, or FILE:NAME for one tensor of it.")],
-    output: Annotated[
-        str | None, options.output("Where to write; the suffix picks the format. (required)", panel=None)
-    ] = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option(
-            "--dtype",
-            metavar="NAME",
-            help=f"Cast floating tensors to {', '.join(SIGNIFICAND_BITS)}, rounding once.",
-        ),
-    ] = None,
-    source: Annotated[
-        str | None, _pairs_option("--from", "NAME", "The pairs' layout now: halves, interleaved or deepseek.")
-    ] = None,
-    target: Annotated[str | None, _pairs_option("--to", "NAME", "The layout they are to have.")] = None,
-    config: Annotated[
-        str | None,
-        _pairs_option("--config", "MODEL", "Take heads, their size, the rotary dimension and fused rows from a model."),
-    ] = None,
-    model: Annotated[str | None, options.model("The same from a preset; pecli models lists them.", _PAIRS)] = None,
-    layer_type: Annotated[
-        str | None, _pairs_option("--layer-type", "NAME", "Layers of this type, where heads of a model differ.")
-    ] = None,
-    heads: Annotated[
-        str | None,
-        _pairs_option("--heads", "INTEGER", "Query heads: rows of projections move; without it or a model, columns."),
-    ] = None,
-    kv_heads: Annotated[
-        str | None, _pairs_option("--kv-heads", "INTEGER", "Key heads. (default: as the keys' rows have)")
-    ] = None,
-    head_dim: Annotated[
-        str | None, _pairs_option("--head-dim", "INTEGER", "Channels of a head. (default: the queries' rows / heads)")
-    ] = None,
-    rotary_dim: Annotated[
-        str | None, _pairs_option("--rotary-dim", "INTEGER", "Rotary dimension of a head. (default: all channels)")
-    ] = None,
-    trailing: Annotated[
-        bool, _pairs_option("--trailing", "", "The last channels of a head rotate, not the first.")
-    ] = False,
-    fused: Annotated[
-        str | None,
-        _pairs_option(
-            "--fused",
-            f"[{'|'.join(_FUSED.options)}]",
-            "Rows of a fused projection: all q, all k, all v; or q, k, v of each key head; or CodeGen's shards.",
-        ),
-    ] = None,
-    include: Annotated[
-        list[str] | None,
-        _pairs_option("--include", "PATTERN", "Tensors to change, such as '*.q_proj.*'; several times if need be."),
-    ] = None,
-    check: Annotated[
-        bool, _pairs_option("--check", "", "Prove on random vectors that attention scores stay the same.")
-    ] = False,
+    file: File,
+    output: Output = None,
+    dtype: Dtype = None,
+    source: Source = None,
+    target: Target = None,
+    config: Config = None,
+    model: Model = None,
+    layer_type: LayerType = None,
+    heads: HeadCount = None,
+    kv_heads: KvHeads = None,
+    head_dim: HeadDim = None,
+    rotary_dim: RotaryDim = None,
+    trailing: Trailing = False,
+    fused: Fused = None,
+    include: Include = None,
+    check: Check = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
     no_progress: options.NoProgress = False,
@@ -132,7 +113,7 @@ def _heads(named: dict[str, str | None], given: dict[str, Any]) -> Heads | None:
     """The heads that the options give, or a model, with which the options must agree; None for columns of tables."""
     from pecli.tensors.head_layout import Heads
 
-    if not schemes.names_model(named):
+    if not options.names_model(named):
         alone = [f"--{name.replace('_', '-')}" for name in ("kv_heads", "head_dim", "fused") if name in given]
         if "heads" in given:
             return Heads(**given)
@@ -179,7 +160,7 @@ def _run(path: str, output: str | None, conversion: Conversion, check: bool, val
         file.check()
         made = convert(file, conversion, whole=path in (file.path, "-"))
         checked = made.check() if check else None
-        passed = checked is None or checked.change < SAME
+        passed = checked is None or checked.change < MAX_SCORE_CHANGE
         if output is not None and passed:
             total = sum(table.nbytes for table in made.tables.values())
             with counting("convert", total, values) as advance:
@@ -211,9 +192,11 @@ def _report(made: Converted, output: str | None, checked: ScoreCheck | None, val
     if output is not None:
         screen.say_written(output, f"{screen.counted(len(made.tables), 'tensor')}{what}, ")
     if checked is not None:
-        verdict = "are the same" if checked.change < SAME else "are NOT the same, nothing was written"
+        verdict = "are the same" if checked.change < MAX_SCORE_CHANGE else "are NOT the same, nothing was written"
         lines.append(f"attention scores before and after {verdict}: max relative change {checked.change:.1g}")
-        lines += [f"proved for {text}" for text in (_proof(made, checked)["proves"],) if checked.change < SAME]
+        lines += [
+            f"proved for {text}" for text in (_proof(made, checked)["proves"],) if checked.change < MAX_SCORE_CHANGE
+        ]
     for line in lines:
         screen.say(line)
     if made.loses_spec:

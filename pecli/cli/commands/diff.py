@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_line, command_of
-from pecli.cli.exits import Exit, complain
+from pecli.cli.command import Exit, command_line, print_error
 from pecli.errors import FileError, ParameterError
 from pecli.version import __version__
 
@@ -23,17 +22,12 @@ EXAMPLES = (
     "pecli diff pe.npy model.safetensors:wpe.weight --max-ulp 2",
     "pecli diff a.npy b.npy --atol 1e-6 -o diff.png",
 )
-MOST_PANELS = 4
-
-
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(diff, name, EXAMPLES)
+MAX_PANELS = 4
 
 
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="A file, or FILE:NAME for one tensor; - is standard input.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The file to hold against it.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The file to compare with it.")],
     max_ulp: options.MaxUlp = None,
     atol: options.Atol = None,
     rtol: options.Rtol = None,
@@ -60,8 +54,7 @@ def diff(
     Exit code 0: equal within the tolerance; 1: different; 3: a file cannot be read.
     """
     from pecli.checks.diff import diff_open
-    from pecli.views import diff as view
-    from pecli.views import screen
+    from pecli.views import check_results, screen
 
     tolerance = options.tolerance(max_ulp, atol, rtol)
     if output is not None:
@@ -76,16 +69,16 @@ def diff(
         if json:
             screen.say_json(result.as_json())
         elif not quiet:
-            view.show(result)
+            check_results.show_difference(result)
         drawn = not (json or quiet) and (screen.is_terminal() if plot is None else plot)
-        maps = _maps(result, files, MOST_PANELS if output is not None else int(drawn))
+        maps = _maps(result, files, MAX_PANELS if output is not None else int(drawn))
     if drawn:
         for errors in maps[:1]:
-            view.picture(errors)
+            check_results.show_errors(errors)
     if output is not None:
         given = {"max_ulp": max_ulp, "atol": atol, "rtol": rtol}
         about = {"command": command_line(["diff", a, b], given), "version": __version__}
-        view.save_picture(output, maps, (a, b), tolerance.atol or 0.0, about)
+        check_results.save_errors(output, maps, (a, b), tolerance.atol or 0.0, about)
         if not (json or quiet):
             screen.say_written(output)
     return Exit.DONE if result.passed else Exit.CHECK_FAILED
@@ -105,7 +98,7 @@ def _open(stack: ExitStack, a: str, b: str) -> tuple[LoadedFile, LoadedFile] | N
         except FileError as problem:
             problems[str(problem)] = problem  # which are one, where one file is given twice
     for each in problems.values():
-        complain(each)
+        print_error(each)
     return (opened[0], opened[1]) if len(opened) == 2 else None
 
 

@@ -1,4 +1,4 @@
-"""`pecli sinusoidal`, `rope`, `alibi`, `learned-init`: make tables, show them, or hold a file against them."""
+"""The command of each scheme, such as `pecli rope`: make its tables, show them, or check a file against them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from pecli.cli import options, schemes
-from pecli.cli.command import command_of, keyword, with_options
-from pecli.cli.exits import Exit
-from pecli.engine.schemes.registry import scheme_named
+from pecli.cli import options
+from pecli.cli.command import Exit, command_of, keyword, with_options
+from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 
@@ -21,20 +18,15 @@ if TYPE_CHECKING:
 Output = Annotated[str | None, options.output(f"{options.FORMATS}.")]
 Verify = Annotated[
     str | None,
-    typer.Option(
-        "--verify",
-        metavar="FILE",
-        help="Hold this file (or FILE:NAME) against the table.",
-        rich_help_panel=options.CHECK,
-    ),
+    options.text("--verify", "FILE", "Compare this file (or FILE:NAME) with the table.", options.CHECK),
 ]
 Rows = Annotated[
     str | None,
-    typer.Option(
+    options.text(
         "--rows",
-        metavar="A:B",
-        help="Write only these rows of a .zarr store, whole chunks of it; other processes write the others.",
-        rich_help_panel=options.OUTPUT,
+        "A:B",
+        "Write only these rows of a .zarr store, whole chunks of it; other processes write the others.",
+        options.OUTPUT,
     ),
 ]
 _SHARED = (
@@ -56,9 +48,9 @@ def command(name: str) -> Any:
     kind: type[Scheme] = scheme_named(name)
 
     def run(**values: Any) -> int:
-        return _act(schemes.scheme_from(kind, values), values)
+        return _act(options.scheme_from(kind, values), values)
 
-    return command_of(with_options(run, [*schemes.options_of(kind), *_SHARED]), name, kind.examples, help=kind.summary)
+    return command_of(with_options(run, [*options.options_of(kind), *_SHARED]), name, kind.examples, help=kind.summary)
 
 
 def _act(scheme: Scheme, values: Mapping[str, Any]) -> int:
@@ -107,13 +99,13 @@ def _draw(scheme: Scheme) -> None:
 
 def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str, Any]) -> int:
     from pecli.checks.verify import verify
-    from pecli.views import screen, verification
+    from pecli.views import check_results, screen
 
     result = verify(file, scheme, tolerance, any_dtype=values["dtype"] is None)
     if values["json"]:
         screen.say_json(result.as_json())
     elif not values["quiet"]:
-        verification.show(result)
+        check_results.show_verification(result)
     return Exit.DONE if result.passed else Exit.CHECK_FAILED
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_of
-from pecli.cli.exits import Exit, code_of, complain
+from pecli.cli.command import Exit, code_of, print_error
 from pecli.errors import PecliError
 
 EXAMPLES = (
@@ -16,11 +15,6 @@ EXAMPLES = (
     "pecli identify model.safetensors:wpe.weight --json",
     "pecli identify tables/*.npy || echo not all are known",
 )
-
-
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(identify, name, EXAMPLES)
 
 
 def identify(
@@ -36,15 +30,14 @@ def identify(
     Exit code 0: identified, if only in part; 1: one is not; 3: one cannot be read.
     """
     from pecli.checks.identify import identify as find
-    from pecli.views import identify as view
-    from pecli.views import screen
+    from pecli.views import check_results, screen
 
     code = Exit.DONE
     for file in files:
         try:
             result = find(file)
         except PecliError as problem:
-            complain(problem)
+            print_error(problem)
             code = max(code, code_of(problem))
             if json:
                 screen.say_json({"file": file, "identified": False, "matches": [], "description": [str(problem)]})
@@ -53,5 +46,5 @@ def identify(
         if json:
             screen.say_json(result.as_json())
         elif not quiet:
-            view.show(result)
+            check_results.show_identification(result)
     return code

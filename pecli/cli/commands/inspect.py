@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_of
-from pecli.cli.exits import Exit
+from pecli.cli.command import Exit
 from pecli.errors import FileError
 
 if TYPE_CHECKING:
     from pecli.engine.table import Table
     from pecli.files import LoadedFile
-    from pecli.files.raw_tensors import UnreadTensor
+    from pecli.files.source import UnreadTensor
 
-MOST_IDENTIFIED = 8
+MAX_IDENTIFIED = 8
 """Tensors of a file that are looked at for what made them."""
 
 EXAMPLES = (
@@ -25,11 +24,6 @@ EXAMPLES = (
     "pecli inspect model.safetensors --filter '*rotary*'",
     "pecli inspect model.safetensors:wpe.weight --rows 0:8 --cols 0:6",
 )
-
-
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(inspect, name, EXAMPLES)
 
 
 def inspect(
@@ -48,14 +42,12 @@ def inspect(
     ] = False,
     pattern: Annotated[
         str | None,
-        typer.Option("--filter", metavar="PATTERN", help="Only tensors whose names match, such as '*.wpe.*'."),
+        options.text("--filter", "PATTERN", "Only tensors whose names match, such as '*.wpe.*'."),
     ] = None,
     rows: Annotated[
-        str | None, typer.Option("--rows", metavar="RANGE", help="Show the numbers of these rows, such as 0:8 or -4:.")
+        str | None, options.text("--rows", "RANGE", "Show the numbers of these rows, such as 0:8 or -4:.")
     ] = None,
-    cols: Annotated[
-        str | None, typer.Option("--cols", metavar="RANGE", help="And of these columns. (default: 0:8)")
-    ] = None,
+    cols: Annotated[str | None, options.text("--cols", "RANGE", "And of these columns. (default: 0:8)")] = None,
     json: options.Json = False,
 ) -> int:
     """Say what a file holds: tensors, dtypes, shapes, and the spec that made it.
@@ -109,7 +101,7 @@ def _profile(file: LoadedFile, chosen: tuple[Table, ...], found: dict[str, Any],
     see = (lambda block: digest.update(raw_bytes(block))) if hashed else None
     for table, entry in zip(chosen, found["tensors"], strict=True):
         entry.update(Profile(table).gather(see).as_json())
-    if len(chosen) <= MOST_IDENTIFIED:
+    if len(chosen) <= MAX_IDENTIFIED:
         found["matches"] = [match.as_json() for match in identify_tables(file.path, chosen).matches]
     if hashed:
         found["sha256_holds"] = spec.get("sha256") == digest.hexdigest()

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_line, command_of
-from pecli.cli.exits import Exit, remark
+from pecli.cli.command import Exit, command_line, command_of, print_note
 from pecli.cli.options import completer
+from pecli.engine.schemes import SCHEMES
 from pecli.engine.schemes.parameters import ListOf, Real, Whole
-from pecli.engine.schemes.registry import SCHEMES
 from pecli.errors import FileError, ParameterError
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures.kinds import KINDS
@@ -35,31 +34,39 @@ EXAMPLES = (
 )
 DEFAULTS = {"seq_len": "512", "max_len": "512", "dim": "64", "heads": "8"}
 """For what a scheme must be told, and a picture need not."""
-SIZE, DPI = Real(help="inches", above=0.99, up_to=100), Whole(help="dots an inch", low=10, high=2400)
+SIZE, DPI = Real(help="inches", above=0.99, up_to=100), Whole(help="dots per inch", low=10, high=2400)
 CHANNELS = ListOf(help="channels", each=Whole(help="a channel", low=0, high=2**40))
-LARGEST = 1 << 26
-"""Pixels of a figure, each of which takes a dozen bytes on the way; it is laid out at 100 dots an inch at least."""
+MAX_PIXELS = 1 << 26
+"""Pixels of a figure, each of which takes a dozen bytes on the way; it is laid out at 100 dots per inch at least."""
 
 _LOOK = "Look"
-Title = Annotated[
-    str | None, typer.Option("--title", metavar="TEXT", help="Instead of what pecli calls it.", rich_help_panel=_LOOK)
-]
-Size = Annotated[
-    str | None,
-    typer.Option(
-        "--size",
-        metavar="WxH",
-        help="Inches of a figure. (default: 8 wide, as high as the panels are)",
-        rich_help_panel=_LOOK,
+What = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE…|SCHEME…",
+        help="Files (or FILE:NAME; - is a .npy on standard input); or a scheme with its options, and more of them"
+        " after --against.",
     ),
 ]
-Dpi = Annotated[
-    str | None, typer.Option("--dpi", metavar="INTEGER", help="Dots an inch. (default: 100)", rich_help_panel=_LOOK)
+Kind = Annotated[
+    str | None,
+    typer.Option(
+        "--kind",
+        "-k",
+        metavar="NAME",
+        help=f"{', '.join(KINDS)}; see below. (default: heatmap)",
+        autocompletion=completer(tuple(KINDS)),
+    ),
 ]
+Output = Annotated[str | None, options.output("Write .png, .svg or .pdf; else draw in the terminal.", panel=None)]
+Channels = Annotated[str | None, options.text("--channels", "INTEGER,…", "Channels, pairs or heads to draw.")]
+Label = Annotated[list[str] | None, options.text("--label", "TEXT", "Name a curve or panel; once for each, in order.")]
+Title = Annotated[str | None, options.text("--title", "TEXT", "Instead of what pecli calls it.", _LOOK)]
+_INCHES = "Inches of a figure. (default: 8 wide, as high as the panels are)"
+Size = Annotated[str | None, options.text("--size", "WxH", _INCHES, _LOOK)]
+Dpi = Annotated[str | None, options.text("--dpi", "INTEGER", "Dots per inch. (default: 100)", _LOOK)]
 Dark = Annotated[bool, typer.Option("--dark", help="Light on dark.", rich_help_panel=_LOOK)]
-Cmap = Annotated[
-    str | None, typer.Option("--cmap", metavar="NAME", help="One of matplotlib's colour maps.", rich_help_panel=_LOOK)
-]
+Cmap = Annotated[str | None, options.text("--cmap", "NAME", "One of matplotlib's colour maps.", _LOOK)]
 
 
 def command(name: str) -> Any:
@@ -68,34 +75,11 @@ def command(name: str) -> Any:
 
 
 def plot(
-    what: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE…|SCHEME…",
-            help="Files (or FILE:NAME; - is a .npy on standard input); or a scheme with its options, and more of them"
-            " after --against.",
-        ),
-    ],
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            "--kind",
-            "-k",
-            metavar="NAME",
-            help=f"{', '.join(KINDS)}; see below. (default: heatmap)",
-            autocompletion=completer(tuple(KINDS)),
-        ),
-    ] = None,
-    output: Annotated[
-        str | None, options.output("Write .png, .svg or .pdf; else draw in the terminal.", panel=None)
-    ] = None,
-    channels: Annotated[
-        str | None, typer.Option("--channels", metavar="INTEGER,…", help="Channels, pairs or heads to draw.")
-    ] = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option("--label", metavar="TEXT", help="Name a curve or panel; once for each, in order."),
-    ] = None,
+    what: What,
+    kind: Kind = None,
+    output: Output = None,
+    channels: Channels = None,
+    label: Label = None,
     title: Title = None,
     size: Size = None,
     dpi: Dpi = None,
@@ -152,7 +136,7 @@ def _write(
     made = mpl_render.render(picture, width=width, height=height, dpi=dots, **look)
     boxes = figure.save(made, path, dots, about)
     if boxes and not quiet:
-        remark(f"{path}: the font of figures has no {boxes}; boxes stand for it, and an .svg has the text itself")
+        print_note(f"{path}: the font of figures has no {boxes}; boxes stand for it, and an .svg has the text itself")
     if not quiet:
         screen.say_written(path, f"{width:g} × {height:g} inches, ")
     return Exit.DONE
@@ -190,10 +174,9 @@ def _subjects(words: Sequence[str], names: Sequence[str], open_files: ExitStack)
 
 def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:
     """A scheme; what the next ones leave out is as in this one."""
-    from pecli.cli import schemes
     from pecli.views.pictures import subjects
 
-    scheme = schemes.parse(words[0], words[1:], defaults)
+    scheme = options.parse_scheme(words[0], words[1:], defaults)
     apart = [part for word in words for part in (word.split("=", 1) if word.startswith("--") else [word])]
     given = {word: after for word, after in pairwise(apart) if word in ("--model", "--config")}
     made = subjects.of_scheme(scheme, _name(given), *_reach(given))
@@ -257,5 +240,5 @@ def _check_figure(output: str, inches: tuple[float, float], dots: int) -> None:
     from pecli.views.pictures import figure
 
     figure.check_suffix(output)
-    if inches[0] * inches[1] * max(dots, 100) ** 2 > LARGEST:
-        raise ParameterError("dpi", dots, f"the figure would have more than {LARGEST:,} pixels", "make it smaller")
+    if inches[0] * inches[1] * max(dots, 100) ** 2 > MAX_PIXELS:
+        raise ParameterError("dpi", dots, f"the figure would have more than {MAX_PIXELS:,} pixels", "make it smaller")

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_of
-from pecli.cli.exits import Exit
+from pecli.cli.command import Exit, code_of
 from pecli.engine.runtimes import RUNTIMES
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, PecliError
 
 EXAMPLES = (
     "pecli report llama-3.1-8b -o report.html",
     "pecli report config.json dump.npz --atol 1e-3 -o report.html",
     "pecli report golden.safetensors port.npz -o report.html",
 )
-
-
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(report, name, EXAMPLES)
 
 
 def report(
@@ -37,27 +31,33 @@ def report(
     rtol: options.Rtol = None,
     runtime: Annotated[
         str,
-        typer.Option(
+        options.text(
             "--runtime",
-            metavar="NAME",
-            help=f"Verify files against what this runtime computes: {', '.join(RUNTIMES)}.",
-            show_default=False,
+            "NAME",
+            f"Verify files against what this runtime computes: {', '.join(RUNTIMES)}.",
             autocompletion=options.completer(tuple(RUNTIMES)),
         ),
     ] = "none",
     quiet: options.Quiet = False,
 ) -> int:
-    """Write one page of HTML: what a model uses, scaling explained, drift by recipe, a heatmap with its values.
+    """Write one page of HTML: what a model uses, scaling explained, drift, a heatmap with its values, checks of files.
 
     Files are verified against the first model, or against the spec they carry, and compared with the first file. The
     page needs no network, and can be printed.
+
+    Exit code 0: all checks passed, or there are none; 1: one did not; 3: a file cannot be read.
     """
     from pecli.views import report as page
     from pecli.views import screen
 
     if not output.endswith((".html", ".htm")):
         raise ParameterError("output", output or "missing", "a report is a page", "add -o report.html")
-    page.report(*sources, output=output, tolerance=options.tolerance(max_ulp, atol, rtol), runtime=runtime)
+    made = page.written(sources, output, options.tolerance(max_ulp, atol, rtol), runtime)
     if not quiet:
         screen.say_written(output)
-    return Exit.DONE
+    codes = [
+        code_of(each) if isinstance(each, PecliError) else Exit.CHECK_FAILED
+        for each in made.answers
+        if each is not True
+    ]
+    return max(codes, default=Exit.DONE)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_of
-from pecli.cli.exits import Exit
+from pecli.cli.command import Exit
 from pecli.engine.arrays import Floats
 from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.text import begun
@@ -32,30 +31,20 @@ _CROSS = re.compile("[xX×]")
 _METHOD = Choice(help="the kernel", options=("linear", "cubic"))
 
 
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(resize, name, EXAMPLES)
-
-
 def resize(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A learned table: a file, or FILE:NAME.")],
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="N|HxW", help="The new number of rows in all, or the new grid. (required)"),
+        options.text("--to", "N|HxW", "The new number of rows in all, or the new grid. (required)"),
     ] = None,
-    grid: Annotated[str | None, typer.Option("--grid", metavar="HxW", help="The grid that the rows are now.")] = None,
+    grid: Annotated[str | None, options.text("--grid", "HxW", "The grid that the rows are now.")] = None,
     keep: Annotated[
         str,
-        typer.Option(
-            "--keep",
-            metavar="N",
-            help="Rows at the beginning to leave alone: class and register tokens. (default: 0)",
-            show_default=False,
-        ),
+        options.text("--keep", "N", "Rows at the beginning to leave alone: class and register tokens. (default: 0)"),
     ] = "0",
     method: Annotated[
         str | None,
-        typer.Option("--method", metavar="[linear|cubic]", help="The kernel. (default: cubic for a grid, else linear)"),
+        options.text("--method", "[linear|cubic]", "The kernel. (default: cubic for a grid, else linear)"),
     ] = None,
     antialias: Annotated[
         bool, typer.Option("--antialias", help="Average over more rows when shrinking, as timm does; HF does not.")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pecli.checks.tolerance import DRIFT, ERROR
-from pecli.cli import options, schemes
-from pecli.cli.command import command_of
-from pecli.cli.exits import Exit
+from pecli.cli import options
+from pecli.cli.command import Exit
 from pecli.engine.runtimes import RUNTIMES
 from pecli.engine.schemes.parameters import Whole
 from pecli.engine.schemes.positions import LAST_POSITION
@@ -22,63 +21,41 @@ EXAMPLES = (
 )
 _LENGTH = Whole(help="a served context", high=LAST_POSITION)
 
-
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(runtimes, name, EXAMPLES)
+_FILE = "A preset, config.json, params.json, .gguf, or a folder with one."
+ModelOrFile = Annotated[str | None, typer.Argument(metavar="MODEL", help=_FILE, show_default=False)]
+_SERVED = "The served context. (default: the longest of the model)"
+Length = Annotated[str | None, options.text("--length", "INTEGER", _SERVED)]
+_NAMES = f"This one alone; may be repeated: {', '.join(RUNTIMES)}."
+Names = Annotated[list[str] | None, options.choice("--runtime", tuple(RUNTIMES), _NAMES)]
+_ERROR = f"An absolute error that does not count as a departure. (default: {DRIFT:g})"
+Error = Annotated[str, options.text("--tolerance", "NUMBER", _ERROR)]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit code 1 when a runtime departs or lacks something.")]
+Figure = Annotated[str | None, options.output("Draw the errors over positions: .png, .svg or .pdf.")]
 
 
 def runtimes(
-    model_or_file: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="MODEL", help="A preset, config.json, params.json, .gguf, or a folder with one.", show_default=False
-        ),
-    ] = None,
-    config: schemes.Config = None,
-    model: schemes.Model = None,
-    layer_type: schemes.LayerType = None,
-    length: Annotated[
-        str | None,
-        typer.Option("--length", metavar="INTEGER", help="The served context. (default: the longest of the model)"),
-    ] = None,
-    runtime: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--runtime",
-            metavar="NAME",
-            help=f"This one alone; may be repeated: {', '.join(RUNTIMES)}.",
-            show_default=False,
-            autocompletion=options.completer(tuple(RUNTIMES)),
-        ),
-    ] = None,
-    tolerance: Annotated[
-        str,
-        typer.Option(
-            "--tolerance",
-            metavar="NUMBER",
-            help=f"An absolute error that is no departure. (default: {DRIFT:g})",
-            show_default=False,
-        ),
-    ] = f"{DRIFT:g}",
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit code 1 when a runtime departs or lacks something.")
-    ] = False,
-    output: Annotated[str | None, options.output("Draw the errors over positions: .png, .svg or .pdf.")] = None,
+    model_or_file: ModelOrFile = None,
+    config: options.Config = None,
+    model: options.Model = None,
+    layer_type: options.LayerType = None,
+    length: Length = None,
+    runtime: Names = None,
+    tolerance: Error = f"{DRIFT:g}",
+    strict: Strict = False,
+    output: Figure = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> int:
     """Say what each runtime computes for a model: as the model defines it, or where it departs, by how much, and why.
 
-    What float32 arithmetic adds is told apart: it is no departure. Exit code 1: with --strict, where one departs.
+    What float32 arithmetic adds is listed apart: it is not a departure. Exit code 1: with --strict, where one departs.
     """
     named = [name for name in (model_or_file, config, model) if name is not None]
     if len(named) != 1:
         given = "missing" if not named else f"given {len(named)} times"
         raise ParameterError("MODEL", given, "name one model", "see pecli models")
     from pecli.checks.runtimes import runtimes as compare
-    from pecli.views import runtimes as view
-    from pecli.views import screen
+    from pecli.views import drift, screen
     from pecli.views.pictures import figure
 
     if output is not None:
@@ -92,11 +69,11 @@ def runtimes(
         tolerance=ERROR.parse("tolerance", tolerance),
     )
     if output is not None:
-        figure.save(view.picture(found), output)
+        figure.save(drift.runtimes_picture(found), output)
     if json:
         screen.say_json({**found.as_json(), "output": output})
     elif not quiet:
-        view.show(found)
+        drift.show_runtimes(found)
         if output is not None:
             screen.say_written(output)
     return Exit.CHECK_FAILED if strict and not found.agree else Exit.DONE

@@ -1,4 +1,4 @@
-"""`pecli verify`: files held against their own spec, a model, or what a manifest says of them."""
+"""`pecli verify`: files checked against their own spec, a model, or what a manifest says of them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import command_of
-from pecli.cli.exits import Exit, code_of, complain
+from pecli.cli.command import Exit, code_of, print_error
 from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 
@@ -45,100 +44,37 @@ EXAMPLES = (
 )
 _PANEL = "Against a model"
 
-_HELP = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; for a folder of tensors, its own unless given."
+_HELP = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; for a folder of tensors or a .gguf, its own unless given."
 Config = Annotated[str | None, options.model(_HELP, _PANEL, "--config")]
 Model = Annotated[str | None, options.model("The same; pecli models lists the presets.", _PANEL)]
-LayerType = Annotated[
-    str | None,
-    typer.Option(
-        "--layer-type",
-        metavar="NAME",
-        help="Layers of this kind; else those that a tensor's name speaks of, or that it fits best.",
-        rich_help_panel=_PANEL,
+_LAYERS = "Layers of this kind; else those that a tensor's name speaks of, or that it fits best."
+LayerType = Annotated[str | None, options.text("--layer-type", "NAME", _LAYERS, _PANEL)]
+Offset = Annotated[str | None, options.text("--offset", "INTEGER", "Position of the first row.", _PANEL)]
+_GIVEN = "Positions of the rows, (L,) or (axes, L), where they are not consecutive."
+Positions = Annotated[str | None, options.text("--positions", "LIST|FILE", _GIVEN, _PANEL)]
+Grid = Annotated[str | None, options.text("--grid", "[Tx]HxW", "Rows are the points of a grid.", _PANEL)]
+Keep = Annotated[str | None, options.text("--keep", "INTEGER", "Rows for other tokens beside the grid.", _PANEL)]
+_LENGTH = "Read dynamic and longrope at this length; else where the table ends."
+Length = Annotated[str | None, options.text("--length", "INTEGER", _LENGTH, _PANEL)]
+_RECIPE = "How the tables were computed, such as float32; see pecli audit. (default: exact)"
+Recipe = Annotated[str | None, options.text("--recipe", "NAME", _RECIPE, _PANEL)]
+_RUNTIME = f"The runtime that computed them, --length being its served context: {', '.join(RUNTIMES)}."
+Runtime = Annotated[str | None, options.choice("--runtime", tuple(RUNTIMES), _RUNTIME, _PANEL)]
+_STRICT = "Exit with 1 where a known mistake would have passed, too."
+Strict = Annotated[bool, typer.Option("--strict", help=_STRICT, rich_help_panel=options.CHECK)]
+_BEFORE = "FILE… are queries or keys after the rotation; this is what they were before it."
+Before = Annotated[str | None, options.text("--before", "FILE", _BEFORE, _PANEL)]
+Junit = Annotated[str | None, options.text("--junit", "FILE", "Write a JUnit report.", options.OUTPUT)]
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE…", help="Files, folders and FILE:NAME of any format that pecli reads, and .toml manifests."
     ),
 ]
-Offset = Annotated[
-    str | None,
-    typer.Option("--offset", metavar="INTEGER", help="Position of the first row.", rich_help_panel=_PANEL),
-]
-Positions = Annotated[
-    str | None,
-    typer.Option(
-        "--positions",
-        metavar="LIST|FILE",
-        help="Positions of the rows, (L,) or (axes, L), where they are no range.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Grid = Annotated[
-    str | None,
-    typer.Option("--grid", metavar="[Tx]HxW", help="Rows are the points of a grid.", rich_help_panel=_PANEL),
-]
-Keep = Annotated[
-    str | None,
-    typer.Option("--keep", metavar="INTEGER", help="Rows for other tokens beside the grid.", rich_help_panel=_PANEL),
-]
-Length = Annotated[
-    str | None,
-    typer.Option(
-        "--length",
-        metavar="INTEGER",
-        help="Read dynamic and longrope at this length; else where the table ends.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Recipe = Annotated[
-    str | None,
-    typer.Option(
-        "--recipe",
-        metavar="NAME",
-        help="How the tables were computed, such as float32; see pecli audit. (default: exact)",
-        rich_help_panel=_PANEL,
-    ),
-]
-Runtime = Annotated[
-    str | None,
-    typer.Option(
-        "--runtime",
-        metavar="NAME",
-        help=f"The runtime that computed them, --length being its served context: {', '.join(RUNTIMES)}.",
-        show_default=False,
-        rich_help_panel=_PANEL,
-        autocompletion=options.completer(tuple(RUNTIMES)),
-    ),
-]
-Strict = Annotated[
-    bool,
-    typer.Option(
-        "--strict", help="Exit with 1 where a known mistake would have passed, too.", rich_help_panel=options.CHECK
-    ),
-]
-Before = Annotated[
-    str | None,
-    typer.Option(
-        "--before",
-        metavar="FILE",
-        help="FILE… are queries or keys after the rotation; this is what they were before it.",
-        rich_help_panel=_PANEL,
-    ),
-]
-Junit = Annotated[
-    str | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report.", rich_help_panel=options.OUTPUT)
-]
-
-
-def command(name: str) -> Any:
-    """The command itself, for the group that holds it."""
-    return command_of(verify, name, EXAMPLES)
 
 
 def verify(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE…", help="Files, folders and FILE:NAME of any format that pecli reads, and .toml manifests."
-        ),
-    ],
+    files: Files,
     config: Config = None,
     model: Model = None,
     layer_type: LayerType = None,
@@ -165,13 +101,13 @@ def verify(
 
     Exit code 0: all hold what they should; 1: one does not; 2: a manifest is wrong; 3: a file cannot be read.
     """
-    from pecli.checks.manifest import is_manifest, run_all, without_tables
-    from pecli.views import checklist
+    from pecli.checks.manifest import is_manifest, run_all
     from pecli.views.progress import counting
 
-    places = {"config": config, "model": model, "layer_type": layer_type}
-    places |= {"offset": offset, "length": length, "recipe": recipe, "runtime": runtime, "before": before}
-    places |= {"positions": positions, "grid": grid, "keep": keep}
+    places = {
+        "config": config, "model": model, "layer_type": layer_type, "offset": offset, "length": length,
+        "recipe": recipe, "runtime": runtime, "before": before, "positions": positions, "grid": grid, "keep": keep,
+    }  # fmt: skip
     tolerances = options.tolerances(max_ulp, atol, rtol)
     if junit is not None and any(_same(junit, file) for file in files):
         raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
@@ -185,6 +121,16 @@ def verify(
             advance(1)
             if not as_table:
                 _answer(outcome, json, quiet)
+    return _summary(outcomes, as_table=as_table, json=json, quiet=quiet, strict=strict, junit=junit)
+
+
+def _summary(
+    outcomes: list[Outcome], *, as_table: bool, json: bool, quiet: bool, strict: bool, junit: str | None
+) -> int:
+    """What there is to say of all checks together, and the exit code."""
+    from pecli.checks.manifest import without_tables
+    from pecli.views import checklist
+
     problems = without_tables(outcomes)
     if as_table:
         if not quiet:
@@ -196,7 +142,7 @@ def verify(
     if junit is not None:
         checklist.write_junit(junit, outcomes)
     for problem in problems:
-        complain(problem)
+        print_error(problem)
     code = max([*map(_code, outcomes), *map(code_of, problems)])
     weak = strict and any(not isinstance(each.result, PecliError) and each.result.weak for each in outcomes)
     return max(code, Exit.CHECK_FAILED) if weak else code
@@ -214,16 +160,16 @@ def _same(path: str, file: str) -> bool:
 
 def _answer(outcome: Outcome, json: bool, quiet: bool) -> None:
     """What there is to say of one check by itself; a problem goes to standard error."""
-    from pecli.views import screen, verification
+    from pecli.views import check_results, screen
 
     if isinstance(outcome.result, PecliError) and not outcome.skipped:
-        complain(outcome.result)
+        print_error(outcome.result)
     if json:
         screen.say_json(outcome.as_json())
     elif not quiet and outcome.skipped:
         screen.say_styled(("skipped", "dim"), (f"  {outcome.result}", ""))
     elif not quiet and not isinstance(outcome.result, PecliError):
-        verification.show(outcome.result)
+        check_results.show_verification(outcome.result)
 
 
 def _code(outcome: Outcome) -> Exit:
@@ -252,12 +198,12 @@ def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str
 
 
 def _against(places: Mapping[str, str]) -> Any:
-    """What holds a file against what the options name: a model, or the spec that it carries."""
+    """What compares a file with what the options name: a model, or the spec that it carries."""
     from pecli.checks.manifest import PLACES
     from pecli.checks.verify import verify as verify_carried
+    from pecli.checks.verify import verify_rotated
     from pecli.checks.verify.against_model import verify_model
-    from pecli.checks.verify.rotated import verify_rotated
-    from pecli.cli.schemes import check_one
+    from pecli.cli.options import check_one
     from pecli.models.find import find_model
 
     config, model = places.get("config"), places.get("model")

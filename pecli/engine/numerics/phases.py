@@ -1,19 +1,24 @@
-"""Exact angles: where on the circle is position p of each wave, and its cosine and sine.
+"""Exact angles: where on the circle is position p of each wave, and its cosine and sine, correctly rounded.
 
 p·θ in float64 loses a digit for every digit of p. Here the frequencies are kept in turns, as integers of 160 bits or
-more; the product with p is exact, whole turns fall off, and what is left is rounded once.
+more; the product with p is exact, whole turns fall off, and the rest is rounded once.
+
+Where a rounding is in doubt, more digits are computed until there is none (Ziv, 1991). The values are sines and
+cosines of algebraic numbers, never halfway between two floats, so that ends; sin 0 = 0 and cos 0 = 1 are exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 
 import numpy as np
 
-from pecli.engine.arrays import Floats, Indices, Ints
+from pecli.engine.arrays import Array, Flags, Floats, Indices, Ints
 from pecli.engine.numerics import double_double, fixed_point
-from pecli.engine.numerics.double_double import Doubled
+from pecli.engine.numerics.double_double import DoubleDouble
+from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.numerics.rounding import round_double_double, round_fixed, undecided
 
 POSITION_BITS = 41
 """Of a position, which is at most 2**40."""
@@ -27,7 +32,7 @@ _SPARE_DIGITS = 1
 """Digits at the low end that the 53 bits of a plain cosine can do without; 88 of 120 guard bits are left."""
 
 PRODUCT_ERROR = 2.0**-91
-"""The relative error of `cos_sin_doubled`; 2**-98 by analysis, with a margin."""
+"""The relative error of `cos_sin_double_double`; 2**-98 by analysis, with a margin."""
 
 
 class Waves:
@@ -60,7 +65,7 @@ class Waves:
         return np.ascontiguousarray(digits.T).astype(np.uint64)
 
     @cached_property
-    def factor(self) -> Doubled:
+    def factor(self) -> DoubleDouble:
         """The amplitude."""
         return double_double.constant(self.amplitude, self.amplitude_bits)
 
@@ -74,7 +79,7 @@ def bits_for(smallest: float) -> int:
 
 
 @cache
-def sectors() -> tuple[Doubled, Doubled]:
+def sectors() -> tuple[DoubleDouble, DoubleDouble]:
     """Cosines and sines of the sectors' directions; the first eighth of the circle is computed, the rest mirrored."""
     bits, eighth = 160, SECTORS // 8
     pairs = [fixed_point.cos_sin((sector << bits) // SECTORS, bits) for sector in range(eighth + 1)]
@@ -84,37 +89,37 @@ def sectors() -> tuple[Doubled, Doubled]:
     return _mirrored(cosines, cosines), _mirrored(sines, _opposite(sines))
 
 
-def _column(values: tuple[int, ...], bits: int) -> Doubled:
+def _column(values: tuple[int, ...], bits: int) -> DoubleDouble:
     numbers = [double_double.constant(value, bits) for value in values]
-    return Doubled(
+    return DoubleDouble(
         np.array([float(number.hi) for number in numbers]), np.array([float(number.lo) for number in numbers])
     )
 
 
-def _mirrored(there: Doubled, back: Doubled) -> Doubled:
+def _mirrored(there: DoubleDouble, back: DoubleDouble) -> DoubleDouble:
     """One column, and the way back along another; where they meet, only the first counts."""
     hi, lo = (np.concatenate([one, other[-2::-1]]) for one, other in zip(there, back, strict=True))
-    return Doubled(hi, lo)
+    return DoubleDouble(hi, lo)
 
 
-def _opposite(values: Doubled) -> Doubled:
+def _opposite(values: DoubleDouble) -> DoubleDouble:
     """Of the other sign, but for zero."""
-    return Doubled(0.0 - values.hi, 0.0 - values.lo)
+    return DoubleDouble(0.0 - values.hi, 0.0 - values.lo)
 
 
 @cache
-def _inverse(n: int) -> Doubled:
+def _inverse(n: int) -> DoubleDouble:
     """1/n."""
     return double_double.constant((1 << 200) // n, 200)
 
 
 @cache
-def _turn() -> Doubled:
+def _turn() -> DoubleDouble:
     """2π."""
     return double_double.constant(2 * fixed_point.pi(200), 200)
 
 
-def _reduce(limbs: Ints, positions: Ints) -> tuple[Indices, Doubled]:
+def _reduce(limbs: Ints, positions: Ints) -> tuple[Indices, DoubleDouble]:
     """position · frequency modulo one turn: the nearest sector, and the turns from its direction."""
     digits = _multiply(limbs, positions)
     sector, beyond = _sector(digits[-1])
@@ -173,7 +178,7 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
     return c + (c_low + (c * versine - s * sine)), s + (s_low + (s * versine + c * sine))
 
 
-def cos_sin_doubled(limbs: Ints, positions: Ints) -> tuple[Doubled, Doubled]:
+def cos_sin_double_double(limbs: Ints, positions: Ints) -> tuple[DoubleDouble, DoubleDouble]:
     """The same to about 98 bits, relative to the value itself even where it is close to zero."""
     sector, turns = _reduce(limbs, positions)
     x = double_double.multiply(turns, _turn())
@@ -188,14 +193,71 @@ def cos_sin_doubled(limbs: Ints, positions: Ints) -> tuple[Doubled, Doubled]:
     )
 
 
-def _series(x: Doubled) -> tuple[Doubled, Doubled]:
+def _series(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
     """sin x and cos x − 1 for |x| ≤ π/256: the first terms in 106 bits, the small ones in 53."""
     z = double_double.multiply(x, x)
     tail = z.hi * (-1 / 5040 + z.hi * (1 / 362880 + z.hi * (-1 / 39916800)))
-    term = double_double.add(_inverse(120), Doubled(tail, np.zeros_like(tail)))
+    term = double_double.add(_inverse(120), DoubleDouble(tail, np.zeros_like(tail)))
     term = double_double.add(-_inverse(6), double_double.multiply(z, term))
     sine = double_double.add(x, double_double.multiply(x, double_double.multiply(z, term)))
     tail = z.hi * (-1 / 720 + z.hi * (1 / 40320 + z.hi * (-1 / 3628800 + z.hi * (1 / 479001600))))
-    term = double_double.add(_inverse(24), Doubled(tail, np.zeros_like(tail)))
+    term = double_double.add(_inverse(24), DoubleDouble(tail, np.zeros_like(tail)))
     term = double_double.add(-_inverse(2), double_double.multiply(z, term))
     return sine, double_double.multiply(z, term)
+
+
+_MAX_BITS = 1 << 16
+
+FLOAT64_ERROR = 2.0**-50
+"""The relative error of amplitude · `cos_sin`; 2**-51.5 by analysis."""
+
+
+def round_waves(waves: Waves, positions: Ints, columns: Indices, sine: Flags, dtype: str) -> Array:
+    """amplitude · sin or cos (where `sine` says so) of the given waves at the given positions, correctly rounded."""
+    out = np.empty(len(positions), numpy_dtype(dtype))
+    limbs = waves.limbs[:, columns]
+    cosines, sines = cos_sin(limbs, positions)
+    value = double_double.multiply(_plain(np.where(sine, sines, cosines)), waves.factor)
+    out[...] = round_double_double(value, dtype)
+    open_ = np.flatnonzero(undecided(value, FLOAT64_ERROR * np.abs(value.hi), dtype))
+    if open_.size:
+        better = cos_sin_double_double(limbs[:, open_], positions[open_])
+        picked = (np.where(sine[open_], s, c) for c, s in zip(*better, strict=True))
+        value = double_double.multiply(DoubleDouble(*picked), waves.factor)
+        out[open_] = round_double_double(value, dtype)
+        open_ = open_[undecided(value, PRODUCT_ERROR * np.abs(value.hi), dtype)]
+    for k in open_:
+        out[k] = _by_integers(waves, int(positions[k]), int(columns[k]), bool(sine[k]), dtype)
+    return out
+
+
+def _plain(values: Floats) -> DoubleDouble:
+    return DoubleDouble(values, np.zeros_like(values))
+
+
+def _by_integers(waves: Waves, position: int, column: int, sine: bool, dtype: str) -> float:
+    """The last resort, in integers of as many bits as it takes."""
+    extra = 0
+    while extra <= _MAX_BITS:
+        finer = waves.more(extra) if extra else waves
+        low, high = (round_fixed(bound, scale, dtype) for bound, scale in _bounds(finer, position, column, sine))
+        if low == high:
+            return low
+        extra = 2 * extra + finer.bits
+    raise ArithmeticError(f"{extra} bits more do not decide how position {position} of wave {column} rounds")
+
+
+def _bounds(waves: Waves, position: int, column: int, sine: bool) -> Iterator[tuple[int, int]]:
+    """Two fixed-point numbers, with their bits, that the value lies between.
+
+    The frequency is off by less than one unit, so the angle by less than 7·position units; near the top of a wave
+    that hardly moves the value.
+    """
+    bits, work = waves.bits, 2 * waves.bits
+    turns = position * waves.turns[column] % (1 << bits)
+    cosine, sine_ = fixed_point.cos_sin(turns << bits, work)
+    value, steepness = (sine_, cosine) if sine else (cosine, sine_)
+    error = (abs(steepness) * 7 * (position + 1) >> bits) + (8 * (position + 1)) ** 2 if turns else 0
+    for way in (-1, 1):
+        bound = (value + way * error) * waves.amplitude + way * (abs(value) + error) * waves.amplitude_error
+        yield bound, work + waves.amplitude_bits

@@ -12,7 +12,7 @@ def torch_powers_of(base: float, given: Given) -> Singles:
     """b^(2i/d) for every pair."""
     import numpy as np
 
-    from pecli.engine.numerics.torch_pow import torch_powers
+    from pecli.engine.numerics.float32_functions import torch_powers
 
     exponents = np.arange(0, 2 * given.pairs, 2, dtype=np.float32) / np.float32(given.dim)
     return torch_powers(base, exponents)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isqrt
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics import fixed_point
 from pecli.engine.numerics.geometric import Frequencies
-from pecli.engine.scalings.scaling import Scaling, divided, reciprocal, unscaled
+from pecli.engine.scalings.scaling import Scaling, divided, extension, reciprocal, unscaled
 from pecli.errors import ParameterError
 
 
@@ -37,9 +37,12 @@ class LongRope(Scaling):
 
     def _extension(self) -> Fraction:
         """f, or M/O where it is not given."""
-        if self.factor is not None:
-            return Fraction(self.factor)
-        return Fraction(self.max_position_embeddings or 0) / self.original_max_position_embeddings
+        return extension(self.factor, self.max_position_embeddings, self.original_max_position_embeddings)
+
+    def known_mistakes(self) -> tuple[LongRope, ...]:
+        """The other list of divisors, for any length."""
+        other = self.short_factor if self.divisors is self.long_factor else self.long_factor
+        return (replace(self, short_factor=other, long_factor=other),) if other != self.divisors else ()
 
     def attention(self, bits: int) -> int:
         """As given, or sqrt(1 + ln f / ln O)."""

@@ -53,6 +53,10 @@ class Scaling:
         """What cos and sin are multiplied by, as an integer over 2**bits."""
         return 1 << bits
 
+    def known_mistakes(self) -> tuple[Scaling, ...]:
+        """The same scaling read otherwise, where no single number tells the difference."""
+        return ()
+
     def float32_base(self, base: float, dim: int) -> float:
         """The base of the powers that transformers computes in float32."""
         return base
@@ -63,6 +67,11 @@ class Scaling:
         Every step rounds to float32; what is computed in float64 before is exact here, then rounded.
         """
         return reciprocal(powers)
+
+
+def extension(factor: float | None, extended: int | None, original: int) -> Fraction:
+    """f, or M/O where it is not given."""
+    return Fraction(factor) if factor is not None else Fraction(extended or 0) / original
 
 
 def reciprocal(powers: Singles) -> Singles:

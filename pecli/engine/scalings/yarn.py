@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics import fixed_point
 from pecli.engine.numerics.geometric import Frequencies
-from pecli.engine.scalings.scaling import Scaling, transformed, unscaled
+from pecli.engine.scalings.scaling import Scaling, extension, transformed, unscaled
 from pecli.engine.text import spelled
 from pecli.errors import ParameterError
 
@@ -67,14 +67,15 @@ class Yarn(Scaling):
         return low, high + (fixed_point.fixed(Fraction(1, 1000), bits) if low == high else 0)
 
     def betas(self) -> tuple[float, float]:
-        """The rotations above which nothing changes, and below which all is scaled."""
+        """The rotations above which frequencies are unchanged, and below which all is scaled."""
         return self.beta_fast or DEFAULTS["beta_fast"], self.beta_slow or DEFAULTS["beta_slow"]
 
     def divisor(self) -> Fraction:
         """f, or M/O where it is not given."""
-        if self.factor is not None:
-            return Fraction(self.factor)
-        return Fraction(self.max_position_embeddings or 0) / self.original_max_position_embeddings
+        return extension(self.factor, self.max_position_embeddings, self.original_max_position_embeddings)
+
+    def known_mistakes(self) -> tuple[Yarn, ...]:
+        return (replace(self, truncate=self.truncate is False),)
 
     def attention(self, bits: int) -> int:
         """As given; else g(f, mscale) / g(f, mscale_all_dim) where both are given; else g(f)."""

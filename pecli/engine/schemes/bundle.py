@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from pecli.engine.arrays import Array
-    from pecli.engine.schemes.by_position import ByPosition
-    from pecli.engine.table import Table
+    from pecli.engine.table import ByPosition, Table
 
 
 class Parts(Parameter):

@@ -18,7 +18,7 @@ from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Indices
-    from pecli.engine.numerics.rational_positions import Coordinates
+    from pecli.engine.numerics.cos_sin_tables import Coordinates
 
 AXES = "thw"
 """Time, rows and columns: the order of a grid's sizes, and of the axes of given positions."""
@@ -137,7 +137,7 @@ class GridStyle:
         if grid[-1] % self.merge or grid[-2] % self.merge:
             m = self.merge
             raise ParameterError(
-                "grid", given, f"the {self.name} style merges {m} x {m} points; H and W are no multiples"
+                "grid", given, f"the {self.name} style merges {m} x {m} points; H and W are not multiples"
             )
         for name, values in (("grid_base", base), ("grid_scale", scale)):
             if values is not None and self.coordinate is not _index:
@@ -153,7 +153,7 @@ class GridStyle:
         """The positions of all rows."""
         import numpy as np
 
-        from pecli.engine.numerics.rational_positions import Coordinates
+        from pecli.engine.numerics.cos_sin_tables import Coordinates
 
         time, height, width = (1, *grid) if len(grid) == 2 else grid
         sizes, merge, points = {"t": time, "h": height, "w": width}, self.merge, time * height * width

@@ -16,12 +16,11 @@ import numpy as np
 
 from pecli.engine.arrays import Array, Floats, Indices, Singles
 from pecli.engine.numerics import fixed_point, geometric
-from pecli.engine.numerics.cos_sin_tables import Rotation
+from pecli.engine.numerics.cos_sin_tables import EXTRA_BITS, AxisRotation, Coordinates, Rotation
 from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.numerics.float32_functions import as_bfloat16, power, round_single, waves_of
 from pecli.engine.numerics.geometric import Frequencies
 from pecli.engine.numerics.phases import Waves
-from pecli.engine.numerics.rational_positions import EXTRA_BITS, AxisRotation, Coordinates
 from pecli.engine.numerics.rounding import as_dtype, round_fixed
 from pecli.engine.schemes.grid_styles import AxisBlock
 from pecli.engine.schemes.recipes import FrequencyRecipe, Recipe

@@ -1,14 +1,13 @@
-"""Rotary tables: the cosines and sines by which pairs of channels turn, and the inverse frequencies behind them."""
+"""Rotary tables: the cosines and sines by which pairs of channels are rotated, and their inverse frequencies."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, cached_property
 from itertools import permutations
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from math import isclose, nextafter
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pecli.engine.arrays import Array, Singles
 from pecli.engine.numerics import geometric
@@ -16,37 +15,26 @@ from pecli.engine.numerics.geometric import Frequencies
 from pecli.engine.runtimes import runtime_named
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.scalings.scaling import Scaling, transformed
-from pecli.engine.schemes.grid_styles import ROTARY, AxisBlock, GridStyle
-from pecli.engine.schemes.parameters import Choice, ListOf, OptionalFlag, Real, Whole
-from pecli.engine.schemes.positions import LAST_POSITION, Positioned, check_last
-from pecli.engine.schemes.recipes import RECIPE, RUNTIME, FrequencyRecipe, Recipe, check_base, recipe_named
-from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, unset
-from pecli.engine.text import bracketed, spelled
-from pecli.errors import ParameterError, UnsupportedError
+from pecli.engine.schemes.grid_styles import ROTARY
+from pecli.engine.schemes.recipes import FrequencyRecipe, Recipe, recipe_named
+from pecli.engine.schemes.rope_parameters import RotaryParameters
+from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, WaveTable
+from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from pecli.engine.application import RowFactors
     from pecli.engine.numerics.cos_sin_tables import Rotation
     from pecli.engine.numerics.phases import Waves
-    from pecli.engine.rotation_factors import RowFactors
-    from pecli.engine.runtimes.runtime import Given, Phases, Reading
-    from pecli.engine.schemes.by_position import ByPosition
+    from pecli.engine.runtimes.runtime import Phases
     from pecli.engine.schemes.recipe_tables import AxisWaves
-    from pecli.engine.schemes.rope_tables import RopeTables
-    from pecli.engine.table import Table
-
-_PANEL, _ROTARY = "Scaling", "Rotary dimension"
-"""All parameters of the first panel belong to scalings."""
-_ONE_AXIS = ("scaling", "partial_rotary_factor", "mrope_section")
-"""What concerns frequencies that are those of the whole dim."""
-_DIVISOR = Real(help="a divisor", above=1e-19)  # frequencies stay below 2^64 radians a position
-_CHANNELS = Whole(help="channels of an axis", low=2, high=65536, even=True)
-_SECTION = Whole(help="frequencies of an axis", low=0, high=32768)
+    from pecli.engine.schemes.wave_tables import RopeTables
+    from pecli.engine.table import ByPosition, Table
 
 
 @dataclass(frozen=True)
-class Rope(Positioned):
+class Rope(RotaryParameters):
     """Rotary position embedding (Su et al., 2021): angle = position · base^(−2i/dim).
 
     >>> sorted(Rope(seq_len=4, dim=8).tables())
@@ -62,89 +50,6 @@ class Rope(Positioned):
         "pecli rope --config config.json --seq-len 4096 --verify dump.npy --atol 1e-6",
     )
 
-    seq_len: Annotated[int, Whole(help="rows of the tables, unless --positions or --grid are", high=LAST_POSITION)] = (
-        unset()
-    )
-    dim: Annotated[
-        int, Whole(help="rotary dimension, in pairs of channels; or the sum of --axes", low=2, high=65536, even=True)
-    ] = unset()
-    base: Annotated[
-        float, Real(help="theta, the base of the frequencies", above=0, aliases=("--theta",), default=10000.0)
-    ] = unset()
-    offset: Annotated[int, Whole(help="position of the first row", low=0, high=LAST_POSITION)] = 0
-    layout: Annotated[
-        str,
-        Choice(
-            help="one column per pair; or doubled, as c0 c1 … c0 c1 … or c0 c0 c1 c1 …",
-            options=("compact", "halves", "interleaved"),
-        ),
-    ] = "compact"
-
-    scaling: Annotated[
-        str,
-        Choice(help="how a model reaches beyond the context it was trained on", options=tuple(SCALINGS), panel=_PANEL),
-    ] = "none"
-    factor: Annotated[float | None, Real(help="context extension factor", at_least=1, panel=_PANEL)] = None
-    original_max_position_embeddings: Annotated[
-        int | None, Whole(help="length before scaling (O)", aliases=("--original-len",), panel=_PANEL)
-    ] = None
-    max_position_embeddings: Annotated[
-        int | None, Whole(help="length after scaling, as the model states it (M)", aliases=("--max-len",), panel=_PANEL)
-    ] = None
-    attention_factor: Annotated[
-        float | None,
-        Real(help="yarn, longrope: multiplies cos and sin", above=1e-30, up_to=10**6, panel=_PANEL),
-    ] = None
-    beta_fast: Annotated[
-        float | None, Real(help="yarn: rotations above which nothing changes (32)", above=0, panel=_PANEL)
-    ] = None
-    beta_slow: Annotated[
-        float | None, Real(help="yarn: rotations below which all is scaled (1)", above=0, panel=_PANEL)
-    ] = None
-    truncate: Annotated[
-        bool | None, OptionalFlag(help="yarn: round the limits to whole frequencies (true)", panel=_PANEL)
-    ] = None
-    mscale: Annotated[float | None, Real(help="yarn: scales the attention factor", panel=_PANEL)] = None
-    mscale_all_dim: Annotated[float | None, Real(help="yarn: divides the attention factor", panel=_PANEL)] = None
-    low_freq_factor: Annotated[
-        float | None, Real(help="llama3: rotations below which all is scaled", above=0, panel=_PANEL)
-    ] = None
-    high_freq_factor: Annotated[
-        float | None, Real(help="llama3: rotations above which nothing changes", above=0, panel=_PANEL)
-    ] = None
-    short_factor: Annotated[
-        tuple[float, ...] | None,
-        ListOf(help="longrope: divisors up to the original length", each=_DIVISOR, panel=_PANEL),
-    ] = None
-    long_factor: Annotated[
-        tuple[float, ...] | None, ListOf(help="longrope: divisors beyond it", each=_DIVISOR, panel=_PANEL)
-    ] = None
-    length: Annotated[
-        int | None, Whole(help="dynamic, longrope: length they are evaluated at (that of the table)", panel=_PANEL)
-    ] = None
-    partial_rotary_factor: Annotated[
-        float | None, Real(help="share of the dim that is rotary", above=0, up_to=1, panel=_ROTARY)
-    ] = None
-    mrope_section: Annotated[
-        tuple[int, ...] | None,
-        ListOf(help="how many frequencies follow each axis of positions (M-RoPE)", each=_SECTION, panel=_ROTARY),
-    ] = None
-    mrope_interleaved: Annotated[
-        bool | None, OptionalFlag(help="interleave M-RoPE sections (Qwen3-VL)", panel=_ROTARY)
-    ] = None
-    style: Annotated[
-        str | None,
-        Choice(help="whose conventions a grid follows", options=tuple(ROTARY), panel="Positions", omitted_default=None),
-    ] = field(default=None, kw_only=True)
-    axes: Annotated[
-        tuple[int, ...] | None,
-        ListOf(
-            help="channels that each axis of positions rotates", each=_CHANNELS, panel="Positions", omitted_default=None
-        ),
-    ] = field(default=None, kw_only=True)
-    recipe: Annotated[str, RECIPE] = field(default="exact", kw_only=True)
-    runtime: Annotated[str, RUNTIME] = field(default="none", kw_only=True)
-
     checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "both": (
             "cos_sin", "cos_sin_cache", "cos_sin_cached", "cos_sin_table", "freqs_cis", "freq_cis", "freqs_complex",
@@ -157,185 +62,6 @@ class Rope(Positioned):
     }  # fmt: skip
     applied_as = "rotation"
     is_configured = True
-
-    def __post_init__(self) -> None:
-        if self.axes is not None:
-            object.__setattr__(self, "axes", type(self).parameters()["axes"].check("axes", self.axes))
-            if self.dim is None:
-                object.__setattr__(self, "dim", sum(self.axes or ()))
-        if self.style is not None:
-            type(self).parameters()["style"].check("style", self.style)
-        style = self.grid_style
-        self._settle({} if style is None else {"base": style.base, "keep": style.keep})
-
-    def _check(self) -> None:
-        super()._check()
-        check_last(self.offset, self.seq_len)
-        if self.exponent_dim < 2:
-            rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels turn in pairs"
-            raise ParameterError("partial_rotary_factor", spelled(self.partial_rotary_factor), rule)
-        geometric.check_base(self.base, 1.0)
-        check_base(self.recipe, self.base)
-        self._check_scaling()
-        self._check_runtime()
-        if not self.rotating_pairs:
-            given = spelled(self.partial_rotary_factor)
-            raise ParameterError("partial_rotary_factor", given, "it leaves no pair that turns")
-        self._check_axes()
-
-    def _check_scaling(self) -> None:
-        """Everything that the scaling needs is there, nothing else is, and the values fit together."""
-        kind = SCALINGS[self.scaling]
-        for name in self.scaling_parameters():
-            value = getattr(self, name)
-            if name == "length" and self.runtime != "none":  # a served context, whether it matters or not
-                continue
-            if value is not None and name not in (*kind.required(), *kind.optional()):
-                users = [word for word, each in SCALINGS.items() if name in (*each.required(), *each.optional())]
-                given = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
-                rule = f"{self.scaling} scaling does not use it"
-                raise ParameterError(name, given, rule, f"it belongs to {', '.join(users)}")
-            if value is None and name in kind.required():
-                raise ParameterError(name, "missing", f"{self.scaling} scaling needs it")
-        self.defined_scaling.check(self.base, self.exponent_dim)
-
-    def _check_runtime(self) -> None:
-        """The runtime has this scaling and these positions."""
-        if self.runtime == "none":
-            return
-        if self.recipe != "exact":
-            rule = f"{self.runtime} has an arithmetic of its own"
-            raise ParameterError("recipe", repr(self.recipe), rule, "leave out `recipe` or `runtime`")
-        if not self.is_range:
-            rule = "what runtimes compute is known for one position after the other"
-            raise ParameterError("runtime", repr(self.runtime), rule, "leave out `runtime`, or the positions")
-        check_base("float32", self.base)
-        rows, last = self.runtime_reading.rows, self.offset + self.seq_len
-        if rows is not None and last > rows:
-            rule = f"{self.runtime} has {rows:,} positions for these parameters, and the table ends at {last:,}"
-            raise UnsupportedError("seq_len", self.seq_len, rule)
-
-    def _check_axes(self) -> None:
-        if self.axis_blocks:
-            clash = next((name for name in _ONE_AXIS if getattr(self, name) not in (None, "none")), None)
-            if clash is not None:
-                rule = f"{'axes' if self.style is None else f'the {self.style} style'} has frequencies of its own"
-                raise ParameterError(clash, spelled(getattr(self, clash)), rule, "leave it out")
-        self._check_positions()
-        if self.mrope_section is None:
-            if self.mrope_interleaved is not None:
-                raise ParameterError(
-                    "mrope_interleaved", spelled(self.mrope_interleaved), "it belongs to mrope_section"
-                )
-        elif sum(self.mrope_section) != self.rotary_dim // 2:
-            given = spelled(self.mrope_section)
-            raise ParameterError("mrope_section", given, f"the sections must add up to {self.rotary_dim // 2}, d/2")
-
-    def _check_positions(self) -> None:
-        """Given positions have one axis, or as many as the frequencies follow."""
-        if self.axes is not None and self.style is None and self.positions is None:
-            raise ParameterError("axes", spelled(self.axes), "they are those of --positions or of a --style")
-        count = self.position_axes
-        if self.positions is None or len(self.positions.axes) == count:
-            return
-        if self.axis_blocks or len(self.positions.shape) > 1:
-            one = "(L,)" if count == 1 else f"(L,) or ({count}, L)" if self.mrope_section else f"({count}, L)"
-            rule = f"the frequencies follow {count} {'axes' if count > 1 else 'axis'}: they must be of shape {one}"
-            raise ParameterError("positions", f"of shape {bracketed(self.positions.shape)}", rule)
-
-    @property
-    def grid_style(self) -> GridStyle | None:
-        return None if self.style is None else ROTARY.get(self.style)
-
-    @cached_property
-    def axis_blocks(self) -> tuple[AxisBlock, ...]:
-        """The frequencies of each axis, where these have their own; none where all axes share those of the dim."""
-        if self.grid_style is not None:
-            return self.grid_style.blocks(self.dim, self.axes)
-        if self.axes is None:
-            return ()
-        if sum(self.axes) != self.dim:
-            raise ParameterError("axes", spelled(self.axes), f"they must add up to dim, {self.dim}")
-        return tuple(AxisBlock(axis, count, Fraction(count, 2)) for axis, count in enumerate(self.axes))
-
-    @property
-    def position_axes(self) -> int:
-        """How many axes of positions the frequencies follow."""
-        return len(self.axis_blocks) or len(self.mrope_section or (1,))
-
-    @classmethod
-    @cache
-    def scaling_parameters(cls) -> tuple[str, ...]:
-        """The parameters that belong to some scaling."""
-        named = cls.parameters().items()
-        return tuple(name for name, each in named if each.panel == _PANEL and name != "scaling")
-
-    @cached_property
-    def scaling_value(self) -> Scaling:
-        """The scaling with its parameters, as the runtime takes them if one is given."""
-        return self.defined_scaling if self.runtime == "none" else self.runtime_reading.scaling
-
-    @property
-    def runtime_reading(self) -> Reading:
-        """The scaling as the runtime takes it, and why that departs from the definition."""
-        return runtime_named(self.runtime).reading(self._given(self.defined_scaling))
-
-    def runtime_causes(self) -> tuple[str, ...]:
-        return () if self.runtime == "none" else self.runtime_reading.causes
-
-    def _given(self, scaling: Scaling) -> Given:
-        from pecli.engine.runtimes.runtime import Given
-
-        return Given(scaling, self.base, self.exponent_dim, self.rotating_pairs)
-
-    @cached_property
-    def defined_scaling(self) -> Scaling:
-        """The scaling with its parameters."""
-        kind = SCALINGS[self.scaling]
-        given = {name: getattr(self, name) for name in (*kind.required(), *kind.optional())}
-        if "length" in given:
-            given["length"] = self.effective_length
-        return kind(**given)
-
-    @property
-    def pair_axes(self) -> list[int]:
-        """Which axis of positions each frequency follows; all the first, unless there are sections or axes."""
-        if self.axis_blocks:
-            return [block.axis for block in self.axis_blocks for _ in block.indices]
-        half, section = self.rotary_dim // 2, self.mrope_section or (self.rotary_dim // 2,)
-        if self.mrope_interleaved:
-            count = len(section)
-            return [i % count if i < section[i % count] * count else 0 for i in range(half)]
-        return [axis for axis, count in enumerate(section) for _ in range(count)]
-
-    @property
-    def _rotary(self) -> tuple[int, int]:
-        share = 1.0 if self.partial_rotary_factor is None else self.partial_rotary_factor
-        return SCALINGS[self.scaling].rotary(self.dim, share)
-
-    @property
-    def exponent_dim(self) -> int:
-        """d in the formulas: the rotary dimension. A partial factor may leave an odd number."""
-        return self._rotary[0]
-
-    @property
-    def rotary_dim(self) -> int:
-        """The rotary dimension in whole pairs; with proportional scaling all of it, some of it by no angle."""
-        return self.exponent_dim + self.exponent_dim % 2
-
-    @property
-    def rotating_pairs(self) -> int:
-        """How many pairs rotate at all; those whose angle proportional scaling makes 0 come last."""
-        return self._rotary[1]
-
-    @property
-    def effective_length(self) -> int:
-        """The length that dynamic and longrope scaling go by."""
-        if self.length is not None:
-            return self.length
-        if self.positions is None:
-            return self.offset + self.seq_len
-        return max(1, math.floor(max(map(max, self.positions.exact()))) + 1)
 
     def frequencies(self) -> Frequencies:
         """The inverse frequencies, exact, after scaling."""
@@ -354,7 +80,7 @@ class Rope(Positioned):
         return self.grid_style is not None and self.grid_style.in_turns
 
     def _axis_waves(self) -> AxisWaves:
-        """The waves at positions that are no range."""
+        """The waves at positions that are not consecutive."""
         from pecli.engine.schemes.recipe_tables import AxisFrequencies, AxisWaves, block_waves, unit_waves
 
         if self.axis_blocks:
@@ -419,20 +145,13 @@ class Rope(Positioned):
 
     def _tables(self) -> RopeTables:
         """What NumPy is needed for."""
-        from pecli.engine.schemes.rope_tables import RopeTables
+        from pecli.engine.schemes.wave_tables import RopeTables
 
+        axis_waves = None if self.is_range else self._axis_waves
         return RopeTables(
-            self._recipe,
-            self.waves,
-            self.frequency_recipe,
-            self.seq_len,
-            self.offset,
-            self.rotary_dim // 2,
-            self.rotating_pairs,
-            self.layout,
-            self.dtype,
-            None if self.is_range else self._axis_waves,
-        )
+            self._recipe, self.waves, self.frequency_recipe, axis_waves, self.seq_len, self.offset, self.layout,
+            self.dtype, self.rotary_dim // 2, self.rotating_pairs,
+        )  # fmt: skip
 
     def rotation(self) -> Rotation:
         """What makes the exact cos and sin of any rows."""
@@ -450,7 +169,7 @@ class Rope(Positioned):
         return self.frequencies().floats()
 
     def tensors(self) -> tuple[Table, ...]:
-        from pecli.engine.schemes.rope_tables import vector
+        from pecli.engine.schemes.wave_tables import vector
 
         half = self.rotary_dim // 2
         cos, sin = self._tables().cos_sin()
@@ -482,23 +201,22 @@ class Rope(Positioned):
 
     def row_factors(self, *, inverse: bool = False) -> RowFactors:
         """What the rows of the tables rotate by, in float64."""
+        from pecli.engine.application import RowFactors
         from pecli.engine.numerics.rounding import widened
-        from pecli.engine.rotation_factors import RowFactors
 
         tables = replace(self, layout="compact", dtype="float64").tables()
         return RowFactors(widened(tables["cos"]), widened(tables["sin"]), inverse=inverse)
 
     def applied_to(self, x: ArrayLike) -> Array:
         """x (…, seq_len, D), its first channels rotated; compact tables are of pairs (i, i + d/2)."""
-        from pecli.engine.rotation_factors import RotationFactors
-        from pecli.engine.schemes.application import rotate
+        from pecli.engine.application import RotationFactors, rotated
 
         last = self.offset + self.seq_len
         if self.is_range:
             factors = RotationFactors(self, self.offset, last, exact=True).at(range(self.offset, last))
         else:
             factors = self.row_factors().at(range(self.seq_len))
-        return rotate(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
+        return rotated(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
 
     @property
     def picture_kinds(self) -> tuple[str, ...]:
@@ -559,3 +277,59 @@ class Rope(Positioned):
         original = self.original_max_position_embeddings
         if self.scaling == "longrope" and original is not None:
             yield {"length": original if self.effective_length > original else original + 1}
+
+    def wave_table(self) -> WaveTable | None:
+        if not self.is_range:
+            return None
+        return WaveTable(
+            self.rotary_dim, self.exponent_dim / 2, self.base, 1.0, self.scaling_value, self.rotating_pairs,
+            self.attention_factor_value(), self.offset, self.seq_len, self.layout, cos_first=True, separate=True,
+        )  # fmt: skip
+
+    @classmethod
+    def from_waves(cls, waves: WaveTable, **more: Any) -> Self | None:
+        pairs, scaling = waves.dim // 2, waves.scaling
+        if not waves.separate or waves.exponent != pairs or waves.scale != 1:
+            return None
+        given = {**_parameters_of(scaling, waves.amplitude, pairs), **more}
+        if waves.rotating < pairs:
+            share = waves.rotating / pairs
+            exact = scaling.rotary(waves.dim, share)[1] == waves.rotating
+            given["partial_rotary_factor"] = share if exact else nextafter(share, 2.0)
+        try:
+            return cls(waves.length, waves.dim, waves.base, waves.offset, waves.layout, **given)
+        except ParameterError:
+            return None
+
+    def wave_neighbours(self) -> Iterator[WaveTable]:
+        """Other dims in the exponent, yarn's other rounding, and longrope's other divisors."""
+        own, scaling = self.wave_table(), self.scaling_value
+        if own is None:
+            return
+        others = dict.fromkeys((own.exponent - 1, *(own.exponent * times for times in (2, 4, 0.5)), self.dim / 2))
+        for exponent in others:
+            if exponent >= 1 and exponent != own.exponent:
+                yield own._replace(exponent=exponent)
+        for other in scaling.known_mistakes():
+            yield own._replace(scaling=other)
+
+    def wave_edit(self, field: str, found: float) -> tuple[str, Any, Any]:
+        if field == "exponent":
+            return "exponent_dim", self.exponent_dim, 2 * found
+        if field == "amplitude" and "attention_factor" in self.scaling_value.optional():
+            return "attention_factor", self.attention_factor_value(), found
+        return super().wave_edit(field, found)
+
+
+def _parameters_of(scaling: Scaling, amplitude: float, pairs: int) -> dict[str, Any]:
+    """The parameters of a scaling with that amplitude, where some scaling has it."""
+    given = {name: value for name, value in vars(scaling).items() if value is not None}
+    if isclose(amplitude, scaling.attention(200) / (1 << 200), rel_tol=1e-9):
+        return {"scaling": name_of(scaling), **given}
+    if "attention_factor" in scaling.optional():
+        return {"scaling": name_of(scaling), **given, "attention_factor": amplitude}
+    if scaling != Scaling():
+        return {"scaling": name_of(scaling), **given}
+    ones = (1.0,) * pairs  # the only scaling that leaves frequencies alone and has a factor
+    lists = {"short_factor": ones, "long_factor": ones}
+    return {"scaling": "longrope", **lists, "original_max_position_embeddings": 4096, "attention_factor": amplitude}

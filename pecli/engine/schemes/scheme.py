@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, ca
 
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
+from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.parameters import ALWAYS_NAMED, Choice, Parameter, Whole
 from pecli.engine.schemes.recipes import STORED, recipe_named
-from pecli.engine.schemes.registry import scheme_named
 from pecli.engine.text import nearest
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from pecli.engine.schemes.by_position import ByPosition
-    from pecli.engine.table import Table
+    from pecli.engine.scalings.scaling import Scaling
+    from pecli.engine.table import ByPosition, Table
 
 _ROWS = Whole(help="rows of a block")
 
@@ -59,6 +59,27 @@ class Neighbour(NamedTuple):
     scheme: Scheme
 
 
+class WaveTable(NamedTuple):
+    """Cosines and sines of consecutive positions, in the words that all schemes of waves share.
+
+    Frequencies are scale · base^(−i/exponent), one per pair of channels, after a scaling; from pair `rotating` on, 0.
+    """
+
+    dim: int
+    exponent: float
+    base: float
+    scale: float
+    scaling: Scaling
+    rotating: int
+    amplitude: float
+    offset: int
+    length: int
+    layout: str
+    cos_first: bool
+    separate: bool
+    """Whether cosines and sines are tensors of their own; else one tensor has both."""
+
+
 def unset() -> Any:
     """The default of a field that something else may fill in: a style, or the parameter's own default."""
     return field(default=None)
@@ -83,7 +104,8 @@ class Scheme(metaclass=_ByAlias):
     - what its tensors are: `tensors`, `single_array`, `derived_tensors`, `axes_of`, `checkpoint_names`;
     - its frequencies, if it has any: `inverse_frequencies`, `angular_frequencies`;
     - how it is computed elsewhere: `recipe_names`, `runtime_names`, `computed_as`, `by_position`;
-    - what is easily mistaken for it: `inert_parameters`, `neighbours`;
+    - what is easily mistaken for it: `inert_parameters`, `neighbours`, `wave_neighbours`;
+    - how it is recovered from measurements: `wave_table`, `from_waves`, `wave_edit`;
     - how it is used and drawn: `applied_to`, `applied_as`, `picture_kinds`, `contexts`;
     - `named_parts` and `holds_several`, for schemes that hold others.
 
@@ -107,9 +129,9 @@ class Scheme(metaclass=_ByAlias):
     )
 
     def __post_init__(self) -> None:
-        self._settle({})
+        self._complete({})
 
-    def _settle(self, preset: Mapping[str, Any]) -> None:
+    def _complete(self, preset: Mapping[str, Any]) -> None:
         """Fill in what was not given, from the preset first, and check every value."""
         for name, parameter in self.parameters().items():
             value = getattr(self, name)
@@ -177,7 +199,7 @@ class Scheme(metaclass=_ByAlias):
 
     @classmethod
     def _omitted_default(cls, name: str) -> Any:
-        """The value of a parameter that goes without saying; ALWAYS_NAMED where there is no such."""
+        """The value of a parameter that a spec leaves out; ALWAYS_NAMED where it never does."""
         return cls.parameters()[name].omitted_default
 
     @classmethod
@@ -281,7 +303,7 @@ class Scheme(metaclass=_ByAlias):
 
     def by_position(self) -> ByPosition:
         """Its numbers by position; ParameterError where they have none that could be computed otherwise."""
-        from pecli.engine.schemes.by_position import by_column
+        from pecli.engine.table import by_column
 
         table = self.single_array()
         if len(table.shape) != 2:
@@ -298,7 +320,7 @@ class Scheme(metaclass=_ByAlias):
     def neighbour(self, **changes: Any) -> Neighbour | None:
         """The scheme with other parameters; None where there is none such, or it is the same.
 
-        Parameters that are None then have lost their meaning with the others: they are no edits.
+        Parameters that are None then have lost their meaning with the others: they are not edits.
         """
         other: Any = self
         try:
@@ -323,9 +345,28 @@ class Scheme(metaclass=_ByAlias):
         given = {name: value for name, value in defaults.items() if value is not None and value is not MISSING}
         return {name: value for name, value in given.items() if value != getattr(self, name)}
 
+    def wave_table(self) -> WaveTable | None:
+        """Its table as waves; None where it has none, or its rows are not those of consecutive positions."""
+        return None
+
+    @classmethod
+    def from_waves(cls, waves: WaveTable, **more: Any) -> Self | None:
+        """The scheme that makes this table, with more parameters; None where none does."""
+        return None
+
+    def wave_neighbours(self) -> Iterator[WaveTable]:
+        """Waves of known mistakes that are none of its parameters."""
+        return iter(())
+
+    def wave_edit(self, field: str, found: float) -> tuple[str, Any, Any]:
+        """A field of its waves that is another than expected: the parameter that tells it, its value, and the found
+        one.
+        """
+        return field, getattr(self.wave_table(), field), found
+
     def applied_to(self, x: ArrayLike) -> Array:
         """x (…, L, D) with the encoding applied, from its first position on: in float64, rounded once to x's dtype."""
-        from pecli.engine.schemes.application import add_rows
+        from pecli.engine.application import add_rows
 
         return add_rows(x, self.in_dtype("float64").single_array())
 

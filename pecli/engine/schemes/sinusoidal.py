@@ -7,28 +7,27 @@ axis has a share of the channels and its own angles.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pecli.engine.numerics import geometric
 from pecli.engine.schemes.grid_styles import ADDED, AxisBlock, GridStyle
 from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, Positioned, check_last
 from pecli.engine.schemes.recipes import RECIPE, FrequencyRecipe, check_base, recipe_named
-from pecli.engine.schemes.scheme import Axes, Neighbour, unset
+from pecli.engine.schemes.scheme import Axes, Neighbour, WaveTable, unset
 from pecli.engine.text import bracketed, shown
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
+    from pecli.engine.numerics.cos_sin_tables import Coordinates
     from pecli.engine.numerics.phases import Waves
-    from pecli.engine.numerics.rational_positions import Coordinates
-    from pecli.engine.schemes.by_position import ByPosition
     from pecli.engine.schemes.recipe_tables import AxisWaves
-    from pecli.engine.schemes.sinusoidal_tables import SinusoidalTable
-    from pecli.engine.table import Table
+    from pecli.engine.schemes.wave_tables import SinusoidalTable
+    from pecli.engine.table import ByPosition, Table
 
 _HALVES: Mapping[str, Any] = {"layout": "halves"}
 _TENSOR2TENSOR = {**_HALVES, "freq_shift": 1.0}
@@ -114,7 +113,7 @@ class Sinusoidal(Positioned):
             raise ParameterError("dim", "missing", self.parameters()["dim"].rule)
         dim = type(self).parameters()["dim"].check("dim", self.dim)
         if style in ADDED:
-            self._settle({"layout": ADDED[style].layout, "base": ADDED[style].base, "keep": ADDED[style].keep})
+            self._complete({"layout": ADDED[style].layout, "base": ADDED[style].base, "keep": ADDED[style].keep})
             return
         if self.grid is not None and style is not None:
             rule = f"on grids it must be one of {', '.join(ADDED)}"
@@ -122,7 +121,7 @@ class Sinusoidal(Positioned):
         if style in EVEN_ONLY and dim % 2:
             raise ParameterError("dim", dim, f"the {style} style has even dims only")
         object.__setattr__(self, "style", None)
-        self._settle(
+        self._complete(
             {name: value(dim) if callable(value) else value for name, value in STYLES[style or "paper"].items()}
         )
 
@@ -214,30 +213,18 @@ class Sinusoidal(Positioned):
 
     def _table(self) -> SinusoidalTable:
         """What NumPy is needed for."""
-        from pecli.engine.schemes.sinusoidal_tables import SinusoidalTable
+        from pecli.engine.schemes.wave_tables import SinusoidalTable
 
-        style = self.grid_style
-        whole = style is None or style.sines_first
+        style, axis_waves = self.grid_style, None if self.is_range else self._axis_waves
+        blocks = tuple(block.pairs for block in self.axis_blocks)
         return SinusoidalTable(
-            recipe_named(self.recipe),
-            self.waves,
-            self.frequency_recipe,
-            self.rows,
-            self.dim,
-            (sum(block.pairs for block in self.axis_blocks),)
-            if whole
-            else tuple(block.pairs for block in self.axis_blocks),
-            self.layout,
-            self.cos_first,
-            self.offset,
-            self.padding_idx,
-            self.dtype,
-            None if self.is_range else self._axis_waves,
-            self.keep or 0,
-        )
+            recipe_named(self.recipe), self.waves, self.frequency_recipe, axis_waves, self.rows, self.offset,
+            self.layout, self.dtype, self.dim, (sum(blocks),) if style is None or style.sines_first else blocks,
+            self.cos_first, self.padding_idx, self.keep or 0,
+        )  # fmt: skip
 
     def _axis_waves(self) -> AxisWaves:
-        """The waves at positions that are no range."""
+        """The waves at positions that are not consecutive."""
         from pecli.engine.schemes.recipe_tables import block_waves
 
         return block_waves(
@@ -253,7 +240,7 @@ class Sinusoidal(Positioned):
     def coordinates(self) -> Coordinates:
         if not self.relative:
             return super().coordinates()
-        from pecli.engine.numerics.rational_positions import listed_coordinates
+        from pecli.engine.numerics.cos_sin_tables import listed_coordinates
 
         return listed_coordinates([range(self.seq_len - 1, -self.seq_len, -1)])
 
@@ -277,3 +264,40 @@ class Sinusoidal(Positioned):
         found = {each.scheme: each for change in changes if (each := self.neighbour(**change))}
         more = [*filter(None, self.place_neighbours(ADDED)), *super().neighbours()]
         return (*found.values(), *(each for each in more if each.scheme not in found))
+
+    def wave_table(self) -> WaveTable | None:
+        from pecli.engine.scalings.scaling import Scaling
+
+        if not self.is_range or not self._waves:
+            return None
+        exponent = float(self._denominator) if self._waves > 1 else 1.0
+        return WaveTable(
+            self.dim, exponent, self.base, self.scale, Scaling(), self._waves, self.amplitude, self.offset,
+            self.seq_len, self.layout, self.cos_first, separate=False,
+        )  # fmt: skip
+
+    @classmethod
+    def from_waves(cls, waves: WaveTable, **more: Any) -> Self | None:
+        from pecli.engine.scalings.scaling import Scaling
+
+        if waves.separate or waves.scaling != Scaling():
+            return None
+        half = waves.dim // 2 if waves.layout == "halves" else waves.dim / 2
+        try:
+            return cls(
+                waves.length, waves.dim, waves.base, waves.layout, waves.cos_first, half - waves.exponent, waves.offset,
+                waves.scale, waves.amplitude, **more,
+            )  # fmt: skip
+        except ParameterError:
+            return None
+
+    def wave_neighbours(self) -> Iterator[WaveTable]:
+        """The other shifts of the exponent."""
+        if (own := self.wave_table()) is not None:
+            for shift in {0.0, 1.0} - {self.freq_shift}:
+                yield own._replace(exponent=own.exponent + self.freq_shift - shift)
+
+    def wave_edit(self, field: str, found: float) -> tuple[str, Any, Any]:
+        if field == "exponent":
+            return "freq_shift", self.freq_shift, float(self._half) - found
+        return super().wave_edit(field, found)

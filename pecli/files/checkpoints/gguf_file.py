@@ -16,8 +16,7 @@ from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.table import Table
 from pecli.engine.text import quoted
 from pecli.errors import FileError
-from pecli.files.raw_tensors import UnreadTensor, data_bytes, stored_table
-from pecli.files.source import Source, open_source
+from pecli.files.source import Source, UnreadTensor, data_bytes, open_source, stored_table
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

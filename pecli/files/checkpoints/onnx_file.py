@@ -21,9 +21,8 @@ from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.table import Table, table_of
 from pecli.engine.text import quoted
 from pecli.errors import FileError
-from pecli.files.checkpoints.folder import path_beside
-from pecli.files.raw_tensors import UnreadTensor, data_bytes, stored_table
-from pecli.files.source import Source, open_source
+from pecli.files.checkpoints import path_beside
+from pecli.files.source import Source, UnreadTensor, data_bytes, open_source, stored_table
 
 MAX_BYTES = (1 << 31) - 1
 """Of a message, by the rules of protobuf."""

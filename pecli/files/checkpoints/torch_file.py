@@ -12,8 +12,7 @@ from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.table import Table
 from pecli.engine.text import quoted
 from pecli.files.checkpoints.torch_pickle import BYTES, PickleError, StridedTensor, read_tensors
-from pecli.files.raw_tensors import data_bytes, stored_table
-from pecli.files.source import Source
+from pecli.files.source import Source, data_bytes, stored_table
 from pecli.files.zip_archive import STORED, Entry, read_directory
 
 PICKLE = "/data.pkl"

@@ -1,25 +1,42 @@
-"""Pictures in the terminal: panels beside and below each other, as large as there is room."""
+"""Pictures in the terminal: panels beside and below each other, as large as there is room.
+
+Heatmaps have two values per character in colour, one in grey. They are drawn by hand, since a rich table of a picture's
+cells takes fifty times as long.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.views.pictures import braille, half_blocks, labels
+from pecli.engine.arrays import Floats
+from pecli.views.pictures import braille, labels, palettes
 from pecli.views.pictures.downsample import fitted_to, stride
 from pecli.views.pictures.labels import fitted
 from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture
 from pecli.views.screen import Terminal, printable, terminal
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _NARROWEST, _CHART, _LOWEST, _FLAT = 20, 36, 9, 6
 """Columns that a matrix needs, and a chart; lines that a panel needs, and one that is alone."""
 _FAINT = 0.6
 """Of the ends of its colours, what the means of a matrix have to reach, else they have ends of their own."""
+_SHADES = {True: " ░▒▓█", False: " .:-=+*#%@"}
+"""From low to high, where there are no colours."""
+_UNKNOWN = "x"
+"""What is not finite, where there are no colours."""
+MIN_BAR = 6
+"""Cells of a colour bar below which the names of the axes make room for it."""
+_RESET = "\x1b[0m"
 
 
 def show(picture: Picture) -> None:
@@ -53,7 +70,7 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
             heats[0], limits=ends or heats[0].limits, columns=labels.axis_name(heats[0].columns, every=every)
         )
         unknown = any(not np.isfinite(each.values).all() for each in heats)
-        shown.append(half_blocks.key_line(terminal, heat, unknown=unknown))
+        shown.append(key_line(terminal, heat, unknown=unknown))
     return shown
 
 
@@ -94,7 +111,7 @@ def _titles(row: Sequence[Panel], terminal: Terminal) -> list[list[str]]:
 def _panel(panel: Panel, terminal: Terminal, height: int, ends: tuple[float, float] | None, shared: bool) -> list[str]:
     untitled = replace(panel, title="")
     if isinstance(untitled, HeatmapPanel):
-        return half_blocks.lines(untitled, terminal, height=height, limits=ends, key=not shared)
+        return heatmap_lines(untitled, terminal, height=height, limits=ends, key=not shared)
     assert isinstance(untitled, Chart)
     return braille.lines(untitled, terminal, height)
 
@@ -120,3 +137,152 @@ def _beside(panels: Sequence[list[str]], wide: int) -> list[str]:
         padded = [part + " " * (wide - len(_ESCAPE.sub("", part))) for part in parts]
         found.append("".join(padded).rstrip())
     return found
+
+
+def heatmap_lines(
+    panel: HeatmapPanel,
+    terminal: Terminal,
+    *,
+    height: int | None = None,
+    limits: tuple[float, float] | None = None,
+    key: bool = True,
+) -> list[str]:
+    """A heatmap as lines of characters, no more than `height`: title, picture, axes, and where `key` is set, what axes
+    and colours mean. `limits` are other ends of the colours than those of the panel.
+    """
+    values = np.atleast_2d(np.asarray(panel.values, np.float64))
+    head = fitted(printable(panel.title), terminal.columns, 1, terminal.dots)
+    if not values.size:
+        return [*head, "(empty)"]
+    row_count, column_count = panel.shape
+    margin = len(str(panel.first_row + row_count - 1)) + 2 if panel.rows else 2
+    wide = max(1, terminal.columns - margin - 1)
+    high = max(1, (height or terminal.lines - 1) - len(head) - 2 - key)
+    tall = 2 if terminal.colours else 1  # half blocks
+    pixels, every = _pixels(values, high * tall, wide, tall, panel.reduce)
+    shown = replace(panel, values=pixels, limits=limits or panel.limits)
+    low, top = labels.apart(*shown.scaled_ends())
+    body = _cells(_levels(panel.scaled(pixels), low, top, panel.log), terminal, panel.centred)
+    rows = _row_labels(panel.first_row, row_count, len(body)) if panel.rows else {}
+    side, corner = ("│", "└") if terminal.unicode else ("|", "+")
+    picture = [f"{rows.get(k, ''):>{margin - 2}} {side}{line}" for k, line in enumerate(body)]
+    below = _column_labels(0, column_count, pixels.shape[1], wide)
+    rule = ("─" if terminal.unicode else "-") * pixels.shape[1]
+    every *= panel.column_step
+    named = replace(shown, columns=labels.axis_name(panel.columns, every=every))
+    unknown = not (np.isfinite(pixels).all())
+    return [
+        *head,
+        *picture,
+        " " * (margin - 1) + corner + rule,
+        (" " * margin + below).rstrip(),
+        *([key_line(terminal, named, unknown=unknown)] if key else []),
+    ]
+
+
+def key_line(terminal: Terminal, panel: HeatmapPanel, *, unknown: bool = False) -> str:
+    """What the axes and the colours of a picture mean, in a line."""
+    down, right = (" ↓", " →") if terminal.unicode else (" down,", " right")
+    names = "  ".join([*([panel.rows + down] if panel.rows else []), panel.columns + right])
+    names = names if terminal.unicode else names.replace(",  ", ", ")
+    limits = panel.ends() if panel.log else labels.apart(*panel.ends())
+    ends = sum(len(labels.short(end)) for end in limits)
+    room = terminal.columns - (3 + ends + 2 + MIN_BAR)
+    shortest = panel.columns.partition("(")[2].rstrip(")")  # what of it is shown, which has to be said
+    names = next((f"{each}   " for each in (names, shortest) if each and len(each) <= room), "")
+    return names + _colour_bar(*limits, terminal, panel.centred, unknown, terminal.columns - len(names))
+
+
+def _pixels(values: Floats, high: int, wide: int, tall: int, reduce: str) -> tuple[Floats, int]:
+    """As many pixels as there is room for: of a large array less, of a small one every element a whole block."""
+    small, every = fitted_to(values, high, wide, reduce)
+    down, across = max(1, high // len(small)), max(1, wide // small.shape[1])
+    if small.shape != values.shape:  # one direction is full: the other may grow, but an element stays about square
+        down, across = min(down, 2 * tall), min(across, 4)
+    down, across = min(down, max(1, across * tall // 2)), min(across, max(1, 4 * down // tall))
+    return np.repeat(np.repeat(small, down, axis=0), across, axis=1), every
+
+
+def _levels(pixels: Floats, low: float, high: float, log: bool) -> NDArray[np.int16]:
+    """Every pixel as a number from 0 to 255; −1 where it is not finite, and a logarithm's −∞ is the lowest."""
+    if log:
+        pixels = np.where(np.isneginf(pixels), low, pixels)
+    with np.errstate(invalid="ignore", over="ignore"):
+        share = pixels / 2 - low / 2
+        share = np.clip(share / (high / 2 - low / 2), 0.0, 1.0)
+    finite = np.isfinite(pixels)
+    return np.where(finite, np.rint(np.where(finite, share, 0.0) * 255), -1).astype(np.int16)
+
+
+def _cells(levels: NDArray[np.int16], terminal: Terminal, centred: bool) -> list[str]:
+    """The levels as lines of characters."""
+    if not terminal.colours:
+        shades = _SHADES[terminal.unicode]
+        picked = [shades[level * len(shades) // 256] for level in range(256)] + [_UNKNOWN]
+        return ["".join([picked[level] for level in row]) for row in levels.tolist()]
+    ink, paper = _inks(terminal.colours, centred)
+    if len(levels) % 2:
+        levels = np.concatenate([levels, np.full_like(levels[:1], -2)])
+    found = []
+    for upper, lower in zip(levels[0::2].tolist(), levels[1::2].tolist(), strict=True):
+        line, last = [], None
+        for pair in zip(upper, lower, strict=True):
+            if pair != last:
+                line.append(f"{ink[pair[0]]}{paper[pair[1]]}▀" if terminal.unicode else f"{paper[pair[0]]} ")
+                last = pair
+            else:
+                line.append("▀" if terminal.unicode else " ")
+        found.append("".join(line) + _RESET)
+    return found
+
+
+def _inks(colours: int, centred: bool) -> tuple[list[str], list[str]]:
+    """Escapes for the foreground and background of every level; the last but one is of no paper, the last unknown."""
+    if colours > 256:
+        table = palettes.steps(palettes.DIVERGING if centred else palettes.SEQUENTIAL).tolist()
+        codes = [f"2;{red};{green};{blue}" for red, green, blue in (*table, palettes.UNKNOWN)]
+    else:
+        few = palettes.DIVERGING_256 if centred else palettes.SEQUENTIAL_256
+        picked = [few[level * len(few) // palettes.STEPS] for level in range(palettes.STEPS)]
+        codes = [f"5;{code}" for code in (*picked, palettes.nearest_256(palettes.UNKNOWN))]
+    ink, paper = [f"\x1b[38;{code}m" for code in codes], [f"\x1b[48;{code}m" for code in codes]
+    for escapes, plain in ((ink, "\x1b[39m"), (paper, "\x1b[49m")):
+        escapes.insert(-1, plain)
+    return ink, paper
+
+
+def _row_labels(first: int, count: int, lines: int) -> dict[int, str]:
+    """Which line shows which row's number."""
+    wanted = labels.indices(first, count, max(1, lines // 3))
+    return {min(lines - 1, int((place - first + 0.5) / count * lines)): str(place) for place in reversed(wanted)}
+
+
+def _column_labels(first: int, count: int, wide: int, room: int) -> str:
+    """Numbers of columns, each centred under its own, as many as keep apart."""
+    longest = len(str(first + count - 1))
+    line = [" "] * room
+    free = 0
+    for place in labels.indices(first, count, max(1, wide // (longest + 3))):
+        text = str(place)
+        middle = (place - first + 0.5) / count * wide
+        start = max(0, min(math.floor(middle) - (len(text) - 1) // 2, room - len(text)))
+        if start >= free:
+            line[start : start + len(text)] = text
+            free = start + len(text) + 1
+    return "".join(line).rstrip()
+
+
+def _colour_bar(low: float, high: float, terminal: Terminal, centred: bool, unknown: bool, room: int) -> str:
+    texts = [labels.short(low), labels.short(high)]
+    note = " (x: not finite)" if unknown and not terminal.colours else ""
+    wide = min(32, room - sum(map(len, texts)) - 2 - (len(note) or 14 * unknown))
+    if wide < 4:
+        return " to ".join(texts)[:room]
+    levels = np.rint(np.linspace(0, 255, wide)).astype(np.int16)[None, :]
+    if terminal.colours and terminal.unicode:
+        levels = np.repeat(levels, 2, axis=0)
+    (bar,) = _cells(levels, terminal, centred)
+    if unknown and terminal.colours:
+        (mark,) = _cells(np.full((2 if terminal.unicode else 1, 1), -1, np.int16), terminal, centred)
+        note = f" {mark} not finite"
+    return f"{texts[0]} {bar} {texts[1]}{note}"

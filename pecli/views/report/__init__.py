@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pecli.checks.diff import diff
+from pecli.checks.diff import Difference, diff
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify import verify
 from pecli.engine.numerics.rounding import widened
@@ -31,7 +31,7 @@ from pecli.files.provenance import carried_spec
 from pecli.models.encoding import Encoding
 from pecli.models.find import NamedModel, named_model
 from pecli.version import __version__
-from pecli.views import encodings, file_summary, verification
+from pecli.views import check_results, encodings, file_summary
 from pecli.views.pictures import palettes
 from pecli.views.pictures.figure import png, svg
 from pecli.views.pictures.subjects import of_model
@@ -39,6 +39,8 @@ from pecli.views.screen import escaped, shape, size
 
 if TYPE_CHECKING:
     from pecli.checks.compare import Comparison
+    from pecli.checks.identify import Identification
+    from pecli.checks.verify.verification import Verification
     from pecli.views.pictures.panels import Subject
 
 MAX_CELLS, MAX_ROWS = 16384, 256
@@ -59,6 +61,23 @@ def report(
     Files are verified against the first model, as `runtime` computes it if one is named, or against the spec they
     carry, and compared with the first file.
     """
+    return written(sources, output, tolerance, runtime).html
+
+
+class Report(NamedTuple):
+    """A page, and what its checks answered: whether they passed, or what kept them from being made."""
+
+    html: str
+    answers: list[bool | PecliError]
+
+
+def written(
+    sources: Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str] | None = None,
+    tolerance: Tolerance = EXACT,
+    runtime: str = "none",
+) -> Report:
+    """The same page, with the answers that an exit code tells."""
     RUNTIME.check("runtime", runtime)
     names = [os.fspath(source) for source in sources]
     found = [named_model(name) for name in names]
@@ -66,16 +85,17 @@ def report(
     files = [name for name, each in zip(names, found, strict=True) if each is None]
     numbers = count()
     parts = [part for model in models for part in _model_parts(model, numbers)]
+    answers: list[bool | PecliError] = []
     for file in files:
-        parts += _file_parts(file, models[:1], tolerance, runtime)
+        parts += _file_parts(file, models[:1], tolerance, runtime, answers)
     for other in files[1:]:
-        parts += _diff_parts(files[0], other, tolerance)
+        parts += _diff_parts(files[0], other, tolerance, answers)
     made = shlex.join(["pecli", "report", *names, *_options(tolerance, runtime), "-o", "report.html"])
     page = _page(", ".join(map(os.path.basename, names)), parts, made)
     if output is not None:
         with open_output(os.fspath(output)) as file_out:
             file_out.write(page.encode())
-    return page
+    return Report(page, answers)
 
 
 def _options(tolerance: Tolerance, runtime: str = "none") -> list[str]:
@@ -179,7 +199,7 @@ def _figure(drawing: str, caption: str) -> str:
 def _drift(model: NamedModel, ropes: Sequence[Encoding], numbers: Iterator[int]) -> Iterator[str]:
     """How far each recipe drifts from the exact table."""
     from pecli.checks.audit import audit
-    from pecli.views import audit as view
+    from pecli.views import drift
 
     rows = min(AUDITED_ROWS, model.reach.context or AUDITED_ROWS)
     audits = {encoding.layer_type: audit(encoding.rope(rows)) for encoding in ropes}
@@ -190,24 +210,24 @@ def _drift(model: NamedModel, ropes: Sequence[Encoding], numbers: Iterator[int])
     )
     lines = []
     for name, found in audits.items():
-        for drift in found.drifts:
-            errors = f"{drift.max_abs_error:.2g}", f"{found.mean(drift):.2g}"
-            lines.append((name, drift.recipe, *errors, f"{found.kept_positions(drift):,}"))
+        for each in found.drifts:
+            errors = f"{each.max_abs_error:.2g}", f"{found.mean(each):.2g}"
+            lines.append((name, each.recipe, *errors, f"{found.kept_positions(each):,}"))
     tolerance = next(iter(audits.values())).tolerance
     yield table(("", "recipe", "max", "mean", f"positions within {tolerance:g}"), lines, (2, 3, 4))
-    yield _figure(svg(view.picture(audits), f"f{next(numbers)}-"), "largest error by position")
+    yield _figure(svg(drift.audit_picture(audits), f"f{next(numbers)}-"), "largest error by position")
     yield f"<pre>{text(f'pecli audit rope {_given(model)} --seq-len {rows}')}</pre>"
 
 
 def _runtimes(model: NamedModel) -> Iterator[str]:
     """What each runtime makes of the model."""
     from pecli.checks.runtimes import runtimes
-    from pecli.views import runtimes as view
+    from pecli.views import drift
 
     found = runtimes(model.name)
     yield "<h3>What runtimes compute</h3>"
     lines = [
-        (name, f"{each.runtime} ({each.version})", view.verdict(each)[0], "; ".join(view.reasons(each)))
+        (name, f"{each.runtime} ({each.version})", drift.verdict(each)[0], "; ".join(drift.reasons(each)))
         for name, results in found.layers.items()
         for each in results
     ]
@@ -252,7 +272,9 @@ def _heatmap(table: Table, rows: str, columns: str, first: int) -> str:
 </figure>"""
 
 
-def _file_parts(name: str, models: Sequence[NamedModel], tolerance: Tolerance, runtime: str) -> Iterator[str]:
+def _file_parts(
+    name: str, models: Sequence[NamedModel], tolerance: Tolerance, runtime: str, answers: list[bool | PecliError]
+) -> Iterator[str]:
     """What a file holds, a heatmap of it, and whether it holds what it should."""
     with open_tensors(name) as file:
         file.check()
@@ -268,7 +290,18 @@ def _file_parts(name: str, models: Sequence[NamedModel], tolerance: Tolerance, r
             yield _heatmap(drawn, "row", "column", 0)
         spec = _carried(file)
     yield "<h3>Verified</h3>"
-    yield from _verdict(name, models, spec, tolerance, runtime)
+    try:
+        if models or spec:
+            yield from _verified(name, models, tolerance, runtime if models else "none", answers)
+        else:
+            from pecli.checks.identify import identify
+
+            known = identify(name)
+            answers.append(known.identified)
+            yield identification(known, "it carries no spec, and no model is named")
+    except PecliError as problem:
+        answers.append(problem)
+        yield f'<p><span class="bad">error</span> {text(problem)}</p>'
 
 
 def _carried(file: LoadedFile) -> bool:
@@ -278,50 +311,60 @@ def _carried(file: LoadedFile) -> bool:
         return True  # which verify says what is wrong with
 
 
-def _verdict(name: str, models: Sequence[NamedModel], spec: bool, tolerance: Tolerance, runtime: str) -> Iterator[str]:
-    """The answer of `verify`, or of `identify` where nothing says what the file should be."""
-    try:
-        if models or spec:
-            computed: dict[str, Any] = {"runtime": runtime} if models else {}
-            result = verify(name, models[0].encodings if models else None, tolerance, **computed)
-            against = f"against {models[0].name}" if models else "against the spec that it carries"
-            yield answer(result.passed, ("passed", "failed"), against)
-            yield reasons(result.sentences, result.tensors, ("expected", "found"))
-            words = [shlex.quote(name), *(_given(model) for model in models)]
-            words += _options(tolerance, runtime if models else "none")
-            yield f"<pre>{text(' '.join(['pecli', 'verify', *words]))}</pre>"
-            return
-        from pecli.checks.identify import identify
-        from pecli.views.identify import lines
-
-        known = identify(name)
-        yield answer(known.identified, ("identified", "not identified"), "it carries no spec, and no model is named")
-        for match in known.matches:
-            yield "".join(f"<p>{text(line)}</p>" for line in lines(match)) + f"<pre>{text(match.command)}</pre>"
-        yield "".join(f"<p>{text(line)}</p>" for line in known.description)
-    except PecliError as problem:
-        yield f'<p><span class="bad">error</span> {text(problem)}</p>'
+def _verified(
+    name: str, models: Sequence[NamedModel], tolerance: Tolerance, runtime: str, answers: list[bool | PecliError]
+) -> Iterator[str]:
+    """The answer of `verify`, its reasons, and its command."""
+    model = models[0].encodings if models else None
+    result = verify(name, model, tolerance, runtime=runtime) if models else verify(name, None, tolerance)
+    answers.append(result.passed)
+    yield verification(result, f"against {models[0].name}" if models else "against the spec that it carries")
+    words = [shlex.quote(name), *map(_given, models), *_options(tolerance, runtime)]
+    yield f"<pre>{text(' '.join(['pecli', 'verify', *words]))}</pre>"
 
 
-def _diff_parts(a: str, b: str, tolerance: Tolerance) -> Iterator[str]:
+def _diff_parts(a: str, b: str, tolerance: Tolerance, answers: list[bool | PecliError]) -> Iterator[str]:
     yield f"<h2>{text(os.path.basename(a))} and {text(os.path.basename(b))}</h2>"
     try:
         result = diff(a, b, tolerance)
     except PecliError as problem:
+        answers.append(problem)
         yield f'<p><span class="bad">error</span> {text(problem)}</p>'
         return
-    yield answer(result.passed, ("equal within the tolerance", "different"), f"A is {a}, B is {b}")
-    yield reasons(result.diagnosis, result.tensors, ("A", "B"))
+    answers.append(result.passed)
+    yield difference(result)
     yield f"<pre>{text(shlex.join(['pecli', 'diff', a, b, *_options(tolerance)]))}</pre>"
 
 
-def answer(yes: bool, words: tuple[str, str], about: str) -> str:
+def verification(result: Verification, about: str) -> str:
+    """What `verify` answered, and why."""
+    weak = [f"weak: {line}" for line in result.weak]
+    verdict = _answer(result.passed, ("passed", "FAILED"), about)
+    return verdict + _reasons([*result.sentences, *weak], result.tensors, ("expected", "found"))
+
+
+def difference(result: Difference) -> str:
+    """What `diff` answered, and why."""
+    verdict = _answer(result.passed, ("equal within the tolerance", "DIFFERENT"), f"A is {result.a}, B is {result.b}")
+    return verdict + _reasons(result.diagnosis, result.tensors, ("A", "B"))
+
+
+def identification(result: Identification, about: str) -> str:
+    """What `identify` found, with the commands that make it again."""
+    parts = [_answer(result.identified, ("identified", "not identified"), about)]
+    for match in result.matches:
+        parts += [f"<p>{text(line)}</p>" for line in check_results.match_lines(match)]
+        parts.append(f"<pre>{text(match.command)}</pre>")
+    return "".join(parts + [f"<p>{text(line)}</p>" for line in result.description])
+
+
+def _answer(yes: bool, words: tuple[str, str], about: str) -> str:
     """A verdict: the word for yes or for no, and what it is about."""
     kind = "good" if yes else "bad"
     return f'<p><span class="{kind}">{words[not yes]}</span> <span class="quiet">{text(about)}</span></p>'
 
 
-def reasons(sentences: Sequence[str], tensors: Sequence[Comparison], sides: tuple[str, str]) -> str:
+def _reasons(sentences: Sequence[str], tensors: Sequence[Comparison], sides: tuple[str, str]) -> str:
     """What is behind a verdict, and the errors of each tensor."""
-    items = [*sentences, *("  ".join(verification.parts_of(tensor, sides)) for tensor in tensors)]
+    items = [*sentences, *("  ".join(check_results.parts_of(tensor, sides)) for tensor in tensors)]
     return "<ul>\n" + "\n".join(f"<li>{text(item)}</li>" for item in dict.fromkeys(items)) + "\n</ul>"

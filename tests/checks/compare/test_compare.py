@@ -249,7 +249,7 @@ def test_every_piece_is_measured_as_if_one_by_one(dtype, seed, reach, odd, toler
     limits = dict(zip(("max_ulp", "atol", "rtol"), tolerance, strict=True))
     wanted = reference(expected, found, **limits)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pecli.checks.compare.element_errors.PIECE_BYTES", int(draw.integers(1, 20)) * 8)
+        patch.setattr("pecli.checks.compare.PIECE_BYTES", int(draw.integers(1, 20)) * 8)
         result = compared(expected, found, **limits)
     assert result.mismatched == len(wanted["off"])
     assert result.first_index == ((wanted["off"][0],) if wanted["off"] else None)
@@ -270,7 +270,7 @@ def test_the_result_does_not_depend_on_blocks_and_threads(monkeypatch) -> None:
         monkeypatch.setenv("PECLI_THREADS", threads)
         monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", block)
         monkeypatch.setattr("pecli.checks.compare.READ_BYTES", read)
-        monkeypatch.setattr("pecli.checks.compare.element_errors.PIECE_BYTES", piece)
+        monkeypatch.setattr("pecli.checks.compare.PIECE_BYTES", piece)
         assert compared(expected, found) == whole
 
 

@@ -134,13 +134,12 @@ def test_pieces_are_measured_as_if_one_by_one(dtype, seed, changes, tolerance, s
     found = np.where(draw.random(COUNT) < draw.choice([1, 0.5, 0.004]), found, expected)  # not all of them, or very few
     found = spoiled(found, draw, special / 2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pecli.checks.compare.element_errors.PIECE_BYTES", piece * 4)
-        patch.setattr("pecli.checks.compare.element_errors.PROBE", max(1, piece // 16))
-        patch.setattr("pecli.checks.compare.element_errors.SPARSE_CHUNK", int(draw.integers(1, 200)))
-        patch.setattr("pecli.checks.compare.bulk_errors.ULP_CHUNK", int(draw.integers(1, 200)))
+        patch.setattr("pecli.checks.compare.PIECE_BYTES", piece * 4)
+        patch.setattr("pecli.checks.compare.PROBE", max(1, piece // 16))
+        patch.setattr("pecli.checks.compare.SPARSE_CHUNK", int(draw.integers(1, 200)))
         share = float(draw.choice([1 / 64, 1 / 4]))
-        for module in ("bulk_errors", "element_errors"):
-            patch.setattr(f"pecli.checks.compare.{module}.MAX_SPARSE", share)
+        for module in ("compare", "compare.bulk_errors"):
+            patch.setattr(f"pecli.checks.{module}.MAX_SPARSE", share)
         assert compared(expected, found, tolerance) == measured(expected, found, tolerance)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pecli import LearnedInit, identify
-from pecli.engine.schemes import random_streams
+from pecli.engine.schemes import learned_tables
 
 TORCH = json.loads((Path(__file__).parents[2] / "engine" / "schemes" / "torch_normal.json").read_text())["ways"]
 
@@ -91,7 +91,7 @@ def test_trained_tables_are_not_called_draws() -> None:
 
 def test_normal_draws_are_told_by_the_distribution_function() -> None:
     """The engine's own quantiles, evenly spaced, are as normal as numbers can be."""
-    even = random_streams.normal((np.arange(4096) + 0.5) / 4096)
+    even = learned_tables.normal((np.arange(4096) + 0.5) / 4096)
     from pecli.explain.describe import distribution
 
     assert distribution(np.random.default_rng(1).permutation(even).reshape(64, 64))[0].startswith("normal, std 0.99")

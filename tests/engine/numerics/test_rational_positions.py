@@ -10,8 +10,8 @@ import pytest
 from flint import arb
 
 from pecli.engine.numerics import geometric
+from pecli.engine.numerics.cos_sin_tables import EXTRA_BITS, AxisRotation, Coordinates, listed_coordinates
 from pecli.engine.numerics.phases import Waves
-from pecli.engine.numerics.rational_positions import EXTRA_BITS, AxisRotation, Coordinates, listed_coordinates
 from tests.oracle import bits, digits_of, rational, settled
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")

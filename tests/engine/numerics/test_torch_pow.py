@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pecli.engine.numerics.float32_functions import log_single
-from pecli.engine.numerics.torch_pow import torch_powers
+from pecli.engine.numerics.float32_functions import log_single, torch_powers
 
 DATA = np.load(Path(__file__).with_name("torch_powers.npz"))
 f32 = np.float32

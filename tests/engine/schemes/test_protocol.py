@@ -8,12 +8,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.schemes import SCHEMES, register, registered, scheme_named
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.recipe_tables import RecipeFiller
 from pecli.engine.schemes.recipes import Recipe
-from pecli.engine.schemes.registry import SCHEMES, register, registered, scheme_named
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
@@ -163,8 +164,58 @@ def test_a_scheme_is_known_as_long_as_it_is_registered() -> None:
 
     with registered(Other):
         assert scheme_named("other") is Other
-        with pytest.raises(ParameterError, match="there is one of that name"):
+        with pytest.raises(ParameterError, match="a scheme of that name is registered already"):
             register(Other)
     assert "other" not in SCHEMES
     with pytest.raises(ParameterError, match="it must be one of"):
         scheme_named("other")
+
+
+WAVES = [
+    Sinusoidal(16, 8, style="whisper"),
+    Sinusoidal(16, 9, style="flux", offset=3),
+    Sinusoidal(16, 7, cos_first=True, amplitude=0.25),
+    Rope(16, 8, 500.0, offset=2, layout="halves"),
+    Rope(16, 8, scaling="linear", factor=4.0),
+    Rope(16, 8, scaling="dynamic", factor=2.0, max_position_embeddings=8, length=32),
+    Rope(16, 8, scaling="proportional", partial_rotary_factor=0.5),
+    Rope(
+        16, 8, scaling="llama3", factor=8.0, original_max_position_embeddings=64, low_freq_factor=1.0,
+        high_freq_factor=4.0,
+    ),
+    YARN,
+    replace(LONG, length=32, attention_factor=1.25),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("scheme", WAVES, ids=str)
+def test_a_scheme_of_waves_is_recovered_from_them(scheme: Scheme) -> None:
+    waves = scheme.wave_table()
+    assert waves is not None
+    kinds = [kind for name in SCHEMES if (kind := scheme_named(name)).from_waves(waves) is not None]
+    assert kinds == [type(scheme)]
+    found = kinds[0].from_waves(waves, dtype=scheme.dtype)
+    assert [each.tobytes() for each in found.tables().values()] == [each.tobytes() for each in scheme.tables().values()]
+    if waves.scaling == Scaling():
+        angles = [waves.scale * waves.base ** (-i / waves.exponent) for i in range(waves.rotating)]
+        assert scheme.angular_frequencies() == pytest.approx(angles, rel=1e-14)
+
+
+def test_waves_that_are_none_or_no_scheme_has() -> None:
+    assert Alibi(4).wave_table() is LearnedInit(4, 4).wave_table() is Rope(2, 4, positions=(5, 1)).wave_table() is None
+    waves = Rope(4, 8).wave_table()
+    assert waves is not None
+    assert Rope.from_waves(waves._replace(exponent=3.0)) is Rope.from_waves(waves._replace(base=-1.0)) is None
+    louder = Rope.from_waves(waves._replace(amplitude=1.5))
+    assert louder is not None
+    assert (louder.attention_factor_value(), louder.inverse_frequencies()) == (1.5, Rope(4, 8).inverse_frequencies())
+
+
+def test_differences_of_waves_go_by_the_names_of_parameters() -> None:
+    assert Sinusoidal(4, 8).wave_edit("exponent", 3.0) == ("freq_shift", 0.0, 1.0)
+    assert Rope(4, 16, partial_rotary_factor=0.5).wave_edit("exponent", 8.0) == ("exponent_dim", 8, 16.0)
+    assert YARN.wave_edit("amplitude", 1.0) == ("attention_factor", pytest.approx(0.1 * np.log(8) + 1), 1.0)
+    assert [each.exponent for each in Sinusoidal(4, 8).wave_neighbours()] == [3.0]
+    assert {each.exponent for each in Rope(4, 16, partial_rotary_factor=0.5).wave_neighbours()} == {3, 8, 16, 2}
+    assert [each.scaling.truncate for each in YARN.wave_neighbours() if each.exponent == 16] == [False]
+    assert [each.scaling.divisors for each in LONG.wave_neighbours() if each.exponent == 2] == [(2.0, 8.0)]

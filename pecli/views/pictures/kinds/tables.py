@@ -1,4 +1,4 @@
-"""The values of tables: as colours, as curves over positions, and how they are distributed."""
+"""The values of tables: as colours, as curves over positions, as maps of a grid, and how they are distributed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats
+from pecli.engine.arrays import Array, Floats, Indices
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.numerics.threads import results_in_order
 from pecli.engine.table import Table
@@ -18,6 +18,7 @@ from pecli.views.pictures.downsample import GOLDEN, check_width, envelope, is_sa
 from pecli.views.pictures.kinds.distance import heads_of
 from pecli.views.pictures.kinds.wavelengths import angular_frequencies, informative_pairs
 from pecli.views.pictures.panels import (
+    MAX_PANELS,
     Chart,
     Curve,
     HeatmapPanel,
@@ -26,10 +27,9 @@ from pecli.views.pictures.panels import (
     Subject,
     check_panels,
     chosen,
+    spread,
 )
 
-ELEMENTS = {"bias": "bias", "rotation": "cosine and sine"}
-"""What the elements of tables are, by how these are applied."""
 BIAS_POWER = 0.4
 """Slopes fall as powers of two, so that on an even scale all heads but the first few would look alike."""
 MAX_POSITIONS = 1 << 20
@@ -47,16 +47,23 @@ MAX_SAMPLES = 1 << 26
 """Values of a histogram up to which every one counts; of more, as many are taken, evenly."""
 SAMPLE_RUNS = 1024
 """From how many places they are taken."""
+MAX_MAP_POINTS = 1 << 18
+"""Points of a grid that are drawn."""
+MAPS_ACROSS = 4
+MIN_VARIATION = 0.2
+"""Of the range of all values, what a channel has to vary by to be worth a map."""
 
 
 def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """One panel per matrix; panels of one meaning share their colours."""
     panels = []
+    values: dict[str, None] = {}
     sampled = False
     for subject in subjects:
         for table, title, rows in _matrices(subject, request):
             many = len(subjects) > 1
             sampled |= is_sampled(table)
+            values[subject.axes_of(table).value] = None
             check_width(table, "heatmap")
             name = ", ".join(filter(None, [subject.label if many else "", title]))
             panels.append(_panel(table, reduced(table, request.rows, request.columns), name, rows, subject))
@@ -65,14 +72,9 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         names = ", ".join(subject.label for subject in subjects)
         advice = "give it a --seq-len" if subjects[0].applied_as == "bias" else ""
         raise ParameterError("kind", "heatmap", f"{names} has no table with rows and columns", advice)
-    shows = _shows(subjects, panels[0]) + ", from a part of the rows" * sampled
+    elements = " and ".join(values) if len(values) < 3 and "value" not in values else "value"
+    shows = f"{elements} by {panels[0].rows} and {panels[0].columns}" + ", from a part of the rows" * sampled
     return Picture(shows, _with_common_limits(panels), across=_across(len(panels)))
-
-
-def _shows(subjects: Sequence[Subject], panel: HeatmapPanel) -> str:
-    every = {ELEMENTS.get(subject.applied_as, "value") for subject in subjects}
-    what = every.pop() if len(every) == 1 else "value"
-    return f"{what} by {panel.rows} and {panel.columns}"
 
 
 def _matrices(subject: Subject, request: PlotRequest) -> Iterator[tuple[Table, str, str]]:
@@ -81,7 +83,7 @@ def _matrices(subject: Subject, request: PlotRequest) -> Iterator[tuple[Table, s
     for table in tables:
         name = table.name if len(tables) > 1 or subject.applied_as == "rotation" else ""
         if len(table.shape) == 2:
-            yield table, name, "position"
+            yield table, name, subject.axes_of(table).names[-2]
             continue
         outer = table.rows // table.shape[-2]
         if table.shape[-2] == 1:
@@ -222,7 +224,7 @@ def histogram(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         tables = [table for table in subject.tables if table.size]
         for table in tables:
             check_width(table, "histogram")
-            middles, density, mean, spread = distribution(table)
+            middles, density, mean, deviation = distribution(table)
             parts += (
                 [f"{SAMPLE_RUNS * _run(table) * table.width:,} of {table.size:,} values"] if _is_long(table) else []
             )
@@ -230,9 +232,9 @@ def histogram(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
             curves.append(Curve(", ".join(names) or table.name, middles, density))
     if not curves:
         raise ParameterError("kind", "histogram", "there are no values")
-    if len(curves) == 1 and spread > 0 and "wavelengths" not in subjects[0].picture_kinds:
-        bell = np.exp(-(((middles - mean) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi))
-        curves.append(Curve(f"normal, mean {mean:.3g}, std {spread:.3g}", middles, bell))
+    if len(curves) == 1 and deviation > 0 and "wavelengths" not in subjects[0].picture_kinds:
+        bell = np.exp(-(((middles - mean) / deviation) ** 2) / 2) / (deviation * np.sqrt(2 * np.pi))
+        curves.append(Curve(f"normal, mean {mean:.3g}, std {deviation:.3g}", middles, bell))
     several = f"a part of the values of {len(parts)} tables"
     note = f"of {parts[0] if len(parts) == 1 else several}, evenly taken" if parts else ""
     return Picture("distribution of the values", [Chart(note, curves[:6], x="value", y="density", filled=True)])
@@ -289,3 +291,44 @@ def _sampled_blocks(table: Table) -> Iterator[Array]:
         return table.read(start, min(table.rows, start + _run(table)))
 
     return results_in_order(read, range(SAMPLE_RUNS))
+
+
+def maps(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+    """A few channels, each over the rows and columns of the grid; of a video, of its first frame."""
+    most = max(1, MAX_PANELS // max(1, len(subjects)))
+    panels = []
+    for subject in subjects:
+        table, name = _first_matrix(subject), subject.axes_of(_first_matrix(subject)).names[-1]
+        rows = grid_rows(subject)
+        values = widened(table.pick(rows.reshape(-1)))
+        varying = np.flatnonzero(np.ptp(values, axis=0) > MIN_VARIATION * np.ptp(values)).tolist() or [0]
+        few = [varying[k] for k in spread(len(varying), most)]
+        picked = chosen(request, table.width, most) if request.channels is not None else few
+        for column in picked:
+            title = f"{table.name}, {name} {column}" if len(subjects) == 1 else f"{subject.label}, {name} {column}"
+            panels.append(grid_map(title, values[:, column].reshape(rows.shape)))
+    return Picture(f"{name}s over the grid", tuple(panels), min(MAPS_ACROSS, len(panels)))
+
+
+def grid_map(title: str, values: Floats, meaning: str = "") -> HeatmapPanel:
+    """A panel of cosines or sines, or of what is made of them, on a grid."""
+    return HeatmapPanel(title, values, "row", "column", centred=True, limits=(-1.0, 1.0), meaning=meaning)
+
+
+def _first_matrix(subject: Subject) -> Table:
+    return next(table for table in subject.tables if len(table.shape) == 2)
+
+
+def grid_rows(subject: Subject) -> Indices:
+    """Which row of the table each point of the first frame has: (H, W)."""
+    scheme = subject.scheme
+    grid, style = getattr(scheme, "grid", None), getattr(scheme, "grid_style", None)
+    assert grid is not None
+    assert style is not None
+    height, width = grid[-2:]
+    if height * width > MAX_MAP_POINTS:
+        raise ParameterError("the picture", "too large", f"a map has at most {MAX_MAP_POINTS:,} points")
+    keep = 0 if style.keep_last else getattr(scheme, "keep", None) or 0
+    m = style.merge
+    blocks = np.arange(height * width).reshape(height // m, width // m, m, m)
+    return keep + blocks.transpose(0, 2, 1, 3).reshape(height, width)

@@ -12,6 +12,7 @@ from pecli.engine.numerics.rounding import widened
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures.downsample import check_width, stride
+from pecli.views.pictures.kinds.tables import grid_map, grid_rows
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture, PlotRequest, Subject, check_panels
 
 MAX_SAMPLES = 512
@@ -45,6 +46,22 @@ def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     panels.append(Chart(f"mean by distance{note}", curves, x="distance", y="cosine similarity"))
     across = 2 if len(subjects) in (1, 2, 4) else min(3, len(subjects))
     return Picture("cosine similarity of positions", panels, across)
+
+
+def patch(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+    """The patch in the middle, compared with every other."""
+    panels = []
+    for subject in subjects:
+        rows = grid_rows(subject)
+        tables = [table for table in subject.tables if len(table.shape) == 2]
+        vectors = np.concatenate([widened(table.pick(rows.reshape(-1))) for table in tables], axis=1)
+        size = np.linalg.norm(vectors, axis=1)
+        row, column = rows.shape[0] // 2, rows.shape[1] // 2
+        middle = row * rows.shape[1] + column
+        alike = vectors @ vectors[middle] / np.where(size > 0, size * size[middle], 1)
+        title = f"row {row}, column {column}" if len(subjects) == 1 else subject.label
+        panels.append(grid_map(title, alike.reshape(rows.shape), "cosine similarity"))
+    return Picture("similarity of one patch to all others", tuple(panels), min(2, len(panels)))
 
 
 def vectors(subject: Subject, kind: str) -> Table:
@@ -115,7 +132,6 @@ def _matrix(subject: Subject, table: Table, matrix: Floats, every: int, many: bo
         column_count=table.rows,
         column_step=every,
         limits=(-1.0, 1.0),
-        meaning="p·q / (|p||q|)",
         reduce="sample",
     )
 

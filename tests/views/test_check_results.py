@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from pecli.checks.compare.error_summary import ErrorMap
-from pecli.views import diff
+from pecli.views import check_results
 from pecli.views.pictures import palettes
 from tests.pixels import decoded
 
 
 def pixels(path: Path, *maps: ErrorMap) -> np.ndarray:
-    diff.save_picture(str(path / "x.png"), maps, ("a.npy", "b.npy"))
+    check_results.save_errors(str(path / "x.png"), maps, ("a.npy", "b.npy"))
     return decoded((path / "x.png").read_bytes()).astype(int)
 
 
@@ -47,7 +47,7 @@ def test_no_error_to_draw_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("shape", "words"), [((6, 4), "position ↓  channel →"), ((1, 12), "element →")])
 def test_colours_in_the_terminal_span_a_decade_at_least(capsys, shape: tuple[int, int], words: str) -> None:
-    diff.picture(ErrorMap("pe", *shape, np.full(shape, 0.25)))
+    check_results.show_errors(ErrorMap("pe", *shape, np.full(shape, 0.25)))
     last = capsys.readouterr().out.splitlines()[-1]
     assert re.fullmatch(rf"{words}   0\.025 .* 0\.25", last)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from pecli.engine.schemes import random_streams
+from pecli.engine.schemes import learned_tables
 from tests.oracle import normal_quantile, philox, rational
 
 PHI_2 = "0.0227501319481792072002826371714"
@@ -35,14 +35,14 @@ def test_philox_known_answers():
 @pytest.mark.parametrize("start", [0, 1, 3, 4, 1001, 2**40 + 2, 2**56 - 9])
 def test_uniform_is_philox(seed, start):
     expected = [(word >> 12) / 2**52 + 2.0**-53 for word in words(seed, start, 9)]
-    found = random_streams.uniform(seed, start, 9)
+    found = learned_tables.uniform(seed, start, 9)
     assert found.tolist() == [float(value) for value in expected]
     assert found.min() > 0
     assert found.max() < 1
 
 
 def test_truncated_stays_between_the_cuts():
-    ends = random_streams.truncated(np.array([0.0, 0.5, 1.0]))
+    ends = learned_tables.truncated(np.array([0.0, 0.5, 1.0]))
     ctx_bits, ctx.prec = ctx.prec, 100
     assert ends[0] == pytest.approx(float(arb(PHI_2)), rel=1e-16)
     ctx.prec = ctx_bits
@@ -61,17 +61,17 @@ def test_normal_is_the_inverse_distribution_function():
     u = quantile_grid()
     before, ctx.prec = ctx.prec, 200
     true = [normal_quantile(Fraction(float(x))) for x in u]
-    errors = [float(abs(arb(float(x)) - t).upper()) for x, t in zip(random_streams.normal(u), true, strict=True)]
+    errors = [float(abs(arb(float(x)) - t).upper()) for x, t in zip(learned_tables.normal(u), true, strict=True)]
     ctx.prec = before
     assert max(e / max(abs(float(t)), 1e-3) for e, t in zip(errors, true, strict=True)) <= 1e-15
 
 
 def test_normal_is_odd_and_increasing():
     u = np.sort(quantile_grid())
-    assert (np.diff(random_streams.normal(np.linspace(0.0005, 0.9995, 5000))) > 0).all()
+    assert (np.diff(learned_tables.normal(np.linspace(0.0005, 0.9995, 5000))) > 0).all()
     coarse = u[(u > 2.0**-20) & (u < 1 - 2.0**-20)]
     coarse = np.rint(coarse * 2**30) / 2**30  # so that 1 − u is exact
-    assert random_streams.normal(coarse).tolist() == (-random_streams.normal(1 - coarse)).tolist()
+    assert learned_tables.normal(coarse).tolist() == (-learned_tables.normal(1 - coarse)).tolist()
 
 
 def test_log():
@@ -79,7 +79,7 @@ def test_log():
         [np.linspace(0.001, 4, 4000), 2.0 ** -np.arange(1, 60), [0.7071067811865475, 0.7071067811865477]]
     )
     before, ctx.prec = ctx.prec, 150
-    for value, found in zip(x, random_streams.log(x), strict=True):
+    for value, found in zip(x, learned_tables.log(x), strict=True):
         true = rational(float(value)).log()
         limit = max(1e-16, 2 * np.spacing(abs(float(true))))
         assert float(abs(arb(float(found)) - true).upper()) <= limit
@@ -88,7 +88,7 @@ def test_log():
 
 def test_cos_sin_are_good_to_float32():
     angle = np.linspace(0, 2 * np.pi, 4001)
-    cosine, sine = random_streams.cos_sin(angle)
+    cosine, sine = learned_tables.cos_sin(angle)
     before, ctx.prec = ctx.prec, 120
     for x, c, s in zip(angle, cosine, sine, strict=True):
         true_sine, true_cosine = arb(float(x)).sin_cos()
@@ -118,7 +118,7 @@ def mersenne(seed: int, count: int) -> list[int]:
 
 @pytest.mark.parametrize("seed", [0, 1, 5489, 2**32 - 1, 2**32 + 5, 2**64 - 1])
 def test_mersenne(seed):
-    draws = random_streams.Mersenne(seed)
+    draws = learned_tables.Mersenne(seed)
     assert draws.draw(700).tolist() + draws.draw(3).tolist() == mersenne(seed, 703)
 
 
@@ -128,6 +128,6 @@ def test_mersenne_known_answer():
 
 
 def test_uniform_floats_have_24_bits():
-    found = random_streams.Mersenne(3).uniform(100)
+    found = learned_tables.Mersenne(3).uniform(100)
     assert found.dtype == np.float32
     assert found.tolist() == [(x & 0xFFFFFF) / 2**24 for x in mersenne(3, 100)]

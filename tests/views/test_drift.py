@@ -6,14 +6,14 @@ import pytest
 
 import pecli
 from pecli.checks.audit import audit
-from pecli.views.audit import picture
+from pecli.views.drift import audit_picture
 from tests.views.pictures.test_mpl_render import assert_readable
 
 RECIPES = ("float32", "bfloat16-positions", "bfloat16-table")
 
 
 def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
-    made = picture({"": audit(pecli.Rope(1024, 64), RECIPES, 0.001)})
+    made = audit_picture({"": audit(pecli.Rope(1024, 64), RECIPES, 0.001)})
     shown = assert_readable(made)
     assert "rope, dim 64: largest error by position" in shown
     assert {*RECIPES, "position", "largest absolute error", "tolerance 0.001"} <= set(shown)
@@ -23,7 +23,7 @@ def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
 
 
 def test_a_recipe_that_lies_on_another_is_dashed() -> None:
-    (axes,) = picture({"": audit(pecli.Rope(1024, 64), RECIPES, 0.001)}).axes
+    (axes,) = audit_picture({"": audit(pecli.Rope(1024, 64), RECIPES, 0.001)}).axes
     whole, beside, table = (line.get_linestyle() for line in axes.lines[:3])
     assert (whole, beside, table) == ("-", "--", "-")  # bfloat16 holds all positions up to 256
 
@@ -31,7 +31,7 @@ def test_a_recipe_that_lies_on_another_is_dashed() -> None:
 @pytest.mark.parametrize("tolerance", [0.0, 0.5])
 def test_layers_are_below_each_other(tolerance: float) -> None:
     parts = {"full": pecli.Rope(512, 32, base=1e6), "sliding": pecli.Rope(512, 32)}
-    made = picture({name: audit(part, RECIPES, tolerance) for name, part in parts.items()})
+    made = audit_picture({name: audit(part, RECIPES, tolerance) for name, part in parts.items()})
     shown = assert_readable(made)
     assert {"Largest error by position", "rope, dim 32, base 1e6: full", "rope, dim 32: sliding"} <= set(shown)
     upper, lower = made.axes
@@ -39,13 +39,13 @@ def test_layers_are_below_each_other(tolerance: float) -> None:
 
 
 def test_biases_have_distances() -> None:
-    shown = assert_readable(picture({"": audit(pecli.Alibi(12, 256), ("float16-table",), 0.001)}))
+    shown = assert_readable(audit_picture({"": audit(pecli.Alibi(12, 256), ("float16-table",), 0.001)}))
     assert {"alibi, 12 heads: largest error by distance", "distance"} <= set(shown)
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 5e-324, 0.001, 1e308])
 def test_where_no_recipe_has_an_error_there_are_no_axes(tolerance: float) -> None:
-    made = picture({"": audit(pecli.Alibi(8, 64), None, tolerance)})  # all slopes are powers of two
+    made = audit_picture({"": audit(pecli.Alibi(8, 64), None, tolerance)})  # all slopes are powers of two
     shown = " ".join(assert_readable(made)).replace("\n", " ")
     assert not made.axes
     assert "no error to draw: " in shown
@@ -53,9 +53,9 @@ def test_where_no_recipe_has_an_error_there_are_no_axes(tolerance: float) -> Non
 
 
 def test_a_recipe_without_an_error_says_so_in_the_legend() -> None:
-    shown = assert_readable(picture({"": audit(pecli.Alibi(12, 64), ("float32", "float16-table"), 0.0)}))
+    shown = assert_readable(audit_picture({"": audit(pecli.Alibi(12, 64), ("float32", "float16-table"), 0.0)}))
     assert {"float32 (no error)", "float16-table"} <= set(shown) or {"float32", "float16-table"} <= set(shown)
 
 
 def test_the_first_position_alone_has_no_place_on_the_axis() -> None:
-    assert_readable(picture({"": audit(pecli.Rope(1, 8), ("float32",), 0.001)}))
+    assert_readable(audit_picture({"": audit(pecli.Rope(1, 8), ("float32",), 0.001)}))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pecli.views.pictures import half_blocks, palettes
+from pecli.views.pictures import palettes, terminal_render
 from pecli.views.pictures.panels import HeatmapPanel
 from pecli.views.screen import Terminal, terminal
 
@@ -18,7 +18,7 @@ ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def lines(values: np.ndarray, kind: Terminal, title: str = "", **how: Any) -> list[str]:
-    return half_blocks.lines(HeatmapPanel(title, values, **how), kind)
+    return terminal_render.heatmap_lines(HeatmapPanel(title, values, **how), kind)
 
 
 def pixels(line: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -188,7 +188,7 @@ def test_a_wish_for_another_size_is_heard(monkeypatch) -> None:
 @pytest.mark.parametrize("columns", [20, 39, 45, 80])
 def test_both_ends_of_the_colours_are_whole_however_narrow(kind: Terminal, columns: int) -> None:
     panel = HeatmapPanel("", np.zeros((2, 2)), columns="position", centred=True, limits=(-0.8656, 0.8656))
-    line = half_blocks.key_line(kind._replace(columns=columns), panel)
+    line = terminal_render.key_line(kind._replace(columns=columns), panel)
     plain = ESCAPE.sub("", line)
     assert len(plain) <= columns
     assert re.search(r"-0\.8656( |\S)* 0\.8656$", plain)

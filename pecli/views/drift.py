@@ -1,11 +1,10 @@
-"""What an audit found, for people: tables of errors, and a picture of them over positions."""
+"""How far tables drift from their definition, for people: by recipe and by runtime, in words and as pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pecli.checks.audit import Audit, Drift
 from pecli.engine.text import spelled
 from pecli.views import screen
 from pecli.views.pictures.labels import short
@@ -14,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.text import Text
 
+    from pecli.checks.audit import Audit, Drift
+    from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
     from pecli.views.pictures.panels import Chart
 
 _COLUMNS = {"frequencies": "frequency", "slopes": "slope of the head", "columns": "column"}
@@ -24,7 +25,7 @@ MIN_TOLERANCE = 1e-150
 """The smallest tolerance that is drawn, and one over the largest: a logarithmic axis has no others."""
 
 
-def show(audits: Mapping[str, Audit]) -> None:
+def show_audit(audits: Mapping[str, Audit]) -> None:
     """The tables of an audit; of each kind of layer, where a model has several."""
     for number, (name, audit) in enumerate(audits.items()):
         if number:
@@ -126,7 +127,7 @@ def _grid(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], sty
     console.print(grid)
 
 
-def picture(audits: Mapping[str, Audit]) -> Figure:
+def audit_picture(audits: Mapping[str, Audit]) -> Figure:
     """The largest error over positions, both on logarithmic scales: a line per recipe, a panel per kind of layer.
 
     Where no recipe has an error, a sentence says so, and there are no axes.
@@ -142,12 +143,12 @@ def picture(audits: Mapping[str, Audit]) -> Figure:
         nothing = Picture(titles[0], subtitle=f"no error to draw: {recipes} equals the exact table everywhere")
         return mpl_render.render(nothing, height=2.0)
     if len(audits) == 1:
-        return mpl_render.render(Picture(titles[0], [_chart("", *audits.values())]))
-    charts = [_chart(title, audit) for title, audit in zip(titles, audits.values(), strict=True)]
+        return mpl_render.render(Picture(titles[0], [_audit_chart("", *audits.values())]))
+    charts = [_audit_chart(title, audit) for title, audit in zip(titles, audits.values(), strict=True)]
     return mpl_render.render(Picture(shows.capitalize(), charts), height=1.0 + 3.8 * len(charts))
 
 
-def _chart(title: str, audit: Audit) -> Chart:
+def _audit_chart(title: str, audit: Audit) -> Chart:
     import numpy as np
 
     from pecli.views.pictures.panels import Chart, Curve
@@ -165,3 +166,74 @@ def _chart(title: str, audit: Audit) -> Chart:
 
 def _axis(audit: Audit) -> str:
     return "distance" if audit.numbers.kind == "slopes" else "position"
+
+
+def show_runtimes(found: RuntimeComparison) -> None:
+    """A line for each runtime, of every kind of layer."""
+    screen.say_styled((f"{found.model}, served with a context of {found.length:,}", "bold"))
+    for name, results in found.layers.items():
+        if name:
+            screen.say()
+            screen.say_styled((name, "bold cyan"))
+        heads = screen.aligned([[f"{each.runtime} ({each.version})", ""] for each in results])
+        for head, result in zip(heads, results, strict=True):
+            screen.say_styled((f"{head.rstrip().ljust(max(map(len, heads)))}  ", ""), verdict(result))
+            for cause in reasons(result):
+                screen.say_wrapped(f"  {cause}")
+    screen.say()
+    screen.say(summary(found))
+
+
+def verdict(result: RuntimeResult) -> tuple[str, str]:
+    """What a runtime does, and the style of saying it."""
+    if result.lacks:
+        return "lacks it", "red"
+    if result.first_beyond is not None:
+        first, last = result.pairs or (0, 0)
+        pairs = f"pair {first}" if first == last else f"pairs {first}–{last}"
+        return f"departs by {_error(result.departure)} from position {result.first_beyond:,} on, {pairs}", "yellow"
+    words = "as defined" if not result.causes else f"departs by {_error(result.departure)} at most"
+    return f"{words}; float32 off by up to {_error(result.max_abs_error)}", "green"
+
+
+def reasons(result: RuntimeResult) -> list[str]:
+    """Why, and what else is worth knowing."""
+    ends = [] if result.rows is None else [f"its table ends: there are positions up to {result.rows - 1:,} only"]
+    return [*filter(None, [result.lacks]), *result.causes, *ends, *result.notes]
+
+
+def summary(found: RuntimeComparison) -> str:
+    """All of it in one sentence."""
+    every = [result for results in found.layers.values() for result in results]
+    departing = list(dict.fromkeys(result.runtime for result in every if result.departs))
+    if not departing:
+        return "All agree but for float32."
+    return f"Not as defined: {', '.join(departing)} (tolerance {found.tolerance:g})."
+
+
+def runtimes_picture(found: RuntimeComparison) -> Figure:
+    """The largest error over positions, on logarithmic scales: one curve per runtime, one panel per kind of layer."""
+    from pecli.views.pictures import mpl_render
+    from pecli.views.pictures.panels import Picture
+
+    charts = [_runtimes_chart(name, results, found.tolerance) for name, results in found.layers.items()]
+    title = f"{found.model}: what runtimes compute, compared with its definition"
+    return mpl_render.render(Picture(title, charts), height=1.0 + 3.8 * len(charts))
+
+
+def _runtimes_chart(title: str, results: Sequence[RuntimeResult], tolerance: float) -> Chart:
+    import numpy as np
+
+    from pecli.views.pictures.panels import Chart, Curve
+
+    curves = []
+    for result in results:
+        if result.curve is None:
+            continue
+        places, errors = result.curve
+        edges = np.unique(np.geomspace(1, places[-1] + 1, 200).astype(np.int64))
+        starts = np.unique(np.searchsorted(places, edges[:-1]))  # the largest of each stretch, or the noise hides it
+        shown = np.maximum.reduceat(errors, starts)
+        curves.append(Curve(result.runtime, places[starts].astype(np.float64), np.where(shown > 0, shown, np.nan)))
+    levels = [(f"tolerance {short(tolerance)}", tolerance)] if MIN_TOLERANCE < tolerance < 1 / MIN_TOLERANCE else []
+    return Chart(title, curves, "position", "largest absolute error", log_x=True, log_y=True, levels=levels)

@@ -1,11 +1,13 @@
-"""What is said of tables that no known mistake explains."""
+"""What is said of tables that fail without a known mistake, and of those that pass."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 import pecli
 from pecli.engine.table import table_of
@@ -111,3 +113,83 @@ def test_the_same_table_is_not_another_one(tmp_path: Path) -> None:
         result = pecli.verify(tmp_path / "t.npz")
         assert not result.passed
         assert not [sentence for sentence in result.diagnosis if "another table" in sentence]
+
+
+LLAMA_3_1 = {
+    **{"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 500000.0},
+    "rope_scaling": {
+        **{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+        "original_max_position_embeddings": 8192,
+    },
+}
+
+
+def _llama_dump(folder: Path, rows: int) -> tuple[str, ...]:
+    """The words of a command that checks such a dump of Llama 3.1 8B."""
+    (folder / "config.json").write_text(json.dumps(LLAMA_3_1))
+    np.savez(folder / "dump.npz", **_waves(rows, _llama3(500000.0 ** (-np.arange(64) / 64), 8, 8192)))
+    return "verify", str(folder / "dump.npz"), "--config", str(folder / "config.json"), "--atol", "1e-3"
+
+
+def test_two_rows_pass_and_prove_little(pecli_cli, tmp_path: Path) -> None:
+    """The slowest pair that llama3 scaling touches turns by less than 0.001 from one row to the next."""
+    words = _llama_dump(tmp_path, 2)
+    outcome = pecli_cli(*words)
+    (line,) = [line for line in outcome.out.splitlines() if "weak" in line]
+    assert line.startswith("  weak: 2 rows cannot tell llama3 scaling from none: compare ")
+    assert (outcome.code, outcome.out.splitlines()[0][:6]) == (0, "passed")
+    assert pecli_cli(*words, "--strict").code == 1
+    assert pecli_cli(*words, "--json", "--strict").json["weak"] == [line.removeprefix("  weak: ")]
+    enough = int(line.split()[-3].replace(",", ""))
+    assert pecli_cli(*_llama_dump(tmp_path, enough), "--strict").code == 0
+
+
+def test_many_rows_prove_it(pecli_cli, tmp_path: Path) -> None:
+    words = _llama_dump(tmp_path, 8192)
+    outcome = pecli_cli(*words, "--strict")
+    assert (outcome.code, "weak" in outcome.out) == (0, False)
+    assert pecli_cli(*words, "--json").json["weak"] == []
+
+
+def test_a_tolerance_that_nothing_fails_proves_nothing() -> None:
+    """No two cosines are further apart than 2; and however long the table, its frequencies stay what they are."""
+    rope = pecli.Rope(64, 8, 500000.0)
+    lines = pecli.verify(rope.tables(), rope, atol=2.5, rtol=100).weak
+    assert "64 rows cannot tell base 500000 from 10000 within this tolerance, and no number of rows would" in lines
+    config = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "rope_theta": 500000.0}
+    frequencies = {"inv_freq": 500000.0 ** (-np.arange(4) / 4)}
+    assert [line[:25] for line in pecli.verify(frequencies, config, rtol=100).weak] == ["inv_freq cannot tell base"]
+    assert pecli.verify(frequencies, config, rtol=0.5).weak == ()
+
+
+def test_a_runtime_is_checked_as_fast_as_the_exact_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that are far apart are made together: a call for each took ten seconds."""
+    from pecli.engine.schemes.recipe_tables import RecipeFiller
+
+    calls, fill_at = [], RecipeFiller.fill_at
+    monkeypatch.setattr(RecipeFiller, "fill_at", lambda self, *given: calls.append(1) or fill_at(self, *given))
+    rope = pecli.Rope(4096, 64, 500000.0, runtime="llama.cpp", length=4096)
+    assert pecli.verify(dict(list(rope.tables().items())[:2]), rope, atol=2.5).weak
+    assert len(calls) < 500
+
+
+def test_identical_layers_are_one_line(pecli_cli, tmp_path: Path) -> None:
+    """Every layer of an old checkpoint has its own frequencies; they are computed in float32, as PyTorch would."""
+    config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    exact = (1e4 ** (-np.arange(8) / 8)).astype(np.float32)
+    name = "model.layers.{}.self_attn.rotary_emb.inv_freq"
+    save_file({name.format(k): exact for k in range(80)}, tmp_path / "model.safetensors")
+    words = "verify", tmp_path / "model.safetensors", "--config", tmp_path / "config.json"
+    assert "  80 layers: inv_freq, exact" in pecli_cli(*words).out.splitlines()
+    wrong = {name.format(k): exact * np.float32(1 + 4e-6 * (k == 7)) for k in range(80)}
+    save_file(wrong, tmp_path / "model.safetensors")
+    lines = pecli_cli(*words).out.splitlines()
+    assert "  79 layers: inv_freq, exact" in lines
+    (other,) = [line for line in lines if name.format(7) in line]
+    assert "max error" in other
+    assert "ulp" not in other
+    save_file({**wrong, name.format(3): exact * 2}, tmp_path / "model.safetensors")
+    failed = pecli_cli(*words)
+    assert (failed.code, "  78 layers: inv_freq, exact" in failed.out.splitlines()) == (1, True)
+    assert f"{name.format(3)}  8" in failed.out
