@@ -171,13 +171,7 @@ def layout_edit(expected: Form, found: Form) -> tuple[Edit, ...]:
     """Another layout, if it is one: axes and copies aside."""
     if (expected.arrangement, expected.doubled) == (found.arrangement, found.doubled):
         return ()
-    return (Layout(_layout(expected), _layout(found)),)
-
-
-def _layout(form: Form) -> str:
-    if form.arrangement == "alone":
-        return form.doubled or "compact"
-    return f"{form.arrangement}, doubled as {form.doubled}" if form.doubled else form.arrangement
+    return (Layout(expected.name, found.name),)
 
 
 def found_scheme(
