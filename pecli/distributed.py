@@ -15,7 +15,7 @@ from pecli.files.save import save_scheme, tables_written
 from pecli.files.zarr_store import chunk_shape, chunks_of
 
 EXTRA = "pip install 'pecli[dask]'"
-CHUNKS_A_TASK = 16
+CHUNKS_PER_TASK = 16
 """Chunks that a worker writes in one go: opening a store takes as long as one of them."""
 
 
@@ -78,7 +78,7 @@ def save(path: str, scheme: Scheme) -> None:
     """
     delayed = _module("delayed", scheme)
     chunks = list(chunks_of(max(tables_written(path, scheme), key=lambda table: table.nbytes)))
-    groups = [chunks[place : place + CHUNKS_A_TASK] for place in range(0, len(chunks), CHUNKS_A_TASK)]
+    groups = [chunks[place : place + CHUNKS_PER_TASK] for place in range(0, len(chunks), CHUNKS_PER_TASK)]
     first, *rest = [f"{group[0].start}:{group[-1].stop}" for group in groups]
     _write(path, scheme, first)  # which makes the store
     import dask as scheduler
@@ -98,4 +98,4 @@ def _module(name: str, scheme: Scheme) -> Any:
     try:
         return import_module(f"dask.{name}")
     except ImportError:
-        raise ParameterError("scheme", scheme.name, "lazy arrays take the extra pecli[dask]", EXTRA) from None
+        raise ParameterError("scheme", scheme.name, "Dask comes with the extra pecli[dask]", EXTRA) from None
