@@ -1,1 +1,1 @@
-"""Holding tables against tables."""
+"""Tables compared with tables, files and specs."""

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -115,10 +115,8 @@ class Audit:
     def _described(self, drift: Drift) -> dict[str, Any]:
         decades = []
         for first, last in self.decades():
-            largest, mean = self.in_decade(drift, (first, last))
-            decades.append(
-                {"first": first, "last": last, "max_abs_error": _finite(largest), "mean_abs_error": _finite(mean)}
-            )
+            largest, mean = map(_finite, self.in_decade(drift, (first, last)))
+            decades.append({"first": first, "last": last, "max_abs_error": largest, "mean_abs_error": mean})
         worst = drift.worst
         return {
             "recipe": drift.recipe,
@@ -133,16 +131,16 @@ class Audit:
         }
 
 
-@dataclass(frozen=True)
-class _Seen:
-    """What a block of one recipe shows; rows are counted from the start of the table."""
+class _Block(NamedTuple):
+    """The errors of one recipe in some rows, which are counted from the first of them."""
 
     largest: Floats
     sums: Floats
-    columns: Floats
+    by_column: Floats
     worst: tuple[int, int, float, float]
-    beyond: int | None
+    """Row and column, the exact value and the recipe's."""
     equal: int | None
+    """The first row that equals the one before, though the exact rows differ."""
 
 
 def audit(
@@ -166,20 +164,18 @@ def audit(
     result.drifts = [Drift(name, np.zeros(stretches), np.zeros(stretches), np.zeros(frequencies)) for name in chosen]
     step = max(2, _BLOCK_ELEMENTS // max(1, width))
 
-    def look(start: int) -> list[_Seen]:
-        stop = min(start + step, reference.count)
-        before = min(start, 1)  # the last row of the block before, to see whether the next one equals it
+    def measure(start: int) -> list[_Block]:
+        stop, before = min(start + step, reference.count), min(start, 1)  # with the row before, which may be equal
         exact = reference.read(start - before, stop)
-        cuts = _cuts(edges, reference.first + start, reference.first + stop)
         return [
-            _seen(table.read(start - before, stop), exact, before, start, cuts, tolerance, drift.first_equal is None)
+            _measured(table.read(start - before, stop), exact, before, drift.first_equal is None)
             for table, drift in zip(tables, result.drifts, strict=True)
         ]
 
     starts = range(0, reference.count, step)
-    for start, seen in zip(starts, results_in_order(look, starts), strict=True):
-        for drift, each in zip(result.drifts, seen, strict=True):
-            _take(result, drift, start, each)
+    for start, blocks in zip(starts, results_in_order(measure, starts), strict=True):
+        for drift, block in zip(result.drifts, blocks, strict=True):
+            _add(result, drift, reference.first + start, block)
         if on_block is not None:
             on_block(_bytes(scheme, min(step, reference.count - start) * width * len(chosen)))
     return result
@@ -217,26 +213,19 @@ def _edges(first: int, stop: int) -> Indices:
     return np.concatenate([[first], inner[(inner > first) & (inner < stop)], [stop]])
 
 
-def _cuts(edges: Indices, first: int, stop: int) -> Indices:
-    """Where stretches begin within the positions of a block, as rows of it."""
-    inside = edges[(edges > first) & (edges < stop)]
-    return np.concatenate([[first], inside]) - first
-
-
-def _seen(table: Array, exact: Array, before: int, start: int, cuts: Indices, tolerance: float, wanted: bool) -> _Seen:
+def _measured(table: Array, exact: Array, before: int, wanted: bool) -> _Block:
     error = _errors(table[before:], exact[before:])
-    rows = error.max(axis=1)
-    row = int(rows.argmax())
+    largest = error.max(axis=1)
+    row = int(largest.argmax())
     column = int(error[row].argmax())
-    beyond = np.flatnonzero(rows > np.float64(tolerance))  # not rounded to float32, which it may exceed
+    worst = row, column, float(exact[before + row, column]), float(table[before + row, column])
     equal = _collision(table, exact) if wanted else None
-    return _Seen(
-        largest=np.maximum.reduceat(rows, cuts).astype(np.float64),
-        sums=np.add.reduceat(error.sum(axis=1, dtype=np.float64), cuts),
-        columns=error.max(axis=0).astype(np.float64),
-        worst=(start + row, column, float(exact[before + row, column]), float(table[before + row, column])),
-        beyond=start + int(beyond[0]) if beyond.size else None,
-        equal=None if equal is None else start - before + 1 + equal,
+    return _Block(
+        largest.astype(np.float64),
+        error.sum(axis=1, dtype=np.float64),
+        error.max(axis=0).astype(np.float64),
+        worst,
+        None if equal is None else equal + 1 - before,
     )
 
 
@@ -259,22 +248,21 @@ def _collision(table: Array, exact: Array) -> int | None:
     return None
 
 
-def _take(result: Audit, drift: Drift, start: int, seen: _Seen) -> None:
-    """Add what a block shows."""
-    numbers, first = result.numbers, result.numbers.first
-    stretch = int(np.searchsorted(result.edges, first + start, side="right")) - 1
-    span = slice(stretch, stretch + len(seen.largest))
-    row, column, expected, found = seen.worst
-    if drift.worst is None or seen.largest.max() > drift.max_abs_error:
+def _add(result: Audit, drift: Drift, first: int, block: _Block) -> None:
+    """Add the errors of a block that begins at position `first`."""
+    numbers, (row, column, expected, found) = result.numbers, block.worst
+    if drift.worst is None or block.largest[row] > drift.max_abs_error:
         frequency = int(numbers.groups[column])
         drift.worst = Worst(first + row, frequency, numbers.names[column], expected, found)
-    np.maximum(drift.largest[span], seen.largest, out=drift.largest[span])
-    drift.sums[span] += seen.sums
-    np.maximum.at(drift.by_frequency, numbers.groups, seen.columns)
-    if drift.first_beyond is None and seen.beyond is not None:
-        drift.first_beyond = first + seen.beyond
-    if drift.first_equal is None and seen.equal is not None:
-        drift.first_equal = first + seen.equal
+    stretches = np.searchsorted(result.edges, np.arange(first, first + len(block.largest)), side="right") - 1
+    np.maximum.at(drift.largest, stretches, block.largest)
+    np.add.at(drift.sums, stretches, block.sums)
+    np.maximum.at(drift.by_frequency, numbers.groups, block.by_column)
+    beyond = np.flatnonzero(block.largest > result.tolerance)
+    if drift.first_beyond is None and beyond.size:
+        drift.first_beyond = first + int(beyond[0])
+    if drift.first_equal is None and block.equal is not None:
+        drift.first_equal = first + block.equal
 
 
 def _finite(value: float) -> float | None:

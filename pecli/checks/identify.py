@@ -25,9 +25,9 @@ from pecli.files.load import opened
 if TYPE_CHECKING:
     from pecli.files.load import Given
 
-FEW = 8
+MAX_UNNAMED = 8
 """A file of so many tensors is looked at whole; of more, only those whose names speak of positions."""
-MOST = 256
+MAX_TENSORS = 256
 """Tensors that are looked at in one file."""
 _POSITIONAL = re.compile(
     r"(^|[^a-z])(pos|pe|wpe|rope|rotary|alibi|slopes?|inv_?freqs?|freqs?|cos|sin|relative|time_?embed\w*)([^a-z]|$)"
@@ -36,7 +36,7 @@ _POSITIONAL = re.compile(
 )
 _DTYPES = ("float32", "float16", "bfloat16")
 """Of lines of text: the likeliest first; float64 is what is left."""
-_LOOKED_AT = 4096
+_MAX_SPELT = 4096
 
 
 @dataclass(frozen=True)
@@ -185,8 +185,8 @@ def _match(found: Explanation) -> Match:
 def groups(tables: Sequence[Table]) -> list[list[Table]]:
     """The tensors to look at, cosines with their sines; none where many are there and no name speaks of positions."""
     chosen = list(tables)
-    if len(tables) > FEW:
-        chosen = [table for table in tables if _POSITIONAL.search(table.name)][:MOST]
+    if len(tables) > MAX_UNNAMED:
+        chosen = [table for table in tables if _POSITIONAL.search(table.name)][:MAX_TENSORS]
     left = {table.name: table for table in chosen}
     found = []
     for cos, sin in named_pairs([table.name for table in chosen]):
@@ -205,9 +205,7 @@ def _merged(matches: list[Match]) -> list[Match]:
                 and match.tensors != other.tensors
                 and not {*match.tensors} & {*other.tensors}
             ):
-                main = (
-                    other if len(other.tensors) > 1 or other.scheme.name != "rope" or len(match.tensors) == 1 else match
-                )
+                main = other if len(other.tensors) > 1 or len(match.tensors) == 1 else match
                 main = (
                     match if getattr(match.scheme, "seq_len", 0) and not getattr(other.scheme, "seq_len", 1) else main
                 )
@@ -244,6 +242,6 @@ def _lines(lines: Table) -> Iterator[Table]:
 
 def _is_spelt_in(lines: Table, table: Table) -> bool:
     """Whether decimals are those that pecli, or NumPy, would write for the dtype of the table."""
-    some = min(lines.rows, max(1, _LOOKED_AT // max(1, lines.width)))
+    some = min(lines.rows, max(1, _MAX_SPELT // max(1, lines.width)))
     again = [float(text) for text in numerals(table.read(0, some))]
     return np.array_equal(again, lines.read(0, some).reshape(-1), equal_nan=True)

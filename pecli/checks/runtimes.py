@@ -26,7 +26,7 @@ from pecli.models.find import describe, find_model
 if TYPE_CHECKING:
     from pecli.engine.schemes.rope import Rope
 
-EVERY = 8192
+DENSE_POSITIONS = 8192
 """Positions that are all looked at, from the first on."""
 PER_DOUBLING = 256
 """Positions that are looked at beyond those, each time the position doubles."""
@@ -191,9 +191,9 @@ def _result(encoding: Encoding, name: str, length: int, context: int | None, tol
 
 def _positions(count: int) -> Positions:
     """All of the first, and some of the others, the last included."""
-    near = np.arange(min(count, EVERY), dtype=np.int64)
-    doublings = max(0.0, np.log2(count / EVERY))
-    far = EVERY * 2.0 ** (np.arange(1, int(doublings * PER_DOUBLING) + 1) / PER_DOUBLING)
+    near = np.arange(min(count, DENSE_POSITIONS), dtype=np.int64)
+    doublings = max(0.0, np.log2(count / DENSE_POSITIONS))
+    far = DENSE_POSITIONS * 2.0 ** (np.arange(1, int(doublings * PER_DOUBLING) + 1) / PER_DOUBLING)
     return np.unique(np.concatenate([near, far.astype(np.int64), [count - 1]]))
 
 

@@ -21,11 +21,11 @@ from pecli.explain.forms import Form, columns
 
 MAX_AXES = 5
 """Axes of a tensor that repetitions are looked for in."""
-LIKENESS = 0.1
+MAX_DISTANCE = 0.1
 """How near, on the whole, a tensor has to be that only its content speaks for."""
-WORST = 2.0
+MAX_ERROR = 2.0
 """What an element counts for that is further off than this, or is no number."""
-PROBED = 4
+PROBE_ROWS = 4
 """Positions at the beginning that tell readings apart, beside one in the middle and the last."""
 _DOUBLINGS = ("halves", "interleaved")
 _DOUBLED_ROLES = ("cos", "sin", "both", ANYTHING, None)
@@ -141,9 +141,11 @@ def fitted(found: Table, expected: Table) -> Fit | None:
     targets = [view.whole for view in views(expected)]
     for candidates in (views(found), repeats(found)):
         fits = [fit for view in candidates for each in targets for fit in _fits(view, each)]
-        fits = [fit for fit in fits if not fit.view.repeated or fit.distance() < LIKENESS or not fit.copies_differ()]
+        fits = [
+            fit for fit in fits if not fit.view.repeated or fit.distance() < MAX_DISTANCE or not fit.copies_differ()
+        ]
         fits = [fit for fit in fits if is_doubled(fit.found, fit.doubled)] or [
-            fit for fit in fits if not fit.doubled or fit.distance() < LIKENESS
+            fit for fit in fits if not fit.doubled or fit.distance() < MAX_DISTANCE
         ]
         if fits:
             return fits[0] if len(fits) == 1 else min(fits, key=Fit.distance)
@@ -202,7 +204,7 @@ def distance(expected: Table, found: Table) -> float:
     for start, stop in probes(expected):
         with np.errstate(invalid="ignore", over="ignore"):
             error = np.abs(widest(expected.read(start, stop)) - widest(found.read(start, stop)))
-        errors.append(np.minimum(np.where(np.isnan(error), WORST, error), WORST).reshape(-1))
+        errors.append(np.minimum(np.where(np.isnan(error), MAX_ERROR, error), MAX_ERROR).reshape(-1))
     return float(np.concatenate(errors).mean()) if errors else 0.0
 
 
@@ -216,6 +218,6 @@ def probes(table: Table) -> Iterator[tuple[int, int]]:
     starts = range(0, table.rows, shape[1]) if len(shape) == 3 and each == 1 else (0,)
     length = shape[1] if len(shape) == 3 and each == 1 else table.rows // each
     for start in list(starts)[:64]:
-        yield start, start + min(PROBED, length) * each
-        for position in sorted({length // 2, length - 1} - set(range(PROBED))):
+        yield start, start + min(PROBE_ROWS, length) * each
+        for position in sorted({length // 2, length - 1} - set(range(PROBE_ROWS))):
             yield start + position * each, start + (position + 1) * each

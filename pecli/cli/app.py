@@ -12,7 +12,7 @@ import typer
 import typer.core
 import typer.main
 
-from pecli.cli.command import COMMANDS, Exit, code_of, complain, examples, made_command, meant, module_of, panel_of
+from pecli.cli.command import COMMANDS, Exit, code_of, examples, made_command, meant, module_of, panel_of, print_error
 from pecli.engine.text import nearest
 from pecli.errors import ParameterError, ResourceError
 from pecli.version import __version__
@@ -98,7 +98,7 @@ def run(arguments: Sequence[str]) -> int:
         return int(result) if isinstance(result, int) else Exit.DONE
     except UsageError as problem:
         if type(problem).__name__ != "NoArgsIsHelpError":  # that one has printed the help
-            complain(_usage(problem))
+            print_error(_usage(problem))
         return Exit.USAGE
     except typer.Abort:
         return Exit.INTERRUPTED
@@ -112,7 +112,7 @@ def run(arguments: Sequence[str]) -> int:
         from pecli.errors import translated
 
         error = translated(raised)
-        complain(error, arguments)
+        print_error(error, arguments)
         return code_of(error)
 
 
@@ -145,7 +145,7 @@ def _usage(problem: Any) -> str:
 
 
 def _preset_meant(problem: Any, text: str) -> str:
-    """Advice for `pecli rope llama-3.1-8b`; nothing where the word is no model, or the command takes none."""
+    """Advice for `pecli rope llama-3.1-8b`; empty where the word is not a model, or the command takes none."""
     extra = text.partition("unexpected extra argument")[2].rpartition("(")[2].rstrip(")").split()
     context = getattr(problem, "ctx", None)
     takes = context and any("--model" in parameter.opts for parameter in context.command.params)

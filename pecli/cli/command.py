@@ -182,11 +182,11 @@ class Exit(enum.IntEnum):
     PIPE = 141
 
 
-_LONGEST = 1000
+MAX_ERROR_LENGTH = 1000
 """Letters of an error."""
 
 
-def complain(problem: PecliError | str, words: Sequence[str] = ()) -> None:
+def print_error(problem: PecliError | str, words: Sequence[str] = ()) -> None:
     """One line on standard error; options are called what they are among the words of the command line.
 
     With PECLI_DEBUG=1 the traceback of a defect precedes it.
@@ -198,13 +198,13 @@ def complain(problem: PecliError | str, words: Sequence[str] = ()) -> None:
     text = str(problem)
     if isinstance(problem, ParameterError):
         text = problem.spelled(lambda name: _typed(name, words))
-    if len(text) > _LONGEST:  # a name from a file, say; what to do about it comes last
-        text = f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
+    if len(text) > MAX_ERROR_LENGTH:  # a name from a file, say; what to do about it comes last
+        text = f"{text[: MAX_ERROR_LENGTH // 2]} … {text[-MAX_ERROR_LENGTH // 2 :]}"
     with suppress(OSError):  # a full disk behind standard error does not change the exit code
         print(printable(f"pecli: error: {' '.join(text.split(chr(10)))}", sys.stderr), file=sys.stderr, flush=True)
 
 
-def remark(text: str) -> None:
+def print_note(text: str) -> None:
     """One line on standard error, where nothing went wrong but something is worth knowing."""
     with suppress(OSError):
         print(printable(f"pecli: note: {text}", sys.stderr), file=sys.stderr, flush=True)

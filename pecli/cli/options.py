@@ -78,7 +78,9 @@ def check_output(path: str, *, json: bool, example: str) -> None:
     if path == "-" and json:
         raise ParameterError("json", "given with -o -", "standard output holds either the table or JSON")
     if path == "-" and sys.stdout.isatty():
-        raise ParameterError("output", "-", "a table is no text for a terminal", f"redirect it: … -o - > {example}")
+        raise ParameterError(
+            "output", "-", "refusing to write binary to a terminal", f"redirect it: … -o - > {example}"
+        )
 
 
 def preset_names(incomplete: str) -> list[str]:
@@ -213,7 +215,7 @@ LayerType = Annotated[str | None, text("--layer-type", "NAME", _LAYERS, _PANEL)]
 MODEL_OPTIONS = (("config", Config, None), ("model", Model, None), ("layer_type", LayerType, None))
 
 _PLACES = ("positions", "grid", "keep", "grid_base", "grid_scale")
-_BESIDE = ("seq_len", "offset", "layout", "length", "recipe", "runtime", "dtype", *_PLACES)
+_GIVEN_BESIDE_MODEL = ("seq_len", "offset", "layout", "length", "recipe", "runtime", "dtype", *_PLACES)
 """What the command line still decides."""
 
 
@@ -247,7 +249,7 @@ def check_one(config: str | None, model: str | None) -> None:
 def given_beside(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> dict[str, Any]:
     """The values given beside a model; what the model decides is refused."""
     for name in parameters:
-        if values[name] is not None and name not in _BESIDE:
+        if values[name] is not None and name not in _GIVEN_BESIDE_MODEL:
             raise ParameterError(name, values[name], "it comes from the model", "leave it out")
     return parsed(parameters, values)
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
-KEPT = 1 << 27
+MAX_CACHED_BYTES = 1 << 27
 """Bytes of factors that are kept; those of more positions are made anew for every block."""
 _RUN = 256
 """Positions in a row whose factors are products of two."""
@@ -89,7 +89,7 @@ class RotationFactors:
         return self._finished(self._direct(positions))
 
     def _kept(self) -> Complex | None:
-        if (self.high - self.low) * self._half * 16 > KEPT:
+        if (self.high - self.low) * self._half * 16 > MAX_CACHED_BYTES:
             return None
         with self._lock:
             return self._table
@@ -143,7 +143,7 @@ class RotationFactors:
         return out
 
     def _finished(self, factors: Complex) -> Complex:
-        """With the amplitude, or turning back."""
+        """With the amplitude, or inverted."""
         if self._inverse:
             np.conjugate(factors, out=factors)
         if self._amplitude != 1:
@@ -157,7 +157,7 @@ class RotationFactors:
 
 
 class RowFactors:
-    """The factors of a scheme's own rows, where their positions are no range; `at` takes the numbers of rows."""
+    """The factors of a scheme's own rows, where their positions are not consecutive; `at` takes the numbers of rows."""
 
     def __init__(self, cos: Floats, sin: Floats, *, inverse: bool = False) -> None:
         """`cos` and `sin` are (rows, d/2); the amplitude that they share is undone, too, by `inverse`."""
@@ -171,7 +171,7 @@ class RowFactors:
 
 
 def shift_of(rope: Rotary, places: int) -> Complex:
-    """The factors (1, d/2) that move what was turned already by so many positions, its amplitude left as it is."""
+    """The factors (1, d/2) that move what was rotated already by so many positions, its amplitude left as it is."""
     turns = RotationFactors(rope, abs(places), abs(places) + 1, exact=True)._direct(np.array([abs(places)]))
     return turns if places >= 0 else turns.conj()
 
@@ -188,10 +188,10 @@ _BLOCK = 1 << 16
 take long enough for threads not to wait for each other.
 """
 _NATIVE = ("float64", "float32", "float16")
-_WORTH_THREADS = 1 << 22
+_MIN_THREADED_BYTES = 1 << 22
 """Bytes below which one thread is faster than several."""
 
-Turn = Callable[["NDArray[Any]", "NDArray[Any]"], None]
+RotateBlock = Callable[["NDArray[Any]", "NDArray[Any]"], None]
 """Writes its first argument, rotated, into its second, which may be the first itself."""
 
 
@@ -231,26 +231,26 @@ def rotate(
     rows = min(length, max(1, _BLOCK // dim))
     many = max(1, _BLOCK // (rows * dim))
 
-    def turn_rows_of(share: tuple[int, int, int]) -> None:
+    def rotate_share(share: tuple[int, int, int]) -> None:
         start, first, last = share
         stop = min(start + rows, length)
         found = factors(start, stop)
-        turn_block, work = (_interleaved if interleaved else _halves)(found), found.real.dtype
+        rotate_block, work = (_interleaved if interleaved else _halves)(found), found.real.dtype
         for head in range(first, last, many):
             block, place = (array[head : min(head + many, last), start:stop] for array in (source, target))
             if x.dtype == work:
-                turn_block(block, place)
+                rotate_block(block, place)
             else:
                 wide = block.astype(work)
-                turn_block(wide, wide)
+                rotate_block(wide, wide)
                 place[...] = wide
 
     shares = _shares(len(source), length, rows, many)
-    if x.nbytes < _WORTH_THREADS:
+    if x.nbytes < _MIN_THREADED_BYTES:
         for share in shares:
-            turn_rows_of(share)
+            rotate_share(share)
     else:
-        work_through(turn_rows_of, shares)
+        work_through(rotate_share, shares)
     return out
 
 
@@ -262,21 +262,21 @@ def _shares(heads: int, length: int, rows: int, many: int) -> list[tuple[int, in
     return [(start, head, min(head + step, heads)) for start in starts for head in range(0, heads, step)]
 
 
-def _interleaved(factors: NDArray[Any]) -> Turn:
-    def turn_block(block: NDArray[Any], out: NDArray[Any]) -> None:
+def _interleaved(factors: NDArray[Any]) -> RotateBlock:
+    def rotate_block(block: NDArray[Any], out: NDArray[Any]) -> None:
         np.multiply(block.view(factors.dtype), factors, out=out.view(factors.dtype))
 
-    return turn_block
+    return rotate_block
 
 
-def _halves(factors: NDArray[Any]) -> Turn:
+def _halves(factors: NDArray[Any]) -> RotateBlock:
     """x·[c, c] + swapped(x)·[−s, s] over whole rows: NumPy pays for every inner loop, so they should be long."""
     half = factors.shape[1]
     cosines = np.concatenate([factors.real, factors.real], axis=1)
     sines = np.concatenate([-factors.imag, factors.imag], axis=1)
     swapped = np.empty(0, cosines.dtype)
 
-    def turn_block(block: NDArray[Any], out: NDArray[Any]) -> None:
+    def rotate_block(block: NDArray[Any], out: NDArray[Any]) -> None:
         nonlocal swapped
         if swapped.shape != block.shape:
             swapped = np.empty(block.shape, block.dtype)
@@ -286,11 +286,11 @@ def _halves(factors: NDArray[Any]) -> Turn:
         np.multiply(block, cosines, out=out)
         np.add(out, swapped, out=out)
 
-    return turn_block
+    return rotate_block
 
 
-def turn_in_place(rows: Array, factors: Complex, takes: str, gives: str) -> None:
-    """Turn the pairs of a few rows (n, d) by float64 factors (n, d/2): one product in float64, one rounding."""
+def rotate_in_place(rows: Array, factors: Complex, takes: str, gives: str) -> None:
+    """Rotate the pairs of a few rows (n, d) by float64 factors (n, d/2): one product in float64, one rounding."""
     half, dtype = factors.shape[1], dtype_name(rows.dtype)
     pairs = np.empty(factors.shape, np.complex128)
     with np.errstate(invalid="ignore", over="ignore"):  # infinities times zero, and what is too large for the dtype
@@ -342,7 +342,7 @@ def rotated(x: ArrayLike, factors: Complex, layout: str) -> Array:
         raise ParameterError("x", f"of shape {bracketed(values.shape)}", rule)
     out = values.copy()
     for block in out.reshape(-1, *out.shape[-2:]):
-        turn_in_place(block[:, :dim], factors, layout, layout)
+        rotate_in_place(block[:, :dim], factors, layout, layout)
     return out
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pecli.errors import ParameterError
 
-LONGEST = 60
+MAX_QUOTED = 60
 """Letters of a value that an error repeats."""
 
 
@@ -20,12 +20,12 @@ def quoted(value: object) -> str:
     ("'wpe.weight'", '(1, 2)')
     """
     if isinstance(value, str):
-        return repr(value if len(value) <= LONGEST else f"{value[:LONGEST]}…")
+        return repr(value if len(value) <= MAX_QUOTED else f"{value[:MAX_QUOTED]}…")
     try:
         text = repr(value)
     except ValueError:  # Python spells no integer of thousands of digits
         return "a number of thousands of digits"
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= MAX_QUOTED else f"{text[: MAX_QUOTED - 1]}…"
 
 
 def shown(number: float) -> str:

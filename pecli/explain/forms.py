@@ -29,7 +29,7 @@ class Words:
 
 
 ARRANGEMENTS: Mapping[str, Words] = {
-    "alone": Words("one function of the angle", "{0}", "a column a channel", "one after the other"),
+    "alone": Words("one function of the angle", "{0}", "one column per channel", "one after the other"),
     "halves": Words(
         "all of one function, then all of the other",
         "all {0}, then all {1}",
@@ -63,7 +63,7 @@ DOUBLINGS: Mapping[str, str] = {"": "", "halves": "c0 c1 … c0 c1 …", "interl
 
 def columns(way: str) -> str:
     """The columns of a part, in words."""
-    return f"doubled as {DOUBLINGS[way]}" if way else "a column a frequency"
+    return f"doubled as {DOUBLINGS[way]}" if way else "one column per frequency"
 
 
 def twice(way: str) -> str:

@@ -18,6 +18,7 @@ from pecli.explain.laws import (
     MAX_MISFIT,
     PARAMETERS,
     SIGMAS,
+    USUAL_MISFIT,
     USUAL_VALUES,
     Curve,
     Fit,
@@ -79,7 +80,7 @@ def bends(curve: Curve, half: float) -> Iterator[Fit]:
     """YaRN and Llama 3 scalings that give the curve: with the law taken out, it falls from 1 to 1/factor."""
     index = np.arange(len(curve.frequency), dtype=np.float64)
     known = curve.known
-    if known.sum() < 6 or abs(curve.frequency[0] - 1) > MAX_MISFIT * curve.error[0] + 1e-6:
+    if known.sum() < 4 or abs(curve.frequency[0] - 1) > MAX_MISFIT * curve.error[0] + 1e-6:
         return
     for step in steps_of(curve, half):
         plain = np.exp(-step * index)
@@ -95,8 +96,12 @@ def bends(curve: Curve, half: float) -> Iterator[Fit]:
             *(1 / f for f in USUAL_VALUES["factor"]),
         }:
             if 0 < share < 0.95 and (ratio[known] > share - slack[known]).all():
-                yield from _yarns(law, share, ratio, error, curve)
-                yield from _llamas(law, share, ratio, error, curve)
+                inside, ramp, doubt = _inside(share, ratio, error, curve)
+                if inside.sum() < 2:
+                    yield from _by_usual_lengths(law, share, curve)
+                else:
+                    yield from _yarns(law, share, inside, ramp, doubt, curve)
+                    yield from _llamas(law, share, inside, ramp, doubt, curve)
 
 
 def _inside(share: float, ratio: Floats, error: Floats, curve: Curve) -> tuple[Flags, Floats, Floats]:
@@ -113,11 +118,8 @@ def _line(x: Floats, y: Floats, error: Floats) -> tuple[float, float]:
     return slope, float(np.average(y, weights=weights)) - slope * float(centre)
 
 
-def _yarns(law: Law, share: float, ratio: Floats, error: Floats, curve: Curve) -> Iterator[Fit]:
+def _yarns(law: Law, share: float, inside: Flags, ramp: Floats, doubt: Floats, curve: Curve) -> Iterator[Fit]:
     """A straight line over the channels, between two limits."""
-    inside, ramp, doubt = _inside(share, ratio, error, curve)
-    if inside.sum() < 2:
-        return
     at = np.flatnonzero(inside).astype(np.float64)
     slope, level = _line(at, ramp[inside], doubt[inside])
     if slope <= 0:
@@ -131,6 +133,17 @@ def _yarns(law: Law, share: float, ratio: Floats, error: Floats, curve: Curve) -
                 yield from _by_limits(
                     replace(law, scaling="yarn", factor=1 / share, truncate=truncate), one, other, curve
                 )
+
+
+def _by_usual_lengths(law: Law, share: float, curve: Curve) -> Iterator[Fit]:
+    """Either scaling with its usual numbers, where too few channels are between the limits to measure those."""
+    factor = plainest(1 / share, 0.02 / share)
+    for scaling in ("llama3", "yarn"):
+        for original in LENGTHS:
+            found = law.having(scaling=scaling, factor=factor, original=original)
+            if (fit := curve.misfit(found.frequencies())) < USUAL_MISFIT:
+                said = "other original lengths give the same table"
+                yield Fit(found, fit, 0.3 + 0.1 * _digits(found, "base", "factor"), (said,))
 
 
 def _by_limits(law: Law, low: float, high: float, curve: Curve) -> Iterator[Fit]:
@@ -161,11 +174,8 @@ def _by_limits(law: Law, low: float, high: float, curve: Curve) -> Iterator[Fit]
             yield Fit(whole_law, fit, extra + 0.1 * _digits(whole_law, "base", "factor"), (said,))
 
 
-def _llamas(law: Law, share: float, ratio: Floats, error: Floats, curve: Curve) -> Iterator[Fit]:
+def _llamas(law: Law, share: float, inside: Flags, ramp: Floats, doubt: Floats, curve: Curve) -> Iterator[Fit]:
     """A straight line over the frequencies themselves."""
-    inside, ramp, doubt = _inside(share, ratio, error, curve)
-    if inside.sum() < 2:
-        return
     plain = np.exp(-np.arange(law.count) / law.half * math.log(law.base))
     slope, level = _line(plain[inside] / (2 * math.pi), 1 - ramp[inside], doubt[inside])
     if slope <= 0:
@@ -298,17 +308,17 @@ def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
 
     yield [fit(each, 0.5 * k) for k, each in enumerate(starts)]
     near = replace(prior, law=starts[0])
-    others = [fit(each, 1.0 + 0.05 * k) for k, each in enumerate(neighbours(near))]
+    others = [
+        fit(each, 0.95 if each.half == 2 * starts[0].half else 1.0 + 0.05 * k)  # rather than the root of the base
+        for k, each in enumerate(neighbours(near))
+    ]
     names = ("base", *(name for name in PARAMETERS[law.scaling] if name not in ("truncate", "turning", "divisors")))
     names = (*names, "scale")
     single = [
         replace(one, cost=one.cost + 1) for start in starts for name in names for one in fitted(start, name, curve)
     ]
-    yield (
-        others
-        + single
-        + [replace(one, cost=one.cost + 2.2) for one in laws(curve, [float(starts[0].half)], scales=not prior.rotary)]
-    )
+    yield others + single
+    yield [replace(one, cost=one.cost + 2.2) for one in laws(curve, [float(starts[0].half)], scales=not prior.rotary)]
     double = [
         replace(one, cost=one.cost + other.cost + 1)
         for other in others
@@ -399,18 +409,23 @@ def recognise_frequencies(one: Sample) -> list[Explanation]:
     if len(values) < MIN_RECOGNISED or not np.isfinite(values).all() or (values < 0).any() or values[0] <= 0:
         return []
     kind = grain(values)
-    relative = precision(kind.found) if isinstance(kind, Dtype) else DRIFT / 2
-    curve = Curve(values, np.hypot(relative * np.abs(values), noise_floor(values, one.dtype)) + 1e-300, aliased=False)
-    found = []
+    loose = precision(kind.found) if isinstance(kind, Dtype) else DRIFT / 2
+    exact = [4 * precision(one.dtype)] if one.dtype == "float64" and kind is None else []
+    floor = noise_floor(values, one.dtype)
+    for relative in (*exact, loose):  # numbers of float64 that follow a law to the last place need all of them
+        curve = Curve(values, np.hypot(relative * np.abs(values), floor) + 1e-300, aliased=False)
+        if found := list(_recognised(one, values, curve)):
+            return found[:3]
+    return []
+
+
+def _recognised(one: Sample, values: Floats, curve: Curve) -> Iterator[Explanation]:
     count = float(len(values))
     every = [*laws(curve, [count], scales=False), *divided(curve, count)]
     for fit in sorted(every, key=lambda each: each.cost):
         left = np.abs(fit.law.frequencies() - values)
-        if (left <= 4 * curve.error + 1e-12).all() and curve.known.sum() >= MIN_RECOGNISED // 2:
-            scheme = rope_of(
-                fit.law, 0, 1, yarn_height(fit.law.factor) if fit.law.scaling == "yarn" else 1.0, "compact"
-            )
-            if scheme is not None:
+        if (left <= 4 * curve.error + 1e-15).all() and curve.known.sum() >= MIN_RECOGNISED // 2:
+            height = yarn_height(fit.law.factor) if fit.law.scaling == "yarn" else 1.0
+            if (scheme := rope_of(fit.law, 0, 1, height, "compact")) is not None:
                 noise = float(np.sqrt(np.mean(left**2)))
-                found.append(Explanation((), scheme, float(left.max()), noise, (one.name,), fit.open, fit.cost))
-    return found[:3]
+                yield Explanation((), scheme, float(left.max()), noise, (one.name,), fit.open, fit.cost)

@@ -207,6 +207,8 @@ USUAL_VALUES: dict[str, tuple[float, ...]] = {
     "half": (),
 }
 _DIGIT_COST = {"base": 0.15}
+MAX_COSTLY_DIGITS = 5
+"""A number with more digits was not chosen for its plainness: how near it comes decides."""
 _RANGES: dict[str, tuple[float, float]] = {
     "base": (1.5, 1e9),
     "factor": (0.01, 1e4),
@@ -247,7 +249,7 @@ def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
     yield from _written(law, name, curve, best)
     if curve.drift:
         tight = curve.tight()
-        best = golden_section(partial(misfit, of=tight), best - 1e-7, best + 1e-7)
+        best = golden_section(partial(misfit, of=tight), best - 1e-4, best + 1e-4)
         yield from (replace(fit, cost=fit.cost + 0.2) for fit in _written(law, name, tight, best))
 
 
@@ -263,7 +265,11 @@ def _written(law: Law, name: str, curve: Curve, log: float) -> Iterator[Fit]:
     for candidate in (*sorted(near, key=lambda each: abs(math.log(each / value))), *plain(value, 0.05 * value)):
         off = misfit(math.log(candidate))
         if off <= allowed:
-            cost = 0.0 if candidate in USUAL_VALUES[name] else _DIGIT_COST.get(name, 0.1) * digits(candidate)
+            cost = (
+                0.0
+                if candidate in USUAL_VALUES[name]
+                else _DIGIT_COST.get(name, 0.1) * min(digits(candidate), MAX_COSTLY_DIGITS)
+            )
             yield Fit(law.having(**{name: candidate}), off, cost)
             return
 

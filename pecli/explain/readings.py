@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -54,11 +55,21 @@ class Reading:
         cos, sin = self.parts if cos_first else self.parts[::-1]
         return np.asarray(cos + 1j * sin)
 
+    @cached_property
+    def is_padding(self) -> Flags:
+        """Rows that are empty, or not to be explained."""
+        empty = empty_rows(self.parts)
+        return empty if self.wrong is None else empty | self.wrong
+
+    @property
+    def last(self) -> int:
+        """The last row that is not padding."""
+        return self.length - 1 - int(np.argmin(self.is_padding[::-1]))
+
     def picked(self, most: int) -> Reading:
-        """Fewer rows: a run without gaps, and some others."""
-        start = _longest_run(self)
-        kept = chosen(len(self.rows), self.channels * len(self.parts), start)
-        kept = kept[:most] if most else kept
+        """Fewer rows: a run without gaps, and some others, neither empty nor padding."""
+        kept = chosen(len(self.rows), self.channels * len(self.parts), _longest_run(self.is_padding))
+        kept = kept[~self.is_padding[kept]][: most or None]
         return replace(self, parts=tuple(part[kept] for part in self.parts), rows=self.rows[kept], wrong=None)
 
 
@@ -68,14 +79,10 @@ def empty_rows(parts: Sequence[Floats]) -> Flags:
     return np.asarray(size <= EMPTY * float(size.max(initial=0.0)))
 
 
-def _longest_run(reading: Reading) -> int:
-    """Where rows that are neither empty nor padding begin."""
-    bad = empty_rows(reading.parts)
-    bad = bad if reading.wrong is None else bad | reading.wrong
-    if not bad.any():
-        return 0
+def _longest_run(bad: Flags) -> int:
+    """Where the longest run of good rows begins."""
     starts = np.flatnonzero(~bad & np.r_[True, bad[:-1]])
-    ends = [int(np.argmax(np.r_[bad[start:], True])) for start in starts]
+    ends = [int(np.argmax(np.r_[bad[start:], True])) for start in starts] if bad.any() else [0]
     return int(starts[int(np.argmax(ends))]) if len(starts) else 0
 
 
@@ -153,7 +160,8 @@ def _forms(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[For
         parts = _split(values, form)
         if parts is None or min(parts[0].shape) < 1 or len(parts[0]) < 2:
             continue
-        off = 0.0 if len(parts) == 1 else pairs_of(*parts)[0]
+        full = ~empty_rows(parts) if len(parts) == 2 else np.zeros(0, bool)
+        off = 0.0 if len(parts) == 1 else pairs_of(*(part[full] for part in parts))[0] if full.any() else np.inf
         if len(parts) == 2 and off > CONSTANT:
             continue
         found.append((round(off, 2), rank, form, parts))
@@ -181,7 +189,10 @@ def _split(values: Sequence[AnyArray], form: Form) -> list[Floats] | None:
     if len(values) == 2:
         split: tuple[AnyArray, ...] | None = tuple(array for array in values if array.ndim == 2)
         return _singles(split, form.doubled) if split and len(split) == 2 else None
-    split = replace(form, doubled="").split(values[0])
+    array = values[0]
+    if form.padded and array.ndim == 2 and np.abs(array[:, -1]).max() <= EMPTY * np.abs(array).max():
+        array = np.concatenate([array[:, :-1], np.zeros_like(array[:, :1])], axis=1)  # zeros, but for noise
+    split = replace(form, doubled="").split(array)
     return None if split is None else _singles(split, form.doubled)
 
 
@@ -210,16 +221,20 @@ def _same_columns(one: Floats, other: Floats) -> bool:
 
 
 def wrapped(reading: Reading) -> Iterator[Reading]:
-    """The same with positions that start again."""
+    """The same with positions that start again, after padding or not."""
     table = np.concatenate(reading.parts, axis=1)
     if len(table) < 12 or len(reading.rows) < reading.length:
         return
+    first = int(np.argmin(empty_rows([table])))
     size = float(np.sqrt(np.mean(table**2))) or 1.0
-    same = np.sqrt(np.mean((table[4:] - table[0]) ** 2, axis=1)) < SAME * size
+    same = np.sqrt(np.mean((table[first + 4 :] - table[first]) ** 2, axis=1)) < SAME * size
     for at in (np.flatnonzero(same) + 4).tolist()[:8]:
         count = min(at, len(table) - at)
-        if count >= 2 and _same(table[at : at + count], table[:count]) and not _same(table[1:5], table[:4]):
-            yield replace(reading, rows=np.arange(len(table)) % at, edits=(*reading.edits, Rows("wrapped", at)))
+        moves = not _same(table[first + 1 : first + 5], table[first : first + 4])
+        if count >= 2 and moves and _same(table[at : at + count], table[:count]):
+            rows, padding = np.arange(len(table)) % at - first, (Rows("padded", first),) if first else ()
+            edits = (*reading.edits, *padding, Rows("wrapped", at))
+            yield replace(reading, rows=np.maximum(rows, 0), edits=edits, wrong=rows < 0 if first else None)
             return
 
 

@@ -10,14 +10,16 @@ import numpy as np
 
 from pecli.engine.arrays import Complex, Floats
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.edits import Edit, Explanation, Layout, Parameter, best
+from pecli.explain.edits import Dtype, Edit, Explanation, Layout, Parameter, best
 from pecli.explain.forms import Form
 from pecli.explain.readings import Reading, padded
+from pecli.explain.sample import grain, precision
 from pecli.explain.wave_schemes import wave_scheme
 from pecli.explain.wave_search import explain_readings
 
 MAX_LEFT = 0.05
 """Of the values after, that a quotient may leave: beyond it, it is no rotation of these pairs."""
+FEW = 48
 LAYOUTS = ("halves", "interleaved")
 
 
@@ -60,9 +62,16 @@ def quotient(before: Floats, after: Floats, axis: int, dim: int, layouts: tuple[
     return Turns(axis, dim, *layouts, ratio, float(np.sqrt(off.sum() / max(float((np.abs(y) ** 2).sum()), 1e-300))))
 
 
+def _few(values: Floats) -> Floats:
+    """The first positions and heads, which tell how pairs lie."""
+    few = values[..., :FEW, :]
+    return few[..., :FEW, :, :] if few.ndim > 2 else few
+
+
 def _turns(before: Floats, after: Floats, dims: list[int], layouts: tuple[str, str]) -> Iterator[Turns]:
-    """Readings of the pairs that leave little, the expected ones first."""
+    """Readings of some of the pairs that leave little, the expected ones first."""
     axes = [-2, *([-3] if before.ndim > 2 and before.shape[-3] > 8 else [])]
+    before, after = _few(before), _few(after)
     both = dict.fromkeys((layouts, *product(LAYOUTS, LAYOUTS)))
     for dim, axis, each in product(dims, axes, both):
         found = quotient(before, after, axis, dim, each)
@@ -84,12 +93,15 @@ def explain_rotation(
         return [
             replace(found[0], tensors=(f"sequence {k}",)) for k, found in enumerate(each) if found and found[0].edits
         ]
+    kept = grain(after)
+    if isinstance(kept, Dtype):  # angles that are smaller than half a unit are lost in all heads alike
+        atol = max(atol, precision(kept.found))
     dims = _dims(before, after, 2 * seen.law.count)
     every = list(_turns(before, after, dims, layouts))
     least = min((found.left for found in every), default=0.0)
     every.sort(key=lambda found: (found.left > 3 * least + 1e-6, dims.index(found.dim), round(found.left, 3)))
     for turns in every[:4]:
-        ratio = turns.ratio
+        ratio = quotient(before, after, turns.axis, turns.dim, (turns.before, turns.after)).ratio
         told: list[Edit] = []
         if turns.axis != -2:
             told.append(Parameter("position_axis", -2, turns.axis))

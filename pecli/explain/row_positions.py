@@ -179,7 +179,7 @@ def _schemes(
 def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
     """The sizes that have so many points: first those of images, the squarest first."""
     pairs = sorted(_factors(points), key=lambda pair: abs(pair[0] - pair[1]))
-    flat = [pair for pair in pairs if pair[0] > 1 or pair[1] < 3]
+    flat = [pair for pair in pairs if min(pair) > 1 or max(pair) < 3]
     found: list[tuple[int, ...]] = [*flat]
     if "t" in style.axes or style.repeats_time:
         found += [

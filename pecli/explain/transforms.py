@@ -43,6 +43,8 @@ MAX_WRONG = 0.2
 """Of the rows or columns, that may be wrong in an array that is right otherwise."""
 MAX_MATCHED = 4096
 """Rows or channels that are matched with each other."""
+FEW_MATCHED = 64
+"""Those that are matched before all are."""
 MAX_LISTED = 64
 PROJECTIONS = 24
 
@@ -255,10 +257,17 @@ def _matched(ours: Floats, theirs: Floats) -> Indices:
     """For each row of the second the nearest of the first, by a few random sums; −1 where none is near."""
     weights = np.random.default_rng(0).normal(size=(ours.shape[1], PROJECTIONS)) / math.sqrt(ours.shape[1])
     one, two = ours @ weights, theirs @ weights
-    apart = (one**2).sum(axis=1) + (two**2).sum(axis=1)[:, None] - 2 * two @ one.T
-    order = apart.argmin(axis=1)
     size = float(np.mean((two**2).sum(axis=1))) or 1.0
-    return np.where(apart[np.arange(len(two)), order] < 0.02 * size, order, -1)
+
+    def nearest(rows: Floats) -> Indices:
+        apart = (one**2).sum(axis=1) + (rows**2).sum(axis=1)[:, None] - 2 * rows @ one.T
+        order = apart.argmin(axis=1)
+        return np.where(apart[np.arange(len(rows)), order] < 0.02 * size, order, -1)
+
+    some = np.linspace(0, len(two) - 1, min(len(two), FEW_MATCHED)).astype(np.intp)
+    if np.count_nonzero(nearest(two[some]) >= 0) < len(some) / 2:  # all of them would take long
+        return np.full(len(two), -1)
+    return nearest(two)
 
 
 def _order_edit(order: Indices, count: int, axis: int, ndim: int) -> Edit | None:

@@ -121,8 +121,9 @@ def explain_readings(readings: Iterable[Reading], prior: WaveScheme | None, atol
 
 
 def _all_readings(found: Mapping[str, Sample], prior: WaveScheme | None) -> Iterator[Reading]:
-    """Rows that wrap show at once, and come first; padding last."""
+    """Rows that wrap show at once, and come first; padding last. Readings with the expected channels before others."""
     plain = list(readings(found, prior.form if prior else None))
+    plain.sort(key=lambda reading: prior is not None and reading.channels != prior.law.count)
     for reading in plain[:1]:
         yield from wrapped(reading)
     yield from plain
@@ -136,8 +137,8 @@ def _explained(
     """Explanations by the first tier of laws that has any; only likely laws where that is to be `quick`."""
     curve, in_part = seen.curve, list[Explanation]()
     tiers = laws_with_prior(prior, curve) if prior is not None else _without_prior(seen, curve)
-    for tier in islice(tiers, 2) if quick else tiers:
-        fits = sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: fit.cost)
+    for tier in islice(tiers, 3) if quick else tiers:
+        fits = sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: (fit.cost, fit.misfit))
         good = [fit for fit in fits if _near(curve, fit.law)]
         some: list[Explanation] = []
         for far, fit in [(False, fit) for fit in good[:MAX_LAWS]] + [(True, fit) for fit in good[:MAX_FAR_LAWS]]:
@@ -215,6 +216,7 @@ class Check:
 
     residual: float
     wrong: tuple[int, ...]
+    atol: float
 
 
 def _model(seen: Measured, frequency: Floats, place: Place, height: float, rows: Floats) -> Complex | Floats:
@@ -234,7 +236,7 @@ def _check(seen: Measured, frequency: Floats, place: Place, height: float, atol:
     if len(wrong) > off.shape[1] // 16 or (len(wrong) and off.shape[1] < 8):
         return None
     left = np.delete(np.maximum(np.abs(off.real), np.abs(off.imag)), wrong, axis=1)
-    return Check(float(left.max()), tuple(wrong.tolist()))
+    return Check(float(left.max()), tuple(wrong.tolist()), atol)
 
 
 def _places(seen: Measured, frequency: Floats, prior: WaveScheme | None, length: int, *, far: bool) -> Iterator[Place]:
@@ -278,15 +280,14 @@ _ALONE: dict[int, tuple[Edit, ...]] = {0: (), 1: (Swapped(), Negated("all")), 2:
 
 
 def _positions(
-    place: Place, both: bool, length: int, expected_quarter: int
+    place: Place, both: bool, last: int, expected_quarter: int
 ) -> tuple[tuple[Edit, ...], int, tuple[Edit, ...]]:
-    """Signs, the position of the first row, and the order of rows."""
+    """Signs, the position of the first row, and the order of rows; `last` is the last of them."""
     direction, quarter, start = place.direction, place.quarter, place.start
     rows: tuple[Edit, ...] = ()
-    if direction < 0 and start < 0 and (-start - (length - 1) >= 0):
-        rows, start, direction = (Rows("reversed"),), -start - (length - 1), 1
-    elif not both and start < 0 and -start - (length - 1) >= 0:
-        rows, start, quarter = (Rows("reversed"),), -start - (length - 1), (-quarter) % 4
+    if start < 0 and -start - last >= 0 and (direction < 0 or not both):
+        rows, start = (Rows("reversed"),), -start - last
+        direction, quarter = (1, quarter) if direction < 0 else (1, -quarter % 4)
     if both:
         return _SIGNS[direction, quarter], start, rows
     turn = (direction * quarter - expected_quarter) % 4
@@ -299,10 +300,10 @@ def _prior_explanation(
     seen: Measured, whole: Reading, prior: WaveScheme, fit: Fit, place: Place, height: float, usual: float, check: Check
 ) -> Explanation | None:
     expected_quarter = 3 if prior.one == "sin" else 0
-    signs, start, rows = _positions(place, seen.waves.both, whole.length, expected_quarter)
+    signs, start, rows = _positions(place, seen.waves.both, whole.last, expected_quarter)
     told = law_edits(prior, fit.law)
     edits: list[Edit] = [
-        *_copies(whole.edits, whole.length, prior.length),
+        *_copies(_turned(whole.edits) if rows else whole.edits, whole.length, prior.length),
         *layout_edit(prior.form, whole.form),
         *signs,
     ]
@@ -328,7 +329,7 @@ def _prior_explanation(
     ):
         recipe = recipe_edit(scheme, whole, prior, wrong)
         wrong = np.zeros(0, np.intp) if recipe else wrong
-    padded, start = _order_of_rows(whole, prior, start, wrong)
+    padded, start = _order_of_rows(whole, prior, start, wrong, reverse=bool(rows))
     if padded is None:
         return None
     edits += padded
@@ -349,11 +350,24 @@ def _wrong_rows(
     left = np.delete(left, check.wrong, axis=1)
     drift = DRIFT * height * float(np.sqrt(np.mean(frequency**2))) * (rows + abs(place.start))
     level = float(np.sqrt(np.mean(seen.waves.noise**2)))
-    wrong = np.sqrt(np.mean(left**2, axis=1)) > 4 * level + drift + 1e-6 * height
+    wrong = np.sqrt(np.mean(left**2, axis=1)) > np.maximum(4 * level + drift + 1e-6 * height, check.atol)
     return np.flatnonzero(wrong if whole.wrong is None else wrong & ~whole.wrong)
 
 
-def _order_of_rows(whole: Reading, prior: WaveScheme, start: int, wrong: Indices) -> tuple[list[Edit] | None, int]:
+_OTHER_END = {"padded": "padded at the end", "padded at the end": "padded"}
+
+
+def _turned(edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+    """The same of rows in reverse order: padding is at the other end of the table."""
+    return tuple(
+        replace(edit, order=_OTHER_END.get(edit.order, edit.order)) if isinstance(edit, Rows) else edit
+        for edit in edits
+    )
+
+
+def _order_of_rows(
+    whole: Reading, prior: WaveScheme, start: int, wrong: Indices, *, reverse: bool
+) -> tuple[list[Edit] | None, int]:
     """What rows that are not explained say: padding in front or behind, positions that wrap, a row of zeros, or errors;
     None where too many are wrong. Rows of padding move the start.
     """
@@ -362,10 +376,11 @@ def _order_of_rows(whole: Reading, prior: WaveScheme, start: int, wrong: Indices
     count, length = len(wrong), len(whole.rows)
     empty = empty_rows(whole.parts)[wrong]
     front = prior.offset - start
-    if wrong[-1] < front <= 2 * count:
+    if wrong[-1] < front <= 2 * count and not reverse:
         return [Rows("padded", front)], prior.offset
-    if wrong[0] == length - count and empty.all() and count > 1:
-        return [Rows("padded at the end", count)], start
+    if empty.all() and count > 1 and (wrong[0] == length - count or (reverse and wrong[-1] == count - 1)):
+        at_end = (wrong[0] == length - count) != reverse
+        return [Rows("padded at the end" if at_end else "padded", count)], start
     if empty.all() and not prior.rotary:
         expected = getattr(prior.scheme, "padding_idx", None)
         found = (whole.rows[wrong] + start).tolist()
@@ -407,12 +422,12 @@ def _free_explanation(
     sinusoidal = _is_sinusoidal(whole)
     more: dict[str, Any] = {"dtype": _dtype(whole)}
     if both:
-        signs, start, rows = _positions(place, True, whole.length, 0)
+        signs, start, rows = _positions(place, True, whole.last, 0)
         cos_first = Swapped() not in signs
         signs = tuple(edit for edit in signs if not (sinusoidal and isinstance(edit, Swapped)))
     else:
         expected = 3 if place.quarter % 2 else 0
-        signs, start, rows = _positions(place, False, whole.length, expected)
+        signs, start, rows = _positions(place, False, whole.last, expected)
         cos_first = True
     if start < 0:
         return None

@@ -14,7 +14,7 @@ from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.parameters import Whole
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
-from pecli.layers.input_checks import arithmetic, floating, gradient, kind_of, plus, sequences, shape_error
+from pecli.layers.input_checks import add_rounded, compute_dtype, float_name, floating, gradient, sequences, shape_error
 from pecli.layers.rotary import FirstRows
 
 _SEQ_LEN, _DIM = (Sinusoidal.parameters()[name] for name in ("seq_len", "dim"))
@@ -37,7 +37,7 @@ def sinusoidal_pos_embedding(seq_len: int, embed_dim: int, dtype: DTypeLike | No
     [[0.0, 1.0, 0.0], [0.8415, 0.5403, 0.0022]]
     """
     seq_len, embed_dim = _SEQ_LEN.check("seq_len", seq_len), _DIM.check("embed_dim", embed_dim)
-    return Sinusoidal(seq_len, embed_dim, dtype=kind_of(dtype)).tables()["pe"]
+    return Sinusoidal(seq_len, embed_dim, dtype=float_name(dtype)).tables()["pe"]
 
 
 class SinusoidalPosEmbedding:
@@ -70,7 +70,7 @@ class SinusoidalPosEmbedding:
         _DIM.check("D, the last axis of x,", dim)
         out = np.empty(x.shape, x.dtype)
         if x.size:
-            plus(x, self._rows(length, dim, arithmetic(x.dtype)), out)
+            add_rounded(x, self._rows(length, dim, compute_dtype(x.dtype)), out)
         self._shape = x.shape
         return out
 
@@ -157,7 +157,7 @@ class LearnedPosEmbedding:
                 "offset", offset, rule, "give a shorter input, or make the layer with a larger max_len"
             )
         out = np.empty(x.shape, x.dtype)
-        plus(x, self.weight[offset : offset + length], out)
+        add_rounded(x, self.weight[offset : offset + length], out)
         self._shape, self._offset = x.shape, offset
         return out
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
 from pecli.errors import KindError, ParameterError
 
-_KINDS = "float64, float32, float16 or bfloat16"
+_FLOAT_NAMES = "float64, float32, float16 or bfloat16"
 
 
 def floating(name: str, value: ArrayLike) -> NDArray[Any]:
@@ -21,7 +21,7 @@ def floating(name: str, value: ArrayLike) -> NDArray[Any]:
         raise ParameterError(name, "ragged", "it must be an array", "give every row the same length") from None
     if dtype_name(array.dtype) not in SIGNIFICAND_BITS:
         advice = f"convert it first, as with {name}.astype('float32')"
-        raise KindError(name, f"of dtype {array.dtype}", f"it must be {_KINDS}", advice)
+        raise KindError(name, f"of dtype {array.dtype}", f"it must be {_FLOAT_NAMES}", advice)
     return array
 
 
@@ -50,7 +50,7 @@ def shape_error(name: str, array: NDArray[Any], rule: str, advice: str = "") -> 
     return ParameterError(name, f"of shape {array.shape}", rule, advice)
 
 
-def kind_of(dtype: DTypeLike | None) -> str:
+def float_name(dtype: DTypeLike | None) -> str:
     """The name of a floating dtype, however it is given; None is float32."""
     if dtype is None:
         return "float32"
@@ -63,16 +63,16 @@ def kind_of(dtype: DTypeLike | None) -> str:
     except (TypeError, ValueError):
         name = ""
     if name not in SIGNIFICAND_BITS:
-        raise KindError("dtype", name or repr(dtype), f"it must be {_KINDS}")
+        raise KindError("dtype", name or repr(dtype), f"it must be {_FLOAT_NAMES}")
     return name
 
 
-def arithmetic(*dtypes: np.dtype[Any]) -> str:
+def compute_dtype(*dtypes: np.dtype[Any]) -> str:
     """What numbers of these dtypes are computed in."""
     return "float64" if any(dtype_name(dtype) == "float64" for dtype in dtypes) else "float32"
 
 
-def plus(x: NDArray[Any], table: NDArray[Any], out: NDArray[Any]) -> None:
+def add_rounded(x: NDArray[Any], table: NDArray[Any], out: NDArray[Any]) -> None:
     """Write x + table into `out`, each sum computed in the wider dtype and rounded once."""
-    kind = arithmetic(x.dtype, table.dtype)
+    kind = compute_dtype(x.dtype, table.dtype)
     np.add(x, table, out=out, dtype=kind, casting="unsafe")

@@ -18,7 +18,7 @@ from pecli.engine.schemes.parameters import Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError
-from pecli.layers.input_checks import arithmetic, floating, gradient, shape_error
+from pecli.layers.input_checks import compute_dtype, floating, gradient, shape_error
 
 _DIM, _SEQ_LEN, _BASE = (Rope.parameters()[name] for name in ("dim", "seq_len", "base"))
 _OFFSET = Whole(help="position of the first row", low=0, high=LAST_POSITION)
@@ -195,7 +195,7 @@ class RotaryPosEmbedding:
         if not x.size:
             return np.empty(x.shape, x.dtype)
         rope = Rope(1, x.shape[-1], self.base) if self._given is None else self._given.rope
-        table, rows = self._cache.at(positions, rope, arithmetic(x.dtype), self.max_seq_len)
+        table, rows = self._cache.at(positions, rope, compute_dtype(x.dtype), self.max_seq_len)
 
         def factors(start: int, stop: int) -> NDArray[Any]:
             chosen = rows[start:stop]
@@ -213,9 +213,9 @@ class RotaryPosEmbedding:
 
 Positions = range | NDArray[np.int64]
 
-_MIN_KEPT = 1 << 24
+_ALWAYS_CACHED_BYTES = 1 << 24
 """Bytes up to which a table is kept however few of its rows are asked for."""
-_MAX_AHEAD = 1 << 30
+_MAX_PRECOMPUTED_BYTES = 1 << 30
 """Bytes of the largest table that is made before it is needed."""
 _RUN = 64
 """About how many rows are made at once where the positions lie far apart."""
@@ -259,9 +259,9 @@ class RotationCache:
         if rope not in self.kept:
             self.kept[rope] = FirstRows(dim, dtype, partial(_fill, rope))
         kept, row_bytes = self.kept[rope], dim * numpy_dtype(dtype).itemsize
-        capacity = limit if limit and limit * row_bytes <= _MAX_AHEAD else 0
+        capacity = limit if limit and limit * row_bytes <= _MAX_PRECOMPUTED_BYTES else 0
         count = 1 + int(positions[-1] if isinstance(positions, range) else positions.max())
-        if count <= max(capacity, _MIN_KEPT // row_bytes, 2 * len(kept.table), 4 * len(positions)):
+        if count <= max(capacity, _ALWAYS_CACHED_BYTES // row_bytes, 2 * len(kept.table), 4 * len(positions)):
             return _pairs(kept.up_to(count, capacity)), positions
         if isinstance(positions, range):
             table = np.empty((len(positions), dim), numpy_dtype(dtype))

@@ -14,7 +14,7 @@ from pecli.engine.numerics.rounding import round_to
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.relative import Relative
 from pecli.errors import ParameterError
-from pecli.layers.input_checks import arithmetic, floating, gradient, kind_of, plus, shape_error
+from pecli.layers.input_checks import add_rounded, compute_dtype, float_name, floating, gradient, shape_error
 
 _CHUNK = 1 << 14
 """Scores of a head that are dealt with at once."""
@@ -56,7 +56,7 @@ class _LookedUpBias(ABC):
             index = self._at(length).rows(start, stop)
             for head in range(heads):
                 rows = (..., head, slice(start, stop), slice(None))
-                plus(scores[rows], self.weight[index, head], out[rows])
+                add_rounded(scores[rows], self.weight[index, head], out[rows])
         self._shape = scores.shape
         return out
 
@@ -205,7 +205,7 @@ class AlibiBias:
     The bias of query i and key j is −slope·|i − j|, the same in both directions; a causal mask is not part of it.
 
     Args:
-        num_heads: attention heads; slopes follow the paper's rule, also where heads are no power of two.
+        num_heads: attention heads; slopes follow the paper's rule, also where heads are not a power of two.
 
     >>> layer = AlibiBias(2)
     >>> layer.slopes.tolist()
@@ -228,7 +228,7 @@ class AlibiBias:
     def get_bias(self, seq_len: int, dtype: DTypeLike | None = None) -> NDArray[Any]:
         """The bias of that many queries and keys, (num_heads, seq_len, seq_len), as a new array; float32 by default."""
         seq_len = _SEQ_LEN.check("seq_len", seq_len)
-        return Alibi(self.num_heads, seq_len, dtype=kind_of(dtype)).tensors()[0].array()
+        return Alibi(self.num_heads, seq_len, dtype=float_name(dtype)).tensors()[0].array()
 
     def __call__(self, scores: ArrayLike) -> NDArray[Any]:
         """scores + bias, for scores of shape (…, H, L, L)."""
@@ -236,9 +236,11 @@ class AlibiBias:
         heads, length = scores.shape[-3:-1]
         out = np.empty(scores.shape, scores.dtype)
         if scores.size:
-            bias = Alibi(heads, _SEQ_LEN.check("L", length), dtype=arithmetic(scores.dtype)).tensors()[0]
+            bias = Alibi(heads, _SEQ_LEN.check("L", length), dtype=compute_dtype(scores.dtype)).tensors()[0]
             for head in range(heads):
-                plus(scores[..., head, :, :], bias.read(head * length, (head + 1) * length), out[..., head, :, :])
+                add_rounded(
+                    scores[..., head, :, :], bias.read(head * length, (head + 1) * length), out[..., head, :, :]
+                )
         self._shape = scores.shape
         return out
 

@@ -133,7 +133,8 @@ class Encoding:
         except ParameterError as problem:
             if not path:
                 raise
-            source = self.sources.get(problem.name, problem.name)
+            name, bracket, index = problem.name.partition("[")
+            source = self.sources.get(name, name) + bracket + index
             raise ParameterError(f"{path}: {source}", problem.given, problem.rule, problem.advice) from None
 
     def inverse_frequencies(self, seq_len: int | None = None) -> list[float] | None:

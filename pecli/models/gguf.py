@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from pecli.engine.table import Table, table_of
 from pecli.errors import FileError
-from pecli.files.checkpoints.gguf_file import MAGIC, Header, header_of, read_numbers
+from pecli.files.checkpoints.gguf_file import Header, header_of, read_numbers
 from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.presets import presets
 from pecli.models.rope import filled
 from pecli.models.values import Keys, Value
-
-__all__ = ["MAGIC", "read"]
 
 FREQS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
 _INTERLEAVED = """
@@ -34,17 +36,14 @@ OWN_SLIDING = frozenset(_OWN.split())
 """Architectures whose sliding layers have the base 10000 and no scaling, unless a key says otherwise."""
 UNSCALED_SLIDING = frozenset(("olmo2", "laguna", "muse-glimmer"))
 """Architectures whose sliding layers have the base of the others, but no scaling."""
+LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
 _SLIDING_SOURCE = "llama.cpp's sliding layers"
 
 
 def read(path: str, label: str) -> ModelEncodings:
     """The encodings of a GGUF file."""
     header = header_of(path)
-    arch = header.values.get("general.architecture")
-    if not isinstance(arch, str) or not arch:
-        raise FileError(label, "has no general.architecture")
-    values = {name.removeprefix(f"{arch}."): value for name, value in header.values.items() if value is not None}
-    keys = Keys(values, label, f"{arch}.")
+    arch, keys = _keys(header, label)
     warnings: list[str] = []
     bias = _max_bias(keys, arch)
     if bias is not None:
@@ -67,6 +66,47 @@ def read(path: str, label: str) -> ModelEncodings:
     return ModelEncodings(label, arch, tuple(encodings), tuple(warnings))
 
 
+def _keys(header: Header, label: str) -> tuple[str, Keys]:
+    """The architecture, and what the header says about it."""
+    arch = header.values.get("general.architecture")
+    if not isinstance(arch, str) or not arch:
+        raise FileError(label, "has no general.architecture")
+    values = {name.removeprefix(f"{arch}."): value for name, value in header.values.items() if value is not None}
+    return arch, Keys(values, label, f"{arch}.")
+
+
+def factor_frequencies(path: str) -> dict[str, Table]:
+    """The frequencies that a file's factors make of base^(−2i/dim), by the name of the tensor of factors."""
+    header = header_of(path)
+    found = {name: read_numbers(path, header, name) for name in (FREQS, SHORT, LONG)}
+    if not any(found.values()):
+        return {}
+    _, keys = _keys(header, path)
+    base, dim, _ = _base_and_dim(keys)
+    with np.errstate(divide="ignore"):
+        made = {
+            name: base.value ** (-2.0 * np.arange(len(factors)) / dim.value) / np.array(factors)
+            for name, factors in found.items()
+            if factors
+        }
+    return {name: table_of(f"{name}/inv_freq", values) for name, values in made.items()}
+
+
+def known_factors(path: str) -> str:
+    """The llama3 scaling of a preset whose factors a file holds, in words; empty where there is none."""
+    made = factor_frequencies(path).get(FREQS)
+    if made is None:
+        return ""
+    base, dim, _ = _base_and_dim(_keys(header_of(path), path)[1])
+    kinds = ({**each.config, **(each.config.get("rope_scaling") or {})} for each in presets().values())
+    for values in (tuple(each.get(name) for name in LLAMA3) for each in kinds if each.get("rope_type") == "llama3"):
+        given = dict(zip(LLAMA3, values, strict=True))
+        rope = Encoding("", "rope", {"dim": dim.value, "base": base.value, "scaling": "llama3", **given})
+        if made.shape == (dim.value // 2,) and np.allclose(made.array(), rope.inverse_frequencies() or (), rtol=1e-5):
+            return "llama3, " + ", ".join(f"{name} {value:g}" for name, value in given.items())
+    return ""
+
+
 def _max_bias(keys: Keys, arch: str) -> Value | None:
     """The largest bias of ALiBi: as a key says, or as llama.cpp has it for the architecture."""
     bias = keys.number("attention.max_alibi_bias")
@@ -80,11 +120,7 @@ def _max_bias(keys: Keys, arch: str) -> Value | None:
 
 def _ropes(path: str, keys: Keys, header: Header, arch: str, warnings: list[str]) -> list[Encoding]:
     """The encoding of all layers, or those of full and of sliding layers where they differ."""
-    theta = keys.number("rope.freq_base") or Value(10000.0, "default")
-    size = _head_size(keys)
-    dim = keys.whole("rope.dimension_count") or size
-    if dim is None:
-        raise FileError(keys.path, "has neither rope.dimension_count nor the width of a head", "one is needed")
+    theta, dim, size = _base_and_dim(keys)
     scaling = _scaling(path, keys, header)
     if scaling["scaling"].source == FREQS:
         warnings.append(f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says")
@@ -95,6 +131,15 @@ def _ropes(path: str, keys: Keys, header: Header, arch: str, warnings: list[str]
         return [_encoding(keys, arch, "", full, size)]
     types = ("full_attention", full, size), ("sliding_attention", sliding, small)
     return [_encoding(keys, arch, layer_type, found, width) for layer_type, found, width in types]
+
+
+def _base_and_dim(keys: Keys) -> tuple[Value, Value, Value | None]:
+    """The base, the rotary dimension, and the width of a head."""
+    theta, size = keys.number("rope.freq_base") or Value(10000.0, "default"), _head_size(keys)
+    dim = keys.whole("rope.dimension_count") or size
+    if dim is None:
+        raise FileError(keys.path, "has neither rope.dimension_count nor the width of a head", "one is needed")
+    return theta, dim, size
 
 
 def _head_size(keys: Keys) -> Value | None:

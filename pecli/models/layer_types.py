@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
-from pecli.engine.scalings import PARAMETERS
 from pecli.engine.text import begun
 from pecli.errors import FileError
 from pecli.models.families import Family
@@ -40,9 +40,6 @@ EVIDENCE = (
 
 MROPE = ("mrope_section", "xdrope_section")
 _OWN = ("rope_type", "type", "rope_theta", "factor", "alpha", "mrope_interleaved", "llama_4_scaling_beta")
-SETTINGS = {*_OWN, *PARTIALS, *MROPE, *PARAMETERS}
-"""What settings may hold beside layer types."""
-
 
 MAX_TYPES, MAX_LAYERS, MAX_LISTED = 64, 4096, 32
 
@@ -54,6 +51,14 @@ class Layer:
     name: str
     own: Keys
     theta: Value | None = None
+
+
+@cache
+def _shared_settings() -> frozenset[str]:
+    """What settings may hold beside layer types; to know it takes the files of all scalings."""
+    from pecli.engine.scalings import PARAMETERS
+
+    return frozenset((*_OWN, *PARTIALS, *MROPE, *PARAMETERS))
 
 
 def layers_of(keys: Keys, family: Family, warnings: list[str]) -> list[Layer]:
@@ -80,7 +85,8 @@ def _nested(keys: Keys, settings: Keys, warnings: list[str]) -> list[Layer] | No
     nested = [
         name
         for name, value in settings.data.items()
-        if isinstance(value, Mapping) or (value is None and name not in SETTINGS and (name in types or "_att" in name))
+        if isinstance(value, Mapping)
+        or (value is None and (name in types or "_att" in name) and name not in _shared_settings())
     ]
     for name in types & settings.data.keys():
         if settings.data[name] is not None and name not in nested:
@@ -93,7 +99,7 @@ def _nested(keys: Keys, settings: Keys, warnings: list[str]) -> list[Layer] | No
     without = [name for name in nested if not settings.data[name]]
     if without:
         warnings.append(f"layers of type {', '.join(without)} have no positional encoding: their settings are null")
-    shared = {name: value for name, value in settings.data.items() if name in SETTINGS}
+    shared = {name: value for name, value in settings.data.items() if name in _shared_settings()}
     found = []
     for name in nested:
         section = settings.section(name)

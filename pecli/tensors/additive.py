@@ -9,7 +9,7 @@ from threading import Lock
 
 import numpy as np
 
-from pecli.engine.application import KEPT
+from pecli.engine.application import MAX_CACHED_BYTES
 from pecli.engine.arrays import Array, Floats
 from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.schemes.alibi import Alibi
@@ -48,7 +48,7 @@ class Rows:
 
     def cycle(self, start: int, count: int) -> Floats:
         """Rows start, start + 1, … of endless repetitions."""
-        if self.count * self._table.width * 8 <= KEPT:
+        if self.count * self._table.width * 8 <= MAX_CACHED_BYTES:
             with self._lock:
                 kept = self._kept
             start %= self.count
@@ -128,8 +128,8 @@ def add_alibi(each: Input, scheme: Alibi) -> Table:
         else:
             distances = -np.abs(positions - query[:, None])
         bias: Floats = distances * slopes[head, None]
-        if scheme.through != "float64":
-            bias = widened(round_to(bias, scheme.through))
+        if scheme.compute_dtype != "float64":
+            bias = widened(round_to(bias, scheme.compute_dtype))
         if scheme.form == "causal":
             bias[positions > query[:, None]] = -np.inf
         return bias

@@ -145,7 +145,7 @@ def convert(file: LoadedFile, conversion: Conversion, *, whole: bool = True) -> 
     result = Converted(file, conversion, whole=whole)
     chosen = set(_chosen(file, conversion)) if conversion.moves else set()
     if conversion.heads is not None:
-        layout = conversion.heads.settled([table for table in file.tables if table.name in chosen])
+        layout = conversion.heads.completed([table for table in file.tables if table.name in chosen])
         conversion = result.conversion = replace(conversion, heads=layout)
     for table in file.tables:
         made = _moved(table, conversion) if table.name in chosen else table

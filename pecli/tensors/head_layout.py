@@ -156,10 +156,10 @@ class Heads:
 
     def __post_init__(self) -> None:
         if self.kv_heads is not None and self.heads % self.kv_heads:
-            rule = f"heads share keys evenly, and {self.heads} heads are no multiple of {self.kv_heads}"
+            rule = f"heads share keys evenly, and {self.heads} heads are not a multiple of {self.kv_heads}"
             raise ParameterError("kv_heads", self.kv_heads, rule)
 
-    def settled(self, tables: Sequence[Table]) -> Heads:
+    def completed(self, tables: Sequence[Table]) -> Heads:
         """With everything that was left open, as the projections have it: all heads are of one size."""
         for table in tables:
             _check_rank(table)
@@ -296,7 +296,7 @@ def in_heads(table: Table, layout: Heads, source: str, target: str) -> Table:
     """A projection's weight or bias with the rotary rows of every query and key head in another order."""
     _check_rank(table)
     if layout.head_dim is None or layout.kv_heads is None:
-        layout = layout.settled([table])
+        layout = layout.completed([table])
     norm = layout.named(table).norm
     if norm and len(table.shape) == 2 and table.shape[1] == layout.head_dim:  # one row per head, as Cohere has it
         return in_columns(table, source, target, layout.rotary_dim, layout.trailing)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.application import LAYOUTS, RotationFactors, RowFactors, shift_of, turn_in_place
+from pecli.engine.application import LAYOUTS, RotationFactors, RowFactors, rotate_in_place, shift_of
 from pecli.engine.arrays import Array, Complex
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
@@ -175,6 +175,8 @@ def _rotated(table: Table, plan: RotationPlan, factors: Factors) -> Table:
         table.fill(start, out)
         for row in range(0, len(out), step):
             rows = out[row : row + step, channels]
-            turn_in_place(rows, np.broadcast_to(factors(start + row, len(rows)), (len(rows), width // 2)), takes, gives)
+            rotate_in_place(
+                rows, np.broadcast_to(factors(start + row, len(rows)), (len(rows), width // 2)), takes, gives
+            )
 
     return replace(table, fill=fill)

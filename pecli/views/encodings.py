@@ -10,7 +10,6 @@ from typing import Any
 from pecli.engine.schemes import scheme_named
 from pecli.engine.text import spelled
 from pecli.errors import ParameterError
-from pecli.explain.words import options
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.presets import Preset
 from pecli.views import screen
@@ -179,6 +178,8 @@ def commands(model: ModelEncodings, given: str, length: int | None = None) -> li
 
 def _on_grid(encoding: Encoding) -> str:
     """The rotation of a whole head over a grid; images have sizes of their own."""
+    from pecli.explain.words import options  # which takes all that is known about mistakes
+
     layout = encoding.layout if encoding.layout in ("halves", "interleaved") else "halves"
     name = f"rope-{encoding.layer_type}" if encoding.layer_type else "rope"
     words = options(encoding.rope(grid=_GRID, layout=layout))

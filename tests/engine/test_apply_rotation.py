@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pecli.engine import application
-from pecli.engine.application import LAYOUTS, reorder, rotate, turn_in_place
+from pecli.engine.application import LAYOUTS, reorder, rotate, rotate_in_place
 
 SIDES = [("interleaved", "interleaved"), ("halves", "halves"), ("interleaved", "halves"), ("halves", "interleaved")]
 
@@ -38,7 +38,7 @@ def test_layouts(takes, gives, dtype):
     rng = np.random.default_rng(1)
     rows, angles = rng.uniform(-2, 2, (7, 10)).astype(dtype), rng.uniform(-9, 9, (7, 5))
     expected = written_out(rows, angles, takes, gives)
-    turn_in_place(rows, np.exp(1j * angles), takes, gives)
+    rotate_in_place(rows, np.exp(1j * angles), takes, gives)
     step = float(ml_dtypes.finfo(dtype).eps)
     np.testing.assert_allclose(rows.astype(np.float64), expected, rtol=step / 2, atol=1e-15)
 
@@ -48,7 +48,7 @@ def test_only_some_channels_of_wider_rows():
     angles = np.full((2, 2), 0.5)
     expected = rows.copy()
     expected[:, 3:7] = written_out(rows[:, 3:7], angles, "halves", "halves")
-    turn_in_place(rows[:, 3:7], np.exp(1j * angles), "halves", "halves")
+    rotate_in_place(rows[:, 3:7], np.exp(1j * angles), "halves", "halves")
     np.testing.assert_allclose(rows, expected, rtol=1e-15)
 
 
@@ -65,7 +65,7 @@ def test_threads_change_nothing(interleaved, shape, dtype, monkeypatch):
     factors = np.exp(1j * rng.uniform(0, 6, (shape[-2], shape[-1] // 2))).astype(np.complex64)
     whole = rotate(x, lambda start, stop: factors[start:stop], interleaved=interleaved)
     monkeypatch.setenv("PECLI_THREADS", "3")
-    monkeypatch.setattr(application, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(application, "_MIN_THREADED_BYTES", 0)
     monkeypatch.setattr(application, "_BLOCK", 1000)
     room = np.empty_like(x)
     found = rotate(x, lambda start, stop: factors[start:stop], interleaved=interleaved, out=room)
@@ -74,7 +74,7 @@ def test_threads_change_nothing(interleaved, shape, dtype, monkeypatch):
 
 
 def test_what_goes_wrong_in_a_thread_is_raised(monkeypatch):
-    monkeypatch.setattr(application, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(application, "_MIN_THREADED_BYTES", 0)
     monkeypatch.setenv("PECLI_THREADS", "2")
 
     def refuse(start: int, stop: int) -> np.ndarray:
@@ -86,7 +86,7 @@ def test_what_goes_wrong_in_a_thread_is_raised(monkeypatch):
 
 def test_infinities_and_large_values_pass_without_a_word():
     rows = np.array([[np.inf, 1.0, np.nan, 3e38], [1.0, 3e38, 2.0, 3e38]], np.float32)
-    turn_in_place(rows, np.full((2, 2), np.exp(0.25j * np.pi)), "halves", "halves")
+    rotate_in_place(rows, np.full((2, 2), np.exp(0.25j * np.pi)), "halves", "halves")
     assert np.isnan(rows[0, 0])
     assert np.isinf(rows[1, 3])
 

@@ -42,7 +42,7 @@ def errors(found: np.ndarray, positions, dim: int, amplitude: float = 1.0) -> np
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_listed_positions_are_computed_directly(keep, monkeypatch):
-    monkeypatch.setattr(module, "KEPT", (1 << 27) if keep else 0)
+    monkeypatch.setattr(module, "MAX_CACHED_BYTES", (1 << 27) if keep else 0)
     places = [place for place in PLACES if place < 10**5] if keep else PLACES
     turns = RotationFactors(Rope(1, 16), 0, max(places) + 1, exact=True)
     assert errors(turns.at(np.array(places)), places, 16).max() <= 0.6 * 2**-53
@@ -51,7 +51,7 @@ def test_listed_positions_are_computed_directly(keep, monkeypatch):
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("start", [0, 250, 10**6 - 20, 2**40 - 600])
 def test_neighbours_are_products(start, keep, monkeypatch):
-    monkeypatch.setattr(module, "KEPT", (1 << 27) if keep else 0)
+    monkeypatch.setattr(module, "MAX_CACHED_BYTES", (1 << 27) if keep else 0)
     wanted = range(start, start + 40)
     found = RotationFactors(Rope(1, 16), start, start + 600).at(wanted)
     assert errors(found, wanted, 16).max() <= 4 * 2**-53
@@ -60,12 +60,12 @@ def test_neighbours_are_products(start, keep, monkeypatch):
 @pytest.mark.parametrize("exact", [True, False])
 def test_blocks_change_nothing(exact, monkeypatch):
     kept = RotationFactors(Rope(1, 32), 100, 1500, exact=exact)
-    monkeypatch.setattr(module, "KEPT", 0)
+    monkeypatch.setattr(module, "MAX_CACHED_BYTES", 0)
     anew = RotationFactors(Rope(1, 32), 100, 1500, exact=exact)
     whole = anew.at(range(100, 1500))
     for start, stop in ((100, 1500), (101, 103), (255, 257), (256, 700), (1499, 1500)):
         assert anew.at(range(start, stop)).tobytes() == whole[start - 100 : stop - 100].tobytes()
-    monkeypatch.setattr(module, "KEPT", 1 << 27)
+    monkeypatch.setattr(module, "MAX_CACHED_BYTES", 1 << 27)
     assert kept.at(range(100, 1500)).tobytes() == whole.tobytes()
 
 

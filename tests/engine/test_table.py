@@ -43,6 +43,13 @@ def test_rows_in_any_order(layout: str, computed: dict[str, str]) -> None:
         assert np.array_equal(table.pick(rows), table.array()[rows])
 
 
+def test_a_stream_is_read_from_any_row_on() -> None:
+    scheme = LearnedInit(40, 6, rng="torch")
+    whole, table = scheme.single_array().array(), scheme.single_array()
+    for rows in ([30, 31], [3, 35], [0, 1]):
+        assert np.array_equal(table.pick(np.array(rows)), whole[rows])
+
+
 def tables_of(scheme) -> list[Table]:
     return [*scheme.tensors(), scheme.single_array()]
 

@@ -152,7 +152,7 @@ class TestRotaryCache:
         assert self.tables(layer)[0].size == 0
 
     def test_many_positions_may_have_a_large_table(self, monkeypatch):
-        monkeypatch.setattr("pecli.layers.rotary._MIN_KEPT", 64)
+        monkeypatch.setattr("pecli.layers.rotary._ALWAYS_CACHED_BYTES", 64)
         layer, x = RotaryPosEmbedding(), random(100, 2)
         near(layer(x[:1], [99]), rotated(x[:1], [99]))
         assert self.tables(layer)[0].size == 0

@@ -245,6 +245,77 @@ def test_a_sparse_gguf_takes_no_time(tmp_path, pecli_cli, name: str) -> None:
     assert problem in outcome.err
 
 
+LLAMA_3_1 = {
+    "general.architecture": "llama",
+    "llama.context_length": 131072,
+    "llama.embedding_length": 4096,
+    "llama.attention.head_count": 32,
+    "llama.rope.dimension_count": 128,
+    "llama.rope.freq_base": 500000.0,
+}
+
+
+def llama3_factors(factor: float) -> list[float]:
+    """What divides frequencies, by the rule of Meta's code: nothing for short waves, all for those beyond 8192."""
+    waves = [2 * math.pi * 500000.0 ** (i / 64) for i in range(64)]
+    smooth = [min(max((8192 / wave - 1) / 3, 0.0), 1.0) for wave in waves]
+    return [1 / ((1 - share) / factor + share) for share in smooth]
+
+
+def test_factors_of_a_gguf_are_verified_against_a_model(tmp_path, pecli_cli) -> None:
+    weights = {"token_embd.weight": [0.5] * 7}
+    right = gguf(tmp_path / "r.gguf", LLAMA_3_1, {"rope_freqs.weight": llama3_factors(8.0), **weights})
+    wrong = gguf(tmp_path / "w.gguf", LLAMA_3_1, {"rope_freqs.weight": llama3_factors(32.0), **weights})
+    assert pecli_cli("verify", right, "--config", "llama-3.1-8b").code == 0
+    assert pecli_cli("verify", f"{right}:rope_freqs.weight", "--model", "llama-3.1-8b").code == 0
+    outcome = pecli_cli("verify", wrong, "--config", "llama-3.1-8b")
+    assert outcome.code == 1
+    assert "factor is 32 (the spec says 8)" in outcome.out
+
+
+def test_the_header_of_a_gguf_is_its_own_model(tmp_path, pecli_cli) -> None:
+    path = gguf(tmp_path / "r.gguf", LLAMA_3_1, {"rope_freqs.weight": llama3_factors(8.0)})
+    for given in (path, tmp_path):
+        found = pecli_cli("verify", given, "--json").json
+        assert found["passed"]
+        assert found["tensors"][0]["name"] == "rope_freqs.weight/inv_freq"
+    found = pecli_cli("verify", path, "--json").json
+    assert found["readings"]["rope_freqs.weight/inv_freq"].startswith("llama3, factor 8, low_freq_factor 1")
+    assert "cannot tell these factors from others" in found["weak"][-1]
+
+
+@pytest.mark.parametrize(
+    ("factors", "problem"),
+    [
+        (llama3_factors(8.0)[:32], "rope_freqs.weight is 32 numbers; there must be one for each of 64 frequencies"),
+        ([math.nan] * 64, "rope_freqs.weight[0] is nan; it must be a finite number"),
+        ([0.0] * 64, "rope_freqs.weight[0] is 0; it must be a finite number"),
+    ],
+)
+def test_factors_that_divide_nothing(tmp_path, pecli_cli, factors: list[float], problem: str) -> None:
+    path = gguf(tmp_path / "x.gguf", LLAMA_3_1, {"rope_freqs.weight": factors})
+    outcome = pecli_cli("verify", path)
+    assert outcome.code == 2
+    assert problem in outcome.err
+    assert pecli_cli("verify", path, "--config", "llama-3.1-8b").code == 1
+
+
+def test_long_and_short_factors_of_a_gguf(tmp_path, pecli_cli) -> None:
+    """Each is read at lengths that it is for: swapped, both are wrong."""
+    long, short = [1.0, 2.0, 8.0, 40.0], [1.0, 1.0, 1.5, 2.0]
+    scaling = {"type": "longrope", "long_factor": long, "short_factor": short}
+    lengths = {"max_position_embeddings": 131072, "original_max_position_embeddings": 4096}
+    config = {"model_type": "phi3", "hidden_size": 64, "num_attention_heads": 8, "rope_scaling": scaling, **lengths}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    header = {**PHI, "phi3.embedding_length": 64, "phi3.attention.head_count": 8, "phi3.rope.dimension_count": 8}
+    for first, second, code in ((long, short, 0), (short, long, 1)):
+        tensors = {"rope_factors_long.weight": first, "rope_factors_short.weight": second}
+        path = gguf(tmp_path / "m.gguf", header, tensors)
+        outcome = pecli_cli("verify", path, "--config", tmp_path / "config.json")
+        assert outcome.code == code
+        assert ("short_factor is used where long_factor belongs" in outcome.out) == bool(code)
+
+
 @pytest.mark.parametrize(("kind", "length", "size"), [(8, 1 << 20, 1 << 20), (9, 4096, 4096)])
 def test_values_of_a_sparse_gguf_do_not_add_up(tmp_path, pecli_cli, kind: int, length: int, size: int) -> None:
     path = tmp_path / "m.gguf"

@@ -52,7 +52,7 @@ def test_a_sinusoidal_sum_is_the_true_one_rounded_once(dtype):
 @pytest.mark.parametrize("shape", [(3, 5, 4), (5, 4), (2, 2, 1, 4), (7, 5, 4)])
 def test_rows_of_a_learned_table(shape, kept, monkeypatch):
     if not kept:
-        monkeypatch.setattr(additive, "KEPT", 0)
+        monkeypatch.setattr(additive, "MAX_CACHED_BYTES", 0)
     x, weight = random(*shape), random(9, 4, seed=1, dtype=np.float64)
     table = add_learned(given(x), given(weight, "w"), 3)
     expected = (x.astype(np.float64) + weight[3 : 3 + shape[-2]]).astype(np.float32)

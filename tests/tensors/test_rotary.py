@@ -137,7 +137,7 @@ def test_blocks_change_nothing(shape, dtype, monkeypatch):
     for rows in (1, 7, 64):
         cut = np.concatenate(list(table.blocks(rows)))
         assert cut.tobytes() == whole.tobytes()
-    monkeypatch.setattr(application, "KEPT", 0)
+    monkeypatch.setattr(application, "MAX_CACHED_BYTES", 0)
     assert turned(x, Rope(shape[-2], 16), 30).tobytes() == whole.tobytes()
 
 

@@ -197,8 +197,10 @@ class ErrorMeter:
         self._waiting, self._batch = 0, 64
         self._many_differ = False
         self._flags = aligned_buffer(2 * self._elements, np.bool_)
+        narrow = self._same_dtype and dtype_name(found) in SIGNIFICAND_BITS and found.itemsize < 8
+        self._ratios = np.dtype(np.float32 if narrow else np.float64)
         self._bulk: BulkErrors | None = None
-        if self._same_dtype and dtype_name(found) in SIGNIFICAND_BITS:
+        if self._same_dtype and dtype_name(found) in ("float32", "float64"):
             self._bulk = BulkErrors(found, self._elements, tolerance, self._summary, self._set_aside)
 
     def measure(self, ours: Array, theirs: Array, start: int) -> None:
@@ -223,8 +225,7 @@ class ErrorMeter:
                     self._set_aside(ours[few], theirs[few], few + start)
                 return
         self._many_differ = True
-        if self._bulk is not None:
-            self._bulk.measure(ours, theirs, start)
+        if self._bulk is not None and self._bulk.measure(ours, theirs, start):
             return
         for low in range(0, ours.size, SPARSE_CHUNK):
             piece = slice(low, low + SPARSE_CHUNK)
@@ -280,7 +281,7 @@ class ErrorMeter:
         worst = int(largest[places[largest].argmin()])
         ulp = None if ulps is None else int(ulps[worst])
         summary.note(float(error[worst]), int(places[worst]), value_of(ours[worst]), value_of(theirs[worst]), ulp)
-        summary.note_ratios(error, size, self._bulk.real if self._bulk else np.dtype(np.float64))
+        summary.note_ratios(error, size, self._ratios)
         summary.strange_expected += int(np.count_nonzero(~(alike | np.isfinite(expected))))
         summary.strange_found += int(np.count_nonzero(~(alike | np.isfinite(found))))
 

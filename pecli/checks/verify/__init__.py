@@ -29,6 +29,7 @@ from pecli.files.load import NO_FILE, opened, split_name
 from pecli.files.provenance import carried_spec
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import Model, config_file, load_model
+from pecli.models.gguf import known_factors
 
 if TYPE_CHECKING:
     from pecli.files.load import Given
@@ -62,12 +63,14 @@ def verify(
     False
     """
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
-    spec = _own_config(given) if spec is None else spec
+    own = _own_config(given) if spec is None else None
+    spec = spec if own is None else own
     if spec is not None and not isinstance(spec, Scheme):
         before = model_options.pop("before", None)
         if before is not None:
             return verify_rotated(given, before, load_model(spec), allowed, **model_options)
-        return verify_model(given, load_model(spec), allowed, **model_options)
+        found = verify_model(given, load_model(spec), allowed, **model_options)
+        return found if own is None or not own.lower().endswith(".gguf") else _own_factors(found, own)
     for name in model_options:
         raise KindError(name, "given", "it belongs to a model", "leave it out")
     label, file = opened(given, open_for_checks)
@@ -82,12 +85,28 @@ def verify(
 
 
 def _own_config(given: Given) -> str | None:
-    """The configuration in a folder of tensors, or beside an index of them; None for anything else."""
+    """The configuration in a folder of tensors, beside an index of them, or in the header of a .gguf file; None for
+    anything else.
+    """
     if not isinstance(given, (str, os.PathLike)):
         return None
     path = split_name(os.fspath(given))[0]
+    if path.lower().endswith(".gguf"):
+        return path
     folder = (os.path.dirname(path) or os.curdir) if path.endswith(INDEX) else path
     return (config_file(folder) or None) if os.path.isdir(folder) else None
+
+
+def _own_factors(found: Verification, path: str) -> Verification:
+    """The answer about a .gguf file whose own header is the model: factors are what its tensors say they are."""
+    names = [tensor.name for tensor in found.tensors if tensor.name.endswith("/inv_freq")]
+    known = known_factors(path) if names else ""
+    weak = "the header cannot tell these factors from others: compare with --config MODEL"
+    return replace(
+        found,
+        readings={**found.readings, **{name: known for name in names if known}},
+        weak=(*found.weak, weak) if names and found.passed else found.weak,
+    )
 
 
 def _readable(file: LoadedFile, scheme: Scheme) -> LoadedFile:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, compare, problems_of
-from pecli.checks.same_table import LIKENESS
+from pecli.checks.same_table import MAX_DISTANCE
 from pecli.checks.tensor_roles import ANYTHING, SCHEMES, layer_named, role_of
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.expected_tables import Place, Reading, readings
@@ -30,11 +30,13 @@ from pecli.files import LoadedFile
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.find import config_file
+from pecli.models.gguf import LONG, factor_frequencies
 
 if TYPE_CHECKING:
     from pecli.files.load import Given
 
-FEW = 16
+MAX_UNNAMED = 16
 """Tensors of a file that are looked at when no name tells anything."""
 
 _PARTS = ("vision", "audio")
@@ -68,8 +70,39 @@ def verify_model(
         file.check()
         layer_types = [encoding.layer_type for encoding in model.encodings]
         place = Place(offset, length, recipe, runtime, _ends(file.tables, offset or 0), own)
-        search = _Search(label, file.read_as("float32"), encodings, layer_types, place)
-        return search.verified(tolerance.against_model())
+        found = [
+            _Search(label, part.read_as("float32"), encodings, layer_types, at).verified(tolerance.against_model())
+            for part, at in _with_frequencies(file, encodings, place)
+        ]
+    return found[0] if len(found) == 1 else _merged(found)
+
+
+def _with_frequencies(file: LoadedFile, encodings: Sequence[Encoding], place: Place) -> list[tuple[LoadedFile, Place]]:
+    """The file; of a .gguf, with frequencies instead of the factors that divide them, those for lengths beyond the
+    original one apart.
+    """
+    path = config_file(file.path) if file.format == "folder" else file.path
+    made = factor_frequencies(path) if file.format == "gguf" or path.endswith(".gguf") else {}
+    tables = [made.get(table.name, table) for table in file.tables]
+    if LONG not in made:
+        return [(replace(file, tables=tuple(tables)), place)]
+    original = max((each.parameters.get("original_max_position_embeddings") or 0 for each in encodings), default=0)
+    beyond = replace(place, length=place.length or original + 1)
+    short = tuple(table for table in tables if table is not made[LONG])
+    return [(replace(file, tables=short), place), (replace(file, tables=(made[LONG],)), beyond)]
+
+
+def _merged(found: Sequence[Verification]) -> Verification:
+    """One answer of several about one file."""
+    return replace(
+        found[0],
+        tensors=tuple(tensor for each in found for tensor in each.tensors),
+        problems=tuple(problem for each in found for problem in each.problems),
+        diagnosis=tuple(dict.fromkeys(line for each in found for line in each.diagnosis)),
+        readings={name: words for each in found for name, words in each.readings.items()},
+        explanations=tuple(one for each in found for one in each.explanations),
+        weak=tuple(dict.fromkeys(line for each in found for line in each.weak)),
+    )
 
 
 def _checked_place(own: dict[str, Any], offset: int | None) -> dict[str, Any]:
@@ -149,7 +182,7 @@ class _Search:
         known = name == reading.name or role_of(name) not in (None, ANYTHING)
         doubled = reading.layout.form.doubled if reading.layout else ""
         paired = {"deepseek": "halves"}.get(reading.encoding.layout or "", reading.encoding.layout)
-        unlike = f"though the model turns {paired}" if doubled and paired and doubled != paired else ""
+        unlike = f"though the model rotates {paired}" if doubled and paired and doubled != paired else ""
         parts = ("" if known else reading.name, self._layers(table, reading), reading.words, unlike)
         return ", ".join(filter(None, parts))
 
@@ -203,9 +236,9 @@ class _Search:
             best = self._best(table, role)
             if best is not None or _must_fit(role, kinds):
                 found.append((table, best))
-        if not found and len(tables) <= FEW:
+        if not found and len(tables) <= MAX_UNNAMED:
             likely = ((table, self._best(table, None)) for table in tables if _is_float(table))
-            found = [(table, best) for table, best in likely if best is not None and best.distance() < LIKENESS]
+            found = [(table, best) for table, best in likely if best is not None and best.distance() < MAX_DISTANCE]
         if not found:
             kind = " or ".join(sorted(kinds))
             count = len(tables) + len(self.file.unread)
@@ -239,10 +272,10 @@ class _Search:
         columns as the table does, if there are any: its values may be anything. Where none is near, it may be copies.
         """
         best = self._nearest(table, role, repeated=False)
-        if best is not None and best.distance() < LIKENESS:
+        if best is not None and best.distance() < MAX_DISTANCE:
             return best
         copies = self._nearest(table, role, repeated=True)
-        return copies if copies and (copies.distance() < LIKENESS or not copies.copies_differ()) else best
+        return copies if copies and (copies.distance() < MAX_DISTANCE or not copies.copies_differ()) else best
 
     def _nearest(self, table: Table, role: str | None, *, repeated: bool) -> Reading | None:
         ways = ((each, view) for view in self._seen(table) for each in self._likely(table))
@@ -273,8 +306,8 @@ class _Search:
 
 def _ends(tables: Sequence[Table], offset: int) -> tuple[int, ...]:
     """Where tables of cosines and sines may end, by their shapes."""
-    turning = (table for table in tables if role_of(table.name) in ("cos", "sin", "both"))
-    return tuple(sorted({offset + count for table in turning for count in table.shape[:-1]})[:FEW])
+    rotary = (table for table in tables if role_of(table.name) in ("cos", "sin", "both"))
+    return tuple(sorted({offset + count for table in rotary for count in table.shape[:-1]})[:MAX_UNNAMED])
 
 
 def _plain(name: str) -> str:
@@ -328,6 +361,7 @@ def _shapes_of(encoding: Encoding) -> str:
     if encoding.is_rotary:
         dim = encoding.rotary_dim or 0
         return f"({dim // 2}), (positions, {dim // 2}) or (positions, {dim})"
-    if encoding.scheme == "alibi":
+    if "heads" in given:
         return f"({given['heads']}) or ({given['heads']}, …, positions)"
-    return f"({given.get('max_len', 'positions')}, {given['dim']})"
+    rows = given.get("max_len", "positions")
+    return f"({rows}, {given.get('dim', rows)})"

@@ -99,7 +99,7 @@ def _joined(parts: list[Table], form: Form, shape: tuple[int, ...]) -> Table:
 
 
 def taken_apart(table: Table, layout: Layout) -> dict[str, Table]:
-    """The functions of a table in that layout, each a table of its own: a row a position."""
+    """The functions of a table in that layout, each a table of its own, one row per position."""
     positions = positions_in(table.shape, layout)
     if len(layout.functions) == 1:
         return {layout.functions[0]: table}
@@ -243,7 +243,7 @@ def _rope(encoding: Encoding, view: Table, role: str | None, place: Place) -> It
 def _inverse_frequencies(encoding: Encoding, view: Table, place: Place) -> Iterator[Reading]:
     """As before any call, or as at the length of tables beside; in the model's order, or as tables have them."""
     order = encoding.extra.get("order")
-    orders = {"": None} if order is None else {"axis by axis": order, "in turn": None}
+    orders = {"": None} if order is None else {"axis by axis": order, "interleaved": None}
     lengths = {"": place.length or 1}
     if place.length is None and encoding.follows_length:
         lengths |= {f"at length {end}": end for end in place.ends}

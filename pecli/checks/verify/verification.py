@@ -93,7 +93,7 @@ def _stoppable(table: Table, path: str, stop: Event) -> Table:
 Suspect = tuple[Scheme, str, Table]
 """A table that failed, with the scheme it was compared with and its name there."""
 _IN_PART = (RowsWrong, ColumnsWrong)
-FEW_UNITS = 4
+MAX_ROUNDING_ULP = 4
 """Units of the last place that other programs' sines and powers lose, where all else is right."""
 
 
@@ -127,7 +127,7 @@ def _rounding(results: Sequence[Comparison], schemes: Iterable[Scheme]) -> list[
     """Nothing but last places."""
     failed = [result for result in results if not result.passed]
     units = [result.max_ulp_error or 0 for result in failed if not result.problem]
-    if len(units) < len(failed) or not units or not 0 < max(units) <= FEW_UNITS:
+    if len(units) < len(failed) or not units or not 0 < max(units) <= MAX_ROUNDING_ULP:
         return []
     allow = f"allow --max-ulp {max(units)}"
     if any(getattr(scheme, "recipe", "exact") != "exact" for scheme in schemes):

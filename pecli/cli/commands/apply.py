@@ -50,7 +50,7 @@ _SHARED = (
     keyword("no_progress", options.NoProgress, False),
 )
 
-_ALSO = {"learned": ("learned-init",)}
+_ALIASES = {"learned": ("learned-init",)}
 """What a command goes by, too: the scheme's own name, where weights that were trained are hardly an init."""
 _COMMON = "The output has the names and dtypes of the input; it is computed in float64 and rounded once."
 _ROWS = {
@@ -78,7 +78,7 @@ Make = Callable[["Inputs", Mapping[str, Any], ExitStack], Applied]
 
 
 def command(name: str) -> Any:
-    """The group of commands, one a scheme."""
+    """The group of commands, one per scheme."""
     app = new_app(
         name=name,
         no_args_is_help=True,
@@ -108,7 +108,7 @@ def _add(
 
     declared = with_options(run, [keyword("files", Files), *own, *_SHARED])
     help, epilog = f"{summary} {_COMMON}", examples(shown)
-    for word in (name, *_ALSO.get(name, ())):
+    for word in (name, *_ALIASES.get(name, ())):
         app.command(word, help=help, short_help=summary, epilog=epilog, hidden=word != name)(declared)
 
 

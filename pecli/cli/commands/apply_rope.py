@@ -192,7 +192,7 @@ def _check_options(values: Mapping[str, Any]) -> int | None:
 
 
 def _positions(values: Mapping[str, Any]) -> RowPositions:
-    """The positions of the rows; those of a scheme's own rows where it has a grid, or positions that are no ids."""
+    """The positions of the rows; those of a scheme's own rows where it has a grid, or positions that are not ids."""
     from pecli.tensors.rotary import RowPositions, read_positions
 
     if values["positions"] is not None and not _own_rows(values):

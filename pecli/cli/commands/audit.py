@@ -28,7 +28,7 @@ EXAMPLES = {
     ),
     "alibi": ("pecli audit alibi --heads 12 --seq-len 4096 --tolerance 0.01",),
 }
-_LEFT_OUT = ("recipe", "slopes")
+_OMITTED = ("recipe", "slopes")
 """Options of a generator that would change nothing here."""
 
 Recipes = Annotated[
@@ -61,7 +61,7 @@ class Audits(typer.core.TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         known = self.list_commands(ctx)
         if cmd_name in SCHEMES and cmd_name not in known:
-            raise ParameterError("the scheme", cmd_name, "it has no recipes: its numbers are drawn, not computed")
+            raise ParameterError("the scheme", cmd_name, "it has no recipes: its numbers are random, not computed")
         if cmd_name not in known:
             rule = f"it must be one of {', '.join(known)}"
             raise ParameterError("the scheme", repr(cmd_name), rule, nearest(cmd_name, known))
@@ -69,7 +69,7 @@ class Audits(typer.core.TyperGroup):
 
 
 def command(name: str) -> Any:
-    """The group of commands, a scheme each."""
+    """The group of commands, one per scheme."""
     app = new_app(name=name, cls=Audits, no_args_is_help=True)
     every = tuple(line for lines in EXAMPLES.values() for line in lines)
     app.callback(help=SUMMARY, epilog=examples(every))(lambda: None)
@@ -78,10 +78,10 @@ def command(name: str) -> Any:
 
 def _command(kind: type[Scheme]) -> Any:
     def run(**values: Any) -> int:
-        scheme = options.scheme_from(kind, {**dict.fromkeys(_LEFT_OUT), **values})
+        scheme = options.scheme_from(kind, {**dict.fromkeys(_OMITTED), **values})
         return _audit(scheme, values)
 
-    own = [option for option in options.options_of(kind) if option.name not in _LEFT_OUT]
+    own = [option for option in options.options_of(kind) if option.name not in _OMITTED]
     return command_of(
         with_options(run, [*own, *_SHARED]),
         kind.name,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import Exit, code_of, command_of, complain
+from pecli.cli.command import Exit, code_of, command_of, print_error
 from pecli.engine.schemes.parameters import Whole
 from pecli.errors import ParameterError, PecliError
 
@@ -76,7 +76,7 @@ def _show(wanted: Sequence[str], length: int | None, *, strict: bool, json: bool
             result = find_model(name)
             data = result.as_json(length) if json else {}
         except PecliError as problem:
-            complain(problem)
+            print_error(problem)
             code = max(code, code_of(problem))
             continue
         if strict and result.warnings:

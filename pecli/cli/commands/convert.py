@@ -24,7 +24,7 @@ EXAMPLES = (
     "pecli convert model.safetensors --from interleaved --to halves --heads 32 --kv-heads 8 -o hf.safetensors",
     "pecli convert pe.npy --from interleaved --to halves -o halves.npy",
 )
-SAME = 1e-9
+MAX_SCORE_CHANGE = 1e-9
 """What float64 arithmetic may lose, relative to the largest score."""
 
 _PAIRS = "Layout of pairs"
@@ -160,7 +160,7 @@ def _run(path: str, output: str | None, conversion: Conversion, check: bool, val
         file.check()
         made = convert(file, conversion, whole=path in (file.path, "-"))
         checked = made.check() if check else None
-        passed = checked is None or checked.change < SAME
+        passed = checked is None or checked.change < MAX_SCORE_CHANGE
         if output is not None and passed:
             total = sum(table.nbytes for table in made.tables.values())
             with counting("convert", total, values) as advance:
@@ -192,9 +192,11 @@ def _report(made: Converted, output: str | None, checked: ScoreCheck | None, val
     if output is not None:
         screen.say_written(output, f"{screen.counted(len(made.tables), 'tensor')}{what}, ")
     if checked is not None:
-        verdict = "are the same" if checked.change < SAME else "are NOT the same, nothing was written"
+        verdict = "are the same" if checked.change < MAX_SCORE_CHANGE else "are NOT the same, nothing was written"
         lines.append(f"attention scores before and after {verdict}: max relative change {checked.change:.1g}")
-        lines += [f"proved for {text}" for text in (_proof(made, checked)["proves"],) if checked.change < SAME]
+        lines += [
+            f"proved for {text}" for text in (_proof(made, checked)["proves"],) if checked.change < MAX_SCORE_CHANGE
+        ]
     for line in lines:
         screen.say(line)
     if made.loses_spec:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import Exit, command_line, complain
+from pecli.cli.command import Exit, command_line, print_error
 from pecli.errors import FileError, ParameterError
 from pecli.version import __version__
 
@@ -22,7 +22,7 @@ EXAMPLES = (
     "pecli diff pe.npy model.safetensors:wpe.weight --max-ulp 2",
     "pecli diff a.npy b.npy --atol 1e-6 -o diff.png",
 )
-MOST_PANELS = 4
+MAX_PANELS = 4
 
 
 def diff(
@@ -71,7 +71,7 @@ def diff(
         elif not quiet:
             check_results.show_difference(result)
         drawn = not (json or quiet) and (screen.is_terminal() if plot is None else plot)
-        maps = _maps(result, files, MOST_PANELS if output is not None else int(drawn))
+        maps = _maps(result, files, MAX_PANELS if output is not None else int(drawn))
     if drawn:
         for errors in maps[:1]:
             check_results.show_errors(errors)
@@ -98,7 +98,7 @@ def _open(stack: ExitStack, a: str, b: str) -> tuple[LoadedFile, LoadedFile] | N
         except FileError as problem:
             problems[str(problem)] = problem  # which are one, where one file is given twice
     for each in problems.values():
-        complain(each)
+        print_error(each)
     return (opened[0], opened[1]) if len(opened) == 2 else None
 
 

@@ -1,4 +1,4 @@
-"""`pecli sinusoidal`, `rope`, `alibi`, `learned-init`: make tables, show them, or hold a file against them."""
+"""The command of each scheme, such as `pecli rope`: make its tables, show them, or check a file against them."""
 
 from __future__ import annotations
 

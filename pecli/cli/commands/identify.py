@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import Exit, code_of, complain
+from pecli.cli.command import Exit, code_of, print_error
 from pecli.errors import PecliError
 
 EXAMPLES = (
@@ -37,7 +37,7 @@ def identify(
         try:
             result = find(file)
         except PecliError as problem:
-            complain(problem)
+            print_error(problem)
             code = max(code, code_of(problem))
             if json:
                 screen.say_json({"file": file, "identified": False, "matches": [], "description": [str(problem)]})

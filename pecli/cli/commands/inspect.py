@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pecli.files import LoadedFile
     from pecli.files.source import UnreadTensor
 
-MOST_IDENTIFIED = 8
+MAX_IDENTIFIED = 8
 """Tensors of a file that are looked at for what made them."""
 
 EXAMPLES = (
@@ -101,7 +101,7 @@ def _profile(file: LoadedFile, chosen: tuple[Table, ...], found: dict[str, Any],
     see = (lambda block: digest.update(raw_bytes(block))) if hashed else None
     for table, entry in zip(chosen, found["tensors"], strict=True):
         entry.update(Profile(table).gather(see).as_json())
-    if len(chosen) <= MOST_IDENTIFIED:
+    if len(chosen) <= MAX_IDENTIFIED:
         found["matches"] = [match.as_json() for match in identify_tables(file.path, chosen).matches]
     if hashed:
         found["sha256_holds"] = spec.get("sha256") == digest.hexdigest()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import Exit, command_line, command_of, remark
+from pecli.cli.command import Exit, command_line, command_of, print_note
 from pecli.cli.options import completer
 from pecli.engine.schemes import SCHEMES
 from pecli.engine.schemes.parameters import ListOf, Real, Whole
@@ -136,7 +136,7 @@ def _write(
     made = mpl_render.render(picture, width=width, height=height, dpi=dots, **look)
     boxes = figure.save(made, path, dots, about)
     if boxes and not quiet:
-        remark(f"{path}: the font of figures has no {boxes}; boxes stand for it, and an .svg has the text itself")
+        print_note(f"{path}: the font of figures has no {boxes}; boxes stand for it, and an .svg has the text itself")
     if not quiet:
         screen.say_written(path, f"{width:g} × {height:g} inches, ")
     return Exit.DONE

@@ -27,7 +27,7 @@ _SERVED = "The served context. (default: the longest of the model)"
 Length = Annotated[str | None, options.text("--length", "INTEGER", _SERVED)]
 _NAMES = f"This one alone; may be repeated: {', '.join(RUNTIMES)}."
 Names = Annotated[list[str] | None, options.choice("--runtime", tuple(RUNTIMES), _NAMES)]
-_ERROR = f"An absolute error that is no departure. (default: {DRIFT:g})"
+_ERROR = f"An absolute error that does not count as a departure. (default: {DRIFT:g})"
 Error = Annotated[str, options.text("--tolerance", "NUMBER", _ERROR)]
 Strict = Annotated[bool, typer.Option("--strict", help="Exit code 1 when a runtime departs or lacks something.")]
 Figure = Annotated[str | None, options.output("Draw the errors over positions: .png, .svg or .pdf.")]
@@ -48,7 +48,7 @@ def runtimes(
 ) -> int:
     """Say what each runtime computes for a model: as the model defines it, or where it departs, by how much, and why.
 
-    What float32 arithmetic adds is told apart: it is no departure. Exit code 1: with --strict, where one departs.
+    What float32 arithmetic adds is listed apart: it is not a departure. Exit code 1: with --strict, where one departs.
     """
     named = [name for name in (model_or_file, config, model) if name is not None]
     if len(named) != 1:

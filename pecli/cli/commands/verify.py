@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import Exit, code_of, complain
+from pecli.cli.command import Exit, code_of, print_error
 from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 
@@ -44,13 +44,13 @@ EXAMPLES = (
 )
 _PANEL = "Against a model"
 
-_HELP = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; for a folder of tensors, its own unless given."
+_HELP = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; for a folder of tensors or a .gguf, its own unless given."
 Config = Annotated[str | None, options.model(_HELP, _PANEL, "--config")]
 Model = Annotated[str | None, options.model("The same; pecli models lists the presets.", _PANEL)]
 _LAYERS = "Layers of this kind; else those that a tensor's name speaks of, or that it fits best."
 LayerType = Annotated[str | None, options.text("--layer-type", "NAME", _LAYERS, _PANEL)]
 Offset = Annotated[str | None, options.text("--offset", "INTEGER", "Position of the first row.", _PANEL)]
-_GIVEN = "Positions of the rows, (L,) or (axes, L), where they are no range."
+_GIVEN = "Positions of the rows, (L,) or (axes, L), where they are not consecutive."
 Positions = Annotated[str | None, options.text("--positions", "LIST|FILE", _GIVEN, _PANEL)]
 Grid = Annotated[str | None, options.text("--grid", "[Tx]HxW", "Rows are the points of a grid.", _PANEL)]
 Keep = Annotated[str | None, options.text("--keep", "INTEGER", "Rows for other tokens beside the grid.", _PANEL)]
@@ -142,7 +142,7 @@ def _summary(
     if junit is not None:
         checklist.write_junit(junit, outcomes)
     for problem in problems:
-        complain(problem)
+        print_error(problem)
     code = max([*map(_code, outcomes), *map(code_of, problems)])
     weak = strict and any(not isinstance(each.result, PecliError) and each.result.weak for each in outcomes)
     return max(code, Exit.CHECK_FAILED) if weak else code
@@ -163,7 +163,7 @@ def _answer(outcome: Outcome, json: bool, quiet: bool) -> None:
     from pecli.views import check_results, screen
 
     if isinstance(outcome.result, PecliError) and not outcome.skipped:
-        complain(outcome.result)
+        print_error(outcome.result)
     if json:
         screen.say_json(outcome.as_json())
     elif not quiet and outcome.skipped:

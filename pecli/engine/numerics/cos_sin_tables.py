@@ -1,7 +1,7 @@
 """Tables of amplitude · cos and sin of position · frequency, exact and fast at once.
 
 The elements are products of the entries of small tables. Those whose rounding such a product leaves in doubt are
-settled one by one, so the result is the correctly rounded value, however the table is cut into blocks.
+computed one by one, so the result is the correctly rounded value, however the table is cut into blocks.
 
 Positions may be any rational numbers, of one axis or of several: every float64 is an integer over a power of two, every
 decimal one over a power of ten. Positions with one denominator are integers times the waves of that unit, so the exact
@@ -21,10 +21,10 @@ import numpy as np
 
 from pecli.engine.arrays import Array, Floats, Indices
 from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.numerics.phases import Waves, settle
+from pecli.engine.numerics.phases import Waves, round_waves
 from pecli.engine.numerics.tiles import COLUMNS, Factors, Tile, WideTiles
 
-_IDLE = 8
+_MAX_IDLE_TILES = 8
 """Tiles that are kept for the next block."""
 
 
@@ -43,7 +43,7 @@ class Rotation:
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
         """Write positions first, first + 1, … into the rows of `out`.
 
-        `part` is "cos" or "sin" for a column a wave, "cos,sin" or "sin,cos" for two; with two, the very last column
+        `part` is "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two; with two, the very last column
         may be missing.
         """
         width = len(part.split(","))
@@ -53,27 +53,27 @@ class Rotation:
             return
         with self._lock:
             waves = self.waves
-        doubts = _Doubts()
+        undecided = _Undecided()
         if dtype == "float64":
             with self._lock:
                 tiles = self._wide
             for rows, columns in tiles.fill(part, first, out):
-                doubts.add(rows, columns)
+                undecided.add(rows, columns)
         else:
             for column in range(0, len(waves.turns), COLUMNS):
                 target = out[:, column * width : (column + COLUMNS) * width]
                 tile = self._tile(self._factors(part, column), target.shape[1], dtype)
                 for rows, columns in tile.fill(first, target):
-                    doubts.add(rows, columns + column * width)
+                    undecided.add(rows, columns + column * width)
                 self._release(tile)
-        doubts.settle(waves, first, out, part, dtype)
+        undecided.write(waves, first, out, part, dtype)
 
     def at(self, part: str, positions: Indices, axes: Indices, dtype: str) -> Array:
         """The cos or sin of a few positions: of (axes, rows) positions, each wave follows one axis."""
         rows, width = positions.shape[1], len(axes)
         columns, sine = np.tile(np.arange(width), rows), np.full(rows * width, part == "sin")
         places = positions.T[:, axes].astype(np.uint64).reshape(-1)
-        return settle(self.waves, places, columns, sine, dtype).reshape(rows, width)
+        return round_waves(self.waves, places, columns, sine, dtype).reshape(rows, width)
 
     def _factors(self, part: str, column: int) -> Factors:
         """The small tables of some waves, made once, by whoever comes first."""
@@ -93,7 +93,7 @@ class Rotation:
     def _release(self, tile: Tile) -> None:
         with self._lock:
             self._idle.append(tile)
-            del self._idle[:-_IDLE]
+            del self._idle[:-_MAX_IDLE_TILES]
 
     @cached_property
     def waves(self) -> Waves:
@@ -104,8 +104,8 @@ class Rotation:
         return WideTiles(self.waves, self._count)
 
 
-class _Doubts:
-    """Elements that need a second look."""
+class _Undecided:
+    """Elements whose rounding is in doubt."""
 
     def __init__(self) -> None:
         self.rows: list[Indices] = []
@@ -115,14 +115,14 @@ class _Doubts:
         self.rows.append(rows)
         self.columns.append(columns)
 
-    def settle(self, waves: Waves, first: int, out: Array, part: str, dtype: str) -> None:
+    def write(self, waves: Waves, first: int, out: Array, part: str, dtype: str) -> None:
         if not any(rows.size for rows in self.rows):
             return
         rows, columns = np.concatenate(self.rows), np.concatenate(self.columns)
         pair = len(part.split(","))
         sine = (columns % 2 == (part == "cos,sin")) if pair == 2 else np.full(len(rows), part == "sin")
         positions = rows.astype(np.uint64) + np.uint64(first)
-        out[rows, columns] = settle(waves, positions, columns // pair, sine, dtype)
+        out[rows, columns] = round_waves(waves, positions, columns // pair, sine, dtype)
 
 
 EXTRA_BITS = 64
@@ -212,7 +212,7 @@ class AxisRotation:
             for start in range(0, len(rows), step):
                 some = np.array(numerators[start : start + step], np.uint64)
                 places, waved = np.repeat(some, len(columns)), np.tile(columns, len(some))
-                found = settle(waves, places, waved, np.full(len(places), part == "sin"), dtype)
+                found = round_waves(waves, places, waved, np.full(len(places), part == "sin"), dtype)
                 out[rows[start : start + step]] = found.reshape(len(some), len(columns))
         if part == "sin":
             negative = np.array([position < 0 for position in positions], bool)

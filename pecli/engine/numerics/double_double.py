@@ -15,31 +15,31 @@ from pecli.engine.arrays import Floats
 _SPLITTER = np.float64(2**27 + 1)
 
 
-class Doubled(NamedTuple):
+class DoubleDouble(NamedTuple):
     """hi + lo, where hi is the sum rounded to float64."""
 
     hi: Floats
     lo: Floats
 
-    def __neg__(self) -> Doubled:
-        return Doubled(-self.hi, -self.lo)
+    def __neg__(self) -> DoubleDouble:
+        return DoubleDouble(-self.hi, -self.lo)
 
-    def take(self, index: Any) -> Doubled:
+    def take(self, index: Any) -> DoubleDouble:
         """The elements at an index, of both parts."""
-        return Doubled(self.hi[index], self.lo[index])
+        return DoubleDouble(self.hi[index], self.lo[index])
 
 
-def exact_sum(a: Floats, b: Floats) -> Doubled:
+def exact_sum(a: Floats, b: Floats) -> DoubleDouble:
     """a + b without error (Knuth)."""
     total = a + b
     part = total - a
-    return Doubled(total, (a - (total - part)) + (b - part))
+    return DoubleDouble(total, (a - (total - part)) + (b - part))
 
 
-def normal(hi: Floats, lo: Floats) -> Doubled:
+def normal(hi: Floats, lo: Floats) -> DoubleDouble:
     """hi + lo with hi rounded, given |hi| ≥ |lo|."""
     total = hi + lo
-    return Doubled(total, lo - (total - hi))
+    return DoubleDouble(total, lo - (total - hi))
 
 
 def _halves(a: Floats) -> tuple[Floats, Floats]:
@@ -49,15 +49,15 @@ def _halves(a: Floats) -> tuple[Floats, Floats]:
     return high, a - high
 
 
-def exact_product(a: Floats, b: Floats) -> Doubled:
+def exact_product(a: Floats, b: Floats) -> DoubleDouble:
     """a · b without error."""
     product = a * b
     a_high, a_low = _halves(a)
     b_high, b_low = _halves(b)
-    return Doubled(product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low)
+    return DoubleDouble(product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low)
 
 
-def add(a: Doubled, b: Doubled) -> Doubled:
+def add(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
     """a + b."""
     total = exact_sum(a.hi, b.hi)
     small = exact_sum(a.lo, b.lo)
@@ -65,21 +65,21 @@ def add(a: Doubled, b: Doubled) -> Doubled:
     return normal(first.hi, first.lo + small.lo)
 
 
-def multiply(a: Doubled, b: Doubled) -> Doubled:
+def multiply(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
     """a · b."""
     product = exact_product(a.hi, b.hi)
     return normal(product.hi, product.lo + (a.hi * b.lo + a.lo * b.hi))
 
 
-def scaled(a: Doubled, factor: Floats) -> Doubled:
+def scaled(a: DoubleDouble, factor: Floats) -> DoubleDouble:
     """a · factor, the factor being plain float64."""
     product = exact_product(a.hi, factor)
     return normal(product.hi, product.lo + a.lo * factor)
 
 
-def constant(value: int, bits: int) -> Doubled:
+def constant(value: int, bits: int) -> DoubleDouble:
     """The fixed-point number value / 2**bits."""
     hi = value / (1 << bits)
     numerator, denominator = hi.as_integer_ratio()
     lo = (value * denominator - (numerator << bits)) / (denominator << bits)
-    return Doubled(np.array(hi), np.array(lo))
+    return DoubleDouble(np.array(hi), np.array(lo))

@@ -18,7 +18,9 @@ SIGNIFICAND_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 COMPLEX = {"complex64": "float32", "complex128": "float64"}
 """Complex dtypes, and those of their parts."""
 
-_LENT = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float8_e4m3fnuz", "float8_e5m2fnuz"})
+_FROM_ML_DTYPES = frozenset(
+    {"bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float8_e4m3fnuz", "float8_e5m2fnuz"}
+)
 
 
 def numpy_dtype(name: str) -> np.dtype[np.generic]:
@@ -29,7 +31,7 @@ def numpy_dtype(name: str) -> np.dtype[np.generic]:
     """
     import numpy as np
 
-    if name in _LENT:
+    if name in _FROM_ML_DTYPES:
         import ml_dtypes
 
         found: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, name))

@@ -17,11 +17,11 @@ import numpy as np
 from pecli.engine.arrays import Floats, Singles
 from pecli.engine.numerics import fixed_point, geometric, phases
 from pecli.engine.numerics.geometric import Frequencies
-from pecli.engine.numerics.phases import SECTORS, Waves, settle
+from pecli.engine.numerics.phases import SECTORS, Waves, round_waves
 from pecli.engine.numerics.rounding import round_fixed, round_to
 
 _PER_RADIAN = SECTORS / (2 * math.pi)
-_LARGE = 2.0**22
+_MAX_REDUCED = 2.0**22
 """Up to here, sectors are counted in 28 bits, and their count times `_STEP_HIGH` is exact."""
 _HIGH_BITS = 30
 _STEP_HIGH = (fixed_point.pi(_HIGH_BITS + 7) * 2 // SECTORS >> 7) / 2.0**_HIGH_BITS
@@ -33,29 +33,29 @@ _ERROR = 2.0**-46
 _STEP_ERROR = 2.0**-82
 """What each sector adds to the error of an angle: `_STEP_LOW` times their count is rounded to 53 bits."""
 
-_LOWEST, _HIGHEST = -172, 105
+_MIN_EXPONENT, _MAX_EXPONENT = -172, 105
 """Exponents of float32 numbers, as 24-bit integers times a power of two; phases stay below 2**104."""
 
 
 def waves_of(angles: Singles, parts: Sequence[str]) -> list[Singles]:
     """The cosines ("cos") or sines ("sin") of angles that are not negative, as many as there are parts."""
-    large = angles >= _LARGE if angles.max(initial=0) >= _LARGE else None
+    large = angles >= _MAX_REDUCED if angles.max(initial=0) >= _MAX_REDUCED else None
     small = angles if large is None else np.where(large, np.float32(0), angles)
-    turned = _Turned(small.astype(np.float64))
+    reduced = _ReducedAngles(small.astype(np.float64))
     waves = []
     for part in parts:
-        value, error = turned.wave(part)
+        value, error = reduced.wave(part)
         found = (value - error).astype(np.float32)
         open_ = found != (value + error).astype(np.float32)
         if large is not None:
             open_ |= large
         if open_.any():
-            found[open_] = _settled(angles[open_], part)
+            found[open_] = _exactly(angles[open_], part)
         waves.append(found)
     return waves
 
 
-class _Turned:
+class _ReducedAngles:
     """Angles as the nearest sector and what is left of them, in float64."""
 
     def __init__(self, x: Floats) -> None:
@@ -90,13 +90,13 @@ class _Turned:
         return value, error
 
 
-def _settled(angles: Singles, part: str) -> Singles:
+def _exactly(angles: Singles, part: str) -> Singles:
     """The same for a few, or for large ones: whole numbers are positions, powers of two their frequencies."""
     fractions, exponents = np.frexp(angles.astype(np.float64))
     whole = (fractions * 2.0**24).astype(np.uint64)
-    columns = (exponents - (24 + _LOWEST)).astype(np.intp)
+    columns = (exponents - (24 + _MIN_EXPONENT)).astype(np.intp)
     sine = np.full(len(whole), part == "sin")
-    return settle(_powers_of_two(), whole, columns, sine, "float32").astype(np.float32)
+    return round_waves(_powers_of_two(), whole, columns, sine, "float32").astype(np.float32)
 
 
 @cache
@@ -106,7 +106,7 @@ def _powers_of_two() -> Waves:
 
 def _doublings(extra: int) -> Frequencies:
     bits = 640 + extra  # 352 for the smallest after the product with a position, 105 for the largest, and a margin
-    return Frequencies(tuple(1 << (bits + e) for e in range(_LOWEST, _HIGHEST)), bits, _doublings)
+    return Frequencies(tuple(1 << (bits + e) for e in range(_MIN_EXPONENT, _MAX_EXPONENT)), bits, _doublings)
 
 
 def power(base: float, exponent: float) -> float:

@@ -17,7 +17,7 @@ from pecli.errors import ParameterError
 if TYPE_CHECKING:
     from pecli.engine.numerics.phases import Waves
 
-HIGHEST = 2.0**64
+MAX_FREQUENCY = 2.0**64
 """Frequencies stay below this, so that a base below 1 has a limit that makes sense."""
 
 _AMPLITUDE_BITS = 200
@@ -46,10 +46,10 @@ class Frequencies(NamedTuple):
 
 
 def check_base(base: float, largest_exponent: float, scale: float = 1.0) -> None:
-    """A base below 1 makes frequencies that grow; they have to stay below HIGHEST."""
-    if max(0.0, -largest_exponent * math.log2(base)) + math.log2(scale) >= math.log2(HIGHEST):
+    """A base below 1 makes frequencies that grow; they have to stay below MAX_FREQUENCY."""
+    if max(0.0, -largest_exponent * math.log2(base)) + math.log2(scale) >= math.log2(MAX_FREQUENCY):
         at_fault = ("scale", scale) if base >= 1 else ("base", base)
-        raise ParameterError(at_fault[0], f"{at_fault[1]:g}", "frequencies must stay below 2^64 radians a position")
+        raise ParameterError(at_fault[0], f"{at_fault[1]:g}", "frequencies must stay below 2^64 radians per position")
 
 
 def geometric(
@@ -62,7 +62,7 @@ def geometric(
 ) -> Frequencies:
     """base ** (−i / denominator) for i = 0 … count − 1, precise enough for positions times `scale`.
 
-    Where the base is no float, `log_base` gives its logarithm to any number of bits, and `base` does not count.
+    Where the base is not a float, `log_base` gives its logarithm to any number of bits, and `base` does not count.
     """
     from pecli.engine.numerics.phases import bits_for
 
@@ -108,7 +108,7 @@ def waves(
 ) -> Waves:
     """The waves with these frequencies over positions times `scale`; in radians per position unless `in_turns`.
 
-    An amplitude that is no fraction is given as a function: to so many bits after the point, as an integer.
+    An amplitude that is not a fraction is given as a function: to so many bits after the point, as an integer.
     """
     from pecli.engine.numerics.phases import Waves, bits_for
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from pecli.engine.arrays import Array, Flags, Floats, Indices, Ints
 from pecli.engine.numerics import double_double, fixed_point
-from pecli.engine.numerics.double_double import Doubled
+from pecli.engine.numerics.double_double import DoubleDouble
 from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.numerics.rounding import round_doubled, round_fixed, undecided
+from pecli.engine.numerics.rounding import round_double_double, round_fixed, undecided
 
 POSITION_BITS = 41
 """Of a position, which is at most 2**40."""
@@ -32,7 +32,7 @@ _SPARE_DIGITS = 1
 """Digits at the low end that the 53 bits of a plain cosine can do without; 88 of 120 guard bits are left."""
 
 PRODUCT_ERROR = 2.0**-91
-"""The relative error of `cos_sin_doubled`; 2**-98 by analysis, with a margin."""
+"""The relative error of `cos_sin_double_double`; 2**-98 by analysis, with a margin."""
 
 
 class Waves:
@@ -65,7 +65,7 @@ class Waves:
         return np.ascontiguousarray(digits.T).astype(np.uint64)
 
     @cached_property
-    def factor(self) -> Doubled:
+    def factor(self) -> DoubleDouble:
         """The amplitude."""
         return double_double.constant(self.amplitude, self.amplitude_bits)
 
@@ -79,7 +79,7 @@ def bits_for(smallest: float) -> int:
 
 
 @cache
-def sectors() -> tuple[Doubled, Doubled]:
+def sectors() -> tuple[DoubleDouble, DoubleDouble]:
     """Cosines and sines of the sectors' directions; the first eighth of the circle is computed, the rest mirrored."""
     bits, eighth = 160, SECTORS // 8
     pairs = [fixed_point.cos_sin((sector << bits) // SECTORS, bits) for sector in range(eighth + 1)]
@@ -89,37 +89,37 @@ def sectors() -> tuple[Doubled, Doubled]:
     return _mirrored(cosines, cosines), _mirrored(sines, _opposite(sines))
 
 
-def _column(values: tuple[int, ...], bits: int) -> Doubled:
+def _column(values: tuple[int, ...], bits: int) -> DoubleDouble:
     numbers = [double_double.constant(value, bits) for value in values]
-    return Doubled(
+    return DoubleDouble(
         np.array([float(number.hi) for number in numbers]), np.array([float(number.lo) for number in numbers])
     )
 
 
-def _mirrored(there: Doubled, back: Doubled) -> Doubled:
+def _mirrored(there: DoubleDouble, back: DoubleDouble) -> DoubleDouble:
     """One column, and the way back along another; where they meet, only the first counts."""
     hi, lo = (np.concatenate([one, other[-2::-1]]) for one, other in zip(there, back, strict=True))
-    return Doubled(hi, lo)
+    return DoubleDouble(hi, lo)
 
 
-def _opposite(values: Doubled) -> Doubled:
+def _opposite(values: DoubleDouble) -> DoubleDouble:
     """Of the other sign, but for zero."""
-    return Doubled(0.0 - values.hi, 0.0 - values.lo)
+    return DoubleDouble(0.0 - values.hi, 0.0 - values.lo)
 
 
 @cache
-def _inverse(n: int) -> Doubled:
+def _inverse(n: int) -> DoubleDouble:
     """1/n."""
     return double_double.constant((1 << 200) // n, 200)
 
 
 @cache
-def _turn() -> Doubled:
+def _turn() -> DoubleDouble:
     """2π."""
     return double_double.constant(2 * fixed_point.pi(200), 200)
 
 
-def _reduce(limbs: Ints, positions: Ints) -> tuple[Indices, Doubled]:
+def _reduce(limbs: Ints, positions: Ints) -> tuple[Indices, DoubleDouble]:
     """position · frequency modulo one turn: the nearest sector, and the turns from its direction."""
     digits = _multiply(limbs, positions)
     sector, beyond = _sector(digits[-1])
@@ -178,7 +178,7 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
     return c + (c_low + (c * versine - s * sine)), s + (s_low + (s * versine + c * sine))
 
 
-def cos_sin_doubled(limbs: Ints, positions: Ints) -> tuple[Doubled, Doubled]:
+def cos_sin_double_double(limbs: Ints, positions: Ints) -> tuple[DoubleDouble, DoubleDouble]:
     """The same to about 98 bits, relative to the value itself even where it is close to zero."""
     sector, turns = _reduce(limbs, positions)
     x = double_double.multiply(turns, _turn())
@@ -193,15 +193,15 @@ def cos_sin_doubled(limbs: Ints, positions: Ints) -> tuple[Doubled, Doubled]:
     )
 
 
-def _series(x: Doubled) -> tuple[Doubled, Doubled]:
+def _series(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
     """sin x and cos x − 1 for |x| ≤ π/256: the first terms in 106 bits, the small ones in 53."""
     z = double_double.multiply(x, x)
     tail = z.hi * (-1 / 5040 + z.hi * (1 / 362880 + z.hi * (-1 / 39916800)))
-    term = double_double.add(_inverse(120), Doubled(tail, np.zeros_like(tail)))
+    term = double_double.add(_inverse(120), DoubleDouble(tail, np.zeros_like(tail)))
     term = double_double.add(-_inverse(6), double_double.multiply(z, term))
     sine = double_double.add(x, double_double.multiply(x, double_double.multiply(z, term)))
     tail = z.hi * (-1 / 720 + z.hi * (1 / 40320 + z.hi * (-1 / 3628800 + z.hi * (1 / 479001600))))
-    term = double_double.add(_inverse(24), Doubled(tail, np.zeros_like(tail)))
+    term = double_double.add(_inverse(24), DoubleDouble(tail, np.zeros_like(tail)))
     term = double_double.add(-_inverse(2), double_double.multiply(z, term))
     return sine, double_double.multiply(z, term)
 
@@ -212,27 +212,27 @@ FLOAT64_ERROR = 2.0**-50
 """The relative error of amplitude · `cos_sin`; 2**-51.5 by analysis."""
 
 
-def settle(waves: Waves, positions: Ints, columns: Indices, sine: Flags, dtype: str) -> Array:
+def round_waves(waves: Waves, positions: Ints, columns: Indices, sine: Flags, dtype: str) -> Array:
     """amplitude · sin or cos (where `sine` says so) of the given waves at the given positions, correctly rounded."""
     out = np.empty(len(positions), numpy_dtype(dtype))
     limbs = waves.limbs[:, columns]
     cosines, sines = cos_sin(limbs, positions)
     value = double_double.multiply(_plain(np.where(sine, sines, cosines)), waves.factor)
-    out[...] = round_doubled(value, dtype)
+    out[...] = round_double_double(value, dtype)
     open_ = np.flatnonzero(undecided(value, FLOAT64_ERROR * np.abs(value.hi), dtype))
     if open_.size:
-        better = cos_sin_doubled(limbs[:, open_], positions[open_])
+        better = cos_sin_double_double(limbs[:, open_], positions[open_])
         picked = (np.where(sine[open_], s, c) for c, s in zip(*better, strict=True))
-        value = double_double.multiply(Doubled(*picked), waves.factor)
-        out[open_] = round_doubled(value, dtype)
+        value = double_double.multiply(DoubleDouble(*picked), waves.factor)
+        out[open_] = round_double_double(value, dtype)
         open_ = open_[undecided(value, PRODUCT_ERROR * np.abs(value.hi), dtype)]
     for k in open_:
         out[k] = _by_integers(waves, int(positions[k]), int(columns[k]), bool(sine[k]), dtype)
     return out
 
 
-def _plain(values: Floats) -> Doubled:
-    return Doubled(values, np.zeros_like(values))
+def _plain(values: Floats) -> DoubleDouble:
+    return DoubleDouble(values, np.zeros_like(values))
 
 
 def _by_integers(waves: Waves, position: int, column: int, sine: bool, dtype: str) -> float:

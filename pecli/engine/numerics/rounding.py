@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.arrays import Array, Flags, Floats
-from pecli.engine.numerics.double_double import Doubled, normal
+from pecli.engine.numerics.double_double import DoubleDouble, normal
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name, numpy_dtype
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_SMALLEST = 2.0**-126
+_MIN_NORMAL = 2.0**-126
 """The smallest number for which bfloat16 has all its bits."""
 
 
@@ -44,7 +44,7 @@ def _odd_singles(values: Floats) -> NDArray[np.uint32]:
 
 
 def _bfloat16_bits(values: Floats) -> NDArray[np.uint16]:
-    ordinary = np.abs(values) >= _SMALLEST
+    ordinary = np.abs(values) >= _MIN_NORMAL
     if not ordinary.all() and (values[~ordinary] != 0).any():
         return _any_bfloat16_bits(values)
     bits = values.view(np.uint64)  # to 8 significant bits where they are, which float32 then holds exactly
@@ -97,7 +97,7 @@ def as_dtype(values: Array, dtype: str) -> Array:
     return values.astype(numpy_dtype(dtype)) if dtype in ("float32", "float64") else round_to(widened(values), dtype)
 
 
-def round_doubled(values: Doubled, dtype: str) -> Array:
+def round_double_double(values: DoubleDouble, dtype: str) -> Array:
     """Values of 106 bits in the named dtype, each rounded once."""
     hi, lo = np.broadcast_arrays(np.asarray(values.hi), np.asarray(values.lo))
     if dtype == "float64":
@@ -114,12 +114,12 @@ def differ(a: Array, b: Array) -> Flags:
     return np.asarray(a.view(unsigned) != b.view(unsigned))
 
 
-def undecided(values: Doubled, error: Floats, dtype: str) -> Flags:
+def undecided(values: DoubleDouble, error: Floats, dtype: str) -> Flags:
     """Where an error of that size leaves open which way a value rounds."""
     if dtype == "float64":
         return np.asarray(values.hi + (values.lo - error) != values.hi + (values.lo + error))
     below, above = normal(values.hi, values.lo - error), normal(values.hi, values.lo + error)
-    return differ(round_doubled(below, dtype), round_doubled(above, dtype))
+    return differ(round_double_double(below, dtype), round_double_double(above, dtype))
 
 
 def round_fixed(value: int, bits: int, dtype: str) -> float:

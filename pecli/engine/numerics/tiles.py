@@ -23,14 +23,14 @@ import numpy as np
 
 from pecli.engine.arrays import Array, Complex, Floats, Indices, Ints, aligned_buffer
 from pecli.engine.numerics import double_double, phases
-from pecli.engine.numerics.double_double import Doubled
+from pecli.engine.numerics.double_double import DoubleDouble
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.numerics.rounding import round_to
 
 if TYPE_CHECKING:
     Views = tuple[Floats, Floats, Ints]
-    Directions = tuple[Doubled, Doubled]
+    Directions = tuple[DoubleDouble, DoubleDouble]
 
 
 ERROR = 2.4e-15
@@ -277,7 +277,7 @@ class _Split(NamedTuple):
     tail: Floats
 
     @classmethod
-    def of(cls, value: Doubled, unit: float) -> _Split:
+    def of(cls, value: DoubleDouble, unit: float) -> _Split:
         """Heads are multiples of a unit."""
         head = np.rint(value.hi * (1 / unit)) * unit
         return cls(head, (value.hi - head) + value.lo)
@@ -299,8 +299,10 @@ class WideTiles:
         wanted = max(1, min(TILE // 2 // min(COLUMNS, len(waves.turns)), 1024, int(count**0.5)))
         self._rows = power_of_two(wanted)
         self._anchors = min(_ANCHORS, power_of_two(-(-count // self._rows)))
-        self._small = [_Split.of(each, _HEAD) for each in phases.cos_sin_doubled(self._limbs, multiples(self._rows, 1))]
-        self._steps = phases.cos_sin_doubled(self._limbs, multiples(self._anchors, self._rows))
+        self._small = [
+            _Split.of(each, _HEAD) for each in phases.cos_sin_double_double(self._limbs, multiples(self._rows, 1))
+        ]
+        self._steps = phases.cos_sin_double_double(self._limbs, multiples(self._anchors, self._rows))
         self._scale = 2.0 ** np.ceil(np.log2(float(waves.factor.hi)))
 
     def fill(self, part: str, first: int, out: Array) -> Iterator[tuple[Indices, Indices]]:
@@ -324,7 +326,7 @@ class WideTiles:
                 yield row + rows, columns
             row += many
 
-    def _product(self, part: str, turn: list[Doubled], start: int, work: list[Floats]) -> Array:
+    def _product(self, part: str, turn: list[DoubleDouble], start: int, work: list[Floats]) -> Array:
         """The cosine or sine of sums of angles, in the first of three arrays; which of them are in doubt.
 
         cos (a + b) = cos a · cos b − sin a · sin b, sin (a + b) = cos a · sin b + sin a · cos b
@@ -351,13 +353,13 @@ class WideTiles:
     def _turned(self, large: int) -> Directions:
         """The anchors of a large step, times the amplitude."""
         position = np.array([[large * self._anchors * self._rows]], np.uint64)
-        cosines, sines = phases.cos_sin_doubled(self._limbs, position)
+        cosines, sines = phases.cos_sin_double_double(self._limbs, position)
         factor = self._waves.factor
         base = (double_double.multiply(cosines, factor), double_double.multiply(sines, factor))
         return _directions("cos", base, self._steps), _directions("sin", base, self._steps)
 
 
-def _directions(part: str, a: Directions, b: Directions) -> Doubled:
+def _directions(part: str, a: Directions, b: Directions) -> DoubleDouble:
     """The cosine or sine of a sum of angles in 106 bits, from the (cosine, sine) of each."""
     if part == "cos":
         return double_double.add(double_double.multiply(a[0], b[0]), -double_double.multiply(a[1], b[1]))

@@ -67,7 +67,7 @@ class Yarn(Scaling):
         return low, high + (fixed_point.fixed(Fraction(1, 1000), bits) if low == high else 0)
 
     def betas(self) -> tuple[float, float]:
-        """The rotations above which nothing changes, and below which all is scaled."""
+        """The rotations above which frequencies are unchanged, and below which all is scaled."""
         return self.beta_fast or DEFAULTS["beta_fast"], self.beta_slow or DEFAULTS["beta_slow"]
 
     def divisor(self) -> Fraction:

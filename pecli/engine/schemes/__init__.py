@@ -33,7 +33,7 @@ def scheme_named(name: object) -> Any:
 def register(kind: type[Any]) -> None:
     """Make a scheme known under its name, to commands and specs alike."""
     if kind.name in SCHEMES or kind.name in _BUNDLE:
-        raise ParameterError("scheme", repr(kind.name), "there is one of that name")
+        raise ParameterError("scheme", repr(kind.name), "a scheme of that name is registered already")
     SCHEMES[kind.name] = kind
 
 

@@ -43,10 +43,11 @@ class Alibi(Scheme):
     rule: Annotated[
         str,
         Choice(
-            help="how slopes are chosen; naive is wrong for heads that are no power of two", options=("paper", "naive")
+            help="how slopes are chosen; naive is wrong for heads that are not a power of two",
+            options=("paper", "naive"),
         ),
     ] = "paper"
-    max_bias: Annotated[float, Real(help="slopes run down to 2 to minus this", above=1e-30, up_to=256)] = 8.0
+    max_bias: Annotated[float, Real(help="the smallest slope is 2^(−max_bias)", above=1e-30, up_to=256)] = 8.0
     form: Annotated[
         str,
         Choice(
@@ -77,7 +78,7 @@ class Alibi(Scheme):
         return frozenset() if self._alone else frozenset({"slopes"})
 
     @property
-    def through(self) -> str:
+    def compute_dtype(self) -> str:
         """The dtype in which values are made, before they are given in their own."""
         recipe = recipe_named(self.recipe)
         return recipe.table or (self.dtype if recipe.is_exact else "float32")
@@ -88,7 +89,7 @@ class Alibi(Scheme):
         from pecli.engine.schemes.alibi_tables import AlibiTables
 
         exact = recipe_named(self.recipe).is_exact
-        return AlibiTables(self.heads, self.rule, self.max_bias, exact, self.form, self.through, self.dtype)
+        return AlibiTables(self.heads, self.rule, self.max_bias, exact, self.form, self.compute_dtype, self.dtype)
 
     def slope_values(self) -> list[float]:
         """What distances are multiplied by, in float64."""

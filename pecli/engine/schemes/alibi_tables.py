@@ -13,7 +13,7 @@ import numpy as np
 from pecli.engine.arrays import Array, Floats
 from pecli.engine.numerics import double_double, fixed_point
 from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.numerics.rounding import as_dtype, round_doubled, round_fixed, undecided
+from pecli.engine.numerics.rounding import as_dtype, round_double_double, round_fixed, undecided
 from pecli.engine.table import ByPosition, Table
 
 _BITS = 512
@@ -39,7 +39,7 @@ class AlibiTables:
     max_bias: float
     exact: bool
     form: str
-    through: str
+    compute_dtype: str
     dtype: str
 
     @cached_property
@@ -78,8 +78,10 @@ class AlibiTables:
         return Table("slopes", self.dtype, (self.heads,), self._fill_slopes)
 
     def _fill_slopes(self, start: int, out: Array) -> None:
-        values = [round_fixed(slope.value, _BITS, self.through) for slope in self._slopes[start : start + len(out)]]
-        out[:, 0] = as_dtype(np.array(values, numpy_dtype(self.through)), self.dtype)
+        values = [
+            round_fixed(slope.value, _BITS, self.compute_dtype) for slope in self._slopes[start : start + len(out)]
+        ]
+        out[:, 0] = as_dtype(np.array(values, numpy_dtype(self.compute_dtype)), self.dtype)
 
     def bias_table(self, seq_len: int) -> Table:
         """(heads, seq_len, seq_len), or (heads, 1, seq_len) for the key forms."""
@@ -88,7 +90,7 @@ class AlibiTables:
 
     def at(self, first: int, count: int) -> Array:
         """slope · distance for the distances first, first + 1, …: one row per distance, one column per head."""
-        columns = [_multiples(slope, first, count, self.through) for slope in self._slopes]
+        columns = [_multiples(slope, first, count, self.compute_dtype) for slope in self._slopes]
         return as_dtype(np.stack(columns, axis=1), self.dtype)
 
     def by_distance(self, count: int, slopes: list[float]) -> ByPosition:
@@ -105,7 +107,7 @@ class AlibiTables:
         @lru_cache(maxsize=4)
         def vector(head: int) -> Array:
             first = 0 if self.form == "key" else 1 - seq_len
-            past = as_dtype(_multiples(slopes[head], first, seq_len, self.through), self.dtype)
+            past = as_dtype(_multiples(slopes[head], first, seq_len, self.compute_dtype), self.dtype)
             if self.form.startswith("key"):
                 return past
             future = past[-2::-1] if self.form == "symmetric" else np.full(seq_len - 1, -np.inf).astype(past.dtype)
@@ -135,7 +137,7 @@ def _multiples(slope: Slope, first: int, count: int, dtype: str) -> Array:
 
 def _few_multiples(slope: Slope, distances: Floats, dtype: str) -> Array:
     value = double_double.scaled(double_double.constant(slope.value, _BITS), distances)
-    out = round_doubled(value, dtype)
+    out = round_double_double(value, dtype)
     if not slope.exact:
         for k in np.flatnonzero(undecided(value, _RELATIVE_ERROR * np.abs(value.hi), dtype)):
             out[k] = round_fixed(slope.value * int(distances[k]), _BITS, dtype)

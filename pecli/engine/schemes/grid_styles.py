@@ -137,7 +137,7 @@ class GridStyle:
         if grid[-1] % self.merge or grid[-2] % self.merge:
             m = self.merge
             raise ParameterError(
-                "grid", given, f"the {self.name} style merges {m} x {m} points; H and W are no multiples"
+                "grid", given, f"the {self.name} style merges {m} x {m} points; H and W are not multiples"
             )
         for name, values in (("grid_base", base), ("grid_scale", scale)):
             if values is not None and self.coordinate is not _index:

@@ -45,7 +45,7 @@ class LearnedInit(Scheme):
         ),
     ] = "normal"
     std: Annotated[float, Real(help="standard deviation", above=0, up_to=1e30)] = 0.02
-    seed: Annotated[int, Whole(help="another seed, another table", low=0, high=2**64 - 1)] = 0
+    seed: Annotated[int, Whole(help="seed of the random numbers", low=0, high=2**64 - 1)] = 0
     rng: Annotated[
         str,
         Choice(
@@ -76,7 +76,7 @@ class LearnedInit(Scheme):
         return ()
 
     def by_position(self) -> ByPosition:
-        raise ParameterError("the scheme", repr(self.name), "it has no recipes: its numbers are drawn, not computed")
+        raise ParameterError("the scheme", repr(self.name), "it has no recipes: its numbers are random, not computed")
 
     def neighbours(self) -> tuple[Neighbour, ...]:
         """The other generator, the first seed, another std."""

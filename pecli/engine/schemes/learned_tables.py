@@ -297,7 +297,7 @@ class _InOrder:
         self._left: Singles | None = None
 
     def __call__(self, start: int, out: Array) -> None:
-        if start == 0 or start * out.shape[1] < self._next:
+        if self._left is None or start * out.shape[1] < self._next:
             self._chunks, self._next, self._left = self._stream(), 0, np.empty(0, np.float32)
         self._take(start * out.shape[1] - self._next)
         out[...] = as_dtype(self._take(out.size), dtype_name(out.dtype)).reshape(out.shape)

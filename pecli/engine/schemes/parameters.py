@@ -13,7 +13,7 @@ from typing import Any
 from pecli.engine.text import nearest, quoted, shown
 from pecli.errors import KindError, ParameterError
 
-_TRUTHS = ("bool", "bool_")
+_BOOL_TYPES = ("bool", "bool_")
 """The names of Python's and NumPy's types of yes and no, which would pass for numbers."""
 
 
@@ -86,7 +86,7 @@ class Whole(Parameter):
             raise ParameterError(name, repr(text), self.rule) from None
 
     def check(self, name: str, value: Any) -> int:
-        if type(value).__name__ in _TRUTHS:
+        if type(value).__name__ in _BOOL_TYPES:
             raise KindError(name, quoted(value), self.rule)
         try:
             number = operator.index(value)
@@ -132,7 +132,7 @@ class Real(Parameter):
             raise ParameterError(name, repr(text[:40]), self.rule) from None
 
     def check(self, name: str, value: Any) -> float:
-        if isinstance(value, (str, bytes)) or type(value).__name__ in _TRUTHS:
+        if isinstance(value, (str, bytes)) or type(value).__name__ in _BOOL_TYPES:
             raise KindError(name, quoted(value), self.rule)
         try:
             number = float(value)

@@ -205,7 +205,7 @@ class Positioned(Scheme):
         ListOf(help="divides the positions of a grid's axes", each=_EACH, panel=_PANEL, omitted_default=None),
     ] = field(default=None, kw_only=True)
 
-    def _settle(self, preset: Mapping[str, Any]) -> None:
+    def _complete(self, preset: Mapping[str, Any]) -> None:
         """Rows that positions or a grid decide need not be given."""
         for name in ("positions", "grid"):
             value = getattr(self, name)
@@ -221,7 +221,7 @@ class Positioned(Scheme):
         elif rows is not None and given != rows:
             rule = f"{self.place()} has {rows} rows"
             raise ParameterError("seq_len", given, rule, "leave it out")
-        super()._settle({name: value for name, value in preset.items() if name != "keep"})
+        super()._complete({name: value for name, value in preset.items() if name != "keep"})
 
     def _check_place(self) -> None:
         if self.positions is not None and self.grid is not None:
@@ -234,7 +234,9 @@ class Positioned(Scheme):
                     raise ParameterError(name, spelled(getattr(self, name)), "it belongs to a grid", "add --grid")
         style = self.grid_style
         if self.grid is not None and style is None:
-            raise ParameterError("style", "missing", f"the grid {self.grid.spelled()} follows somebody's conventions")
+            raise ParameterError(
+                "style", "missing", f"the grid {self.grid.spelled()} needs a style, whose conventions it follows"
+            )
         if style is not None and self.grid is None and self.positions is None:
             raise ParameterError("grid", "missing", f"the {style.name} style is of tables on grids")
 
@@ -331,7 +333,7 @@ class Positioned(Scheme):
         return Neighbour((edit,), other.scheme)
 
     def coordinates(self) -> Coordinates:
-        """The positions of all rows, axis by axis, where these are no range."""
+        """The positions of all rows, axis by axis, where these are not consecutive."""
         from pecli.engine.numerics.cos_sin_tables import listed_coordinates
 
         if self.positions is not None:

@@ -23,7 +23,7 @@ from pecli.errors import ParameterError
 if TYPE_CHECKING:
     from pecli.engine.runtimes.runtime import Phases
 
-_SMALLEST, _LARGEST = 2.0**-126, (2 - 2.0**-23) * 2.0**127
+_MIN_NORMAL, _MAX_FLOAT32 = 2.0**-126, (2 - 2.0**-23) * 2.0**127
 """The range of float32."""
 
 
@@ -113,5 +113,5 @@ def recipe_named(name: str) -> Recipe:
 
 def check_base(recipe: str, base: float) -> None:
     """Refuse a base that a recipe cannot hold."""
-    if not recipe_named(recipe).is_exact and not _SMALLEST <= base <= _LARGEST:
-        raise ParameterError("base", f"{base:g}", f"the recipe {recipe} computes in float32, which does not reach it")
+    if not recipe_named(recipe).is_exact and not _MIN_NORMAL <= base <= _MAX_FLOAT32:
+        raise ParameterError("base", f"{base:g}", f"the recipe {recipe} computes in float32, which cannot represent it")

@@ -160,11 +160,11 @@ class Relative(Scheme):
 
     style: Annotated[str, Choice(help="whose relative positions", options=tuple(KINDS))]
     seq_len: Annotated[int | None, Whole(help="t5, deberta: queries and keys", high=_MAX_SEQ_LEN)] = None
-    buckets: Annotated[int | None, Whole(help="t5, deberta: numbers there are (32; 256)", low=4, high=1 << 12)] = None
+    buckets: Annotated[int | None, Whole(help="t5, deberta: number of buckets (32; 256)", low=4, high=1 << 12)] = None
     max_distance: Annotated[
         int | None, Whole(help="t5, deberta: distance of the last bucket (128; 512)", low=2, high=1 << 20)
     ] = None
-    causal: Annotated[bool, Flag(help="t5: keys after their query are all alike")] = False
+    causal: Annotated[bool, Flag(help="t5: all keys after the query share a bucket")] = False
     grid: Annotated[GridSize | None, GridParameter(help="swin: rows and columns of a window")] = None
     weights: Annotated[
         WeightTable | None,
@@ -179,7 +179,7 @@ class Relative(Scheme):
     def __post_init__(self) -> None:
         logarithmic = {"t5": {"buckets": 32, "max_distance": 128}, "deberta": {"buckets": 256, "max_distance": 512}}
         style = self.parameters()["style"].check("style", self.style)
-        self._settle(logarithmic.get(style, {}))
+        self._complete(logarithmic.get(style, {}))
 
     def _check(self) -> None:
         used = ("grid",) if self.style == "swin" else _LOG

@@ -1,4 +1,4 @@
-"""Rotary tables: the cosines and sines by which pairs of channels turn, and the inverse frequencies behind them."""
+"""Rotary tables: the cosines and sines by which pairs of channels are rotated, and their inverse frequencies."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Rope(RotaryParameters):
         return self.grid_style is not None and self.grid_style.in_turns
 
     def _axis_waves(self) -> AxisWaves:
-        """The waves at positions that are no range."""
+        """The waves at positions that are not consecutive."""
         from pecli.engine.schemes.recipe_tables import AxisFrequencies, AxisWaves, block_waves, unit_waves
 
         if self.axis_blocks:

@@ -27,7 +27,7 @@ _PANEL, _ROTARY = "Scaling", "Rotary dimension"
 """All parameters of the first panel belong to scalings."""
 _ONE_AXIS = ("scaling", "partial_rotary_factor", "mrope_section")
 """What concerns frequencies that are those of the whole dim."""
-_DIVISOR = Real(help="a divisor", above=1e-19)  # frequencies stay below 2^64 radians a position
+_DIVISOR = Real(help="a divisor", above=1e-19)  # frequencies stay below 2^64 radians per position
 _CHANNELS = Whole(help="channels of an axis", low=2, high=65536, even=True)
 _SECTION = Whole(help="frequencies of an axis", low=0, high=32768)
 
@@ -56,7 +56,7 @@ class RotaryParameters(Positioned):
 
     scaling: Annotated[
         str,
-        Choice(help="how a model reaches beyond the context it was trained on", options=tuple(SCALINGS), panel=_PANEL),
+        Choice(help="method that extends the context a model was trained on", options=tuple(SCALINGS), panel=_PANEL),
     ] = "none"
     factor: Annotated[float | None, Real(help="context extension factor", at_least=1, panel=_PANEL)] = None
     original_max_position_embeddings: Annotated[
@@ -70,10 +70,10 @@ class RotaryParameters(Positioned):
         Real(help="yarn, longrope: multiplies cos and sin", above=1e-30, up_to=10**6, panel=_PANEL),
     ] = None
     beta_fast: Annotated[
-        float | None, Real(help="yarn: rotations above which nothing changes (32)", above=0, panel=_PANEL)
+        float | None, Real(help="yarn: rotations above which frequencies are unchanged (32)", above=0, panel=_PANEL)
     ] = None
     beta_slow: Annotated[
-        float | None, Real(help="yarn: rotations below which all is scaled (1)", above=0, panel=_PANEL)
+        float | None, Real(help="yarn: rotations below which frequencies are fully scaled (1)", above=0, panel=_PANEL)
     ] = None
     truncate: Annotated[
         bool | None, OptionalFlag(help="yarn: round the limits to whole frequencies (true)", panel=_PANEL)
@@ -81,10 +81,10 @@ class RotaryParameters(Positioned):
     mscale: Annotated[float | None, Real(help="yarn: scales the attention factor", panel=_PANEL)] = None
     mscale_all_dim: Annotated[float | None, Real(help="yarn: divides the attention factor", panel=_PANEL)] = None
     low_freq_factor: Annotated[
-        float | None, Real(help="llama3: rotations below which all is scaled", above=0, panel=_PANEL)
+        float | None, Real(help="llama3: rotations below which frequencies are fully scaled", above=0, panel=_PANEL)
     ] = None
     high_freq_factor: Annotated[
-        float | None, Real(help="llama3: rotations above which nothing changes", above=0, panel=_PANEL)
+        float | None, Real(help="llama3: rotations above which frequencies are unchanged", above=0, panel=_PANEL)
     ] = None
     short_factor: Annotated[
         tuple[float, ...] | None,
@@ -108,7 +108,12 @@ class RotaryParameters(Positioned):
     ] = None
     style: Annotated[
         str | None,
-        Choice(help="whose conventions a grid follows", options=tuple(ROTARY), panel="Positions", omitted_default=None),
+        Choice(
+            help="project whose grid conventions are followed",
+            options=tuple(ROTARY),
+            panel="Positions",
+            omitted_default=None,
+        ),
     ] = field(default=None, kw_only=True)
     axes: Annotated[
         tuple[int, ...] | None,
@@ -127,13 +132,13 @@ class RotaryParameters(Positioned):
         if self.style is not None:
             type(self).parameters()["style"].check("style", self.style)
         style = self.grid_style
-        self._settle({} if style is None else {"base": style.base, "keep": style.keep})
+        self._complete({} if style is None else {"base": style.base, "keep": style.keep})
 
     def _check(self) -> None:
         super()._check()
         check_last(self.offset, self.seq_len)
         if self.exponent_dim < 2:
-            rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels turn in pairs"
+            rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels rotate in pairs"
             raise ParameterError("partial_rotary_factor", spelled(self.partial_rotary_factor), rule)
         geometric.check_base(self.base, 1.0)
         check_base(self.recipe, self.base)
@@ -141,7 +146,7 @@ class RotaryParameters(Positioned):
         self._check_runtime()
         if not self.rotating_pairs:
             given = spelled(self.partial_rotary_factor)
-            raise ParameterError("partial_rotary_factor", given, "it leaves no pair that turns")
+            raise ParameterError("partial_rotary_factor", given, "it leaves no pair that rotates")
         self._check_axes()
 
     def _check_scaling(self) -> None:
@@ -281,7 +286,7 @@ class RotaryParameters(Positioned):
 
     @property
     def rotary_dim(self) -> int:
-        """The rotary dimension in whole pairs; with proportional scaling all of it, some of it by no angle."""
+        """The rotary dimension in whole pairs; with proportional scaling all of it, part of it by angle 0."""
         return self.exponent_dim + self.exponent_dim % 2
 
     @property

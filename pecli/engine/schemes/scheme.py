@@ -129,9 +129,9 @@ class Scheme(metaclass=_ByAlias):
     )
 
     def __post_init__(self) -> None:
-        self._settle({})
+        self._complete({})
 
-    def _settle(self, preset: Mapping[str, Any]) -> None:
+    def _complete(self, preset: Mapping[str, Any]) -> None:
         """Fill in what was not given, from the preset first, and check every value."""
         for name, parameter in self.parameters().items():
             value = getattr(self, name)
@@ -199,7 +199,7 @@ class Scheme(metaclass=_ByAlias):
 
     @classmethod
     def _omitted_default(cls, name: str) -> Any:
-        """The value of a parameter that goes without saying; ALWAYS_NAMED where there is no such."""
+        """The value of a parameter that a spec leaves out; ALWAYS_NAMED where it never does."""
         return cls.parameters()[name].omitted_default
 
     @classmethod
@@ -320,7 +320,7 @@ class Scheme(metaclass=_ByAlias):
     def neighbour(self, **changes: Any) -> Neighbour | None:
         """The scheme with other parameters; None where there is none such, or it is the same.
 
-        Parameters that are None then have lost their meaning with the others: they are no edits.
+        Parameters that are None then have lost their meaning with the others: they are not edits.
         """
         other: Any = self
         try:

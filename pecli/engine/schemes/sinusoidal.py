@@ -113,7 +113,7 @@ class Sinusoidal(Positioned):
             raise ParameterError("dim", "missing", self.parameters()["dim"].rule)
         dim = type(self).parameters()["dim"].check("dim", self.dim)
         if style in ADDED:
-            self._settle({"layout": ADDED[style].layout, "base": ADDED[style].base, "keep": ADDED[style].keep})
+            self._complete({"layout": ADDED[style].layout, "base": ADDED[style].base, "keep": ADDED[style].keep})
             return
         if self.grid is not None and style is not None:
             rule = f"on grids it must be one of {', '.join(ADDED)}"
@@ -121,7 +121,7 @@ class Sinusoidal(Positioned):
         if style in EVEN_ONLY and dim % 2:
             raise ParameterError("dim", dim, f"the {style} style has even dims only")
         object.__setattr__(self, "style", None)
-        self._settle(
+        self._complete(
             {name: value(dim) if callable(value) else value for name, value in STYLES[style or "paper"].items()}
         )
 
@@ -224,7 +224,7 @@ class Sinusoidal(Positioned):
         )  # fmt: skip
 
     def _axis_waves(self) -> AxisWaves:
-        """The waves at positions that are no range."""
+        """The waves at positions that are not consecutive."""
         from pecli.engine.schemes.recipe_tables import block_waves
 
         return block_waves(

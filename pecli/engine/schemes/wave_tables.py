@@ -33,7 +33,7 @@ class _WaveRows:
     waves: Callable[[], Waves]
     frequency_recipe: Callable[[], FrequencyRecipe]
     axis_waves: Callable[[], AxisWaves] | None
-    """For positions that are no range."""
+    """For positions that are not consecutive."""
     seq_len: int
     offset: int
     layout: str

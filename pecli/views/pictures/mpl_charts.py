@@ -26,6 +26,8 @@ _LONG = 32
 """Letters of a legend that are worth making all of a figure smaller."""
 _DENSE = 400
 """Points from which on a line is thin."""
+POINT_GAP = 4.5
+"""From one point to the next, in points."""
 _BANDS = (0.0, 0.10, 0.22, 0.05)
 """How dark the bands are, one after the other."""
 
@@ -42,14 +44,17 @@ def draw(axes: Any, chart: Chart, size: tuple[float, float], look: Look) -> None
     for number, curve in enumerate(chart.curves):
         x, y = envelope(drawable(curve.x), drawable(curve.y), 2000)
         given: dict[str, Any] = {"linewidth": (1.0 if thin else 1.6) * look.scale}
-        given["marker"] = "o" if chart.points and len(x) <= 128 and not over[number] else ""
-        given["linestyle"] = _OVER if over[number] else "-" if chart.ordered else _LINES[number // 6 % 4]
+        given["marker"] = "o" if chart.points and _is_apart(x, size) and not over[number] else ""
+        given["linestyle"] = (
+            _OVER if over[number] else "-" if chart.ordered else _LINES[number // len(palettes.CURVES) % 4]
+        )
         if chart.ordered:
             given["color"] = [part / 255 for part in palettes.step(number, len(chart.curves), dark=look.dark)]
         if curve.reference:
             given |= {"color": _grey(look), "linestyle": _REFERENCE, "marker": ""}
         if not chart.joined:
-            given |= {"marker": "o", "linestyle": "", "markersize": 5.0 * look.scale}
+            given |= {"marker": "o", "linestyle": "", "markersize": (9.0 if over[number] else 5.0) * look.scale}
+            given |= {"markerfacecolor": "none"} if over[number] else {}  # a ring around the points below
         axes.plot(x, y, label=curve.label or None, **given)
         if chart.filled and not number:
             axes.fill_between(x, y, alpha=0.25, linewidth=0)
@@ -60,7 +65,7 @@ def draw(axes: Any, chart: Chart, size: tuple[float, float], look: Look) -> None
     for _, level in chart.levels:
         axes.axhline(level, color=_grey(look), linewidth=look.scale, linestyle=(0, (4, 3)), zorder=1)
     _draw_bands(axes, chart, look)
-    axes.margins(x=0.01)
+    axes.margins(x=0.01 if chart.joined else 0.03)
     if chart.log_y and axes.get_ylim()[0] <= 0:  # no curve has a point there
         middle = chart.levels[0][1] if chart.levels else 1.0
         axes.set_ylim(middle / 10, middle * 10)
@@ -95,6 +100,11 @@ def _is_restless(curve: Curve) -> bool:
     """Whether a curve turns at many places."""
     rising = np.diff(curve.y) > 0
     return int(np.count_nonzero(rising[1:] != rising[:-1])) > 30
+
+
+def _is_apart(x: Floats, size: tuple[float, float]) -> bool:
+    """Whether points keep apart in axes of so many inches, beside what is around them."""
+    return len(x) * POINT_GAP <= (size[0] - 1) * 72
 
 
 def _draw_bands(axes: Any, chart: Chart, look: Look) -> None:
@@ -214,7 +224,10 @@ def _legend(axes: Any, chart: Chart, width: float, look: Look) -> int:
     names, handles = [curve.label for curve in chart.curves], axes.lines[: len(chart.curves)]
     for is_open, meaning in enumerate(chart.mark_names if chart.marks else ()):
         face = axes.get_facecolor() if is_open else _grey(look)
-        handles = [*handles, Line2D([], [], color=_grey(look), marker="o", linestyle="", markerfacecolor=face, ms=6)]
+        handles = [
+            *handles,
+            Line2D([], [], color=_grey(look), marker="o", linestyle="", markerfacecolor=face, ms=6 * look.scale),
+        ]
         names.append(meaning)
     renderer, font = axes.figure.canvas.get_renderer(), FontProperties(size=9 * look.scale)
     shown = [fitted(name, int((width - 0.36) / 0.075), MAX_LEGEND_LINES) or [""] for name in names]
@@ -246,6 +259,8 @@ def _number(axes: Any, chart: Chart, size: tuple[float, float]) -> None:
         low, high = sorted(axis.get_view_interval())
         most = max(4, int(room))
         values = labels.round_powers(low, high, most) if log else labels.round_values(low, high, most)
+        if axis is axes.yaxis and chart.ticks:
+            values = list(chart.ticks)
         if axis is axes.xaxis and not log and max(abs(low), abs(high)) > 2 and chart.x != "value":
             values = [value for value in values if value == round(value)]
         axis.set_ticks(values, labels=labels.powers(values) if log else [labels.plain(value) for value in values])

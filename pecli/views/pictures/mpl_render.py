@@ -38,8 +38,8 @@ def size_of(picture: Picture) -> tuple[float, float]:
     if not rows:
         return 8.0, 2.0
     heats = [panel for panel in rows[0] if isinstance(panel, HeatmapPanel)]
-    if across > 1 and all(panel.shape[0] == panel.shape[1] for panel in heats):
-        side = (8.0 - 1.2) / across
+    if heats and all(panel.shape[0] == panel.shape[1] for panel in heats):
+        side = (8.0 - 1.2) / max(across, 1.2)
         return 8.0, min(8.0, round(2 * (1.0 + len(rows) * (side + 0.2))) / 2)
     return 8.0, 5.0 if len(rows) == 1 else 6.5
 

@@ -46,10 +46,17 @@ CURVES: tuple[Colour, ...] = (
     (204, 121, 167),
     (86, 180, 233),
     (230, 159, 0),
+    (102, 68, 170),
+    (122, 82, 48),
+    (178, 24, 72),
+    (112, 132, 0),
 )
-"""One after the other for curves (Okabe and Ito, 2008)."""
+"""One after the other for curves: those of Okabe and Ito (2008), then four more, so that ten recipes have one each."""
 
-BRIGHT: tuple[Colour, ...] = (CURVES[4], CURVES[5], CURVES[2], CURVES[3], CURVES[1], CURVES[0])
+BRIGHT: tuple[Colour, ...] = (
+    *(CURVES[4], CURVES[5], CURVES[2], CURVES[3], CURVES[1], CURVES[0]),
+    *((176, 156, 240), (196, 156, 112), (244, 112, 140), (190, 208, 84)),
+)
 """The same for dark grounds, terminals included: the lightest first."""
 
 UNKNOWN: Colour = (128, 128, 128)

@@ -176,6 +176,8 @@ class Chart:
     """Whether the curves are steps of one thing, and their colours too."""
     filled: bool = False
     """Whether the area below the first curve counts."""
+    ticks: Sequence[float] = ()
+    """Numbers of the vertical axis, where they are not just round ones."""
     share: float = 1.0
     """Of the height of the other panels in a figure; below 1, a terminal leaves it out."""
 

@@ -81,6 +81,8 @@ def attempt(seed: int, recipes: float = 0.0, kept: str = "") -> Outcome:
     """Make a table, identify it, make it again."""
     rng = np.random.default_rng(seed)
     scheme = random_scheme(rng, recipes)
+    while kept and getattr(scheme, "init", "") == "zeros":  # with noise, they are noise
+        scheme = random_scheme(rng, recipes)
     scheme = scheme.in_dtype("float32") if kept else scheme
     suffixes = [".safetensors"] if scheme.dtype == "bfloat16" else [".npy", ".npz", ".safetensors"]
     suffix = suffixes[int(rng.integers(len(suffixes)))]

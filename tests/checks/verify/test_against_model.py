@@ -33,15 +33,15 @@ def waves(base: float = 5e5, length: int = LENGTH, first: int = 0) -> tuple[np.n
 
 COS, SIN = waves()
 FORMS = {
-    "cos": (COS, "cos", "a column a frequency"),
-    "sin": (SIN, "sin", "a column a frequency"),
+    "cos": (COS, "cos", "one column per frequency"),
+    "sin": (SIN, "sin", "one column per frequency"),
     "transformers": (np.concatenate([COS, COS], 1), "cos", "doubled as c0 c1 … c0 c1 …"),
     "transformers, batch and head": (
         np.concatenate([SIN, SIN], 1)[None, None],
         "sin",
         "doubled as c0 c1 … c0 c1 …, axes of length 1 dropped",
     ),
-    "interleaved": (np.repeat(COS, 2, 1), "cos", "doubled as c0 c0 c1 c1 …, though the model turns halves"),
+    "interleaved": (np.repeat(COS, 2, 1), "cos", "doubled as c0 c0 c1 c1 …, though the model rotates halves"),
     "megatron": (
         np.concatenate([COS, COS], 1)[:, None, None],
         "cos",
@@ -54,7 +54,7 @@ FORMS = {
     "stacked, doubled": (
         np.stack([np.repeat(COS, 2, 1), np.repeat(SIN, 2, 1)]),
         "cos_sin",
-        "the cosines, then the sines, doubled as c0 c0 c1 c1 …, though the model turns halves",
+        "the cosines, then the sines, doubled as c0 c0 c1 c1 …, though the model rotates halves",
     ),
     "torchtune": (np.stack([COS, SIN], -1), "cos_sin", "pairs of cosines and sines"),
     "meta": ((COS + 1j * SIN).astype(np.complex64), "cos_sin", "complex numbers"),
@@ -151,7 +151,7 @@ def test_frequencies_axis_by_axis_or_as_tables_have_them(tmp_path) -> None:
     config = {"model_type": "ernie4_5_vl_moe_text", "hidden_size": 64, "num_attention_heads": 4}
     model = pecli.load_config({**config, "rope_parameters": {"rope_theta": 5e5, "mrope_section": [3, 3, 2]}})
     plain = 5e5 ** (-np.arange(0, DIM, 2) / DIM)
-    for words, order in (("axis by axis", [0, 2, 4, 1, 3, 5, 6, 7]), ("in turn", range(8))):
+    for words, order in (("axis by axis", [0, 2, 4, 1, 3, 5, 6, 7]), ("interleaved", range(8))):
         save_file({"inv_freq": plain[list(order)]}, tmp_path / "f.safetensors")
         found = verify_model(tmp_path / "f.safetensors", model, Tolerance(rtol=1e-14))
         assert (found.passed, found.readings["inv_freq"]) == (True, words)
@@ -170,7 +170,7 @@ def test_names_that_say_nothing_leave_it_to_the_content(tmp_path) -> None:
     np.savez(tmp_path / "all.npz", SIN, COS, noise)
     result = verify_model(tmp_path / "all.npz", pecli.load_config(LLAMA), NEAR)
     assert result.passed
-    assert result.readings == {"arr_0": "sin, a column a frequency", "arr_1": "cos, a column a frequency"}
+    assert result.readings == {"arr_0": "sin, one column per frequency", "arr_1": "cos, one column per frequency"}
 
 
 def test_layer_types_by_name_and_by_fit(tmp_path) -> None:
@@ -190,7 +190,7 @@ def test_layer_types_by_name_and_by_fit(tmp_path) -> None:
         "layers.5.rotary_emb.sin_cached": True,
     }
     assert result.readings["layers.0.rotary_emb.sin_cached"].startswith("sliding_attention layers, which it fits best")
-    assert result.readings["full_attention.cos"].startswith("full_attention layers, a column")
+    assert result.readings["full_attention.cos"].startswith("full_attention layers, one column")
     path = f"{tmp_path / 'g.safetensors'}:layers.0.rotary_emb.sin_cached"
     assert not verify_model(path, pecli.load_config(GEMMA), NEAR, layer_type="full_attention").passed
     with pytest.raises(ParameterError, match="layer_type"):
@@ -287,7 +287,7 @@ def test_a_checkpoint_without_tables_says_how_to_name_one(tmp_path) -> None:
         verify_model(tmp_path / "model.safetensors", pecli.load_config(LLAMA))
     result = verify_model(f"{tmp_path / 'model.safetensors'}:lm_head", pecli.load_config(LLAMA), NEAR)
     assert result.passed
-    assert result.readings == {"lm_head": "cos, a column a frequency"}
+    assert result.readings == {"lm_head": "cos, one column per frequency"}
 
 
 @pytest.mark.parametrize("array", [np.zeros((5, 7), np.float32), np.zeros((0, 8), np.float32), np.float32(1)])

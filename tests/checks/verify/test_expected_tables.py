@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import pecli
 from pecli.checks.verify.against_model import verify_model
 from pecli.models.find import load_config
 
@@ -59,3 +60,9 @@ def test_frequencies_of_a_model_without_a_table(tmp_path: Path) -> None:
         assert verify_model(tmp_path / "t.npz", model).passed is passes
     np.savez(tmp_path / "t.npz", cos=np.ones((8, 64), np.float32), inv_freq=right)
     assert not verify_model(tmp_path / "t.npz", model).passed
+
+
+def test_buckets_of_another_shape_are_no_crash() -> None:
+    """T5's index has neither heads nor channels."""
+    found = pecli.verify({"index": np.zeros((3, 4), np.int32)}, {"model_type": "t5", "d_model": 64, "num_heads": 4})
+    assert found.problems == ("index: its shape is (3, 4) where (positions, positions) is expected",)

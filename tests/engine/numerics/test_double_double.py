@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pecli.engine.numerics import double_double
-from pecli.engine.numerics.double_double import Doubled
+from pecli.engine.numerics.double_double import DoubleDouble
 from tests.engine.strategies import quick
 
 moderate = st.floats(-(2.0**60), 2.0**60, allow_subnormal=False).filter(lambda x: x == 0 or abs(x) > 2.0**-300)
 
 
-def exact(value: Doubled) -> list[Fraction]:
+def exact(value: DoubleDouble) -> list[Fraction]:
     return [
         Fraction(float(hi)) + Fraction(float(lo)) for hi, lo in zip(np.ravel(value.hi), np.ravel(value.lo), strict=True)
     ]
@@ -30,14 +30,14 @@ def test_sums_and_products_have_no_error(a, b):
     assert exact(double_double.exact_product(x, y)) == [Fraction(a) * Fraction(b)]
 
 
-def some(seed: int, count: int = 2000) -> Doubled:
+def some(seed: int, count: int = 2000) -> DoubleDouble:
     """Numbers of 106 bits between 2^-40 and 2^40, of both signs."""
     rng = np.random.default_rng(seed)
     hi = rng.uniform(0.5, 1, count) * 2.0 ** rng.integers(-40, 40, count) * rng.choice([-1, 1], count)
-    return Doubled(hi, np.spacing(hi) * rng.uniform(-0.49, 0.49, count))
+    return DoubleDouble(hi, np.spacing(hi) * rng.uniform(-0.49, 0.49, count))
 
 
-def is_normal(value: Doubled) -> bool:
+def is_normal(value: DoubleDouble) -> bool:
     return bool(np.all(value.hi + value.lo == value.hi))
 
 
@@ -53,7 +53,7 @@ def test_multiply_and_scaled_keep_100_bits():
 
 def test_add_keeps_100_bits_even_when_terms_cancel():
     a = some(3)
-    b = Doubled(-a.hi * (1 + 2.0**-30), some(4).lo * 2.0**-40)
+    b = DoubleDouble(-a.hi * (1 + 2.0**-30), some(4).lo * 2.0**-40)
     b = double_double.exact_sum(b.hi, b.lo)
     for terms in ((a, some(5)), (a, b)):
         total = double_double.add(*terms)

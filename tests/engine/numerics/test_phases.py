@@ -9,7 +9,7 @@ import pytest
 from flint import arb, ctx
 
 from pecli.engine.numerics import phases
-from pecli.engine.numerics.double_double import Doubled
+from pecli.engine.numerics.double_double import DoubleDouble
 from pecli.engine.numerics.geometric import geometric, waves
 from tests import oracle
 
@@ -36,16 +36,16 @@ def test_cos_sin_in_float64(base):
 @pytest.mark.parametrize("base", BASES)
 def test_cos_sin_in_106_bits(base):
     wanted, column, position = some_waves(base)
-    _, relative = _errors(base, column, position, *phases.cos_sin_doubled(wanted.limbs[:, column], position))
+    _, relative = _errors(base, column, position, *phases.cos_sin_double_double(wanted.limbs[:, column], position))
     assert relative <= phases.PRODUCT_ERROR / 8  # there is a margin
 
 
-def _plain(numbers: np.ndarray) -> Doubled:
-    return Doubled(numbers, np.zeros_like(numbers))
+def _plain(numbers: np.ndarray) -> DoubleDouble:
+    return DoubleDouble(numbers, np.zeros_like(numbers))
 
 
 def _errors(
-    base: float, column: np.ndarray, position: np.ndarray, cosines: Doubled, sines: Doubled
+    base: float, column: np.ndarray, position: np.ndarray, cosines: DoubleDouble, sines: DoubleDouble
 ) -> tuple[float, float]:
     """The largest error, and the largest in relation to the value."""
     before, ctx.prec = ctx.prec, 1500

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pecli.engine.numerics.double_double import Doubled
+from pecli.engine.numerics.double_double import DoubleDouble
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
-from pecli.engine.numerics.rounding import differ, round_doubled, round_fixed, round_to, undecided
+from pecli.engine.numerics.rounding import differ, round_double_double, round_fixed, round_to, undecided
 from tests.oracle import DTYPES, FORMATS, bits, rational, rounded
 
 NARROW = ("float32", "float16", "bfloat16")
@@ -70,7 +70,7 @@ def test_the_low_part_breaks_ties(dtype):
     for share in (0.0, 2.0**-52, -(2.0**-52), 0.49, -0.49):
         lo = np.spacing(hi) * share
         true = [Fraction(a) + Fraction(b) for a, b in zip(hi.tolist(), lo.tolist(), strict=True)]
-        np.testing.assert_array_equal(bits(round_doubled(Doubled(hi, lo), dtype)), oracle_bits(true, dtype))
+        np.testing.assert_array_equal(bits(round_double_double(DoubleDouble(hi, lo), dtype)), oracle_bits(true, dtype))
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
@@ -87,14 +87,21 @@ def test_undecided_tells_exactly_where_a_tie_is_within_reach(dtype):
     tie = 1 + 2.0 ** -SIGNIFICAND_BITS[dtype]
     error = np.array(2.0**-70)
     lows = np.array([0.0, 2.0**-71, -(2.0**-71), 2.0**-69, -(2.0**-69), 2.0**-55])
-    assert undecided(Doubled(np.full(6, tie), lows), error, dtype).tolist() == [True, True, True, False, False, False]
-    assert not undecided(Doubled(np.full(6, 1.0), lows), error, dtype).any()
+    assert undecided(DoubleDouble(np.full(6, tie), lows), error, dtype).tolist() == [
+        True,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert not undecided(DoubleDouble(np.full(6, 1.0), lows), error, dtype).any()
 
 
 def test_undecided_in_float64():
     half = 2.0**-53  # half an ulp of 1.0 …
     lows = np.array([half, half - 2.0**-80, half - 2.0**-60, 0.0])
-    found = undecided(Doubled(np.full(4, 1.0), lows), np.array(2.0**-75), "float64")
+    found = undecided(DoubleDouble(np.full(4, 1.0), lows), np.array(2.0**-75), "float64")
     assert found.tolist() == [True, True, False, False]
 
 

@@ -78,7 +78,7 @@ def every_element(dtype: str, amplitude: float = 1.0) -> tuple[np.ndarray, np.nd
     position[:40] = rng.integers(0, 3, 40)
     sine = rng.random(count) < 0.5
     some = waves(geometric(10000.0, oracle.Fraction(24), 24), amplitude=amplitude)
-    found = phases.settle(some, position.astype(np.uint64), column, sine, dtype)
+    found = phases.round_waves(some, position.astype(np.uint64), column, sine, dtype)
     true = oracle.wave_bits(dtype, sine, 10000.0, 24, position.tolist(), column.tolist(), amplitude=amplitude)
     return oracle.bits(found), true
 
@@ -87,7 +87,7 @@ def every_element(dtype: str, amplitude: float = 1.0) -> tuple[np.ndarray, np.nd
 def tiers(monkeypatch):
     """Counts how many elements reach the second and the third way."""
     reached = {"second": 0, "third": 0}
-    second, third = phases.cos_sin_doubled, phases._by_integers
+    second, third = phases.cos_sin_double_double, phases._by_integers
 
     def count_second(limbs, positions):
         reached["second"] += positions.size
@@ -97,7 +97,7 @@ def tiers(monkeypatch):
         reached["third"] += 1
         return third(*args)
 
-    monkeypatch.setattr(phases, "cos_sin_doubled", count_second)
+    monkeypatch.setattr(phases, "cos_sin_double_double", count_second)
     monkeypatch.setattr(phases, "_by_integers", count_third)
     return reached
 
@@ -139,7 +139,9 @@ def test_a_table_settled_throughout_is_the_same(monkeypatch, dtype, amplitude):
     usual = scheme.tables()["pe"].tobytes()
     seen = []
     monkeypatch.setattr(tiles, "_UNIT", 2.0**6)
-    monkeypatch.setattr(cos_sin_tables, "settle", lambda *args: seen.append(len(args[1])) or phases.settle(*args))
+    monkeypatch.setattr(
+        cos_sin_tables, "round_waves", lambda *args: seen.append(len(args[1])) or phases.round_waves(*args)
+    )
     assert scheme.tables()["pe"].tobytes() == usual
     assert sum(seen) > 90 * 14 * 0.9
 
@@ -148,7 +150,7 @@ def test_a_table_settled_throughout_is_the_same(monkeypatch, dtype, amplitude):
 def test_ordinary_hard_elements_get_a_second_look(monkeypatch, case):
     """Those within 1e-9 ulp of a float32 tie are closer than float64 products can tell."""
     seen = []
-    monkeypatch.setattr(cos_sin_tables, "settle", lambda *args: seen.append(args) or phases.settle(*args))
+    monkeypatch.setattr(cos_sin_tables, "round_waves", lambda *args: seen.append(args) or phases.round_waves(*args))
     Sinusoidal(1, case["dim"], base=case["base"], offset=case["position"]).tables()
     assert seen
 

@@ -226,7 +226,7 @@ REFUSED = [
     ({**YARN, "mscale": 1e308, "mscale_all_dim": 1.0}, "mscale", "from 1e-30 to 1e+06"),
     ({**YARN, "mscale": 1.0, "mscale_all_dim": 1e308}, "mscale", "from 1e-30 to 1e+06"),
     ({**YARN, "attention_factor": 5e-324}, "attention_factor", "above 1e-30"),
-    ({"partial_rotary_factor": 0.01}, "partial_rotary_factor", "channels turn in pairs"),
+    ({"partial_rotary_factor": 0.01}, "partial_rotary_factor", "channels rotate in pairs"),
     ({"scaling": "su"}, "scaling", "it must be one of"),
 ]
 

@@ -164,7 +164,7 @@ def test_a_scheme_is_known_as_long_as_it_is_registered() -> None:
 
     with registered(Other):
         assert scheme_named("other") is Other
-        with pytest.raises(ParameterError, match="there is one of that name"):
+        with pytest.raises(ParameterError, match="a scheme of that name is registered already"):
             register(Other)
     assert "other" not in SCHEMES
     with pytest.raises(ParameterError, match="it must be one of"):

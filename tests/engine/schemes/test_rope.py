@@ -118,7 +118,7 @@ WRONG = [
     ({"base": math.inf}, "base", "inf", "it must be a finite number above 0"),
     ({"base": 0.0}, "base", "0", "it must be a finite number above 0"),
     ({"base": -1}, "base", "-1", "it must be a finite number above 0"),
-    ({"base": 1e-20}, "base", "1e-20", "frequencies must stay below 2^64 radians a position"),
+    ({"base": 1e-20}, "base", "1e-20", "frequencies must stay below 2^64 radians per position"),
     ({"layout": "interleave"}, "layout", "'interleave'", "did you mean 'interleaved'?"),
     ({"dtype": "float23"}, "dtype", "'float23'", "did you mean 'float32'?"),
 ]

@@ -131,6 +131,29 @@ def test_a_curve_on_another_is_dashed_so_that_both_are_seen() -> None:
     assert (first.get_marker(), second.get_marker()) == ("o", "")
 
 
+def test_points_on_other_points_are_rings_around_them() -> None:
+    """The first eight of twelve heads have the slopes of eight."""
+    subjects = labelled([subject for heads in (12, 8) for subject in of_scheme(pecli.Alibi(heads))])
+    below, above = mpl_render.render(figures.picture("slopes", subjects, PlotRequest())).axes[0].lines
+    assert above.get_markerfacecolor() == "none"
+    assert above.get_markersize() > below.get_markersize() + 3
+    assert (below.get_linestyle(), above.get_linestyle()) == ("None", "None")
+
+
+def test_ten_curves_have_ten_colours() -> None:
+    for dark in (False, True):
+        chart = Chart("", [Curve(f"curve {k}", np.arange(3.0), np.arange(3.0) * k) for k in range(10)])
+        lines = mpl_render.render(Picture("", [chart]), dark=dark).axes[0].lines
+        assert len({line.get_color() for line in lines}) == 10
+
+
+@pytest.mark.parametrize(("width", "marker"), [(8.0, "o"), (3.3, "")])
+def test_points_that_would_touch_are_a_line(width: float, marker: str) -> None:
+    chart = Chart("", [Curve("", np.arange(64.0), np.arange(64.0))], points=True)
+    (line,) = mpl_render.render(Picture("", [chart]), width=width).axes[0].lines
+    assert line.get_marker() == marker
+
+
 def test_a_panel_without_one_below_it_has_its_numbers() -> None:
     heats = [HeatmapPanel(f"panel {k}", np.zeros((4, 4)), limits=(0.0, 1.0)) for k in range(5)]
     made = mpl_render.render(Picture("five", heats, across=3))

@@ -30,8 +30,6 @@ from pecli.views.pictures.panels import (
     spread,
 )
 
-ELEMENTS = {"bias": "bias", "rotation": "cosine and sine"}
-"""What the elements of tables are, by how these are applied."""
 BIAS_POWER = 0.4
 """Slopes fall as powers of two, so that on an even scale all heads but the first few would look alike."""
 MAX_POSITIONS = 1 << 20
@@ -52,16 +50,20 @@ SAMPLE_RUNS = 1024
 MAX_MAP_POINTS = 1 << 18
 """Points of a grid that are drawn."""
 MAPS_ACROSS = 4
+MIN_VARIATION = 0.2
+"""Of the range of all values, what a channel has to vary by to be worth a map."""
 
 
 def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """One panel per matrix; panels of one meaning share their colours."""
     panels = []
+    values: dict[str, None] = {}
     sampled = False
     for subject in subjects:
         for table, title, rows in _matrices(subject, request):
             many = len(subjects) > 1
             sampled |= is_sampled(table)
+            values[subject.axes_of(table).value] = None
             check_width(table, "heatmap")
             name = ", ".join(filter(None, [subject.label if many else "", title]))
             panels.append(_panel(table, reduced(table, request.rows, request.columns), name, rows, subject))
@@ -70,14 +72,9 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         names = ", ".join(subject.label for subject in subjects)
         advice = "give it a --seq-len" if subjects[0].applied_as == "bias" else ""
         raise ParameterError("kind", "heatmap", f"{names} has no table with rows and columns", advice)
-    shows = _shows(subjects, panels[0]) + ", from a part of the rows" * sampled
+    elements = " and ".join(values) if len(values) < 3 and "value" not in values else "value"
+    shows = f"{elements} by {panels[0].rows} and {panels[0].columns}" + ", from a part of the rows" * sampled
     return Picture(shows, _with_common_limits(panels), across=_across(len(panels)))
-
-
-def _shows(subjects: Sequence[Subject], panel: HeatmapPanel) -> str:
-    every = {ELEMENTS.get(subject.applied_as, "value") for subject in subjects}
-    what = every.pop() if len(every) == 1 else "value"
-    return f"{what} by {panel.rows} and {panel.columns}"
 
 
 def _matrices(subject: Subject, request: PlotRequest) -> Iterator[tuple[Table, str, str]]:
@@ -86,7 +83,7 @@ def _matrices(subject: Subject, request: PlotRequest) -> Iterator[tuple[Table, s
     for table in tables:
         name = table.name if len(tables) > 1 or subject.applied_as == "rotation" else ""
         if len(table.shape) == 2:
-            yield table, name, "position"
+            yield table, name, subject.axes_of(table).names[-2]
             continue
         outer = table.rows // table.shape[-2]
         if table.shape[-2] == 1:
@@ -304,11 +301,13 @@ def maps(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         table, name = _first_matrix(subject), subject.axes_of(_first_matrix(subject)).names[-1]
         rows = grid_rows(subject)
         values = widened(table.pick(rows.reshape(-1)))
-        picked = chosen(request, table.width, most) if request.channels is not None else spread(table.width, most)
+        varying = np.flatnonzero(np.ptp(values, axis=0) > MIN_VARIATION * np.ptp(values)).tolist() or [0]
+        few = [varying[k] for k in spread(len(varying), most)]
+        picked = chosen(request, table.width, most) if request.channels is not None else few
         for column in picked:
             title = f"{table.name}, {name} {column}" if len(subjects) == 1 else f"{subject.label}, {name} {column}"
             panels.append(grid_map(title, values[:, column].reshape(rows.shape)))
-    return Picture("Channels over the grid", tuple(panels), min(MAPS_ACROSS, len(panels)))
+    return Picture(f"{name}s over the grid", tuple(panels), min(MAPS_ACROSS, len(panels)))
 
 
 def grid_map(title: str, values: Floats, meaning: str = "") -> HeatmapPanel:

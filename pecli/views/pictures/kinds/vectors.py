@@ -61,7 +61,7 @@ def patch(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         alike = vectors @ vectors[middle] / np.where(size > 0, size * size[middle], 1)
         title = f"row {row}, column {column}" if len(subjects) == 1 else subject.label
         panels.append(grid_map(title, alike.reshape(rows.shape), "cosine similarity"))
-    return Picture("Similarity of one patch to all others", tuple(panels), min(2, len(panels)))
+    return Picture("similarity of one patch to all others", tuple(panels), min(2, len(panels)))
 
 
 def vectors(subject: Subject, kind: str) -> Table:
@@ -132,7 +132,6 @@ def _matrix(subject: Subject, table: Table, matrix: Floats, every: int, many: bo
         column_count=table.rows,
         column_step=every,
         limits=(-1.0, 1.0),
-        meaning="p·q / (|p||q|)",
         reduce="sample",
     )
 

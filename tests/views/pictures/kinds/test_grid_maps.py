@@ -33,6 +33,15 @@ def test_merged_patches_are_put_back() -> None:
     np.testing.assert_allclose(columns.values, [[math.cos(w) for w in range(6)]] * 4, atol=1e-7)
 
 
+def test_maps_are_chosen_where_values_vary() -> None:
+    """Of EVA's 16 pairs on a grid of 4 × 4, those of one axis have wavelengths from 2π up to 2π · 10000^(7/8)."""
+    found = drawn("maps", Rope(grid=(4, 4), dim=32, style="eva"))
+    assert found.title == "pairs over the grid"
+    assert [panel.title for panel in found.panels] == [f"cos, pair {k}" for k in (0, 1, 8, 9)]
+    for k, rate in {0: 1.0, 1: 10000 ** (-1 / 8)}.items():
+        assert np.ptp(found.panels[k].values) == pytest.approx(1 - math.cos(3 * rate), abs=1e-6)
+
+
 def test_a_patch_is_most_similar_to_itself() -> None:
     """The similarity of two rotations is the mean of the cosines of what they differ by."""
     (panel,) = drawn("patch", Rope(grid=(3, 5), dim=4, style="eva")).panels

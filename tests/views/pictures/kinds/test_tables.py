@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from pecli.engine.schemes.registry import scheme_named
 
 import pecli
 from pecli.engine.table import Table, table_of
@@ -57,6 +58,13 @@ def test_alibi_is_small_multiples_of_one_scale() -> None:
     assert len({panel.limits for panel in picture.panels}) == 1
     (row,) = made("heatmap", pecli.Alibi(4, 8, form="key")).panels
     np.testing.assert_array_equal(row.values[:, 1], [2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8])
+
+
+def test_relative_positions_are_buckets_of_queries_and_keys() -> None:
+    found = made("heatmap", scheme_named("relative")(style="swin", grid=(2, 3)))
+    (panel,) = found.panels
+    assert found.title == "bucket by query and key"
+    assert (panel.rows, panel.columns) == ("query", "key")
 
 
 def test_chosen_pairs_turn_between_half_a_time_and_sixteen_times() -> None:

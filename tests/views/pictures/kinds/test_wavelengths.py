@@ -46,6 +46,7 @@ def test_a_scaling_is_drawn_beside_the_unscaled_law() -> None:
     np.testing.assert_allclose(law.y, 2 * math.pi * 5e5 ** (np.arange(64) / 64), rtol=1e-12)
     np.testing.assert_allclose(stretch.curves[0].y[law.y > 8192], 8.0, rtol=1e-12)
     np.testing.assert_allclose(stretch.curves[0].y[law.y < 2048], 1.0, rtol=1e-12)
+    assert [*stretch.ticks] == [1.0, 8.0]
     assert chart.levels == [("trained on 8,192", 8192.0), ("8 times the original, 65,536", 65536.0)]
     assert chart.inverse_axis == ("turns within the training length, 8,192", 8192.0)
     kept, stretched = int(np.sum(law.y < 2048)) - 1, int(np.argmax(law.y > 8192))
