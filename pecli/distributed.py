@@ -98,4 +98,4 @@ def _module(name: str, scheme: Scheme) -> Any:
     try:
         return import_module(f"dask.{name}")
     except ImportError:
-        raise ParameterError("scheme", scheme.name, "lazy arrays take the extra pecli[dask]", EXTRA) from None
+        raise ParameterError("scheme", scheme.name, "Dask comes with the extra pecli[dask]", EXTRA) from None

@@ -1,4 +1,4 @@
-"""Files of tables: one reader and writer a format, atomic output in one place.
+"""Files of tables: one reader and writer for each format, atomic output in one place.
 
 The names below are imported when first used: writing one format imports nothing of the others.
 """

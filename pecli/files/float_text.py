@@ -89,7 +89,7 @@ def _rows(words: Words, width: int) -> list[bytes]:
 
 
 def _words(texts: list[bytes]) -> Words:
-    """Texts of up to four bytes, a number each."""
+    """Texts of up to four bytes as numbers."""
     return np.frombuffer(b"".join(text.ljust(4, b"\0") for text in texts), np.uint32)
 
 

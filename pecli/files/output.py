@@ -47,12 +47,12 @@ class BackgroundSync:
     def _sync(self) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
-        self.settle()
+        self.wait()
         self._pool = self._pool or ThreadPoolExecutor(1)
         sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
         self._running, self._waiting = self._pool.submit(sync, self._descriptor), 0
 
-    def settle(self) -> None:
+    def wait(self) -> None:
         """Wait for the thread; an error that it met is raised here, the system would not report it to the last sync."""
         running, self._running = self._running, None
         if running is not None:
@@ -117,7 +117,7 @@ class Output:
         """Give a new file the mode and owner of the one it replaces, and have it on disk."""
         try:
             if self._sync is not None:
-                self._sync.settle()
+                self._sync.wait()
             if replaced is not None:
                 os.fchmod(self._descriptor, _take_over(self._descriptor, replaced))
             os.fsync(self._descriptor)
@@ -160,15 +160,15 @@ def is_stream(path: str) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def check_room(path: str, size: int) -> None:
-    """Refuse what cannot fit on the disk before any of it is written; text takes more room than `size`, never less."""
+def check_free_space(path: str, size: int) -> None:
+    """Refuse what cannot fit on the disk before any of it is written; text takes more than `size`, never less."""
     if size < MIN_CHECKED_BYTES or is_stream(path) or not hasattr(os, "statvfs"):
         return
     with suppress(OSError, ValueError):
         disk = os.statvfs(os.path.dirname(os.path.realpath(path)))
-        room = disk.f_bavail * disk.f_frsize
-        if room < size:
-            raise FileError(path, f"takes {size:,} bytes, and the disk has {room:,}", "free some space or write less")
+        free = disk.f_bavail * disk.f_frsize
+        if free < size:
+            raise FileError(path, f"takes {size:,} bytes, and the disk has {free:,}", "free some space or write less")
 
 
 def _open_descriptor(path: str) -> int | None:
@@ -307,13 +307,13 @@ Spec = Mapping[str, object]
 Write = Callable[[Output, OnBlock | None], None]
 """What a format's `prepare` returns: everything is checked, the output may be opened."""
 
-WORTH_A_THREAD = 1 << 18
+MIN_THREADED_BYTES = 1 << 18
 """Tables of fewer bytes are hashed sooner than threads wake up."""
 
 
 def write_blocks(table: Table, sinks: Sequence[Sink], on_block: OnBlock | None = None) -> None:
     """Hand every block of the table to all the sinks, in order; the sinks work side by side where that is worth it."""
-    if len(sinks) < 2 or table.nbytes < WORTH_A_THREAD:
+    if len(sinks) < 2 or table.nbytes < MIN_THREADED_BYTES:
         _write_blocks(table, lambda data: [sink(data) for sink in sinks], on_block)
         return
     from concurrent.futures import ThreadPoolExecutor

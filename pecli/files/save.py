@@ -10,7 +10,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.engine.text import quoted
 from pecli.errors import KindError, ParameterError
-from pecli.files.output import OnBlock, Spec, Write, check_room, is_stream, open_output
+from pecli.files.output import OnBlock, Spec, Write, check_free_space, is_stream, open_output
 from pecli.version import __version__
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def save_tables(
 
 def write_file(path: str, write: Write, size: int, on_block: OnBlock | None = None) -> None:
     """Open the output and have it written; about `size` bytes are to come."""
-    check_room(path, size)
+    check_free_space(path, size)
     with open_output(path) as output:
         write(output, on_block)
 

@@ -154,7 +154,7 @@ class PipeSource(_OpenSource):
         return there
 
 
-class KeptSource(Source):
+class BufferedSource(Source):
     """Another source, read whole at the first call: for bytes that come in order and are wanted crosswise."""
 
     def __init__(self, source: Source, size: int) -> None:
@@ -252,7 +252,7 @@ def stored_table(
     swapped = order != ("<" if sys.byteorder == "little" else ">")
     if fortran and len(shape) > 1:
         if source.in_order and source.size is not None:
-            source = KeptSource(source, source.size)
+            source = BufferedSource(source, source.size)
         return Table(name, dtype, shape, partial(_fill_columns, source, offset, shape, swapped))
     return Table(name, dtype, shape, partial(_fill_rows, source, offset, swapped), source.in_order)
 

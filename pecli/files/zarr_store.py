@@ -25,7 +25,7 @@ from pecli.engine.table import Table
 from pecli.engine.text import indices
 from pecli.errors import FileError, ParameterError
 from pecli.files.npy import ARRAY_NAME
-from pecli.files.output import OnBlock, Spec, check_room
+from pecli.files.output import OnBlock, Spec, check_free_space
 from pecli.files.provenance import KEY
 from pecli.files.source import Source, SourceGroup
 
@@ -85,7 +85,7 @@ def save_store(
         if not table.size:
             raise ParameterError("output", f".zarr for {table.shape}", "a store has at least one chunk", "write .npy")
     wanted = _wanted(tables, rows)
-    check_room(path, sum(table.nbytes // table.rows * (chunk.stop - chunk.start) for table, chunk in wanted))
+    check_free_space(path, sum(table.nbytes // table.rows * (chunk.stop - chunk.start) for table, chunk in wanted))
     try:
         group = _opened(zarr, path, tables, spec)
         for table in tables:

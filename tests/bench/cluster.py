@@ -93,8 +93,10 @@ def yield_to_checker() -> int:
 @contextmanager
 def cluster(processes: int, folder: Path) -> Iterator[Callable[[Callable[[], int]], list[int]]]:
     """A cluster of single-threaded workers; yields what runs a function in each."""
+    import dask
     from dask.distributed import Client, LocalCluster
 
+    dask.config.set({"distributed.worker.profile.enabled": False})  # whose history grows with time
     options = {"threads_per_worker": 1, "dashboard_address": None, "local_directory": str(folder)}
     with LocalCluster(n_workers=processes, **options) as workers, Client(workers) as client:
         yield lambda work: list(client.run(work).values())

@@ -19,7 +19,7 @@ from pecli.files import source
 from pecli.files.load import load, load_file
 from pecli.files.npy import header
 from pecli.files.save import save_tables
-from pecli.files.source import KeptSource, Source
+from pecli.files.source import BufferedSource, Source
 
 DTYPES = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", "c8", "c16"]
 SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (7,), (3, 0), (0, 3), (5, 4), (2, 3, 4), (2, 3, 4, 5)]
@@ -87,7 +87,9 @@ def test_any_rows_of_a_fortran_array(array: NDArray[np.float32], data: st.DataOb
             out[:] = array.tobytes("F")[offset : offset + len(out)]
             return len(out)
 
-    table = source.stored_table(KeptSource(Memory(), array.nbytes), "a", "float32", array.shape, 0, "<", fortran=True)
+    table = source.stored_table(
+        BufferedSource(Memory(), array.nbytes), "a", "float32", array.shape, 0, "<", fortran=True
+    )
     start = data.draw(st.integers(0, table.rows - 1))
     stop = data.draw(st.integers(start, table.rows))
     expected = array.reshape(table.rows, table.width)[start:stop]

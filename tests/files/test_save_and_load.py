@@ -286,6 +286,6 @@ def test_the_same_bytes_whatever_the_blocks(
 ) -> None:
     save_tables(f"a.{suffix}", tables, spec)
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 16)
-    monkeypatch.setattr("pecli.files.output.WORTH_A_THREAD", 0)
+    monkeypatch.setattr("pecli.files.output.MIN_THREADED_BYTES", 0)
     save_tables(f"b.{suffix}", tables[::-1], spec)
     assert Path(f"a.{suffix}").read_bytes() == Path(f"b.{suffix}").read_bytes()

@@ -194,7 +194,7 @@ def test_layer_types_by_name_and_by_fit(tmp_path) -> None:
         "layers.5.rotary_emb.sin_cached": True,
     }
     assert result.readings["layers.0.rotary_emb.sin_cached"].startswith("sliding_attention layers, which it fits best")
-    assert result.readings["full_attention.cos"].startswith("full_attention layers, one column")
+    assert result.readings["full_attention.cos"].startswith("full_attention layers, one column per frequency")
     path = f"{tmp_path / 'g.safetensors'}:layers.0.rotary_emb.sin_cached"
     assert not verify_model(path, pecli.load_config(GEMMA), NEAR, layer_type="full_attention").passed
     with pytest.raises(ParameterError, match="layer_type"):
