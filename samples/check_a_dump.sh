@@ -1,5 +1,5 @@
 #!/bin/sh
-# A table from somewhere else, held against the exact one: an exit code for CI, a line for people.
+# A table from somewhere else, compared with the exact one: an exit code for CI, a line for people.
 set -e
 python3 - <<'PYTHON'
 import numpy as np

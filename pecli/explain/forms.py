@@ -6,56 +6,22 @@ angle, or both. Which part is the cosine is not a matter of layout; the numbers 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from pecli.engine.arrays import Array
 
-
-@dataclass(frozen=True)
-class Words:
-    """One arrangement of the two functions: in full, with both named, beside another arrangement, as a place to lie in.
-
-    `parts` are the two that it has, where those have names.
-    """
-
-    full: str
-    named: str
-    short: str
-    within: str
-    parts: tuple[str, str] = ("first part", "second part")
-
-
-ARRANGEMENTS: Mapping[str, Words] = {
-    "alone": Words("one function of the angle", "{0}", "one column per channel", "one after the other"),
-    "halves": Words(
-        "all of one function, then all of the other",
-        "all {0}, then all {1}",
-        "in halves",
-        "one half each",
-        ("first half", "second half"),
-    ),
-    "interleaved": Words(
-        "the two functions in turn",
-        "{0} and {1} in turn",
-        "interleaved",
-        "in turn",
-        ("even channels", "odd channels"),
-    ),
-    "stacked": Words(
-        "one array after the other, (2, L, …)", "the {0}, then the {1}", "two arrays stacked", "one after the other"
-    ),
-    "pairs": Words(
-        "the two functions of a pair side by side, (L, …, 2)",
-        "pairs of {0} and {1}",
-        "in pairs on the last axis",
-        "in pairs",
-    ),
-    "complex": Words("complex numbers", "complex numbers", "complex numbers", "as complex numbers"),
+ARRANGEMENTS: Mapping[str, str] = {
+    "alone": "{0}",
+    "halves": "all {0}, then all {1}",
+    "interleaved": "{0} and {1} interleaved",
+    "stacked": "the {0}, then the {1}",
+    "pairs": "pairs of {0} and {1}",
+    "complex": "complex numbers",
 }
-"""How the two functions lie beside each other."""
+"""How the two functions lie beside each other, with their names."""
 
 DOUBLINGS: Mapping[str, str] = {"": "", "halves": "c0 c1 … c0 c1 …", "interleaved": "c0 c0 c1 c1 …"}
 """How often each column of a part is there: once, or twice, in that order."""
@@ -63,12 +29,7 @@ DOUBLINGS: Mapping[str, str] = {"": "", "halves": "c0 c1 … c0 c1 …", "interl
 
 def columns(way: str) -> str:
     """The columns of a part, in words."""
-    return f"doubled as {DOUBLINGS[way]}" if way else "one column per frequency"
-
-
-def twice(way: str) -> str:
-    """The same of columns that another table has once."""
-    return f"each column twice ({DOUBLINGS[way]})"
+    return f"two columns per frequency ({DOUBLINGS[way]})" if way else "one column per frequency"
 
 
 @dataclass(frozen=True)
@@ -81,12 +42,12 @@ class Form:
     padded: bool = False
     """A column of zeros at the end, which makes an odd dim."""
 
-    def words(self, alone: str = "") -> str:
-        """The form in words; `alone` says which function it is, where there is one only."""
-        lone = alone if self.arrangement == "alone" else ""
-        parts = [lone or ARRANGEMENTS[self.arrangement].full, columns(self.doubled) if self.doubled else ""]
-        parts += ["transposed" if self.transposed else "", "with a column of zeros" if self.padded else ""]
-        return ", ".join(filter(None, parts))
+    @property
+    def name(self) -> str:
+        """What users call it: a layout of one function, or how two lie."""
+        if self.arrangement == "alone":
+            return self.doubled or "compact"
+        return f"{self.arrangement}, columns doubled: {self.doubled}" if self.doubled else self.arrangement
 
     def split(self, array: Array) -> tuple[Array, ...] | None:
         """The parts of an array in this form, each (positions, frequencies); None where it cannot be."""
@@ -123,23 +84,6 @@ def forms(array: Array) -> Iterator[Form]:
                     form = Form(arrangement, doubled, transposed, padded)
                     if form.split(array) is not None:
                         yield form
-
-
-def without_ones(array: Array) -> Array:
-    """The array without axes of length 1, as batch and head axes often are, down to two axes."""
-    return array.reshape(shape_without_ones(array.shape))
-
-
-def shape_without_ones(shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape that such an array has then.
-
-    >>> shape_without_ones((1, 1, 5, 1)), shape_without_ones((1, 1, 1))
-    ((5, 1), (1, 1))
-    """
-    sizes = list(shape)
-    while len(sizes) > 2 and 1 in sizes:
-        sizes.remove(1)
-    return tuple(sizes)
 
 
 def _straight(array: Array, form: Form) -> Array:

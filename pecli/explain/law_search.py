@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -253,6 +253,9 @@ def laws(curve: Curve, halves: Sequence[float], *, scales: bool) -> Iterator[Fit
     still = np.abs(curve.frequency) <= 6 * curve.error
     turning = count - int(np.argmin(still[::-1])) if not still.all() else 0
     straight = geometric(curve)
+    for half, base in product(halves, BASES if scales else ()):  # most channels of timesteps turn more than once a row
+        if (off := curve.misfit((timesteps := Law(count, half, base, TIMESTEPS)).frequencies())) < USUAL_MISFIT:
+            yield Fit(timesteps, off, 0.2)
     for half in halves:
         if straight is not None:
             yield from _straight(curve, half, straight, scales=scales, turning=turning)
@@ -332,6 +335,8 @@ def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
 
 
 MIN_FREQUENCIES = 4
+TIMESTEPS = 1000.0
+"""What diffusion models multiply positions from 0 to 1 by."""
 MIN_RECOGNISED = 6
 MIN_IMPROVEMENT = 8.0
 """How many times smaller than the difference from the prior the residual has to be."""

@@ -188,18 +188,12 @@ def _laid_out(
                 target = Form(arrangement, doubled)
                 if target == source or (len(parts) == 1) != (arrangement == "alone"):
                     continue
-                told = Layout(_named(source), _named(target))
+                told = Layout(source.name, target.name)
                 made = target.join(*parts)
                 if made.shape == wanted:
                     yield (told,), made.reshape(shape)
                     if len(parts) == 2:
                         yield (told, Swapped()), target.join(*parts[::-1]).reshape(shape)
-
-
-def _named(form: Form) -> str:
-    if form.arrangement == "alone":
-        return form.doubled or "compact"
-    return f"{form.arrangement}, doubled as {form.doubled}" if form.doubled else form.arrangement
 
 
 def _with_values(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator[tuple[tuple[Edit, ...], AnyArray]]:

@@ -11,9 +11,10 @@ import numpy as np
 
 from pecli.engine.arrays import Floats, Indices
 from pecli.engine.numerics.rounding import widened
-from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.engine.scalings import SCALINGS, name_of
+from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.schemes import SCHEMES, scheme_named
+from pecli.engine.schemes.scheme import Scheme, WaveTable
 from pecli.errors import ParameterError
 from pecli.explain.edits import Edit, Layout, Parameter, Scaled
 from pecli.explain.forms import Form
@@ -50,73 +51,38 @@ def wave_scheme(scheme: Scheme, names: tuple[str, ...]) -> WaveScheme | None:
     """The scheme as seen by the search, for tensors of these names; None where it has no waves, or its rows do not
     follow each other.
     """
-    seen = _SEEN.get(scheme.name) if getattr(scheme, "is_range", True) else None
-    return seen(scheme, names) if seen is not None else None
+    waves = scheme.wave_table()
+    if waves is None or name_of(waves.scaling) not in PARAMETERS:
+        return None
+    form, one = Form(waves.layout, padded=waves.layout == "halves" and waves.dim % 2 == 1), ""
+    if waves.separate:
+        alone = len(names) == 2 or names[0] in ("cos", "sin")
+        form = Form("alone" if alone else "stacked", "" if waves.layout == "compact" else waves.layout)
+        one = names[0] if len(names) == 1 and alone else ""
+    law, rotary = wave_law(waves), scheme.applied_as == "rotation"
+    return WaveScheme(scheme, law, waves.amplitude, waves.offset, waves.length, waves.cos_first, form, one, rotary)
 
 
-def _sinusoidal(scheme: Any, names: tuple[str, ...]) -> WaveScheme:
-    waves = len(scheme.inverse_frequencies())
-    half = (scheme.dim // 2 if scheme.layout == "halves" else scheme.dim / 2) - scheme.freq_shift
-    law = Law(max(1, scheme.dim // 2), half if waves > 1 else 1.0, scheme.base, scheme.scale)
-    form = Form(scheme.layout, padded=scheme.layout == "halves" and scheme.dim % 2 == 1)
-    return WaveScheme(scheme, law, scheme.amplitude, scheme.offset, scheme.seq_len, scheme.cos_first, form)
-
-
-def _rotary(scheme: Any, names: tuple[str, ...]) -> WaveScheme:
-    doubled = "" if scheme.layout == "compact" else scheme.layout
-    alone = len(names) == 2 or names[0] in ("cos", "sin")
-    form = Form("alone" if alone else "stacked", doubled)
-    one = names[0] if len(names) == 1 and alone else ""
-    return WaveScheme(
-        scheme, rope_law(scheme), scheme.attention_factor_value(), scheme.offset, scheme.seq_len, True, form, one, True
-    )
-
-
-_SEEN = {"sinusoidal": _sinusoidal, "rope": _rotary}
-"""How the search sees schemes of waves, by name."""
-
-
-def rope_law(rope: Rope) -> Law:
-    """The law of a rotary scheme's frequencies."""
-    known: dict[str, Any] = {"scaling": rope.scaling}
-    if rope.scaling == "yarn" and rope.factor is None:
-        known["factor"] = (rope.max_position_embeddings or 1) / (rope.original_max_position_embeddings or 1)
-    if rope.scaling == "longrope":
-        long = rope.effective_length > (rope.original_max_position_embeddings or 0)
-        known["divisors"] = rope.long_factor if long else rope.short_factor
-    if rope.scaling == "dynamic":
-        known["length"] = float(rope.effective_length)
-    if rope.scaling == "proportional":
-        known["turning"] = rope.rotating_pairs
-    for field in PARAMETERS[rope.scaling]:
-        value = getattr(rope, NAMES.get(field, field), None)
-        if value is not None and field not in known:
-            known[field] = value if isinstance(value, bool) else float(value)
-    return Law(rope.rotary_dim // 2, rope.exponent_dim / 2, rope.base, **known)
+def wave_law(waves: WaveTable) -> Law:
+    """The law of the frequencies of some waves."""
+    scaling = waves.scaling
+    known: dict[str, Any] = {"scaling": name_of(scaling)}
+    for field in PARAMETERS[known["scaling"]]:
+        value = waves.rotating if field == "turning" else getattr(scaling, NAMES.get(field, field), None)
+        if value is not None:
+            known[field] = float(value) if type(value) is int and field != "turning" else value
+    if "factor" in PARAMETERS[known["scaling"]] and known.get("original"):
+        known.setdefault("factor", float(getattr(scaling, "max_position_embeddings", 0) or 1) / known["original"])
+    return Law(max(1, waves.dim // 2), waves.exponent, waves.base, waves.scale, **known)
 
 
 def neighbours(prior: WaveScheme) -> Iterator[Law]:
     """Laws of known mistakes that no single number makes of the prior's."""
-    law, scheme = prior.law, prior.scheme
+    law = prior.law
     if law.scaling != "none":
         yield replace(law, scaling="none")
         yield replace(law, times=2)
-    if law.scaling == "yarn":
-        yield replace(law, truncate=not law.truncate)
-    if prior.rotary and scheme.scaling == "longrope":
-        for divisors in (scheme.short_factor, scheme.long_factor):
-            if divisors != law.divisors:
-                yield replace(law, divisors=divisors or ())
-    if not prior.rotary:
-        shift = scheme.freq_shift
-        yield from (replace(law, half=law.half + shift - other) for other in (0.0, 1.0) if other != shift)
-    if prior.rotary and law.half > 1:
-        yield replace(law, half=law.half - 1)
-    for times in (2, 4, 0.5):
-        if prior.rotary and law.half * times >= 1:
-            yield replace(law, half=law.half * times)
-    if prior.rotary and scheme.partial_rotary_factor is not None:
-        yield replace(law, half=scheme.dim / 2)
+    yield from map(wave_law, prior.scheme.wave_neighbours())
     for scale in (180 / math.pi, math.pi / 180, 2 * math.pi):
         yield replace(law, scale=law.scale * scale)
     if law.scale != 1:
@@ -127,12 +93,13 @@ def law_edits(expected: WaveScheme, law: Law) -> tuple[Edit, ...]:
     """The difference of two laws, parameter by parameter."""
     prior, edits = expected.law, []
     if law.count != prior.count:
-        edits.append(Parameter("dim", *_dims(expected, law.count)))
+        edits.append(Parameter("dim", expected.scheme.wave_table().dim, 2 * law.count))
         prior = replace(prior, count=law.count, half=prior.half * law.count / prior.count)
     if law.base != prior.base:
         edits.append(Parameter("base", prior.base, law.base))
     if law.half != prior.half:
-        edits.append(_exponent(expected, prior.half, law.half))
+        name, *values = expected.scheme.wave_edit("exponent", prior.half, law.half)
+        edits.append(Parameter(name, *map(_whole, values)))
     if law.scale != prior.scale:
         edits.append(Parameter("scale", prior.scale, law.scale))
     if (law.scaling, law.times) != (prior.scaling, prior.times):
@@ -147,19 +114,6 @@ def law_edits(expected: WaveScheme, law: Law) -> tuple[Edit, ...]:
             else:
                 edits.append(Parameter(NAMES.get(field, field), ours, value))
     return tuple(edits)
-
-
-def _dims(expected: WaveScheme, count: int) -> tuple[int, int]:
-    if expected.rotary:
-        return expected.scheme.rotary_dim, 2 * count
-    return int(getattr(expected.scheme, "dim", 2 * expected.law.count)), 2 * count
-
-
-def _exponent(expected: WaveScheme, ours: float, theirs: float) -> Parameter:
-    shift = getattr(expected.scheme, "freq_shift", None)
-    if shift is not None and theirs in (ours + shift, ours + shift - 1, ours + shift - 0.5):
-        return Parameter("freq_shift", shift, ours + shift - theirs)
-    return Parameter("exponent_dim", _whole(2 * ours), _whole(2 * theirs))
 
 
 def _which_divisors(scheme: Scheme, ours: tuple[float, ...], theirs: tuple[float, ...]) -> tuple[str, str]:
@@ -199,11 +153,8 @@ def yarn_height(factor: float) -> float:
 
 def height_edit(prior: WaveScheme, usual: float, found: float) -> Edit:
     """Values multiplied by something else than they should be."""
-    if not prior.rotary:
-        return Parameter("amplitude", usual, found)
-    if getattr(prior.scheme, "scaling", "none") in ("yarn", "longrope"):
-        return Parameter("attention_factor", usual, found)
-    return Scaled(found / usual)
+    name, expected, value = prior.scheme.wave_edit("amplitude", usual, found)
+    return Parameter(name, expected, value) if name else Scaled(found / usual)
 
 
 def written_height(measured: float, error: float, usual: float) -> float:
@@ -220,13 +171,7 @@ def layout_edit(expected: Form, found: Form) -> tuple[Edit, ...]:
     """Another layout, if it is one: axes and copies aside."""
     if (expected.arrangement, expected.doubled) == (found.arrangement, found.doubled):
         return ()
-    return (Layout(_layout(expected), _layout(found)),)
-
-
-def _layout(form: Form) -> str:
-    if form.arrangement == "alone":
-        return form.doubled or "compact"
-    return f"{form.arrangement}, doubled as {form.doubled}" if form.doubled else form.arrangement
+    return (Layout(expected.name, found.name),)
 
 
 def found_scheme(
@@ -241,59 +186,50 @@ def found_scheme(
     more: Mapping[str, Any],
 ) -> Scheme | None:
     """The scheme with that law; None where no scheme has it."""
-    try:
-        if prior is None or not prior.rotary:
-            dim = int(more.get("dim", 2 * law.count + form.padded))
-            shift = dim // 2 - law.half if form.arrangement == "halves" else dim / 2 - law.half
-            if prior is None or law.scaling == "none":
-                return Sinusoidal(
-                    length, int(more.get("dim", dim)), base=law.base, layout=form.arrangement, cos_first=cos_first,
-                    freq_shift=shift, offset=offset, scale=law.scale, amplitude=height,
-                    **{key: value for key, value in more.items() if key != "dim"},
-                )  # fmt: skip
-        return rope_of(law, offset, length, height, form.doubled or "compact", **more)
-    except ParameterError:
+    if prior is not None and (prior.rotary or law.scaling != "none"):
+        found: Scheme | None = rope_of(law, offset, length, height, form.doubled or "compact", **more)
+        return found
+    dim = int(more.get("dim", 2 * law.count + form.padded))
+    waves = WaveTable(
+        dim, law.half, law.base, law.scale, Scaling(), law.count, height, offset, length, form.arrangement, cos_first,
+        separate=False,
+    )  # fmt: skip
+    return _of_waves(waves, {key: value for key, value in more.items() if key != "dim"})
+
+
+def rope_of(law: Law, offset: int, length: int, height: float, layout: str, **more: Any) -> Any:
+    """The scheme with that law whose cosines and sines are tensors of their own; None where there is none."""
+    scaling = _scaling(law, height)
+    if law.times != 1 or scaling is None:
         return None
+    rotating = law.turning if law.scaling == "proportional" else law.count
+    waves = WaveTable(
+        2 * law.count, law.half, law.base, law.scale, scaling, rotating, height, offset, length, layout,
+        cos_first=True, separate=True,
+    )  # fmt: skip
+    return _of_waves(waves, more)
 
 
-def rope_of(law: Law, offset: int, length: int, height: float, layout: str, **more: Any) -> Rope | None:
-    """The rotary scheme with that law; None where there is none."""
-    try:
-        return _rope_of(law, offset, length, height, layout, **more)
-    except ParameterError:
-        return None
+def _of_waves(waves: WaveTable, more: Mapping[str, Any]) -> Scheme | None:
+    """The first scheme that makes these waves."""
+    found = (scheme_named(name).from_waves(waves, **more) for name in SCHEMES)
+    return next((scheme for scheme in found if scheme is not None), None)
 
 
-def _rope_of(law: Law, offset: int, length: int, height: float, layout: str, **more: Any) -> Rope | None:
-    given: dict[str, Any] = {"scaling": law.scaling, **more}
-    if law.times != 1 or law.half != law.count or law.scale != 1:
-        return None
+def _scaling(law: Law, height: float) -> Scaling | None:
+    """The scaling of a law, with the values that are not its defaults; None where one is missing."""
+    kind, usual = SCALINGS[law.scaling], Law(1, 1.0)
+    given: dict[str, Any] = {}
     for field in PARAMETERS[law.scaling]:
-        value = getattr(law, field)
-        if field in ("turning", "divisors", "length") or value == getattr(Law(1, 1.0), field):
-            continue
-        name = NAMES.get(field, field)
-        given[name] = int(value) if name.endswith("embeddings") else value
-    if law.scaling in ("linear", "ntk", "yarn", "llama3", "dynamic"):
+        name, value = NAMES.get(field, field), getattr(law, field)
+        if name in kind.required() or (name in kind.optional() and value != getattr(usual, field) and name != "length"):
+            given[name] = int(value) if name.endswith("embeddings") else value
+    if law.scaling == "yarn":
         given.setdefault("factor", law.factor)
-    if law.scaling == "llama3":
-        given |= {"low_freq_factor": law.low, "high_freq_factor": law.high}
-    if law.scaling == "proportional":
-        share = plainest(law.turning / law.count, 0.0)
-        given["partial_rotary_factor"] = (
-            share if int(2 * law.count * share // 2) == law.turning else math.nextafter(share, 2.0)
-        )
-    usual = yarn_height(law.factor) if law.scaling == "yarn" else 1.0
     if law.scaling == "longrope":
         given |= {"short_factor": law.divisors, "long_factor": law.divisors, "attention_factor": height}
         given.setdefault("original_max_position_embeddings", 4096)
-    elif law.scaling == "yarn" and not math.isclose(height, usual, rel_tol=1e-9):
-        given["attention_factor"] = height
-    elif height != usual and law.scaling == "none":  # the only scaling that leaves frequencies alone and has a factor
-        ones = (1.0,) * law.count
-        given |= {"scaling": "longrope", "short_factor": ones, "long_factor": ones, "attention_factor": height}
-        given["original_max_position_embeddings"] = 4096
-    return Rope(length, 2 * law.count, base=law.base, offset=offset, layout=layout, **given)
+    return kind(**given) if given.keys() >= {*kind.required()} else None
 
 
 def rendered(scheme: Scheme, recipe: str, rows: Indices, form: Form, prior: WaveScheme | None) -> Floats | None:
@@ -303,7 +239,7 @@ def rendered(scheme: Scheme, recipe: str, rows: Indices, form: Form, prior: Wave
         made: Any = replace(scheme, **changes)
     except ParameterError:
         return None
-    if made.name in _SEEN and made.applied_as == "rotation":
+    if made.applied_as == "rotation":
         tables = {table.name: table for table in replace(made, layout="compact").tensors()}
         names = (prior.one,) if prior is not None and prior.one else ("cos", "sin")
         if max(rows) >= made.seq_len:

@@ -44,6 +44,8 @@ from pecli.explain.waves import DRIFT, USUAL, Place, Waves, agreeing_places, mea
 
 ENOUGH = 2.0
 """Times the noise: what an explanation may leave of a channel."""
+MIN_BASE = 2.0
+"""Of a law that is claimed of any table: below it, all frequencies are about the same."""
 MAX_LAWS, MAX_FAR_LAWS = 12, 4
 """Laws of a tier that are tried at likely starts, and at any."""
 MAX_WRONG = 0.2
@@ -141,12 +143,13 @@ def _explained(
         fits = sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: (fit.cost, fit.misfit))
         good = [fit for fit in fits if _near(curve, fit.law)]
         some: list[Explanation] = []
-        for far, fit in [(False, fit) for fit in good[:MAX_LAWS]] + [(True, fit) for fit in good[:MAX_FAR_LAWS]]:
-            if some and (far or prior is not None or some[0].cost <= good[0].cost < fit.cost):  # none can be cheaper
-                break
-            one = _placed(seen, whole, prior, fit, atol, far=far)
-            if one is not None:
-                (in_part if any(isinstance(edit, ColumnsWrong) for edit in one.edits) else some).append(one)
+        for far, most in ((False, MAX_LAWS), (True, MAX_FAR_LAWS)):
+            for fit in good[: most if not some else 0]:
+                if some and (prior is not None or some[0].cost <= good[0].cost < fit.cost):  # none can be cheaper
+                    break
+                one = _placed(seen, whole, prior, fit, atol, far=far)
+                if one is not None:
+                    (in_part if any(isinstance(edit, ColumnsWrong) for edit in one.edits) else some).append(one)
         if some:
             yield from some
             return
@@ -429,7 +432,7 @@ def _free_explanation(
         expected = 3 if place.quarter % 2 else 0
         signs, start, rows = _positions(place, False, whole.last, expected)
         cos_first = True
-    if start < 0:
+    if start < 0 or fit.law.base < MIN_BASE:
         return None
     if sinusoidal and fit.law.scaling == "none":
         zero = _padding_idx(whole, start)

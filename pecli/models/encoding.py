@@ -19,7 +19,7 @@ class Encoding:
     """One positional encoding of a model.
 
     `parameters` are those of pecli's scheme, without the length of the table; `extra` is what the model does with it
-    beyond that, such as sections for several axes. `layout` is how a model pairs the channels that it turns.
+    beyond that, such as sections for several axes. `layout` is how a model pairs the channels that it rotates.
     """
 
     layer_type: str
@@ -32,7 +32,7 @@ class Encoding:
     part: str = ""
     """The part of the model it belongs to, such as `vision`; empty for the language model itself."""
     trailing: bool = False
-    """Whether the channels that turn are the last of a head, as with latent attention; else the first."""
+    """Whether the rotary channels are the last of a head, as with latent attention; else the first."""
     no_table: str = ""
     """Why no table over positions 0, 1, 2, … is what the model uses; its frequencies are right all the same."""
 
@@ -138,7 +138,7 @@ class Encoding:
             raise ParameterError(f"{path}: {source}", problem.given, problem.rule, problem.advice) from None
 
     def inverse_frequencies(self, seq_len: int | None = None) -> list[float] | None:
-        """Radians a position, in the order that the model keeps them; None unless it turns channels."""
+        """Radians per position, in the order that the model keeps them; None unless it is rotary."""
         if not self.is_rotary:
             return None
         if channels := self.extra.get("axis_channels"):
@@ -149,12 +149,12 @@ class Encoding:
         return values if order is None else [values[k] for k in order]
 
     def attention_factor(self, seq_len: int | None = None) -> float | None:
-        """What cos and sin are multiplied by; None unless it turns channels."""
+        """What cos and sin are multiplied by; None unless it is rotary."""
         return self.frequency_rope(seq_len).attention_factor_value() if self.is_rotary else None
 
     @property
     def rotary_dim(self) -> int | None:
-        """How many channels turn together; with several axes, those of one."""
+        """The rotary dimension; with several axes, that of one."""
         return self.frequency_rope().rotary_dim if self.is_rotary else None
 
     def described(self) -> dict[str, Any]:

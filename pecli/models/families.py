@@ -3,8 +3,8 @@
 A model_type is looked up by its exact name, then with suffixes that name a variant of the same text model taken off
 (`qwen3_5_moe_text` → `qwen3_5_moe` → `qwen3_5`). Sizes and rotary settings that a configuration leaves out are those
 of its class in transformers, which class_defaults.json beside this file holds.
-Families whose keys say everything, in halves, need no entry of their own: they stand in ORDINARY, and all that this
-does is to silence the warning about an unknown model_type.
+Families whose keys say everything, in halves, need no entry of their own: they are listed in ORDINARY, whose only
+effect is to silence the warning about an unknown model_type.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Family:
     partial: float | None = None
     layout: str = HALVES
     axes: int = 0
-    """2 or 3: each axis of an image or a video turns a share of the head."""
+    """2 or 3: each axis of an image or a video rotates a share of the head."""
     whole_axes: bool = False
     """The axes share the frequencies of the whole head: even ones for rows, odd ones for columns."""
     style: str = ""
@@ -47,16 +47,16 @@ class Family:
     sections: tuple[int, ...] = ()
     """How many frequencies follow time, rows and columns, where that fits the head and no key says it."""
     mixed_sections: bool = False
-    """These take turns, whatever the keys say."""
+    """The sections are interleaved, whatever the keys say."""
     trailing: bool = False
-    """The last channels of a head turn, not the first."""
+    """The last channels of a head rotate, not the first."""
     order: str | None = None
     """How the model keeps its frequencies: `axes` for rows, then columns; `ernie` for those and then time."""
     scales_full_layers: bool = False
     """Settings without layer types scale the full layers; the sliding ones keep the base as it is."""
     ignores_rotary_dim: bool = False
     beside_text: str = ""
-    """What turns by the keys at the top, beside a language model in `text_config`."""
+    """What rotates by the keys at the top, beside a language model in `text_config`."""
     no_table: str = ""
     """Why no table over positions 0, 1, 2, … is what the model uses."""
     note: str | None = None
@@ -85,11 +85,11 @@ _CENTRES = _f(
     style="dinov3",
     no_table="its positions are centres of patches, 2(i + ½)/n − 1 along each axis of n, times 2π",
 )
-_TILED = "it pairs channels 2i and 2i + 1, but repeats the angles as halves, so that no pair turns by one angle"
+_TILED = "it pairs channels 2i and 2i + 1, but repeats the angles as halves, so that no pair rotates by one angle"
 _NOPE_FULL = "full attention layers of this family have no rope; only the sliding ones do"
 _LIGHTNING = "linear attention layers of this family have no rope; only the full ones do"
 _ROTARY_DIM = "rotary_dim is not used by this family, only partial_rotary_factor is"
-_TIME = "the keys at the top turn features of sound by window and by second, not by position"
+_TIME = "the keys at the top rotate features of sound by window and by second, not by position"
 
 FAMILIES: dict[str, Family] = {
     "apertus": _f(theta=1.2e7),

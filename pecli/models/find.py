@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from pecli.engine.text import quoted
 from pecli.errors import FileError, KindError, ParameterError, failure
+from pecli.files.checkpoints import INDEX
 from pecli.files.checkpoints.gguf_file import MAGIC, header_of
 from pecli.models import gguf, presets
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -155,17 +156,21 @@ def describe(given: Any, name: str = "model") -> Description:
 
 
 def config_file(path: str) -> str:
-    """The file that describes a model: the path itself, or what a folder holds; empty where there is none."""
+    """The file that describes a model: the path itself, or what a folder holds, or that of an index; empty where there
+    is none. Of a folder only files count: opening a pipe would wait for ever.
+    """
+    if path.endswith(INDEX):
+        path = os.path.dirname(path) or os.curdir
     if not os.path.isdir(path):
         return path if os.path.exists(path) else ""
-    found = [each for each in (os.path.join(path, name) for name in CONFIGS) if os.path.exists(each)]
+    found = [each for each in (os.path.join(path, name) for name in CONFIGS) if os.path.isfile(each)]
     if found:
         return found[0]
     try:
-        headers = [each for each in sorted(os.listdir(path)) if each.endswith(".gguf")]
+        headers = [os.path.join(path, each) for each in sorted(os.listdir(path)) if each.endswith(".gguf")]
     except OSError:
         return ""
-    return os.path.join(path, headers[0]) if len(headers) == 1 else ""
+    return headers[0] if len(headers) == 1 and os.path.isfile(headers[0]) else ""
 
 
 def _read(path: str, label: str) -> Description:
@@ -176,6 +181,8 @@ def _read(path: str, label: str) -> Description:
             data = b"" if start == MAGIC else start + file.read(MAX_CONFIG_BYTES)
     except (OSError, ValueError) as problem:
         raise failure(path, problem) from None
+    if start != MAGIC and path.lower().endswith(".gguf"):
+        raise FileError(path, "is not a GGUF file")
     if start != MAGIC:
         return Description(label, parse_config(path, data))
     values = header_of(path).values

@@ -22,17 +22,19 @@ _INTERLEAVED = """
     mistral4 llama-embed maincoder glm-dsa dots3note nanbeige pockettts hy_v4 bailingmoe3 glm4
 """
 INTERLEAVED = frozenset(_INTERLEAVED.split())
-"""Architectures whose pairs ggml takes as neighbours (NORMAL), without sections; the others turn halves (NEOX)."""
+"""Architectures whose pairs ggml takes as neighbours (NORMAL), without sections; the others rotate halves (NEOX)."""
 MIXED_SECTIONS = frozenset(("qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe", "qwen4exp", "qwen3tts"))
 """Architectures that interleave M-RoPE sections (IMROPE)."""
 LEARNED = frozenset(("gpt2", "bert", "starcoder", "mpt"))
-_WITHOUT = "mamba mamba2 rwkv6 rwkv6qwen2 rwkv7 arwkv7 jamba t5 t5encoder jais nemotron_h nemotron_h_moe kimi-linear"
-POSITION_FREE = frozenset(_WITHOUT.split())
+_POSITION_FREE = """
+    mamba mamba2 rwkv6 rwkv6qwen2 rwkv7 arwkv7 jamba t5 t5encoder jais nemotron_h nemotron_h_moe kimi-linear
+"""
+POSITION_FREE = frozenset(_POSITION_FREE.split())
 ALIBI = {"bloom": None, "jina-bert-v2": None, "refact": None, "baichuan": 40}
 """Architectures that llama.cpp gives ALiBi without a key for it; Baichuan with that many blocks only."""
 MAX_BIAS = 8.0
-_OWN = "gemma3 gemma3n gemma-embedding gemma4 gemma4-assistant plamo3 step35 mimo2 modern-bert dots3note"
-OWN_SLIDING = frozenset(_OWN.split())
+_OWN_SLIDING = "gemma3 gemma3n gemma-embedding gemma4 gemma4-assistant plamo3 step35 mimo2 modern-bert dots3note"
+OWN_SLIDING = frozenset(_OWN_SLIDING.split())
 """Architectures whose sliding layers have the base 10000 and no scaling, unless a key says otherwise."""
 UNSCALED_SLIDING = frozenset(("olmo2", "laguna", "muse-glimmer"))
 """Architectures whose sliding layers have the base of the others, but no scaling."""

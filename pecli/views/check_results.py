@@ -36,11 +36,11 @@ MAX_LISTED = 4
 def show_verification(result: Verification) -> None:
     """The verdict first, then one line per finding, then the tensors: passed ones in one line, others in detail."""
     verdict = ("passed", "bold green") if result.passed else ("FAILED", "bold red")
-    screen.say_styled(verdict, (f"  {result.file}  ", ""), (result.scheme, "dim"))
+    screen.say_labelled(*verdict, f"  {result.file}  {result.scheme}")
     for line in _reasons(result):
         screen.say_wrapped(f"  {line}")
     for line in result.weak:
-        screen.say_styled(("  weak", "bold yellow"), (f": {line}", ""))
+        screen.say_labelled("  weak", "bold yellow", f": {line}")
     for line in _grouped(result):
         screen.say(f"  {line}")
     for tensor in result.tensors:
@@ -157,11 +157,11 @@ def _place(index: tuple[int, ...] | None) -> str:
 
 
 def show_difference(result: Difference) -> None:
-    """The verdict, one line a finding, one a tensor."""
+    """The verdict, one line per finding, one per tensor."""
     exact = all(tensor.worst_index is None for tensor in result.tensors)
     verdict = ("equal" if exact else "within tolerance") if result.passed else "DIFFERENT"
     style = "bold green" if result.passed else "bold red"
-    screen.say_styled((verdict, style), (f"  A: {result.a}  B: {result.b}", ""))
+    screen.say_labelled(verdict, style, f"  A: {result.a}  B: {result.b}")
     problems = problems_of(result.tensors)
     for line in result.diagnosis:
         if line not in problems:
@@ -229,7 +229,7 @@ def show_identification(result: Identification) -> None:
     verdict = ("not identified", "bold red")
     if result.identified:
         verdict = ("partly identified", "bold yellow") if result.description else ("identified", "bold green")
-    screen.say_styled(verdict, (f"  {result.file}", ""))
+    screen.say_labelled(*verdict, f"  {result.file}")
     for match in result.matches:
         for line in match_lines(match):
             screen.say_wrapped(f"  {line}")

@@ -33,7 +33,7 @@ def show(outcomes: Sequence[Outcome]) -> None:
         if isinstance(outcome.result, Verification) and not outcome.passed:
             say_failures(outcome.result, " " * len(_HEADS[0]) + "  ")
         for weak in outcome.result.weak if isinstance(outcome.result, Verification) else ():
-            screen.say_styled((" " * len(_HEADS[0]) + "  weak", "bold yellow"), (f": {weak}", ""))
+            screen.say_labelled(" " * len(_HEADS[0]) + "  weak", "bold yellow", f": {weak}")
     screen.say(_count(rows))
 
 

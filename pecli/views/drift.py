@@ -30,7 +30,7 @@ def show_audit(audits: Mapping[str, Audit]) -> None:
     for number, (name, audit) in enumerate(audits.items()):
         if number:
             screen.say()
-        screen.say_styled((" ".join(part for part in (name, _subject(audit)) if part), "bold"))
+        screen.say_labelled(" ".join(part for part in (name, _subject(audit)) if part), "bold")
         _show_summary(audit)
         _show_decades(audit, "largest error, by positions from", 0)
         _show_decades(audit, "mean error, by positions from", 1)
@@ -55,7 +55,7 @@ def _show_summary(audit: Audit) -> None:
         equal = "–" if drift.first_equal is None else f"{drift.first_equal:,}"
         cells = [_error(drift.max_abs_error), _error(audit.mean(drift)), kept, equal, _worst(audit, drift)]
         rows.append([drift.recipe, *cells])
-    title = f"errors; positions kept within {audit.tolerance:g}; the first that equals the one before"
+    title = f"kept: positions before the error exceeds {audit.tolerance:g}; equal: first repeated row"
     _grid(title, columns, rows, _verdicts(audit))
 
 

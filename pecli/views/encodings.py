@@ -1,4 +1,4 @@
-"""What a model uses, for people: one table an encoding, values beside their sources; what differs between models."""
+"""What a model uses, for people: one table per encoding, values beside their sources; what differs between models."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.presets import Preset
 from pecli.views import screen
 
-_NARROW = 6
-"""Characters beside its head that a column wants at least."""
+MAX_CELL = 12
+"""Letters that a column between the first and the last is wide, on a terminal that has no room for all of it."""
 SHOWN = (2, 1)
 """How many of the first and of the last numbers of a long list are shown."""
 
@@ -30,7 +30,7 @@ def show(model: ModelEncodings, seq_len: int | None, *, first: bool = True) -> N
     for encoding in model.encodings:
         _show_encoding(encoding, seq_len)
     for warning in model.warnings:
-        screen.say_styled(("warning", "bold yellow"), (f"  {warning}", ""))
+        screen.say_labelled("warning", "bold yellow", f"  {warning}")
 
 
 def rows_of(encoding: Encoding, seq_len: int | None) -> list[tuple[str, str, str]]:
@@ -79,25 +79,40 @@ def _show_encoding(encoding: Encoding, seq_len: int | None) -> None:
 
 
 def _grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Aligned columns; on a terminal with rich, in a pipe as plain text that nothing cuts.
-
-    On a terminal too narrow for the columns beside the first one, the cells of a row follow each other.
-    """
-    if screen.is_terminal() and not screen.fits([(name, "", *columns[1:]) for name, *_ in rows], gap=_NARROW):
-        for row in (columns, *rows):
-            screen.say("  ".join(filter(None, row)))
+    """Aligned columns; on a terminal with rich, in a pipe as plain text that nothing cuts."""
+    if not screen.is_terminal():
+        screen.say_columns(columns, rows, indent="  ")
         return
-    if screen.is_terminal():
-        from rich.text import Text
-
-        table = screen.grid()
-        for place, name in enumerate(columns):
-            table.add_column(Text(screen.printable(name)), overflow="fold", no_wrap=not place)
-        for row in rows:
-            table.add_row(*(Text(screen.printable(text)) for text in row))
-        screen.console().print(table)
+    shown = [[screen.printable(text) for text in row] for row in (columns, *rows)]
+    if not screen.fits(shown, gap=3):
+        _say_narrow(shown)
         return
-    screen.say_columns(columns, rows, indent="  ")
+    from rich.text import Text
+
+    table = screen.grid([(name, "left") for name in shown[0]])
+    for row in shown[1:]:
+        table.add_row(*map(Text, row))
+    screen.console().print(table)
+
+
+def _say_narrow(lines: Sequence[Sequence[str]]) -> None:
+    """Rows whose last cell takes several lines, in its column or, where a word is too long for that, farther left."""
+    width = screen.console().width
+    first, *middle, _ = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    widths = [first, *(min(each, MAX_CELL) for each in middle)]  # a longer cell moves those after it
+    for number, (*cells, last) in enumerate(lines):
+        before = "  ".join(map(str.ljust, cells, widths))
+        longest = max(map(len, last.split()), default=0)
+        start = next((start for start in (len(before) + 2, first + 2) if start + longest <= width), 4)
+        own = screen.filled(last, " " * start, " " * start)
+        if max(len(before.rstrip()), sum(widths) + 2 * len(middle)) > width:
+            found = screen.filled("  ".join(filter(None, [*cells, last])), "", "    ")
+        elif own and start == len(before) + 2:
+            found = [f"{before}  {own[0].strip()}", *own[1:]]
+        else:
+            found = [before.rstrip(), *own]
+        for line in found:
+            screen.say_styled((line, "" if number else "dim"))
 
 
 def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> None:

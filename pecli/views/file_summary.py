@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -144,7 +144,20 @@ def _numbers(tensor: dict[str, Any]) -> list[str]:
     shown = tensor["numbers"]
     heads = ["", *(str(column) for column in shown["columns"])]
     lines = [[str(row), *map(_cell, values)] for row, values in zip(shown["rows"], shown["values"], strict=True)]
-    return screen.aligned([heads, *lines], right=True)
+    return [line for block in _blocks([heads, *lines]) for line in screen.aligned(block, right=True)]
+
+
+def _blocks(lines: Sequence[Sequence[str]]) -> Iterator[list[list[str]]]:
+    """On a terminal, as many columns at a time as fit, each time beside the numbers of the rows."""
+    widths = [max(map(len, column)) + 2 for column in zip(*lines, strict=True)]
+    room = screen.console().width - widths[0] + 2 if screen.is_terminal() else sum(widths)
+    start = 1
+    while start < len(widths) or start == 1:
+        stop = start + 1
+        while stop < len(widths) and sum(widths[start : stop + 1]) <= room:
+            stop += 1
+        yield [[line[0], *line[start:stop]] for line in lines]
+        start = stop
 
 
 def _cell(value: Any) -> str:

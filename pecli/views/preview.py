@@ -152,7 +152,7 @@ def _coloured(value: float) -> Text:
 
 
 def show_slopes(scheme: Scheme) -> None:
-    """ALiBi's slopes: one a line in a pipe, for a shell to read; a table with their exponents on a terminal."""
+    """ALiBi's slopes: one per line in a pipe, for a shell to read; a table with their exponents on a terminal."""
     slopes = [float(value) for value in scheme.tables()["slopes"]]
     if not screen.is_terminal():
         for slope in slopes:

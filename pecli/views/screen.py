@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _COMMAND = re.compile(r"##(?=\[|vso\[)")
 """What GitHub Actions and Azure Pipelines take for a command, wherever it is in a line."""
+MAX_GROUP = 24
+"""Letters that stay in one line between gaps of several spaces."""
 _LEADING = re.compile(r"^(\s*)::")
 """What GitHub Actions take for one at the beginning of a line, spaces aside."""
 
@@ -73,17 +75,41 @@ def say_wrapped(text: str) -> None:
         say(line)
 
 
+def say_labelled(label: str, style: str, text: str = "") -> None:
+    """A word with a style, and a text after it; broken between words as above."""
+    if not is_terminal():
+        say(label + text)
+        return
+    first, *rest = _wrapped(label + text, label[: len(label) - len(label.lstrip())])
+    if text and first.startswith(label):
+        say_styled((label, style), (first.removeprefix(label), ""))
+    else:
+        say_styled((first, style))
+    for line in rest:
+        say_styled((line, "" if text else style))
+
+
 def _wrapped(text: str, indent: str) -> list[str]:
+    """Lines broken between words; what is short and stands between wider gaps stays in one line, as «99% 0.5» does."""
+    parts = re.split("( {2,})", printable(text.strip()))
+    kept = [part.replace(" ", "\xa0") if part.strip() and len(part) <= MAX_GROUP else part for part in parts]
+    return filled("".join(kept) if len(parts) > 1 else parts[0], indent, f"{indent}  ")
+
+
+def filled(text: str, indent: str, next_indent: str) -> list[str]:
+    """Lines as wide as the terminal, broken at spaces alone."""
     import textwrap
 
-    return textwrap.wrap(
-        printable(text.strip()),
-        max(20, console().width),
+    width = max(20, console().width)
+    lines = textwrap.wrap(
+        text,
+        width,
         initial_indent=indent,
-        subsequent_indent=f"{indent}  ",
+        subsequent_indent=next_indent,
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return [line.replace("\xa0", " ") for line in lines]
 
 
 def say_styled(*parts: tuple[str, str]) -> None:
@@ -158,7 +184,7 @@ def say_written(path: str, about: str = "", after: str = "") -> None:
 
     if not is_stream(path):
         inside = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]  # of a store
-        say(f"{path}: {about}{size(sum(map(os.path.getsize, inside or [path])))}{after}")
+        say_wrapped(f"{path}: {about}{size(sum(map(os.path.getsize, inside or [path])))}{after}")
 
 
 def size(count: int) -> str:

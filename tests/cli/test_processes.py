@@ -299,15 +299,16 @@ def test_help_in_an_ascii_terminal(process) -> None:
         assert result.stderr == b""
 
 
-@pytest.mark.parametrize("words", [["rope"], ["apply", "rope"]])
-def test_help_in_a_pipe_cuts_no_option(process, words) -> None:
-    result = process(*words, "--help", env={**os.environ, "COLUMNS": "80"})
+@pytest.mark.parametrize("width", ["COLUMNS", "TERMINAL_WIDTH"])  # of a pipe, and as a terminal would have it
+@pytest.mark.parametrize("words", [["rope"], ["apply", "rope"], ["audit", "rope"]])
+def test_help_cuts_no_option(process, words, width: str) -> None:
+    result = process(*words, "--help", env={**os.environ, width: "80"})
     whole = re.sub(r"-\s*│\n│\s+(?=[a-z])", "-", result.stdout.decode())  # a long name goes on in the next line
     shown = {word for word in whole.replace(",", " ").split() if word.startswith("--")}
     parameters = pecli.Rope.parameters()
     aliases = {alias for parameter in parameters.values() for alias in parameter.aliases}
     options = {f"--{name.replace('_', '-')}" for name in parameters}
-    assert aliases | options - {"--seq-len", "--dtype", "--recipe"} <= shown
+    assert aliases | options - {"--seq-len", "--dtype", "--recipe", "--layout"} <= shown
 
 
 @pytest.mark.parametrize("width", ["wide", "-3", "0", "", "٣"])

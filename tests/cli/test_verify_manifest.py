@@ -177,11 +177,11 @@ def test_files_against_a_configuration(pecli_cli, tmp_path) -> None:
     words = ["--config", tmp_path / "config.json", "--atol", "1e-6"]
     outcome = pecli_cli("verify", tmp_path / "t.npz", *words)
     assert outcome.code == 0
-    assert outcome.out.splitlines()[1].startswith("  cos_cached  9 × 16, doubled as c0 c1 … c0 c1 …, ")
+    assert outcome.out.splitlines()[1].startswith("  cos_cached  9 × 16, two columns per frequency (c0 c1 … c0 c1 …), ")
     outcome = pecli_cli("verify", f"{tmp_path / 't.npz'}:sin_cached", *words, "--offset", 1, "--json")
     assert outcome.code == 1
     assert [tensor["name"] for tensor in outcome.json["tensors"]] == ["sin_cached"]
-    assert outcome.json["readings"] == {"sin_cached": "doubled as c0 c1 … c0 c1 …"}
+    assert outcome.json["readings"] == {"sin_cached": "two columns per frequency (c0 c1 … c0 c1 …)"}
     missing = pecli_cli("verify", tmp_path / "t.npz", "--config", tmp_path / "no.json")
     assert missing.code == 3
     nothing = pecli_cli("verify", tmp_path / "t.npz", "--model", "gpt2")

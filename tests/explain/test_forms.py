@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, Form, forms, without_ones
+from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, Form, forms
 
 COS = np.cos(np.outer(np.arange(7), [1.0, 0.1, 0.01]))
 SIN = np.sin(np.outer(np.arange(7), [1.0, 0.1, 0.01]))
@@ -42,9 +42,3 @@ def test_layouts_are_what_their_names_say() -> None:
 def test_columns_that_differ_are_not_doubled() -> None:
     assert Form("alone", "halves").split(np.concatenate([COS, SIN], axis=1)) is None
     assert Form("alone", padded=True).split(np.ones((4, 3))) is None
-
-
-def test_axes_of_length_one_fall_away() -> None:
-    assert without_ones(COS[None, None]).shape == (7, 3)
-    assert without_ones(COS[:, None]).shape == (7, 3)
-    assert without_ones(np.zeros((1, 4))).shape == (1, 4)

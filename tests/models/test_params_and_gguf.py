@@ -331,6 +331,26 @@ def test_values_of_a_sparse_gguf_do_not_add_up(tmp_path, pecli_cli, kind: int, l
     assert "more than 16 MB" in outcome.err
 
 
+@pytest.mark.parametrize(("code", "kind"), [("e", 1), ("d", 28)])
+def test_factors_of_other_float_types(tmp_path, code: str, kind: int) -> None:
+    factors = [1.0, 1.5, 4.0, 8.0]
+    values = {**LLAMA_3_1, "llama.rope.dimension_count": 8}
+    data = gguf(tmp_path / "m.gguf", values, {"rope_freqs.weight": factors}).read_bytes()
+    floats = struct.pack("<IQIQ", 1, 4, 0, 0)
+    assert floats in data
+    changed = data.replace(floats, struct.pack("<IQIQ", 1, 4, kind, 0))[:-32] + struct.pack(f"<4{code}", *factors)
+    (tmp_path / "m.gguf").write_bytes(changed)
+    (found,) = pecli.load_config(tmp_path / "m.gguf").encodings
+    expected = [500000.0 ** (-i / 4) / factor for i, factor in enumerate(factors)]
+    assert found.inverse_frequencies() == pytest.approx(expected, rel=1e-15)
+
+
+def test_a_file_that_is_only_called_gguf(tmp_path, pecli_cli) -> None:
+    (tmp_path / "m.gguf").write_text("{}")
+    outcome = pecli_cli("config", tmp_path / "m.gguf")
+    assert (outcome.code, "is not a GGUF file" in outcome.err) == (3, True)
+
+
 def test_hostile_gguf(tmp_path, pecli_cli) -> None:
     whole = gguf(tmp_path / "m.gguf", QWEN).read_bytes()
     path = tmp_path / "h.gguf"

@@ -95,7 +95,7 @@ def test_telechat_3_sharpens_less() -> None:
     [
         ("dinov3_vit", "centres of patches"),
         ("sapiens2", "centres of patches"),
-        ("vjepa2", "no pair turns by one angle"),
+        ("vjepa2", "no pair rotates by one angle"),
     ],
 )
 def test_no_table_is_made_that_a_model_never_uses(name: str, reason: str) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 
+import numpy as np
 import pytest
 
 import pecli
 from pecli.checks.audit import audit
-from pecli.views import drift, encodings, preview, screen
+from pecli.views import drift, encodings, file_summary, preview, screen
 
 
 @pytest.mark.parametrize(
@@ -111,6 +112,70 @@ def test_a_model_in_a_narrow_terminal_is_not_written_downwards(terminal, monkeyp
     monkeypatch.setenv("COLUMNS", "40")
     encodings.show(pecli.load_model("deepseek-v3"), None)
     assert "factor  40  rope_scaling.factor\n" in shown.getvalue()
+
+
+def words_of(text: str) -> list[str]:
+    return re.sub(r"\x1b\[[0-9;]*m|─", "", text).split()
+
+
+PRESETS = ("llama-3.1-8b", "deepseek-v3", "gemma-3-12b", "phi-3-mini-128k-2024-04", "qwen3-vl-2b")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_model_in_80_columns_has_whole_words(terminal, monkeypatch, name: str) -> None:
+    model = pecli.load_model(name)
+    shown = []
+    for columns in ("400", "80"):
+        monkeypatch.setenv("COLUMNS", columns)
+        stream = terminal()
+        encodings.show(model, None)
+        shown.append(stream.getvalue())
+    wide, narrow = map(words_of, shown)
+    assert narrow == wide
+    assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in shown[1].splitlines()) <= 80
+
+
+def test_models_beside_each_other_in_80_columns_have_whole_words(terminal, monkeypatch) -> None:
+    models = [pecli.load_model(name) for name in PRESETS[:3]]
+    shown = []
+    for columns in ("400", "80"):
+        monkeypatch.setenv("COLUMNS", columns)
+        stream = terminal()
+        encodings.show_differences(models, None)
+        shown.append(stream.getvalue())
+    assert words_of(shown[0]) == words_of(shown[1])
+    assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in shown[1].splitlines()) <= 80
+
+
+def test_elements_that_have_no_room_beside_each_other_are_below(terminal, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    values = np.pi * np.arange(40.0).reshape(2, 20)
+    shown = terminal()
+    tensor = {"numbers": {"rows": [3, 4], "columns": [*range(20)], "values": values.tolist()}}
+    lines = [line.split() for line in file_summary._numbers(tensor)]
+    assert not shown.getvalue()
+    assert [word for line in lines[0::3] for word in line] == [str(k) for k in range(20)]
+    for row, start in enumerate((1, 2)):
+        assert {line[0] for line in lines[start::3]} == {str(3 + row)}
+        found = [word for line in lines[start::3] for word in line[1:]]
+        assert found == [f"{value:.7g}" for value in values[row]]
+
+
+def test_what_belongs_together_stays_in_one_line(terminal, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    shown = terminal()
+    screen.say_wrapped("  quantiles   1% 3.068926e-07   25% 6.64787e-06   50% 0.0005248462")
+    lines = [line.strip() for line in shown.getvalue().splitlines()]
+    assert lines == ["quantiles   1% 3.068926e-07", "25% 6.64787e-06   50% 0.0005248462"]
+
+
+def test_a_label_keeps_its_style_and_its_text_is_wrapped(terminal, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    shown = terminal()
+    screen.say_labelled("warning", "bold yellow", "  the limits of this scaling are rounded")
+    assert shown.getvalue() == "\x1b[1;33mwarning\x1b[0m  the limits of this\n  scaling are rounded\n"
 
 
 WORDS = "an element 0.42169650342858223 at [107, 5] where (64), (positions, 64) or (positions, 128) is expected"

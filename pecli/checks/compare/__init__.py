@@ -19,7 +19,7 @@ from pecli.checks.compare.error_summary import ErrorSummary, Value, errors, merg
 from pecli.checks.compare.error_summary import ulps_apart as ulps_apart
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
-from pecli.engine.arrays import Array, Indices, aligned_buffer
+from pecli.engine.arrays import Array, Indices
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name, numpy_dtype
 from pecli.engine.numerics.threads import work_through
 from pecli.engine.table import Table, cast
@@ -102,53 +102,27 @@ def _fill_in(result: Comparison, summary: ErrorSummary) -> None:
 
 def _measure(expected: Table, found: Table, tolerance: Tolerance) -> ErrorSummary:
     """The errors of all elements, block by block in threads; what must be read in order is read here."""
-    step = min(expected.block_rows(), found.block_rows())
-    starts = range(0, expected.rows if expected.size else 0, step)
-    reader = _PairReader(expected, found, tolerance)
+    tables = expected, found
+    dtypes = [numpy_dtype(table.dtype) for table in tables]
+    step = max(1, READ_BYTES // max(1, expected.width * max(dtype.itemsize for dtype in dtypes)))
 
-    def block(start: int) -> tuple[int, int, Array | None, Array | None]:
-        stop = min(start + step, expected.rows)
-        ours, theirs = (table.read(start, stop) if table.in_order else None for table in (expected, found))
-        return start, stop, ours, theirs
+    def read(start: int) -> tuple[int, list[Array | None]]:
+        return start, [table.read(start, min(start + step, table.rows)) if table.in_order else None for table in tables]
 
-    work_through(lambda given: reader.measure(*given), map(block, starts))
-    return reader.summary()
+    spare: list[ErrorMeter] = []  # each is used by one thread at a time; what it knows spares it work
 
+    def measure(given: tuple[int, list[Array | None]]) -> None:
+        start, blocks = given
+        meter = spare.pop() if spare else ErrorMeter(dtypes[0], dtypes[1], tolerance)
+        ours, theirs = (
+            table.read(start, min(start + step, table.rows)) if block is None else block
+            for table, block in zip(tables, blocks, strict=True)
+        )
+        meter.measure(ours.reshape(-1), theirs.reshape(-1), start * expected.width)
+        spare.append(meter)
 
-class _PairReader:
-    """Reads both tables and measures them; meters and buffers are reused, each by one thread at a time."""
-
-    def __init__(self, expected: Table, found: Table, tolerance: Tolerance) -> None:
-        self._tables, self._tolerance = (expected, found), tolerance
-        self._dtypes = numpy_dtype(expected.dtype), numpy_dtype(found.dtype)
-        self._rows = max(1, READ_BYTES // max(1, expected.width * max(dtype.itemsize for dtype in self._dtypes)))
-        self._spare: list[tuple[ErrorMeter, list[Array]]] = []
-
-    def measure(self, start: int, stop: int, *given: Array | None) -> None:
-        """Measure rows start … stop − 1; a table's block that is given is not read."""
-        meter, buffers = self._spare.pop() if self._spare else self._new(stop - start)
-        for row in range(start, stop, self._rows):
-            count = min(self._rows, stop - row)
-            pieces = []
-            for table, block, buffer in zip(self._tables, given, buffers, strict=True):
-                if block is None:
-                    piece = buffer[:count]
-                    table.fill(row, piece)
-                else:
-                    piece = block[row - start : row - start + count]
-                pieces.append(piece.reshape(-1))
-            meter.measure(pieces[0], pieces[1], row * self._tables[0].width)
-        self._spare.append((meter, buffers))
-
-    def _new(self, rows: int) -> tuple[ErrorMeter, list[Array]]:
-        shape = min(rows, self._rows), self._tables[0].width
-        return ErrorMeter(*self._dtypes, self._tolerance), [
-            aligned_buffer(math.prod(shape), dtype).reshape(shape) for dtype in self._dtypes
-        ]
-
-    def summary(self) -> ErrorSummary:
-        """The errors of all measured rows; the same however the threads shared the work."""
-        return merged(meter.summary() for meter, _ in self._spare)
+    work_through(measure, map(read, range(0, expected.rows if expected.size else 0, step)))
+    return merged(meter.summary() for meter in spare)
 
 
 def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:
@@ -180,8 +154,6 @@ def _number(value: Value | None) -> float | list[float | None] | None:
 
 PIECE_BYTES = 1 << 18
 """Of a table, measured at once: with its scratch arrays it stays in a core's own cache."""
-PROBE = 1 << 10
-"""Elements compared first where many differed in the last piece: if many of these do, the rest is not searched."""
 SPARSE_CHUNK = 1 << 13
 """Elements measured exactly at a time: their temporary arrays stay in the cache, too."""
 
@@ -194,9 +166,6 @@ class ErrorMeter:
         self._elements = max(1, PIECE_BYTES // max(4, expected.itemsize, found.itemsize))
         self._same_dtype = expected == found
         self._aside: list[tuple[Array, Array, Indices]] = []
-        self._waiting, self._batch = 0, 64
-        self._many_differ = False
-        self._flags = aligned_buffer(2 * self._elements, np.bool_)
         narrow = self._same_dtype and dtype_name(found) in SIGNIFICAND_BITS and found.itemsize < 8
         self._ratios = np.dtype(np.float32 if narrow else np.float64)
         self._bulk: BulkErrors | None = None
@@ -217,54 +186,38 @@ class ErrorMeter:
         return self._summary
 
     def _piece(self, ours: Array, theirs: Array, start: int) -> None:
-        if self._same_dtype and not (self._many_differ and self._sparse(ours[:PROBE], theirs[:PROBE]) is None):
-            few = self._sparse(ours, theirs)
-            if few is not None:
-                self._many_differ = False
-                if few.size:
-                    self._set_aside(ours[few], theirs[few], few + start)
+        if self._same_dtype:
+            word = f"u{min(8, ours.itemsize)}"
+            differ = ours.view(word) != theirs.view(word)  # in their bits: no NaN is unlike itself
+            differ = differ.reshape(ours.size, -1).any(axis=1) if differ.size > ours.size else differ
+            count = np.count_nonzero(differ)
+            if count <= MAX_SPARSE * ours.size:
+                few = np.flatnonzero(differ) if count else np.empty(0, np.intp)
+                self._set_aside(ours[few], theirs[few], few + start)
                 return
-        self._many_differ = True
-        if self._bulk is not None and self._bulk.measure(ours, theirs, start):
-            return
-        for low in range(0, ours.size, SPARSE_CHUNK):
-            piece = slice(low, low + SPARSE_CHUNK)
-            self._measure_exactly(
-                ours[piece], theirs[piece], np.arange(start + low, start + min(ours.size, piece.stop))
-            )
-
-    def _sparse(self, ours: Array, theirs: Array) -> Indices | None:
-        """The elements whose bits may differ, unless they are many; compared as words of eight bytes where they fit."""
-        word = "u8" if ours.nbytes % 8 == 0 else f"u{ours.itemsize}"
-        words = ours.view(word), theirs.view(word)
-        flags = np.not_equal(*words, out=self._flags[: words[0].size])
-        count = np.count_nonzero(flags)
-        if count > MAX_SPARSE * flags.size:
-            return None
-        return _elements_of(np.flatnonzero(flags), flags.size, ours.size) if count else np.empty(0, np.intp)
+        if self._bulk is None or not self._bulk.measure(ours, theirs, start):
+            self._measure_exactly(ours, theirs, np.arange(start, start + ours.size))
 
     def _set_aside(self, ours: Array, theirs: Array, places: Indices) -> None:
-        """Keep some elements until there are enough to be worth the calls. The first batches are small: large errors
-        that are known early spare the search for smaller ones.
-        """
-        self._aside.append((ours, theirs, places))
-        self._waiting += ours.size
-        if self._waiting >= self._batch:
-            self._batch = min(4 * self._batch, SPARSE_CHUNK)
-            self._measure_aside()
+        """Keep some elements until there are enough to be worth the calls."""
+        if places.size:
+            self._aside.append((ours, theirs, places))
+            if sum(each[2].size for each in self._aside) >= SPARSE_CHUNK:
+                self._measure_aside()
 
     def _measure_aside(self) -> None:
         if self._aside:
             ours, theirs, places = (np.concatenate(each) for each in zip(*self._aside, strict=True))
-            self._aside, self._waiting = [], 0
-            for low in range(0, ours.size, SPARSE_CHUNK):
-                piece = slice(low, low + SPARSE_CHUNK)
-                self._measure_exactly(ours[piece], theirs[piece], places[piece])
+            self._aside = []
+            self._measure_exactly(ours, theirs, places)
 
     def _measure_exactly(self, ours: Array, theirs: Array, places: Indices) -> None:
         """Add the exact errors of any elements, whatever their order."""
-        if not ours.size:
-            return
+        for low in range(0, ours.size, SPARSE_CHUNK):
+            chunk = slice(low, low + SPARSE_CHUNK)
+            self._add_errors(ours[chunk], theirs[chunk], places[chunk])
+
+    def _add_errors(self, ours: Array, theirs: Array, places: Indices) -> None:
         summary, tolerance = self._summary, self._tolerance
         expected, found = widest(ours), widest(theirs)
         alike, error, ulps = errors(ours, theirs)
@@ -284,11 +237,3 @@ class ErrorMeter:
         summary.note_ratios(error, size, self._ratios)
         summary.strange_expected += int(np.count_nonzero(~(alike | np.isfinite(expected))))
         summary.strange_found += int(np.count_nonzero(~(alike | np.isfinite(found))))
-
-
-def _elements_of(words: Indices, count: int, elements: int) -> Indices:
-    """The elements in some of `count` words: several in a word, or each in several."""
-    if count > elements:
-        return np.unique(words // (count // elements))
-    each = elements // count
-    return words if each == 1 else (words[:, None] * each + np.arange(each)).reshape(-1)

@@ -91,10 +91,8 @@ def _own_config(given: Given) -> str | None:
     if not isinstance(given, (str, os.PathLike)):
         return None
     path = split_name(os.fspath(given))[0]
-    if path.lower().endswith(".gguf"):
-        return path
-    folder = (os.path.dirname(path) or os.curdir) if path.endswith(INDEX) else path
-    return (config_file(folder) or None) if os.path.isdir(folder) else None
+    has_model = os.path.isdir(path) or path.lower().endswith((INDEX, ".gguf"))
+    return (config_file(path) or None) if has_model else None
 
 
 def _own_factors(found: Verification, path: str) -> Verification:

@@ -42,7 +42,7 @@ class Layout:
     def words(self) -> str:
         if len(self.functions) == 1:
             return columns(self.form.doubled)
-        both = ARRANGEMENTS[self.form.arrangement].named.format(*(_PLURALS[each] for each in self.functions))
+        both = ARRANGEMENTS[self.form.arrangement].format(*(_PLURALS[each] for each in self.functions))
         return f"{both}, {columns(self.form.doubled)}" if self.form.doubled else both
 
 

@@ -12,7 +12,7 @@ import typer
 import typer.main
 
 from pecli.cli import options
-from pecli.cli.command import Exit, examples, keyword, new_app, with_options
+from pecli.cli.command import Command, Exit, examples, keyword, new_app, with_options
 from pecli.cli.commands import apply_rope
 from pecli.cli.commands.apply_rope import Applied, along, positions
 from pecli.cli.options import option, parsed
@@ -109,7 +109,7 @@ def _add(
     declared = with_options(run, [keyword("files", Files), *own, *_SHARED])
     help, epilog = f"{summary} {_COMMON}", examples(shown)
     for word in (name, *_ALIASES.get(name, ())):
-        app.command(word, help=help, short_help=summary, epilog=epilog, hidden=word != name)(declared)
+        app.command(word, cls=Command, help=help, short_help=summary, epilog=epilog, hidden=word != name)(declared)
 
 
 def _write(scheme: str, applied: Applied, metadata: Mapping[str, str], values: Mapping[str, Any]) -> int:

@@ -302,23 +302,22 @@ class Rope(RotaryParameters):
             return None
 
     def wave_neighbours(self) -> Iterator[WaveTable]:
-        """Other dims in the exponent, yarn's other rounding, and longrope's other divisors."""
-        own, scaling = self.wave_table(), self.scaling_value
+        """Yarn's other rounding, longrope's other divisors, and other dims in the exponent."""
+        own = self.wave_table()
         if own is None:
             return
-        others = dict.fromkeys((own.exponent - 1, *(own.exponent * times for times in (2, 4, 0.5)), self.dim / 2))
-        for exponent in others:
-            if exponent >= 1 and exponent != own.exponent:
+        for scaling in own.scaling.known_mistakes():
+            yield own._replace(scaling=scaling)
+        half = own.exponent
+        for exponent in dict.fromkeys((half - 1, 2 * half, 4 * half, half / 2, self.dim / 2)):
+            if exponent >= 1 and exponent != half:
                 yield own._replace(exponent=exponent)
-        for other in scaling.known_mistakes():
-            yield own._replace(scaling=other)
 
-    def wave_edit(self, field: str, found: float) -> tuple[str, Any, Any]:
-        if field == "exponent":
-            return "exponent_dim", self.exponent_dim, 2 * found
-        if field == "amplitude" and "attention_factor" in self.scaling_value.optional():
-            return "attention_factor", self.attention_factor_value(), found
-        return super().wave_edit(field, found)
+    def wave_edit(self, field: str, expected: float, found: float) -> tuple[str, float, float]:
+        if field == "amplitude":
+            name = "attention_factor" if "attention_factor" in self.scaling_value.optional() else ""
+            return name, expected, found
+        return super().wave_edit(field, expected, found)
 
 
 def _parameters_of(scaling: Scaling, amplitude: float, pairs: int) -> dict[str, Any]:

@@ -358,11 +358,11 @@ class Scheme(metaclass=_ByAlias):
         """Waves of known mistakes that are none of its parameters."""
         return iter(())
 
-    def wave_edit(self, field: str, found: float) -> tuple[str, Any, Any]:
-        """A field of its waves that is another than expected: the parameter that tells it, its value, and the found
-        one.
+    def wave_edit(self, field: str, expected: float, found: float) -> tuple[str, float, float]:
+        """A field of its waves that is another than expected, as a parameter and its two values; without a name where
+        no parameter tells it.
         """
-        return field, getattr(self.wave_table(), field), found
+        return ("exponent_dim", 2 * expected, 2 * found) if field == "exponent" else (field, expected, found)
 
     def applied_to(self, x: ArrayLike) -> Array:
         """x (…, L, D) with the encoding applied, from its first position on: in float64, rounded once to x's dtype."""

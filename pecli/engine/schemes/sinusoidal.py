@@ -268,7 +268,7 @@ class Sinusoidal(Positioned):
     def wave_table(self) -> WaveTable | None:
         from pecli.engine.scalings.scaling import Scaling
 
-        if not self.is_range or not self._waves:
+        if not self.is_range:
             return None
         exponent = float(self._denominator) if self._waves > 1 else 1.0
         return WaveTable(
@@ -294,10 +294,13 @@ class Sinusoidal(Positioned):
     def wave_neighbours(self) -> Iterator[WaveTable]:
         """The other shifts of the exponent."""
         if (own := self.wave_table()) is not None:
-            for shift in {0.0, 1.0} - {self.freq_shift}:
-                yield own._replace(exponent=own.exponent + self.freq_shift - shift)
+            for shift in (0.0, 1.0):
+                if shift != self.freq_shift:
+                    yield own._replace(exponent=own.exponent + self.freq_shift - shift)
 
-    def wave_edit(self, field: str, found: float) -> tuple[str, Any, Any]:
-        if field == "exponent":
-            return "freq_shift", self.freq_shift, float(self._half) - found
-        return super().wave_edit(field, found)
+    def wave_edit(self, field: str, expected: float, found: float) -> tuple[str, float, float]:
+        """An exponent goes by its shift, where that is a usual one."""
+        shift = self.freq_shift + expected - found
+        if field == "exponent" and shift in (0.0, 0.5, 1.0):
+            return "freq_shift", self.freq_shift, shift
+        return super().wave_edit(field, expected, found)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pecli.engine.schemes.recipe_tables import AxisFiller, AxisWaves, Filler
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)  # to freeze it and what derives from it takes a millisecond of every start
 class _WaveRows:
     """What rows of cos and sin are made from."""
 
@@ -54,7 +54,7 @@ class _WaveRows:
         return self.filler if self.axis_waves is None else self.axis_waves().filler(self.recipe)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class RopeTables(_WaveRows):
     """cos and sin of `pairs` columns, or doubled; those from `rotating` on have angle 0."""
 
@@ -158,7 +158,7 @@ def vector(name: str, dtype: str, values: Callable[[], Sequence[float]], count: 
     return Table(name, dtype, (count,), fill)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(eq=False, repr=False)
 class SinusoidalTable(_WaveRows):
     """Sines and cosines in one table."""
 

@@ -71,6 +71,8 @@ def _indexed(path: str) -> Shards:
     folder = os.path.dirname(path)
     by_file: dict[str, list[str]] = {}
     for tensor, file in _weight_map(path).items():
+        if file.lower().endswith(INDEX):
+            raise FileError(path, f"names {quoted(file)}, which is an index itself")
         by_file.setdefault(file, []).append(tensor)
     if len(by_file) > MAX_SHARDS:
         raise FileError(path, f"names {len(by_file)} files, more than {MAX_SHARDS}")

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.numerics.rounding import widened
 from pecli.engine.table import Table
 from pecli.engine.text import quoted
 from pecli.errors import FileError
@@ -233,15 +234,17 @@ def header_of(path: str) -> Header:
 
 
 def read_numbers(path: str, header: Header, name: str) -> list[float] | None:
-    """A short tensor of float32 that is a setting of the model; None where there is none."""
+    """A short tensor of floats that is a setting of the model; None where there is none."""
     place = header.tensors.get(name)
     if place is None:
         return None
     source = open_source(path)
     try:
-        if place.kind != 0 or not 0 < math.prod(place.shape) <= MAX_NUMBERS:
-            raise source.error(f"holds {name} in another form than float32")
-        numbers: list[float] = _table(source, name, place, header.data).array().reshape(-1).tolist()
+        if not DTYPES.get(place.kind, "").startswith(("float", "bfloat")):
+            raise source.error(f"holds {name} in another form than floats")
+        if not 0 < math.prod(place.shape) <= MAX_NUMBERS:
+            raise source.error(f"claims {math.prod(place.shape):,} elements of {name}; there are 1 to {MAX_NUMBERS:,}")
+        numbers: list[float] = widened(_table(source, name, place, header.data).array()).reshape(-1).tolist()
         return numbers
     finally:
         source.close()

@@ -17,18 +17,18 @@ from pecli.views.pictures.panels import Chart, Curve, coinciding
 
 MAX_VALUE = 1e150
 """matplotlib subtracts the ends of an axis, which have to leave room for that."""
-_LINES = ("-", "--", "-.", ":")
-_OVER = (0, (5.0, 5.0))
+LINE_STYLES = ("-", "--", "-.", ":")
+OVERLAP_DASHES = (0, (5.0, 5.0))
 """The dashes of a curve that lies on another, so that both are seen."""
-_REFERENCE = (0, (1.5, 1.5))
+REFERENCE_DASHES = (0, (1.5, 1.5))
 MAX_LEGEND_LINES = 8
-_LONG = 32
+MAX_LEGEND_LETTERS = 32
 """Letters of a legend that are worth making all of a figure smaller."""
-_DENSE = 400
+MIN_DENSE_POINTS = 400
 """Points from which on a line is thin."""
 POINT_GAP = 4.5
 """From one point to the next, in points."""
-_BANDS = (0.0, 0.10, 0.22, 0.05)
+BAND_SHADES = (0.0, 0.10, 0.22, 0.05)
 """How dark the bands are, one after the other."""
 
 
@@ -40,18 +40,22 @@ def drawable(values: Floats) -> Floats:
 def draw(axes: Any, chart: Chart, size: tuple[float, float], look: Look) -> None:
     """Draw all of a chart into axes of about so many inches, at a scale of one."""
     over = coinciding(chart) if chart.share == 1 else [False] * len(chart.curves)
-    thin = any(len(curve.x) > _DENSE and _is_restless(curve) for curve in chart.curves)
+    thin = any(len(curve.x) > MIN_DENSE_POINTS and _is_restless(curve) for curve in chart.curves)
     for number, curve in enumerate(chart.curves):
         x, y = envelope(drawable(curve.x), drawable(curve.y), 2000)
         given: dict[str, Any] = {"linewidth": (1.0 if thin else 1.6) * look.scale}
         given["marker"] = "o" if chart.points and _is_apart(x, size) and not over[number] else ""
         given["linestyle"] = (
-            _OVER if over[number] else "-" if chart.ordered else _LINES[number // len(palettes.CURVES) % 4]
+            OVERLAP_DASHES
+            if over[number]
+            else "-"
+            if chart.ordered
+            else LINE_STYLES[number // len(palettes.CURVES) % 4]
         )
         if chart.ordered:
             given["color"] = [part / 255 for part in palettes.step(number, len(chart.curves), dark=look.dark)]
         if curve.reference:
-            given |= {"color": _grey(look), "linestyle": _REFERENCE, "marker": ""}
+            given |= {"color": _grey(look), "linestyle": REFERENCE_DASHES, "marker": ""}
         if not chart.joined:
             given |= {"marker": "o", "linestyle": "", "markersize": (9.0 if over[number] else 5.0) * look.scale}
             given |= {"markerfacecolor": "none"} if over[number] else {}  # a ring around the points below
@@ -87,7 +91,7 @@ def min_size(chart: Chart) -> tuple[float, float]:
     longest = max((len(curve.label) for curve in chart.curves), default=0) if len(chart.curves) > 1 else 0
     if chart.share < 1:
         return 1.4, 0.45
-    return max(1.4, 0.5 + 0.075 * min(longest, _LONG)), max(
+    return max(1.4, 0.5 + 0.075 * min(longest, MAX_LEGEND_LETTERS)), max(
         0.9, 0.08 * len(chart.y.partition(",")[0]), 0.5 + 0.35 * len(chart.levels)
     )
 
@@ -110,7 +114,7 @@ def _is_apart(x: Floats, size: tuple[float, float]) -> bool:
 def _draw_bands(axes: Any, chart: Chart, look: Look) -> None:
     for number, band in enumerate(chart.bands):
         ends = band.start - 0.5, band.stop + 0.5
-        axes.axvspan(*ends, color=_grey(look), alpha=_BANDS[number % len(_BANDS)], linewidth=0, zorder=0)
+        axes.axvspan(*ends, color=_grey(look), alpha=BAND_SHADES[number % len(BAND_SHADES)], linewidth=0, zorder=0)
 
 
 def _draw_marks(axes: Any, chart: Chart, look: Look) -> None:

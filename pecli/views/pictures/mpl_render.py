@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 LETTERS_PER_INCH = 11.0
 """Of a title."""
-_INNER = 0.25
+INNER_RADIUS = 0.25
 """Where a spiral begins."""
-_MIN_SIZE = (0.75, 0.6)
+MIN_SIZE = (0.75, 0.6)
 """Inches that a matrix or a circle needs."""
-_STEP, _MIN_SCALE = 0.85, 0.15
+SCALE_STEP, MIN_SCALE = 0.85, 0.15
 """Letters become smaller by this, down to that."""
-_GAP, _BAR = 0.12, 0.15
+PANEL_GAP, BAR_WIDTH = 0.12, 0.15
 """Inches between panels, and of a colour bar's width."""
 
 
@@ -60,8 +60,8 @@ def render(
     look = Look(dark, cmap)
     with figure.no_remarks():
         made, fits = _drawn(picture, width, height, dpi, look)
-        while not fits and look.scale > _MIN_SCALE:
-            look = look._replace(scale=_STEP * look.scale)
+        while not fits and look.scale > MIN_SCALE:
+            look = look._replace(scale=SCALE_STEP * look.scale)
             made, fits = _drawn(picture, width, height, dpi, look)
     return made
 
@@ -98,7 +98,7 @@ def _drawn(picture: Picture, width: float, height: float, dpi: float, look: Look
         mpl_charts.thin_out(place.axes, 3 * look.scale)
         if isinstance(panel, Chart):
             mpl_charts.name_levels(place.axes, panel, look)
-    least = [(mpl_charts.min_size(panel) if isinstance(panel, Chart) else _MIN_SIZE, place) for panel, place in drawn]
+    least = [(mpl_charts.min_size(panel) if isinstance(panel, Chart) else MIN_SIZE, place) for panel, place in drawn]
     enough = all(
         room[0] * place.span >= size[0] * look.scale and room[1] * shares[place.row] >= size[1] * look.scale
         for size, place in least
@@ -289,7 +289,7 @@ def _draw_circle(axes: Any, panel: CirclePanel, look: Look) -> None:
     turn = np.linspace(0, 2 * np.pi, 200)
     axes.plot(np.cos(turn), np.sin(turn), color="0.6", linewidth=0.8 * look.scale, zorder=1)
     span = max(1.0, float(panel.positions[-1] - panel.positions[0]))
-    radius = _INNER + (1 - _INNER) * (panel.positions - panel.positions[0]) / span
+    radius = INNER_RADIUS + (1 - INNER_RADIUS) * (panel.positions - panel.positions[0]) / span
     x, y = radius * np.cos(panel.angles), radius * np.sin(panel.angles)
     colours, area = figure.part(look.cmap, look.dark), (7 if len(x) > 200 else 20) * look.scale**2
     axes.scatter(x, y, c=panel.positions, cmap=colours, s=area, zorder=2, linewidths=0)
@@ -343,7 +343,7 @@ def _put(made: Figure, grid: Grid, scale: float, dpi: float) -> tuple[float, flo
     """The pixels of each of the axes, given what hangs over where they are now."""
     places, shares, bars, titles = grid
     renderer = made.canvas.get_renderer()  # type: ignore[attr-defined]
-    gap, thick = _GAP * scale * made.dpi, _BAR * scale * made.dpi
+    gap, thick = PANEL_GAP * scale * made.dpi, BAR_WIDTH * scale * made.dpi
     rows, columns = 1 + max(p.row for p in places), max(p.column + p.span for p in places)
     left, right, top, bottom = [0.0] * columns, [0.0] * columns, [0.0] * rows, [0.0] * rows
     for axes, row, column, span in places:

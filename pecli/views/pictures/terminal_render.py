@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-_NARROWEST, _CHART, _LOWEST, _FLAT = 20, 36, 9, 6
-"""Columns that a matrix needs, and a chart; lines that a panel needs, and one that is alone."""
-_FAINT = 0.6
+MIN_HEATMAP_COLUMNS, MIN_CHART_COLUMNS = 20, 36
+MIN_HEATMAP_LINES, MIN_CHART_LINES, MIN_ALONE = 7, 9, 6
+"""Lines that a panel needs beside heatmaps alone, beside a chart, and where there is no other."""
+MIN_REACH = 0.6
 """Of the ends of its colours, what the means of a matrix have to reach, else they have ends of their own."""
 _SHADES = {True: " ░▒▓█", False: " .:-=+*#%@"}
 """From low to high, where there are no colours."""
@@ -52,7 +53,7 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
     grid = _grid(picture, terminal, room)
     heats = [panel for panel in picture.panels if isinstance(panel, HeatmapPanel)]
     shared = any(heat.power != 1.0 for heat in heats) or (len(heats) > 1 and len({heat.limits for heat in heats}) == 1)
-    height = max(_LOWEST if len(grid) > 1 else _FLAT, (room - shared) // max(1, len(grid)))
+    height = max(_min_lines(picture) if len(grid) > 1 else MIN_ALONE, (room - shared) // max(1, len(grid)))
     across = max(map(len, grid), default=1)
     wide = terminal.columns // across
     ends = _ends(heats, (wide, height * (2 if terminal.colours else 1)))
@@ -74,12 +75,16 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
     return shown
 
 
+def _min_lines(picture: Picture) -> int:
+    return MIN_CHART_LINES if any(isinstance(panel, Chart) for panel in picture.panels) else MIN_HEATMAP_LINES
+
+
 def _grid(picture: Picture, terminal: Terminal, room: int) -> list[list[Panel]]:
     """Panels beside each other, in rows of as many as the picture wants; of more, where so many rows have no room."""
-    most = max(1, terminal.columns // _NARROWEST)
+    most = max(1, terminal.columns // MIN_HEATMAP_COLUMNS)
     across = min(picture.across, most)
     rows = _rows(picture, across, terminal)
-    while across < most and len(rows) > 1 and len(rows) * _LOWEST > room:
+    while across < most and len(rows) > 1 and len(rows) * _min_lines(picture) > room:
         across += 1
         rows = min(rows, _rows(picture, across, terminal), key=len)
     return rows
@@ -87,7 +92,10 @@ def _grid(picture: Picture, terminal: Terminal, room: int) -> list[list[Panel]]:
 
 def _rows(picture: Picture, across: int, terminal: Terminal) -> list[list[Panel]]:
     """Rows of so many panels; charts among them where those are wide enough, and never beside several heatmaps."""
-    lonely = terminal.columns // across < _CHART or sum(isinstance(panel, HeatmapPanel) for panel in picture.panels) > 1
+    lonely = (
+        terminal.columns // across < MIN_CHART_COLUMNS
+        or sum(isinstance(panel, HeatmapPanel) for panel in picture.panels) > 1
+    )
     rows: list[list[Panel]] = []
     for panel in picture.panels:
         if isinstance(panel, Chart) and panel.share < 1:
@@ -122,7 +130,7 @@ def _ends(heats: Sequence[HeatmapPanel], size: tuple[int, int]) -> tuple[float, 
         return None
     means = [fitted_to(heat.values, size[1], size[0], heat.reduce)[0] for heat in heats]
     reach = max((float(np.abs(each[np.isfinite(each)]).max(initial=0.0)) for each in means), default=0.0)
-    if not 0 < reach < _FAINT * max(heat.ends()[1] for heat in heats):
+    if not 0 < reach < MIN_REACH * max(heat.ends()[1] for heat in heats):
         return None
     reach = labels.round_ends(0.0, reach)[1]
     return -reach, reach

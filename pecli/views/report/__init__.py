@@ -281,7 +281,10 @@ def _file_parts(
         found = file_summary.describe(file, name, file.tables)
         yield f"<h2>{text(os.path.basename(name) or name)}</h2>"
         yield f'<p class="quiet">{text(found["format"])}, {size(sum(each["bytes"] for each in found["tensors"]))}</p>'
-        rows = [(each["name"], each["dtype"], shape(tuple(each["shape"])), each["bytes"]) for each in found["tensors"]]
+        rows = [
+            (each["name"], each["dtype"], shape(tuple(each["shape"])), f"{each['bytes']:,}")
+            for each in found["tensors"]
+        ]
         yield table(("tensor", "dtype", "shape", "bytes"), rows, (3,))
         drawn = next(
             (t for t in file.tables if len(t.shape) > 1 and t.size and not t.dtype.startswith("complex")), None
@@ -366,5 +369,6 @@ def _answer(yes: bool, words: tuple[str, str], about: str) -> str:
 
 def _reasons(sentences: Sequence[str], tensors: Sequence[Comparison], sides: tuple[str, str]) -> str:
     """What is behind a verdict, and the errors of each tensor."""
-    items = [*sentences, *("  ".join(check_results.parts_of(tensor, sides)) for tensor in tensors)]
+    described = [check_results.parts_of(tensor, sides) for tensor in tensors]
+    items = [*sentences, *(": ".join(filter(None, [head, "; ".join(rest)])) for head, *rest in described)]
     return "<ul>\n" + "\n".join(f"<li>{text(item)}</li>" for item in dict.fromkeys(items)) + "\n</ul>"

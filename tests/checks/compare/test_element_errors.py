@@ -135,7 +135,6 @@ def test_pieces_are_measured_as_if_one_by_one(dtype, seed, changes, tolerance, s
     found = spoiled(found, draw, special / 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pecli.checks.compare.PIECE_BYTES", piece * 4)
-        patch.setattr("pecli.checks.compare.PROBE", max(1, piece // 16))
         patch.setattr("pecli.checks.compare.SPARSE_CHUNK", int(draw.integers(1, 200)))
         share = float(draw.choice([1 / 64, 1 / 4]))
         for module in ("compare", "compare.bulk_errors"):

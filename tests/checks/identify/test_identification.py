@@ -50,6 +50,40 @@ def test_random_tables_are_found_and_made_again(seed: int) -> None:
     assert outcome.problem == ""
 
 
+PADDED = pecli.Sinusoidal(64, 32, base=5e6, layout="halves", cos_first=True, offset=2, scale=0.1, padding_idx=3)
+FOUND = {
+    "a row of zeros in a short table": PADDED,
+    "timesteps, most channels of which turn more than once a row": pecli.Sinusoidal(128, 16, style="flux"),
+    "one channel between llama3's limits": pecli.Rope(
+        512,
+        16,
+        base=5e5,
+        scaling="llama3",
+        factor=32.0,
+        original_max_position_embeddings=8192,
+        low_freq_factor=1.0,
+        high_freq_factor=4.0,
+        dtype="bfloat16",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_tables_that_leave_little_to_measure(name: str) -> None:
+    tables = FOUND[name].tables()
+    tables.pop("inv_freq", None)
+    assert pecli.identify(tables).matches[0].scheme.single_array().array().tobytes() == (
+        FOUND[name].single_array().array().tobytes()
+    )
+
+
+@pytest.mark.parametrize("dim", [91, 103])
+def test_an_odd_column_of_zeros_may_have_noise(dim: int) -> None:
+    scheme = pecli.Sinusoidal(128, dim, layout="halves")
+    noise = 1e-5 * np.random.default_rng(dim).normal(size=(128, dim))
+    assert pecli.identify((scheme.tables()["pe"] + noise).astype(np.float32)).matches[0].scheme == scheme
+
+
 RNG = np.random.default_rng(2024)
 
 

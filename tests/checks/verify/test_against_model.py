@@ -35,26 +35,30 @@ COS, SIN = waves()
 FORMS = {
     "cos": (COS, "cos", "one column per frequency"),
     "sin": (SIN, "sin", "one column per frequency"),
-    "transformers": (np.concatenate([COS, COS], 1), "cos", "doubled as c0 c1 … c0 c1 …"),
+    "transformers": (np.concatenate([COS, COS], 1), "cos", "two columns per frequency (c0 c1 … c0 c1 …)"),
     "transformers, batch and head": (
         np.concatenate([SIN, SIN], 1)[None, None],
         "sin",
-        "doubled as c0 c1 … c0 c1 …, axes of length 1 dropped",
+        "two columns per frequency (c0 c1 … c0 c1 …), axes of length 1 dropped",
     ),
-    "interleaved": (np.repeat(COS, 2, 1), "cos", "doubled as c0 c0 c1 c1 …, though the model rotates halves"),
+    "interleaved": (
+        np.repeat(COS, 2, 1),
+        "cos",
+        "two columns per frequency (c0 c0 c1 c1 …), though the model rotates halves",
+    ),
     "megatron": (
         np.concatenate([COS, COS], 1)[:, None, None],
         "cos",
-        "doubled as c0 c1 … c0 c1 …, axes of length 1 dropped",
+        "two columns per frequency (c0 c1 … c0 c1 …), axes of length 1 dropped",
     ),
     "vllm": (np.concatenate([COS, SIN], 1), "cos_sin", "all cosines, then all sines"),
     "gptj": (np.concatenate([SIN, COS], 1), "cos_sin", "all sines, then all cosines"),
-    "in turn": (np.stack([COS, SIN], -1).reshape(LENGTH, -1), "cos_sin", "cosines and sines in turn"),
+    "in turn": (np.stack([COS, SIN], -1).reshape(LENGTH, -1), "cos_sin", "cosines and sines interleaved"),
     "stacked": (np.stack([COS, SIN]), "cos_sin", "the cosines, then the sines"),
     "stacked, doubled": (
         np.stack([np.repeat(COS, 2, 1), np.repeat(SIN, 2, 1)]),
         "cos_sin",
-        "the cosines, then the sines, doubled as c0 c0 c1 c1 …, though the model rotates halves",
+        "the cosines, then the sines, two columns per frequency (c0 c0 c1 c1 …), though the model rotates halves",
     ),
     "torchtune": (np.stack([COS, SIN], -1), "cos_sin", "pairs of cosines and sines"),
     "meta": ((COS + 1j * SIN).astype(np.complex64), "cos_sin", "complex numbers"),
@@ -96,7 +100,7 @@ def test_the_expected_table_has_the_files_dtype(tmp_path, dtype, rounded) -> Non
     tolerance = Tolerance(max_ulp=64) if dtype == "float64" else Tolerance()
     result = verify_model(tmp_path / "c.safetensors", pecli.load_config(LLAMA), tolerance)
     assert result.passed
-    assert result.readings == {"cos_cached": "doubled as c0 c1 … c0 c1 …"}
+    assert result.readings == {"cos_cached": "two columns per frequency (c0 c1 … c0 c1 …)"}
 
 
 @pytest.mark.parametrize("shape", [(8,), (1, 8), (1, 8, 1), (8, 1)])
@@ -190,7 +194,7 @@ def test_layer_types_by_name_and_by_fit(tmp_path) -> None:
         "layers.5.rotary_emb.sin_cached": True,
     }
     assert result.readings["layers.0.rotary_emb.sin_cached"].startswith("sliding_attention layers, which it fits best")
-    assert result.readings["full_attention.cos"].startswith("full_attention layers, one column")
+    assert result.readings["full_attention.cos"].startswith("full_attention layers, one column per frequency")
     path = f"{tmp_path / 'g.safetensors'}:layers.0.rotary_emb.sin_cached"
     assert not verify_model(path, pecli.load_config(GEMMA), NEAR, layer_type="full_attention").passed
     with pytest.raises(ParameterError, match="layer_type"):
@@ -434,7 +438,7 @@ def test_a_layout_is_seen_whatever_the_values_are(tmp_path) -> None:
     doubled = {"cos": np.concatenate([SIN, SIN], 1), "sin": np.concatenate([COS, COS], 1)}
     np.savez(tmp_path / "swapped.npz", **doubled)
     result = verify_model(tmp_path / "swapped.npz", pecli.load_config(LLAMA), NEAR)
-    assert set(result.readings.values()) == {"doubled as c0 c1 … c0 c1 …"}
+    assert set(result.readings.values()) == {"two columns per frequency (c0 c1 … c0 c1 …)"}
     assert result.explanations[0].mistakes == (Swapped(),)
 
 

@@ -56,7 +56,7 @@ def test_every_layer_of_a_checkpoint_is_held_against_the_scheme(tmp_path) -> Non
 def test_another_doubling_than_the_spec_says_is_a_mismatch(tmp_path) -> None:
     doubled = np.concatenate([COS, COS], 1).astype(np.float32)
     np.save(tmp_path / "t.npy", doubled)
-    assert pecli.verify(tmp_path / "t.npy", ROPE).readings == {"cos": "doubled as c0 c1 … c0 c1 …"}
+    assert pecli.verify(tmp_path / "t.npy", ROPE).readings == {"cos": "two columns per frequency (c0 c1 … c0 c1 …)"}
     assert pecli.verify(tmp_path / "t.npy", pecli.Rope(6, 8, layout="halves")).passed
     np.save(tmp_path / "t.npy", np.repeat(COS, 2, 1).astype(np.float32))
     assert not pecli.verify(tmp_path / "t.npy", pecli.Rope(6, 8, layout="halves")).passed

@@ -212,9 +212,11 @@ def test_waves_that_are_none_or_no_scheme_has() -> None:
 
 
 def test_differences_of_waves_go_by_the_names_of_parameters() -> None:
-    assert Sinusoidal(4, 8).wave_edit("exponent", 3.0) == ("freq_shift", 0.0, 1.0)
-    assert Rope(4, 16, partial_rotary_factor=0.5).wave_edit("exponent", 8.0) == ("exponent_dim", 8, 16.0)
-    assert YARN.wave_edit("amplitude", 1.0) == ("attention_factor", pytest.approx(0.1 * np.log(8) + 1), 1.0)
+    assert Sinusoidal(4, 8).wave_edit("exponent", 4.0, 3.0) == ("freq_shift", 0.0, 1.0)
+    assert Sinusoidal(4, 8).wave_edit("exponent", 4.0, 2.0) == ("exponent_dim", 8.0, 4.0)
+    assert Rope(4, 16, partial_rotary_factor=0.5).wave_edit("exponent", 4.0, 8.0) == ("exponent_dim", 8.0, 16.0)
+    assert YARN.wave_edit("amplitude", 1.25, 1.0) == ("attention_factor", 1.25, 1.0)
+    assert Rope(4, 8).wave_edit("amplitude", 1.0, 2.0) == ("", 1.0, 2.0)
     assert [each.exponent for each in Sinusoidal(4, 8).wave_neighbours()] == [3.0]
     assert {each.exponent for each in Rope(4, 16, partial_rotary_factor=0.5).wave_neighbours()} == {3, 8, 16, 2}
     assert [each.scaling.truncate for each in YARN.wave_neighbours() if each.exponent == 16] == [False]

@@ -90,6 +90,7 @@ def test_links_to_files_are_followed(folder: Path) -> None:
         ("loop", "leads back to itself"),
         ("dangling", "does not exist"),
         ("index.safetensors", "is truncated"),
+        ("model.safetensors.index.json", "which is an index itself"),
     ],
 )
 def test_hostile_indices(folder: Path, file: str, problem: str, pecli_cli: Callable[..., Any]) -> None:
@@ -127,6 +128,21 @@ def test_broken_indices(folder: Path, text: str) -> None:
         load("model.safetensors.index.json")
     assert "\n" not in str(problem.value)
     assert len(str(problem.value)) < 200
+
+
+def test_an_index_has_the_configuration_beside_it(pecli_cli: Callable[..., Any]) -> None:
+    path = LLAMA / "shards" / "model.safetensors.index.json"
+    found, expected = (pecli_cli("config", each, "--json").json for each in (path, LLAMA / "shards"))
+    assert found["encodings"] == expected["encodings"]
+
+
+@pytest.mark.parametrize("name", ["config.json", "params.json", "m.gguf"])
+def test_a_pipe_in_a_folder_is_no_configuration(folder: Path, name: str, pecli_cli: Callable[..., Any]) -> None:
+    shard(a=1)
+    os.mkfifo(name)
+    for command in ("config", "verify"):
+        result = pecli_cli(command, ".")
+        assert (result.code, result.err.count("\n")) == (3, 1)
 
 
 def test_files_are_closed_when_a_shard_is_broken(folder: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pecli.views.pictures import palettes, terminal_render
-from pecli.views.pictures.panels import HeatmapPanel
+from pecli.views.pictures.panels import HeatmapPanel, Picture
 from pecli.views.screen import Terminal, terminal
 
 TRUE, FEW, GREY, ASCII = (Terminal(colours=1 << 24), Terminal(colours=256), Terminal(), Terminal(unicode=False))
@@ -199,3 +199,9 @@ def test_a_sample_is_called_one_even_where_the_names_of_axes_have_no_room() -> N
     for columns, words in ((80, "position ↓  position (every 2nd) →   "), (38, "every 4th   ")):
         shown = lines(np.eye(100), TRUE._replace(columns=columns, lines=50), columns="position", reduce="sample")
         assert ESCAPE.sub("", shown[-1]).startswith(words)
+
+
+def test_twelve_maps_fit_a_screen() -> None:
+    heats = [HeatmapPanel(f"map {k}", np.eye(16), "row", "column", limits=(0.0, 1.0)) for k in range(12)]
+    lines = terminal_render.lines(Picture("maps", heats, across=4), Terminal(80, 24, 256))
+    assert len(lines) <= 23

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from pecli.engine.schemes.registry import scheme_named
 
 import pecli
+from pecli.engine.schemes.relative import Relative
 from pecli.engine.table import Table, table_of
 from pecli.views.pictures import downsample
 from pecli.views.pictures import kinds as figures
@@ -61,7 +61,7 @@ def test_alibi_is_small_multiples_of_one_scale() -> None:
 
 
 def test_relative_positions_are_buckets_of_queries_and_keys() -> None:
-    found = made("heatmap", scheme_named("relative")(style="swin", grid=(2, 3)))
+    found = made("heatmap", Relative(style="swin", grid=(2, 3)))
     (panel,) = found.panels
     assert found.title == "bucket by query and key"
     assert (panel.rows, panel.columns) == ("query", "key")

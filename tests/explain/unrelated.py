@@ -1,0 +1,144 @@
+"""Tables of nothing that pecli knows: `python -m tests.explain.unrelated [--tables 500] [--seed 1]`.
+
+Not part of the test suite, which looks at 40 of them. Noise, weights, learned tables, images, other waves, and tables
+of one scheme compared with another: nothing may be claimed of them, by identify or by verify.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.engine.table import table_of
+from pecli.explain.edits import Explanation
+from pecli.explain.search import explain, recognise
+
+Rng = np.random.Generator
+Array = np.ndarray[Any, Any]
+
+
+def noise(rng: Rng, rows: int, dim: int) -> Array:
+    draw = [rng.normal, rng.uniform, rng.laplace, rng.logistic][int(rng.integers(4))]
+    return np.asarray(rng.choice([0.02, 1.0, 5.0]) * draw(size=(rows, dim)))
+
+
+def weights(rng: Rng, rows: int, dim: int) -> Array:
+    """A product of thin matrices with some noise, or an orthogonal matrix."""
+    if rng.random() < 0.3:
+        return np.linalg.qr(rng.normal(size=(max(rows, dim), min(rows, dim))))[0].reshape(-1, min(rows, dim))
+    rank = int(rng.integers(1, 16))
+    return rng.normal(size=(rows, rank)) @ rng.normal(size=(rank, dim)) / rank + 0.01 * rng.normal(size=(rows, dim))
+
+
+def learned(rng: Rng, rows: int, dim: int) -> Array:
+    """Rows that are like their neighbours, as training makes them; or a walk."""
+    steps = rng.normal(size=(rows, dim))
+    if rng.random() < 0.5:
+        return np.cumsum(steps, axis=0) / np.sqrt(rows)
+    width = int(rng.integers(2, 20))
+    kernel = np.exp(-(np.arange(-2 * width, 2 * width + 1) ** 2) / width**2)
+    return np.stack([np.convolve(column, kernel / kernel.sum(), "same") for column in steps.T], axis=1)
+
+
+def image(rng: Rng, rows: int, dim: int) -> Array:
+    """Soft blobs on a gradient, sometimes in 256 greys."""
+    y, x = np.mgrid[0:rows, 0:dim] / max(rows, dim)
+    blobs = rng.uniform(0.05, 1, (int(rng.integers(2, 12)), 4))
+    found = sum(a * np.exp(-((y - b) ** 2 + (x - c) ** 2) / d) for a, b, c, d in blobs)
+    found = found + rng.normal() * y + rng.choice([0.0, 0.01]) * rng.normal(size=(rows, dim))
+    return np.asarray(np.round(found * 50) if rng.random() < 0.3 else found)
+
+
+def other_waves(rng: Rng, rows: int, dim: int) -> Array:
+    """Waves of other frequencies: any, harmonic, rising; sums, squares, fading ones."""
+    at, index = np.arange(rows)[:, None], np.arange(dim)
+    kind = int(rng.integers(6))
+    if kind == 0:
+        return np.cos(at * rng.uniform(0.01, 3, dim) + rng.uniform(0, 6, dim))
+    if kind == 1:
+        return np.cos(np.pi / rows * (at + 0.5) * index)
+    if kind == 2:
+        return np.sin(at**2 * rng.uniform(1e-4, 1e-2, dim))
+    if kind == 3:
+        return sum(np.sin(at * rng.uniform(0.01, 2, dim) + rng.uniform(0, 6, dim)) for _ in range(4)) / 4
+    if kind == 4:
+        return np.sign(np.sin(at * rng.uniform(0.05, 1, dim) + rng.uniform(0, 6, dim)))
+    return np.exp(-at / rng.uniform(20, 200, dim)) * np.sin(at * rng.uniform(0.05, 1, dim))
+
+
+def vector(rng: Rng, rows: int, dim: int) -> Array:
+    values = rng.uniform(0, 1, dim) if rng.random() < 0.5 else rng.normal(size=dim)
+    return np.sort(values)[::-1] if rng.random() < 0.5 else values
+
+
+KINDS: dict[str, Callable[[Rng, int, int], Array]] = {
+    "noise": noise,
+    "weights": weights,
+    "learned": learned,
+    "image": image,
+    "other waves": other_waves,
+    "vector": vector,
+}
+
+
+def of_another(rng: Rng, rows: int, dim: int) -> tuple[Scheme, dict[str, Array]]:
+    """A scheme, and the table of another one by its name."""
+    dim += dim % 2
+    bias = Alibi(8, dim).tables()["bias"]
+    drawn = LearnedInit(rows, dim, seed=int(rng.integers(1 << 30))).tables()["weight"]
+    waves = Rope(rows, dim).tables()["cos"]
+    wide = np.concatenate([waves, waves], axis=1)
+    pe = Sinusoidal(rows, dim).tables()["pe"]
+    cases: list[tuple[Scheme, dict[str, Array]]] = [
+        (Sinusoidal(rows, dim), {"pe": drawn}),
+        (Sinusoidal(dim, dim), {"pe": bias[3]}),
+        (Rope(rows, dim, layout="halves"), {"cos": drawn, "sin": drawn[::-1]}),
+        (LearnedInit(rows, dim), {"weight": wide}),
+        (LearnedInit(rows, dim), {"weight": pe}),
+        (Alibi(8, dim), {"bias": rng.normal(size=(8, dim, dim))}),
+        (Alibi(8), {"slopes": rng.uniform(size=8)}),
+    ]
+    return cases[int(rng.integers(len(cases)))]
+
+
+def claims(seed: int, count: int) -> Iterator[tuple[str, list[Explanation]]]:
+    """The kind of each table, and what was claimed of it."""
+    rng = np.random.default_rng(seed)
+    for k in range(count):
+        rows, dim = int(rng.choice([32, 64, 100, 200, 512])), int(rng.choice([16, 32, 48, 64, 96, 128]))
+        name = [*KINDS, "another scheme"][k % (len(KINDS) + 1)]
+        if name == "another scheme":
+            prior, tables = of_another(rng, rows, dim)
+            yield name, explain(prior, {key: table_of(key, np.ascontiguousarray(each)) for key, each in tables.items()})
+        else:
+            table = KINDS[name](rng, rows, dim).astype(rng.choice([np.float32, np.float16, np.float64]))
+            yield name, recognise({"x": table_of("x", np.ascontiguousarray(table))})
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tables", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    claimed: Counter[str] = Counter()
+    for k, (name, found) in enumerate(claims(given.seed, given.tables)):
+        if found:
+            claimed[name] += 1
+            print(k, name, [edit.as_json() for edit in found[0].edits], found[0].scheme, found[0].residual, flush=True)
+    silent = given.tables - claimed.total()
+    print(f"nothing is claimed of {silent} of {given.tables} unrelated tables: {silent / given.tables:.2%}")
+    return 0 if silent >= 0.995 * given.tables else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
