@@ -25,55 +25,12 @@ from pecli.explain.laws import (
     Law,
     fitted,
     fitted_pair,
+    geometric,
+    steps_of,
 )
 from pecli.explain.sample import BASES, Sample, digits, grain, plain_integer, plainest, precision
 from pecli.explain.wave_schemes import WaveScheme, found_scheme, law_edits, neighbours, rope_of, yarn_height
 from pecli.explain.waves import DRIFT
-
-
-def geometric(curve: Curve) -> tuple[float, float, float, float] | None:
-    """Level and step of ln f = level − step · i by weighted least squares, with errors; channels that turn more than
-    half a circle per row, and others that do not fit, left out.
-    """
-    known = np.flatnonzero(curve.known & (curve.frequency > 0))
-    if len(known) < 2:
-        return None
-    logs, errors = np.log(curve.frequency[known]), curve.error[known] / curve.frequency[known]
-    best: tuple[float, ...] | None = None
-    for some in (known, known[len(known) // 2 :]):
-        pick = np.isin(known, some)
-        if pick.sum() < 2:
-            continue
-        slopes = np.diff(logs[pick]) / np.diff(known[pick])
-        step = float(np.median(slopes))
-        level = float(np.median(logs[pick] - step * known[pick]))
-        for _ in range(6):
-            off = np.abs(logs - level - step * known)
-            use = off <= np.maximum(MAX_MISFIT * errors, 1.5 * float(np.median(off)) + 1e-12)
-            if use.sum() < 2:
-                break
-            weights = 1 / np.maximum(errors[use], 1e-15) ** 2
-            centre = np.average(known[use], weights=weights)
-            spread = (weights * (known[use] - centre) ** 2).sum()
-            step = float((weights * (known[use] - centre) * logs[use]).sum() / spread)
-            level = float(np.average(logs[use], weights=weights) - step * centre)
-            level_error = math.sqrt(1 / weights.sum() + centre**2 / spread)
-        else:
-            good = float(use.sum())
-            if best is None or good > best[-1]:
-                best = level, -step, level_error, 1 / math.sqrt(spread), good
-    return best[:4] if best else None  # type: ignore[return-value]
-
-
-def steps_of(curve: Curve, half: float) -> list[float]:
-    """Steps of the law before a bend: of usual bases, and as the first channels say."""
-    known = np.flatnonzero(curve.known & (curve.frequency > 0))
-    found = [math.log(base) / half for base in BASES]
-    if len(known) > 3 and known[0] == 0:
-        logs = np.log(curve.frequency[known])
-        ends = (1, len(known) // 6 + 1, len(known) // 3 + 1)
-        found += [float(logs[0] - logs[last]) / int(known[last]) for last in ends]
-    return found
 
 
 def bends(curve: Curve, half: float) -> Iterator[Fit]:
@@ -212,13 +169,28 @@ def stretched(curve: Curve, half: float, base: float) -> Iterator[Fit]:
                 yield replace(fit, cost=fit.cost + 0.4 + 0.1 * digits(plain_base), open=(said,))
 
 
+def _other_bases(curve: Curve, half: float) -> list[float]:
+    """Bases of up to five digits for which the divisors of all frequencies that are known well have two decimals."""
+    use = np.flatnonzero(curve.known & (curve.error < 2e-5 * np.abs(curve.frequency)))
+    if len(use) < 9:
+        return []
+    first, rest = int(use[use > 0][0]), use[use > 0][1:]
+    divisors = np.arange(50, 3200) / 100
+    with np.errstate(all="ignore"):
+        every = np.abs(divisors * curve.frequency[first]) ** (-half / first)
+    bases = np.array([*{float(f"{base:.4e}") for base in every if 10 < base < 1e8}])
+    found = np.exp(np.multiply.outer(np.log(bases), -rest / half)) / curve.frequency[rest]
+    doubt = 4 * found * curve.error[rest] / np.abs(curve.frequency[rest]) + 1e-9
+    return [float(base) for base in bases[(np.abs(found * 100 - np.rint(found * 100)) / 100 <= doubt).all(axis=1)]]
+
+
 def divided(curve: Curve, half: float) -> Iterator[Fit]:
     """LongRoPE: a divisor for every frequency. As many numbers explain as many: only where the divisors of the
     frequencies that are known well come out as plain numbers does that mean anything.
     """
     known = curve.known
     best: tuple[int, Law] | None = None
-    for base in BASES:
+    for base in (*BASES, *_other_bases(curve, half)):
         plain = np.exp(-np.arange(len(curve.frequency)) / half * math.log(base))
         divisors = np.where(known, plain / np.where(known, curve.frequency, 1), 1.0)
         doubt = np.where(known, divisors * curve.error / np.where(known, np.abs(curve.frequency), 1), np.inf)

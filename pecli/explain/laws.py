@@ -322,3 +322,48 @@ def golden_section(of: Callable[[float], float], low: float, high: float) -> flo
             right = low + share * (high - low)
             two = of(right)
     return (low + high) / 2
+
+
+def geometric(curve: Curve) -> tuple[float, float, float, float] | None:
+    """Level and step of ln f = level − step · i by weighted least squares, with errors; channels that turn more than
+    half a circle per row, and others that do not fit, left out.
+    """
+    known = np.flatnonzero(curve.known & (curve.frequency > 0))
+    if len(known) < 2:
+        return None
+    logs, errors = np.log(curve.frequency[known]), curve.error[known] / curve.frequency[known]
+    best: tuple[float, ...] | None = None
+    for some in (known, known[len(known) // 2 :]):
+        pick = np.isin(known, some)
+        if pick.sum() < 2:
+            continue
+        slopes = np.diff(logs[pick]) / np.diff(known[pick])
+        step = float(np.median(slopes))
+        level = float(np.median(logs[pick] - step * known[pick]))
+        for _ in range(6):
+            off = np.abs(logs - level - step * known)
+            use = off <= np.maximum(MAX_MISFIT * errors, 1.5 * float(np.median(off)) + 1e-12)
+            if use.sum() < 2:
+                break
+            weights = 1 / np.maximum(errors[use], 1e-15) ** 2
+            centre = np.average(known[use], weights=weights)
+            spread = (weights * (known[use] - centre) ** 2).sum()
+            step = float((weights * (known[use] - centre) * logs[use]).sum() / spread)
+            level = float(np.average(logs[use], weights=weights) - step * centre)
+            level_error = math.sqrt(1 / weights.sum() + centre**2 / spread)
+        else:
+            good = float(use.sum())
+            if best is None or good > best[-1]:
+                best = level, -step, level_error, 1 / math.sqrt(spread), good
+    return best[:4] if best else None  # type: ignore[return-value]
+
+
+def steps_of(curve: Curve, half: float) -> list[float]:
+    """Steps of the law before a bend: of usual bases, and as the first channels say."""
+    known = np.flatnonzero(curve.known & (curve.frequency > 0))
+    found = [math.log(base) / half for base in BASES]
+    if len(known) > 3 and known[0] == 0:
+        logs = np.log(curve.frequency[known])
+        ends = (1, len(known) // 6 + 1, len(known) // 3 + 1)
+        found += [float(logs[0] - logs[last]) / int(known[last]) for last in ends]
+    return found

@@ -14,15 +14,18 @@ from itertools import combinations
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Complex, Flags, Floats, Indices
-from pecli.explain.edits import Edit, Repeated, Rows, Transposed
+from pecli.explain.edits import Edit, Parameter, Repeated, Rows, RowsWrong, Transposed
 from pecli.explain.forms import Form
 from pecli.explain.sample import Sample, chosen
+from pecli.explain.wave_schemes import WaveScheme
 from pecli.explain.waves import pairs_of
 
 SAME = 0.05
 """Root mean square of a difference, relative to the values, below which noisy copies are the same."""
 EMPTY = 1e-3
 """Of the largest value: a row below it is zeros, noise or not."""
+MAX_WRONG = 0.2
+"""Of the rows, that may be wrong in a table that is right otherwise."""
 CONSTANT = 0.12
 """How far the sum of squares of a pair may be from constant, relative to it."""
 
@@ -260,3 +263,57 @@ def named_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
         low = one.lower(), other.lower()
         if low[0].replace("cos", "sin") == low[1] or low[0].replace("sin", "cos") == low[1]:
             yield (one, other) if "cos" in low[0] else (other, one)
+
+
+_OTHER_END = {"padded": "padded at the end", "padded at the end": "padded"}
+
+
+def turned(edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+    """The same of rows in reverse order: padding is at the other end of the table."""
+    return tuple(
+        replace(edit, order=_OTHER_END.get(edit.order, edit.order)) if isinstance(edit, Rows) else edit
+        for edit in edits
+    )
+
+
+def order_of_rows(
+    whole: Reading, prior: WaveScheme, start: int, wrong: Indices, *, reverse: bool
+) -> tuple[list[Edit] | None, int]:
+    """What rows that are not explained say: padding in front or behind, positions that wrap, a row of zeros, or errors;
+    None where too many are wrong. Rows of padding move the start.
+    """
+    if not len(wrong):
+        return _lost_padding(whole, prior, start), start
+    count, length = len(wrong), len(whole.rows)
+    empty = empty_rows(whole.parts)[wrong]
+    front = prior.offset - start
+    if wrong[-1] < front <= 2 * count and not reverse:
+        return [Rows("padded", front)], prior.offset
+    if empty.all() and count > 1 and (wrong[0] == length - count or (reverse and wrong[-1] == count - 1)):
+        at_end = (wrong[0] == length - count) != reverse
+        return [Rows("padded at the end" if at_end else "padded", count)], start
+    if empty.all() and not prior.rotary:
+        expected = getattr(prior.scheme, "padding_idx", None)
+        found = (whole.rows[wrong] + start).tolist()
+        if found == [expected]:
+            return [], start
+        return [Parameter("padding_idx", expected, found[0])] if len(found) == 1 else [
+            RowsWrong(tuple(wrong.tolist()))
+        ], start
+    if count > MAX_WRONG * length:
+        return None, start
+    return [RowsWrong(tuple(whole.rows[wrong].tolist()))], start
+
+
+def _lost_padding(whole: Reading, prior: WaveScheme, start: int) -> list[Edit]:
+    expected = getattr(prior.scheme, "padding_idx", None)
+    if expected is None or expected - start not in range(whole.length) or expected - start not in whole.rows:
+        return []
+    return [Parameter("padding_idx", expected, None)]
+
+
+def copies_of_rows(edits: tuple[Edit, ...], length: int, expected: int) -> Iterator[Edit]:
+    """Rows that wrap where the table should end are copies of it."""
+    for edit in edits:
+        wraps = isinstance(edit, Rows) and edit.order == "wrapped" and edit.at == expected and length % expected == 0
+        yield Repeated(0, length // expected) if wraps else edit

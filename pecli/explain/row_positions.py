@@ -67,23 +67,32 @@ def rotary_parts(samples: Sequence[Sample]) -> tuple[str, Complex] | None:
 def recognise_grid(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
     """Schemes on grids that make the tables."""
     some = list(samples.values())
-    if not all(one.whole and np.isfinite(one.values).all() for one in some) or len(some[0].shape) < 2:
-        return
-    if not 4 <= some[0].shape[-2] <= MAX_POINTS:
-        return
-    for scheme in _rotary_grids(some) if rotary_parts(some) else _added_grids(some[0]):
+    if _is_whole(some) and 4 <= some[0].shape[-2] <= MAX_POINTS:
+        schemes = _rotary_grids(some) if rotary_parts(some) else _added_grids(some[0])
+        yield from _first_match(schemes, samples, tolerance(some[0]))
+
+
+def recognise_positions(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
+    """Schemes at given positions that make the tables."""
+    some = list(samples.values())
+    if _is_whole(some) and 2 <= some[0].shape[-2] <= MAX_ROWS and some[0].dtype in ("float32", "float64"):
+        schemes = _rotary_positions(some) if rotary_parts(some) else _added_positions(some[0])
+        yield from _first_match((each for each in schemes if not _in_sequence(each)), samples, SLACK)
+
+
+def _is_whole(some: Sequence[Sample]) -> bool:
+    return all(one.whole and np.isfinite(one.values).all() for one in some) and len(some[0].shape) > 1
+
+
+def _first_match(schemes: Iterator[Scheme], samples: Mapping[str, Sample], limit: float) -> Iterator[Explanation]:
+    """The first scheme whose tables are these."""
+    for scheme in schemes:
         made = {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
-        expected = (
-            [made["cos_sin"]]
-            if len(some) == 1 and "cos" in made
-            else [made[n] for n in ("cos", "sin", "pe") if n in made]
-        )
-        left = [
-            float(np.abs(each.array().astype(np.float64) - one.values).max())
-            for each, one in zip(expected, some, strict=True)
-        ]
-        if max(left) <= tolerance(some[0]):
-            yield Explanation((), scheme, max(left), max(left), tuple(samples))
+        names = ("cos_sin",) if len(samples) == 1 and "cos" in made else ("cos", "sin") if "cos" in made else ("pe",)
+        pairs = zip((made[name].array().astype(np.float64) for name in names), samples.values(), strict=True)
+        left = max(float(np.abs(expected - one.values).max()) for expected, one in pairs)
+        if left <= limit:
+            yield Explanation((), scheme, left, left, tuple(samples))
             return
 
 
@@ -285,23 +294,6 @@ ANGLE_NOISE = 2e-7
 MIN_ANGLE = 1e-9
 SLACK = 2e-4
 """What other programs' float32 angles of a thousand radians are off by."""
-
-
-def recognise_positions(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
-    """Schemes at given positions that make the tables."""
-    some = list(samples.values())
-    if not all(one.whole and np.isfinite(one.values).all() for one in some) or len(some[0].shape) < 2:
-        return
-    if not 2 <= some[0].shape[-2] <= MAX_ROWS or some[0].dtype not in ("float32", "float64"):
-        return
-    for scheme in _rotary_positions(some) if rotary_parts(some) else _added_positions(some[0]):
-        made = {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
-        names = ("cos_sin",) if len(some) == 1 and "cos" in made else ("cos", "sin") if "cos" in made else ("pe",)
-        pairs = zip((made[name].array().astype(np.float64) for name in names), some, strict=True)
-        left = max(float(np.abs(expected - one.values).max()) for expected, one in pairs)
-        if left <= SLACK and not _in_sequence(scheme):
-            yield Explanation((), scheme, left, left, tuple(samples))
-            return
 
 
 def _in_sequence(scheme: Scheme) -> bool:

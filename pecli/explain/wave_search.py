@@ -19,14 +19,23 @@ from pecli.explain.edits import (
     Layout,
     Negated,
     Parameter,
-    Repeated,
     Rows,
     RowsWrong,
     Swapped,
 )
 from pecli.explain.law_search import divided, laws, laws_with_prior
 from pecli.explain.laws import MAX_MISFIT, Curve, Fit, Law
-from pecli.explain.readings import Reading, empty_rows, padded, readings, wrapped
+from pecli.explain.readings import (
+    MAX_WRONG,
+    Reading,
+    copies_of_rows,
+    empty_rows,
+    order_of_rows,
+    padded,
+    readings,
+    turned,
+    wrapped,
+)
 from pecli.explain.sample import Sample
 from pecli.explain.wave_schemes import (
     WaveScheme,
@@ -48,8 +57,6 @@ MIN_BASE = 2.0
 """Of a law that is claimed of any table: below it, all frequencies are about the same."""
 MAX_LAWS, MAX_FAR_LAWS = 12, 4
 """Laws of a tier that are tried at likely starts, and at any."""
-MAX_WRONG = 0.2
-"""Of the rows, that may be wrong in a table that is right otherwise."""
 RECIPE_MATTERS = 4.0
 """Times the noise: what is left where the way of computing may explain it."""
 
@@ -306,7 +313,7 @@ def _prior_explanation(
     signs, start, rows = _positions(place, seen.waves.both, whole.last, expected_quarter)
     told = law_edits(prior, fit.law)
     edits: list[Edit] = [
-        *_copies(_turned(whole.edits) if rows else whole.edits, whole.length, prior.length),
+        *copies_of_rows(turned(whole.edits) if rows else whole.edits, whole.length, prior.length),
         *layout_edit(prior.form, whole.form),
         *signs,
     ]
@@ -332,7 +339,7 @@ def _prior_explanation(
     ):
         recipe = recipe_edit(scheme, whole, prior, wrong)
         wrong = np.zeros(0, np.intp) if recipe else wrong
-    padded, start = _order_of_rows(whole, prior, start, wrong, reverse=bool(rows))
+    padded, start = order_of_rows(whole, prior, start, wrong, reverse=bool(rows))
     if padded is None:
         return None
     edits += padded
@@ -355,60 +362,6 @@ def _wrong_rows(
     level = float(np.sqrt(np.mean(seen.waves.noise**2)))
     wrong = np.sqrt(np.mean(left**2, axis=1)) > np.maximum(4 * level + drift + 1e-6 * height, check.atol)
     return np.flatnonzero(wrong if whole.wrong is None else wrong & ~whole.wrong)
-
-
-_OTHER_END = {"padded": "padded at the end", "padded at the end": "padded"}
-
-
-def _turned(edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
-    """The same of rows in reverse order: padding is at the other end of the table."""
-    return tuple(
-        replace(edit, order=_OTHER_END.get(edit.order, edit.order)) if isinstance(edit, Rows) else edit
-        for edit in edits
-    )
-
-
-def _order_of_rows(
-    whole: Reading, prior: WaveScheme, start: int, wrong: Indices, *, reverse: bool
-) -> tuple[list[Edit] | None, int]:
-    """What rows that are not explained say: padding in front or behind, positions that wrap, a row of zeros, or errors;
-    None where too many are wrong. Rows of padding move the start.
-    """
-    if not len(wrong):
-        return _lost_padding(whole, prior, start), start
-    count, length = len(wrong), len(whole.rows)
-    empty = empty_rows(whole.parts)[wrong]
-    front = prior.offset - start
-    if wrong[-1] < front <= 2 * count and not reverse:
-        return [Rows("padded", front)], prior.offset
-    if empty.all() and count > 1 and (wrong[0] == length - count or (reverse and wrong[-1] == count - 1)):
-        at_end = (wrong[0] == length - count) != reverse
-        return [Rows("padded at the end" if at_end else "padded", count)], start
-    if empty.all() and not prior.rotary:
-        expected = getattr(prior.scheme, "padding_idx", None)
-        found = (whole.rows[wrong] + start).tolist()
-        if found == [expected]:
-            return [], start
-        return [Parameter("padding_idx", expected, found[0])] if len(found) == 1 else [
-            RowsWrong(tuple(wrong.tolist()))
-        ], start
-    if count > MAX_WRONG * length:
-        return None, start
-    return [RowsWrong(tuple(whole.rows[wrong].tolist()))], start
-
-
-def _lost_padding(whole: Reading, prior: WaveScheme, start: int) -> list[Edit]:
-    expected = getattr(prior.scheme, "padding_idx", None)
-    if expected is None or expected - start not in range(whole.length) or expected - start not in whole.rows:
-        return []
-    return [Parameter("padding_idx", expected, None)]
-
-
-def _copies(edits: tuple[Edit, ...], length: int, expected: int) -> Iterator[Edit]:
-    """Rows that wrap where the table should end are copies of it."""
-    for edit in edits:
-        wraps = isinstance(edit, Rows) and edit.order == "wrapped" and edit.at == expected and length % expected == 0
-        yield Repeated(0, length // expected) if wraps else edit
 
 
 def _dtype(reading: Reading) -> str:
