@@ -21,7 +21,6 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Parameter, Recipe, Runtime
-from pecli.explain.laws import golden_section
 from pecli.explain.readings import Reading
 from pecli.explain.sample import BASES, Sample, grain, plain, plainest, precision
 from pecli.explain.wave_schemes import WaveScheme, rendered
@@ -214,7 +213,7 @@ def _nearest(given: float, left: Callable[..., Distance], kind: Callable[[float]
     at = min(grid.tolist(), key=lambda log: off(log, FEW_ROWS))
     reach = 2 * GRID_REACH / (GRID - 1)
     for rows in (FEW_ROWS, 4 * FEW_ROWS, 16 * FEW_ROWS, 0):
-        at, reach = golden_section(partial(off, rows=rows), at - reach, at + reach), reach / 4
+        at, reach = _golden_section(partial(off, rows=rows), at - reach, at + reach), reach / 4
     return math.exp(at)
 
 
@@ -234,3 +233,20 @@ def recipe_edit(scheme: Scheme | None, whole: Reading, prior: WaveScheme | None,
         return ()
     nearest = min(left, key=lambda name: left[name])
     return (Recipe(nearest),) if nearest != own and left[nearest] < 0.5 * left[own] else ()
+
+
+def _golden_section(of: Callable[[float], float], low: float, high: float) -> float:
+    """The smallest value between two limits, by golden section, for functions with one valley."""
+    share = (math.sqrt(5) - 1) / 2
+    left, right = high - share * (high - low), low + share * (high - low)
+    one, two = of(left), of(right)
+    for _ in range(32):
+        if one <= two:
+            high, right, two = right, left, one
+            left = high - share * (high - low)
+            one = of(left)
+        else:
+            low, left, one = left, right, two
+            right = low + share * (high - low)
+            two = of(right)
+    return (low + high) / 2

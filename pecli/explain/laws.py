@@ -6,9 +6,8 @@ The engine's exact frequencies take a millisecond a time; a search asks thousand
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,9 @@ USUAL_MISFIT = 2.5
 """Root mean square, in standard errors, at which a usual number needs no search."""
 GRID = 64
 """Values of a parameter that a search starts from."""
+FINER = 16
+"""How many values on either side of the best each finer grid has."""
+ROUNDS = 5
 HOPELESS = 40.0
 """Root mean square, in hundredths of the frequencies, beyond which no value near a start will fit."""
 LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0)
@@ -59,7 +61,11 @@ class Curve:
 
     def misfit(self, frequency: Floats) -> float:
         """The same for all together: the root of the mean square, with a limit for those far off."""
-        return float(np.sqrt(np.mean(np.minimum(self.misfits(frequency), 1e15) ** 2)))
+        return float(self.misfit_by_row(frequency))
+
+    def misfit_by_row(self, frequencies: Floats) -> Floats:
+        """The same for each of several laws."""
+        return np.asarray(np.sqrt(np.mean(np.minimum(self.misfits(frequencies), 1e15) ** 2, axis=-1)))
 
     def tight(self) -> Curve:
         """The same with the measured errors alone."""
@@ -103,9 +109,9 @@ class Law:
         return other
 
     def frequencies(self) -> Floats:
-        """Radians per row."""
+        """Radians per row. A field that is a column of numbers gives a row of frequencies for each of them."""
         with np.errstate(all="ignore"):
-            plain = np.exp(-np.arange(self.count) / self.half * math.log(self.base))
+            plain = np.exp(-np.arange(self.count) / self.half * np.log(self.base))
             scaled = (
                 plain
                 if self.scaling == "none"
@@ -121,8 +127,8 @@ def _linear(law: Law, plain: Floats) -> Floats:
 def _stretched(law: Law, plain: Floats) -> Floats:
     by = law.factor
     if law.scaling == "dynamic":
-        by = law.factor * max(law.length, law.longest) / law.longest - (law.factor - 1)
-    return np.asarray(plain * by ** (-np.arange(law.count) / (law.half - 1))) if law.half > 1 else plain
+        by = law.factor * np.maximum(law.length, law.longest) / law.longest - (law.factor - 1)
+    return np.where(law.half > 1, plain * by ** (-np.arange(law.count) / (law.half - 1)), plain)
 
 
 def _yarn(law: Law, plain: Floats) -> Floats:
@@ -131,16 +137,16 @@ def _yarn(law: Law, plain: Floats) -> Floats:
     return np.asarray(plain / law.factor * ramp + plain * (1 - ramp))
 
 
-def yarn_limits(law: Law) -> tuple[float, float]:
+def yarn_limits(law: Law) -> tuple[Floats, Floats]:
     """The indices between which YaRN blends."""
     low, high = (
-        law.half * math.log(law.original / (2 * math.pi * beta)) / math.log(law.base)
+        law.half * np.log(law.original / (2 * math.pi * beta)) / np.log(law.base)
         for beta in (law.beta_fast, law.beta_slow)
     )
     if law.truncate:
-        low, high = float(math.floor(low)), float(math.ceil(high))
-    low, high = max(low, 0.0), min(high, 2 * law.half - 1)
-    return low, high + 0.001 if low == high else high
+        low, high = np.floor(low), np.ceil(high)
+    low, high = np.maximum(low, 0.0), np.minimum(high, 2 * law.half - 1)
+    return low, high + np.where(low == high, 0.001, 0.0)
 
 
 def _llama3(law: Law, plain: Floats) -> Floats:
@@ -230,47 +236,56 @@ def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
     if name == "half":
         low, high = law.half / 20, law.half * 20
 
-    def misfit(log: float, of: Curve = curve) -> float:
-        return of.misfit(law.having(**{name: math.exp(log)}).frequencies())
-
-    for known in USUAL_VALUES[name]:
-        if (off := misfit(math.log(known))) < USUAL_MISFIT:
-            yield Fit(law.having(**{name: known}), off, 0.0)
+    for known, off in zip(USUAL_VALUES[name], _misfits(law, name, curve, USUAL_VALUES[name]), strict=True):
+        if off < USUAL_MISFIT:
+            yield Fit(law.having(**{name: known}), float(off), 0.0)
             return
     rough = curve.loosened(0.01)
     grid = np.linspace(math.log(low), math.log(high), GRID)
-    starts = np.array([misfit(each, rough) for each in grid])
+    starts = _misfits(law, name, rough, np.exp(grid))
     if not np.isfinite(starts).any() or np.nanmin(starts) > HOPELESS:
         return
-    k = int(np.nanargmin(starts))
-    best, width = float(grid[k]), float(grid[1] - grid[0])
+    best, width = float(grid[np.nanargmin(starts)]), float(grid[1] - grid[0])
     for of, reach in ((rough, width), (curve.loosened(1e-5), width / 20), (curve, 1e-4), (curve, 1e-9)):
-        best = golden_section(partial(misfit, of=of), best - reach, best + reach)
+        best = _nearest(law, name, of, best, reach)
     yield from _written(law, name, curve, best)
     if curve.drift:
         tight = curve.tight()
-        best = golden_section(partial(misfit, of=tight), best - 1e-4, best + 1e-4)
+        best = _nearest(law, name, tight, best, 1e-4)
         yield from (replace(fit, cost=fit.cost + 0.2) for fit in _written(law, name, tight, best))
+
+
+def _misfits(law: Law, name: str, curve: Curve, values: Sequence[float] | Floats) -> Floats:
+    """How far off the law is with each value of one parameter."""
+    return curve.misfit_by_row(law.having(**{name: np.array(values).reshape(-1, 1)}).frequencies())
+
+
+def _nearest(law: Law, name: str, curve: Curve, log: float, reach: float) -> float:
+    """The logarithm of the value that fits best within reach of one, by ever finer grids."""
+    for _ in range(ROUNDS):
+        grid = log + reach * np.linspace(-1, 1, 2 * FINER + 1)
+        misfits = _misfits(law, name, curve, np.exp(grid))
+        if not np.isfinite(misfits).any():
+            return log
+        log, reach = float(grid[np.nanargmin(misfits)]), 1.5 * reach / FINER
+    return log
 
 
 def _written(law: Law, name: str, curve: Curve, log: float) -> Iterator[Fit]:
     """The value as somebody would have written it: the plainest that fits about as well as the best."""
-
-    def misfit(log: float) -> float:
-        return curve.misfit(law.having(**{name: math.exp(log)}).frequencies())
-
-    least, value = misfit(log), math.exp(log)
+    value = math.exp(log)
+    least = float(_misfits(law, name, curve, [value])[0])
     allowed = math.sqrt(least**2 + SIGMAS**2 * max(1.0, least**2) / max(1, len(curve.frequency)))
     near = [each for each in USUAL_VALUES[name] if abs(math.log(each / value)) < 0.2]
-    for candidate in (*sorted(near, key=lambda each: abs(math.log(each / value))), *plain(value, 0.05 * value)):
-        off = misfit(math.log(candidate))
+    candidates = [*sorted(near, key=lambda each: abs(math.log(each / value))), *plain(value, 0.05 * value)]
+    for candidate, off in zip(candidates, _misfits(law, name, curve, candidates), strict=True):
         if off <= allowed:
             cost = (
                 0.0
                 if candidate in USUAL_VALUES[name]
                 else _DIGIT_COST.get(name, 0.1) * min(digits(candidate), MAX_COSTLY_DIGITS)
             )
-            yield Fit(law.having(**{name: candidate}), off, cost)
+            yield Fit(law.having(**{name: candidate}), float(off), cost)
             return
 
 
@@ -305,23 +320,6 @@ def fitted_pair(law: Law, one: str, other: str, curve: Curve) -> Iterator[Fit]:
         yield from fitted(
             at(x).having(**{name: plainest(getattr(at(x), name), 1e-3 * getattr(at(x), name))}), last, curve
         )
-
-
-def golden_section(of: Callable[[float], float], low: float, high: float) -> float:
-    """The smallest value between two limits, by golden section, for functions with one valley."""
-    share = (math.sqrt(5) - 1) / 2
-    left, right = high - share * (high - low), low + share * (high - low)
-    one, two = of(left), of(right)
-    for _ in range(32):
-        if one <= two:
-            high, right, two = right, left, one
-            left = high - share * (high - low)
-            one = of(left)
-        else:
-            low, left, one = left, right, two
-            right = low + share * (high - low)
-            two = of(right)
-    return (low + high) / 2
 
 
 def geometric(curve: Curve) -> tuple[float, float, float, float] | None:
