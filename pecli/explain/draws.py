@@ -27,6 +27,8 @@ SOME = 24
 """Elements that tell draws apart."""
 CLOSE = 0.03
 """Of the standard deviation: draws that are not the same are further off."""
+MAX_DEVIATIONS = 8.0
+"""By how many of its standard deviations a mean of draws may be off zero."""
 
 
 def explain_draws(one: Sample, prior: LearnedInit | None) -> list[Explanation]:
@@ -46,7 +48,7 @@ def explain_draws(one: Sample, prior: LearnedInit | None) -> list[Explanation]:
     if not values.any():
         return [_explanation(one, prior, LearnedInit(init="zeros", **shape), 0.0, 0.0)]
     spread = float(values.std())
-    if not spread:
+    if not spread or not _independent(values, spread):
         return []
     for scheme in _candidates(prior, shape, spread, _likely(values, spread)):
         if (found := _matched(one, prior, scheme, spread)) is not None:
@@ -54,6 +56,13 @@ def explain_draws(one: Sample, prior: LearnedInit | None) -> list[Explanation]:
             again = _matched(one, prior, other, spread)
             return [min((each for each in (found, again) if each), key=lambda each: each.noise)]
     return []
+
+
+def _independent(values: Floats, spread: float) -> bool:
+    """Whether neighbours are as unlike each other as draws are, whose mean is zero."""
+    after, below = values[:, 1:] * values[:, :-1], values[1:] * values[:-1]
+    means = (values.mean() / spread, *(each.mean() / spread**2 for each in (after, below) if each.size))
+    return all(abs(mean) * math.sqrt(values.size) < MAX_DEVIATIONS for mean in means)
 
 
 def _without_ones(one: Sample) -> Sample:
