@@ -333,8 +333,12 @@ def explain_frequencies(one: Sample, prior: WaveScheme) -> list[Explanation]:
 
 def _explained(one: Sample, values: Floats, prior: WaveScheme, edits: tuple[Edit, ...]) -> list[Explanation]:
     floor = noise_floor(values, one.dtype)
-    for noise in dict.fromkeys((floor, *(each for each in (1e-6, 1e-5, 1e-4, 1e-3) if each > floor))):
-        curve = Curve(values, np.hypot(DRIFT / 4 * np.abs(values), noise), aliased=False)
+    noises = [floor, *(each for each in (1e-6, 1e-5, 1e-4, 1e-3) if each > floor)]
+    curves = [Curve(values, np.hypot(DRIFT / 4 * np.abs(values), noise), aliased=False) for noise in noises]
+    loosest = curves[-1]
+    if not any(fit.misfit <= ENOUGH for tier in laws_with_prior(prior, loosest) for fit in tier):
+        return []
+    for curve in curves:
         for tier in laws_with_prior(prior, curve):
             for fit in sorted((fit for fit in tier if math.isfinite(fit.misfit)), key=lambda fit: fit.cost):
                 if found := _checked(one, values, prior, fit, curve, edits):
