@@ -82,7 +82,8 @@ def neighbours(prior: WaveScheme) -> Iterator[Law]:
     if law.scaling != "none":
         yield replace(law, scaling="none")
         yield replace(law, times=2)
-    yield from map(wave_law, prior.scheme.wave_neighbours())
+    for each in map(wave_law, prior.scheme.wave_neighbours()):
+        yield replace(each, count=law.count, half=each.half * law.count / each.count)  # where the prior was resized
     for scale in (180 / math.pi, math.pi / 180, 2 * math.pi):
         yield replace(law, scale=law.scale * scale)
     if law.scale != 1:
