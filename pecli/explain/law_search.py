@@ -272,6 +272,9 @@ def _straight(
 def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     """Laws near the prior's: itself; one parameter; two; then any law at all."""
     law, count = prior.law, len(curve.frequency)
+    if law.scaling != "longrope" and curve.rises:  # no other law does
+        yield list(divided(curve, float(law.half))) if prior.rotary and count == law.count else []
+        return
     if count != law.count:
         resized = replace(law, count=count, half=law.half * count / law.count)
         starts = [resized, replace(law, count=count)]
