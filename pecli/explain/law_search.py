@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from typing import Any
 
 import numpy as np
@@ -398,8 +398,8 @@ def recognise_frequencies(one: Sample) -> list[Explanation]:
     floor = noise_floor(values, one.dtype)
     for relative in (*exact, loose):  # numbers of float64 that follow a law to the last place need all of them
         curve = Curve(values, np.hypot(relative * np.abs(values), floor) + 1e-300, aliased=False)
-        if found := list(_recognised(one, values, curve)):
-            return found[:3]
+        if found := list(islice(_recognised(one, values, curve), 3)):
+            return found
     return []
 
 
