@@ -33,9 +33,19 @@ MAX_LISTED = 4
 """Numbers of a list that are all shown."""
 
 
-def show_verification(result: Verification) -> None:
+VERDICTS = {
+    "passed": ("passed", "bold green"),
+    "failed": ("FAILED", "bold red"),
+    "weak": ("WEAK", "bold red"),
+    "skipped": ("skipped", "dim"),
+    "error": ("error", "bold red"),
+}
+"""By status, the word for people and its style."""
+
+
+def show_verification(result: Verification, status: str = "") -> None:
     """The verdict first, then one line per finding, then the tensors: passed ones in one line, others in detail."""
-    verdict = ("passed", "bold green") if result.passed else ("FAILED", "bold red")
+    verdict = VERDICTS[status or ("passed" if result.passed else "failed")]
     screen.say_labelled(*verdict, f"  {result.file}  {result.scheme}")
     for line in _reasons(result):
         screen.say_wrapped(f"  {line}")
@@ -91,9 +101,11 @@ def say_failures(result: Verification, indent: str) -> None:
 
 
 def failures(result: Verification | PecliError) -> list[str]:
-    """The same, a line each."""
+    """The same, a line each; of a check that passed, what makes it weak."""
     if not isinstance(result, Verification):
         return [str(result)]
+    if result.passed:
+        return [f"weak: {line}" for line in result.weak]
     tensors = [each for each in result.tensors if not each.passed]
     described = ["  ".join(_read(each, result.readings.get(each.name, ""))) for each in tensors]
     return [*_reasons(result), *described]
