@@ -24,7 +24,9 @@ _HEADS = ("status", "check", "worst error")
 
 def show(outcomes: Sequence[Outcome]) -> None:
     """One line per check, what is wrong below it, and the count at the end."""
-    rows = [(VERDICTS[outcome.status][0], screen.printable(outcome.check.label), _worst(outcome)) for outcome in outcomes]
+    rows = [
+        (VERDICTS[outcome.status][0], screen.printable(outcome.check.label), _worst(outcome)) for outcome in outcomes
+    ]
     heads, *lines = screen.aligned([_HEADS, *rows])
     screen.say_styled((heads, "dim"))
     for outcome, (status, *_), line in zip(outcomes, rows, lines, strict=True):

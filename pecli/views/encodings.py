@@ -169,25 +169,29 @@ def _brief(encoding: Encoding) -> str:
 
 _ROWS = 4096
 """Rows of a rotary table where no length is asked for."""
+_KEYS = 512
+"""Of a bias, which may have as many queries."""
 _GRID = (16, 16)
 """Of one on a grid."""
 
 
-def commands(model: ModelEncodings, given: str, length: int | None = None) -> list[str]:
+def commands(model: ModelEncodings, given: str, length: int | None = None, context: int | None = None) -> list[str]:
     """The commands that make a model's tables: one for all rotary encodings, read again from what was `given`, and one
     for each other.
 
-    Rotary tables end at the length that the encodings are read at, since some scalings depend on it.
+    Rotary tables end at the length that the encodings are read at, since some scalings depend on it; without one,
+    within the model's context.
     """
+    rows, keys = (length or min(most, context or most) for most in (_ROWS, _KEYS))
     lines = []
     schemes = [encoding.scheme for encoding in model.encodings]
     for encoding in model.encodings:
         if not encoding.is_rotary:
-            lines.append(_command(encoding, alone=schemes.count(encoding.scheme) == 1))
+            lines.append(_command(encoding, keys, alone=schemes.count(encoding.scheme) == 1))
         elif encoding.extra.get("style"):
             lines.append(_on_grid(encoding))
         elif not encoding.extra.get("axes"):  # whose positions are those of an image
-            lines.append(f"pecli rope {given} --seq-len {length or _ROWS} -o rope.safetensors")
+            lines.append(f"pecli rope {given} --seq-len {rows} -o rope.safetensors")
     return list(dict.fromkeys(lines))
 
 
@@ -201,11 +205,12 @@ def _on_grid(encoding: Encoding) -> str:
     return shlex.join(["pecli", "rope", *words, "-o", f"{name}.safetensors"])
 
 
-def _command(encoding: Encoding, *, alone: bool) -> str:
+def _command(encoding: Encoding, keys: int, *, alone: bool) -> str:
     """The options in full; the file is called by its layers, too, where others have tables of the same scheme."""
     name = "learned-init" if encoding.scheme == "learned" else encoding.scheme
     kind = scheme_named(name)
-    settings = {key: value for key, value in encoding.parameters.items() if key in kind.settings()}
+    size = {"seq_len": keys} if "form" in encoding.parameters else {}
+    settings = {key: value for key, value in {**encoding.parameters, **size}.items() if key in kind.settings()}
     with suppress(ParameterError):  # the command itself says what is wrong
         settings = {key: value for key, value in settings.items() if key not in kind(**settings).inert_parameters}
     options = {f"--{key.replace('_', '-')}": value for key, value in settings.items() if value is not False}

@@ -195,7 +195,7 @@ class _Search:
         if not ropes or not table.size:
             return []
         role = self._said(table)
-        half, pairs = (ropes[0].rotary_dim or 0) // 2, ropes[0].layout
+        half, pairs = (ropes[0].axis_dim or 0) // 2, ropes[0].layout
         layout = "compact" if half in table.shape else "interleaved" if pairs == "interleaved" else "halves"
         common = {**self.place.rows(max(table.shape, default=1)), "layout": layout, "recipe": self.place.recipe}
         rope = ropes[0].rope(length=self.place.length, **common)
@@ -359,7 +359,7 @@ def _shapes_of(encoding: Encoding) -> str:
     """The shapes that tables of an encoding have, in words."""
     given = encoding.parameters
     if encoding.is_rotary:
-        dim = encoding.rotary_dim or 0
+        dim = encoding.axis_dim or 0
         return f"({dim // 2}), (positions, {dim // 2}) or (positions, {dim})"
     if "heads" in given:
         return f"({given['heads']}) or ({given['heads']}, …, positions)"
