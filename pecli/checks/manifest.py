@@ -318,6 +318,7 @@ class Outcome:
             "readings": {},
             "explanations": [],
             "weak": [],
+            "unchecked": [],
             "status": self.status,
         }
         return {**name, "file": self.check.file, **problem}

@@ -52,8 +52,8 @@ def _worst(outcome: Outcome) -> str:
     worst = max(known, key=lambda tensor: tensor.max_abs_error or 0.0)
     if not worst.max_abs_error:
         return "0"
-    in_units = "" if worst.worst_ulp is None or result.passed else f" ({units(worst.worst_ulp)})"
-    return f"{worst.max_abs_error:.3g}{in_units}"
+    in_units = "" if result.passed else units(worst.worst_ulp)
+    return f"{worst.max_abs_error:.3g}{in_units and f' ({in_units})'}"
 
 
 def _count(outcomes: Sequence[Outcome]) -> str:

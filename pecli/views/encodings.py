@@ -16,6 +16,8 @@ from pecli.views import screen
 
 MAX_CELL = 12
 """Letters that a column between the first and the last is wide, on a terminal that has no room for all of it."""
+_BREAK = "\x1f"
+"""Marks where a word may be broken."""
 SHOWN = (2, 1)
 """How many of the first and of the last numbers of a long list are shown."""
 
@@ -96,12 +98,17 @@ def _grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _say_narrow(lines: Sequence[Sequence[str]]) -> None:
-    """Rows whose last cell takes several lines, in its column or, where a word is too long for that, farther left."""
+    """Rows whose last cell takes several lines, in its column, words broken after a dot where they are too long for it;
+    or farther left.
+    """
     width = screen.console().width
     first, *middle, _ = [max(map(len, column)) for column in zip(*lines, strict=True)]
     widths = [first, *(min(each, MAX_CELL) for each in middle)]  # a longer cell moves those after it
     for number, (*cells, last) in enumerate(lines):
         before = "  ".join(map(str.ljust, cells, widths))
+        room = width - len(before) - 2
+        words = (word if len(word) <= room else word.replace(".", f".{_BREAK} ") for word in last.split(" "))
+        last = " ".join(words)
         longest = max(map(len, last.split()), default=0)
         start = next((start for start in (len(before) + 2, first + 2) if start + longest <= width), 4)
         own = screen.filled(last, " " * start, " " * start)
@@ -112,7 +119,7 @@ def _say_narrow(lines: Sequence[Sequence[str]]) -> None:
         else:
             found = [before.rstrip(), *own]
         for line in found:
-            screen.say_styled((line, "" if number else "dim"))
+            screen.say_styled((line.replace(f"{_BREAK} ", "").replace(_BREAK, ""), "" if number else "dim"))
 
 
 def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> None:

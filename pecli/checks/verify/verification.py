@@ -37,6 +37,8 @@ class Verification:
     explanations: tuple[Explanation, ...] = ()
     weak: tuple[str, ...] = ()
     """After a pass, known mistakes that the same data would have passed, too."""
+    unchecked: tuple[str, ...] = ()
+    """Tensors of the file that belong to no table."""
 
     @property
     def passed(self) -> bool:
@@ -57,6 +59,7 @@ class Verification:
             "readings": dict(self.readings),
             "explanations": [each.as_json(sentence(each)) for each in self.explanations],
             "weak": list(self.weak),
+            "unchecked": list(self.unchecked),
         }
 
 

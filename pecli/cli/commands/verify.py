@@ -33,7 +33,7 @@ EXAMPLES = (
     r"[\[check]]",
     'file = "dumps/cos.npy"    # or FILE:NAME; name = "…" is optional',
     'model = "llama-3.1-8b"    # or config = "config.json"',
-    'recipe = "float32"        # as it is computed; also runtime, offset, length, layer_type',
+    'recipe = "float32"        # also runtime, offset, length, layer_type',
     r"[\[check]]",
     'file = "dumps/pe.npy"',
     'scheme = "sinusoidal"     # with its parameters as keys',
@@ -47,7 +47,7 @@ _PANEL = "Against a model"
 _HELP = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; for a folder of tensors or a .gguf, its own unless given."
 Config = Annotated[str | None, options.model(_HELP, _PANEL, "--config")]
 Model = Annotated[str | None, options.model("The same; pecli models lists the presets.", _PANEL)]
-_LAYERS = "Layers of this kind; else those that a tensor's name speaks of, or that it fits best."
+_LAYERS = "Layers of this kind; else those that a tensor's name says, or that it fits best."
 LayerType = Annotated[str | None, options.text("--layer-type", "NAME", _LAYERS, _PANEL)]
 Offset = Annotated[str | None, options.text("--offset", "INTEGER", "Position of the first row.", _PANEL)]
 _GIVEN = "Positions of the rows, (L,) or (axes, L), where they are not consecutive."
