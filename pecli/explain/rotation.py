@@ -34,7 +34,7 @@ from pecli.explain.waves import Waves, agreeing_places
 
 MAX_LEFT = 0.05
 """Of the values after, that a quotient or an explanation may leave: beyond it, it is no rotation of these pairs."""
-EXPLAINED = 0.01
+EXPLAINED = 1e-3
 """Of the error, what a known mistake may leave."""
 MAX_HEADS, MAX_ROWS = 16, 96
 """Of queries or keys that tell mistakes apart."""
@@ -80,12 +80,14 @@ class HeadRotation:
         dim = self.rope.rotary_dim
         return slice(width - dim, width) if self.trailing else slice(0, dim)
 
+    def frequencies(self) -> Floats:
+        """Radians per position, zero for pairs that do not rotate."""
+        known = np.array(self.rope.frequencies().floats())
+        return np.pad(known, (0, self.rope.rotary_dim // 2 - len(known)))
+
     def waves(self, rows: Indices) -> Pair:
         """Cosines and sines of rows, times the attention factor."""
-        frequency = np.zeros(self.rope.rotary_dim // 2)
-        known = np.array(self.rope.frequencies().floats())
-        frequency[: len(known)] = known
-        angles = np.multiply.outer((rows + self.rope.offset).astype(np.float64), frequency)
+        angles = np.multiply.outer((rows + self.rope.offset).astype(np.float64), self.frequencies())
         height = self.rope.attention_factor_value()
         return height * np.cos(angles), height * np.sin(angles)
 
@@ -131,10 +133,11 @@ def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
         yield Mistake((edit,), by(plan, formula))
     for layouts in product(LAYOUTS, LAYOUTS):
         if layouts != plan.layouts:
-            told = Layout(_named(plan.layouts), _named(layouts))
-            yield Mistake((told,), by(replace(plan, layouts=layouts)), plan.rope)
+            yield Mistake(
+                (Layout(_named(plan.layouts), _named(layouts)),), by(replace(plan, layouts=layouts)), plan.rope
+            )
     for rotating, table in (LAYOUTS, LAYOUTS[::-1]):
-        found = f"rotates {rotating}, cos and sin doubled as {table}"
+        found = f"{rotating}, with cos and sin doubled as {table}"
         yield Mistake((Layout(_named(plan.layouts), found),), _mixed(plan, rotating, table))
     if len(shape) > 2 and shape[-3] > 1:
         other = Parameter("position_axis", plan.axis, -3 if plan.axis == -2 else -2)
@@ -145,8 +148,14 @@ def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
     for each in plan.rope.neighbours():
         named = [edit for edit in each.edits if edit["edit"] == "parameter"]
         if named and len(named) == len(each.edits) and getattr(each.scheme, "rotary_dim", 0) == plan.rope.rotary_dim:
-            edits = tuple(Parameter(edit["name"], edit["expected"], edit["found"]) for edit in named)
-            yield Mistake(edits, by(replace(plan, rope=each.scheme)), each.scheme)
+            told = tuple(_parameter(plan, **edit) for edit in named)
+            yield Mistake(told, by(replace(plan, rope=each.scheme)), each.scheme)
+
+
+def _parameter(plan: HeadRotation, edit: str, name: str, expected: Any, found: Any) -> Parameter:
+    if name == "attention_factor" and expected is None:  # by the scaling's own rule
+        expected = plan.rope.attention_factor_value()
+    return Parameter(name, expected, found)
 
 
 def _by_head(plan: HeadRotation, x: Floats) -> Floats:
@@ -227,9 +236,7 @@ def _other_positions(x: Floats, y: Floats, plan: HeadRotation, rows: Indices) ->
     """Positions that begin elsewhere, or are the same in all rows, going by the phases of the first."""
     turns = quotient(x, y, plan.channels(x.shape[-1]), plan.layouts)
     first, same = turns.ratio[:1], np.abs(turns.ratio - turns.ratio[:1]).max() < MAX_LEFT * np.abs(turns.ratio).max()
-    frequency = np.zeros(first.shape[-1])
-    known = np.array(plan.rope.frequencies().floats())
-    frequency[: len(known)] = known
+    frequency = plan.frequencies()
     none = np.full(len(frequency), 1e-4)
     waves = Waves(frequency, none, np.angle(first[0]), none, np.abs(first[0]), none, 0.0, 1, True)
     for place in agreeing_places(waves, frequency, 0.0, 1, (0,), 0):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from pecli.engine.arrays import Floats
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.table import Table, table_of
-from pecli.engine.text import begun
+from pecli.engine.text import begun, bracketed
 from pecli.errors import FileError, ParameterError, PecliError
 from pecli.explain.edits import Explanation, Layout, Parameter, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
@@ -60,14 +62,15 @@ def verify_rotated(
     label, pairs = _both_sides(after, before)
     checks = []
     for one in pairs:
-        axis = _position_axis(one, heads) if seq_axis is None else seq_axis
-        every = [_RotatedCheck(one, each, found.file, axis, computed, tolerance) for each in encodings]
-        checks.append(min(every, key=lambda each: (not each.result.passed, each.result.max_abs_error or 0.0)))
+        axes = _position_axes(one, heads) if seq_axis is None else (seq_axis,)
+        every = [_RotatedCheck(one, each, found.file, axis, computed, tolerance) for axis in axes for each in encodings]
+        passed = [each for each in every if each.result.passed]
+        checks.append(passed[0] if passed else min(every, key=_RotatedCheck.doubt))
     results = tuple(each.result for each in checks)
-    why = [reason for each in checks if not each.result.passed for reason in each.reasons(len(checks) > 1)]
+    why = [reason for each in checks for reason in each.reasons]
     lines = [*diagnosis([replace(each, scheme=None) for each in why], results, [each.plan.rope for each in checks])]
-    lines += [line for each in checks for line in each.advice(why)]
-    weak = tuple(line for each in checks if each.result.passed for line in each.weak(len(checks) > 1))
+    lines += [line for each in checks for line in each.advice()]
+    weak = tuple(line for each in checks if each.result.passed for line in each.weak())
     readings = {each.one.name: each.reading for each in checks if each.reading}
     return Verification(label, "rope", results, problems_of(results), tuple(lines), readings, tuple(why), weak)
 
@@ -84,6 +87,8 @@ class _Sides:
     after: Floats
     file: str
     """What the tensor before was given as."""
+    several: bool
+    """Whether it is one of several."""
 
     def wrong(self, rule: str, advice: str) -> ParameterError:
         return ParameterError(self.label, f"of shape {self.after.shape}", rule, advice)
@@ -104,17 +109,17 @@ def _both_sides(after: Given, before: Given) -> tuple[str, list[_Sides]]:
                 names = begun(list(there), 8)
                 rule = f"holds {table.name}, and {place} {names}"
                 raise FileError(label, rule, "the names must agree; or name one of each: FILE:NAME")
-        return label, [_sides(label, place, table, there[table.name], len(file.tables)) for table in file.tables]
+        return label, [_sides(label, place, table, there[table.name], len(file.tables) > 1) for table in file.tables]
 
 
-def _sides(label: str, place: str, table: Table, source: Table, count: int) -> _Sides:
-    called = f"{table.name} of {label}" if count > 1 or table.name != ARRAY_NAME else f"the array of {label}"
+def _sides(label: str, place: str, table: Table, source: Table, several: bool) -> _Sides:
+    called = f"{table.name} of {label}" if several or table.name != ARRAY_NAME else f"the array of {label}"
     if table.shape != source.shape or len(table.shape) < 2:
         rule = f"before it is of shape {source.shape}"
         raise ParameterError(called, f"of shape {table.shape}", rule, "they must be alike, (…, L, D)")
     dtype = table.dtype if table.dtype in SIGNIFICAND_BITS else "float32"
     values = [np.asarray(widened(each.array())) for each in (source, table)]
-    return _Sides(table.name, called, dtype, values[0], values[1], place)
+    return _Sides(table.name, called, dtype, values[0], values[1], place, several)
 
 
 def _heads(model: Model, layer_type: str | None) -> tuple[int, ...]:
@@ -128,9 +133,10 @@ def _heads(model: Model, layer_type: str | None) -> tuple[int, ...]:
     return tuple(count for count in (found.heads, found.kv_heads) if count is not None)
 
 
-def _position_axis(one: _Sides, heads: Sequence[int]) -> int:
+def _position_axes(one: _Sides, heads: Sequence[int]) -> tuple[int, ...]:
+    """Where positions may be: before the last axis, or with a model's number of heads there, before those."""
     shape = one.after.shape
-    return -3 if len(shape) > 2 and shape[-2] in heads and shape[-3] not in heads else -2
+    return (-3, -2) if len(shape) > 2 and shape[-2] in heads and shape[-3] not in heads else (-2,)
 
 
 class _RotatedCheck:
@@ -163,25 +169,31 @@ class _RotatedCheck:
 
     def _compared(self, expected: Floats, found: Floats) -> Comparison:
         name, dtype = self.one.name, self.one.dtype
-        return compare(*(table_of(name, round_to(each, dtype)) for each in (expected, found)), tolerance=self.tolerance)
+        one, other = (table_of(name, round_to(each, dtype)) for each in (expected, found))
+        return compare(one, other, self.tolerance)
 
-    def reasons(self, several: bool) -> list[Explanation]:
+    @cached_property
+    def reasons(self) -> list[Explanation]:
+        if self.result.passed:
+            return []
         found = explain_rotation(self.before, self.after, self.plan, self.tolerance.atol, self.one.dtype)
-        if not several:
+        if not self.one.several:
             return found
-        own = self.one.name
-        return [replace(each, tensors=(own, *each.tensors) if each.tensors != ("after",) else (own,)) for each in found]
+        return [replace(each, tensors=(self.one.name, *(t for t in each.tensors if t != "after"))) for each in found]
 
-    def advice(self, why: Sequence[Explanation]) -> Iterator[str]:
-        """The command that rotates as a tensor was; or where positions seem to be."""
-        mine = [each for each in why if each.tensors in ((self.one.name,), ("after",))]
-        for each in mine[:1] if not self.result.passed else ():
+    def doubt(self) -> tuple[float, float]:
+        """How much has to be wrong for this to be the rotation that was meant."""
+        mistakes = [len(each.mistakes) for each in self.reasons]
+        return sum(mistakes) / len(mistakes) if mistakes else math.inf, self.result.max_abs_error or 0.0
+
+    def advice(self) -> Iterator[str]:
+        """The command that rotates as the tensor was; or where positions seem to be."""
+        for each in self.reasons if len(self.reasons) == 1 else ():
             for edit in each.edits:
                 if isinstance(edit, Parameter) and edit.name == "position_axis":
-                    axis = edit.found + self.after.ndim
-                    yield f"if positions are along axis {axis} of {self.after.shape}, verify with --seq-axis {axis}"
-            command = self._command(each)
-            if command:
+                    axis, shape = edit.found + self.after.ndim, bracketed(self.one.after.shape)
+                    yield f"if positions are along axis {axis} of {shape}, verify with --seq-axis {axis}"
+            if command := self._command(each):
                 yield f"reproduce with {command}"
 
     def _command(self, found: Explanation) -> str:
@@ -200,17 +212,19 @@ class _RotatedCheck:
         words = words[2:] if words[0] == "--seq-len" else words
         words += ["--layout", layout] * (layout != "halves") + ["--trailing"] * self.plan.trailing
         words += ["--seq-axis", str(axis + self.after.ndim)] * (axis != -2)
-        return shlex.join(["pecli", "apply", "rope", self.one.file, *words, "-o", "again.npy"])
+        name = f":{self.one.name}" * self.one.several
+        output = "again.safetensors" if self.one.dtype == "bfloat16" else "again.npy"
+        return shlex.join(["pecli", "apply", "rope", self.one.file + name, *words, "-o", output])
 
-    def weak(self, several: bool) -> Iterator[str]:
+    def weak(self) -> Iterator[str]:
         """Known mistakes that the same data would have passed, too."""
         count = self.after.shape[-2]
-        rows = f"{self.one.name}: " * several + (f"{count:,} rows do" if count != 1 else "1 row does")
+        rows = f"{self.one.name}: " * self.one.several + (f"{count:,} rows do" if count != 1 else "1 row does")
         for mistake in mistakes(self.plan, self.after.shape):
             if not self._would_pass(mistake) or self._harmless(mistake):
                 continue
             if mistake.edits in STILL:  # and hence no other mistake shows
-                yield f"{rows} not show any rotation: {clause(mistake.edits[0])}; compare other positions or values"
+                yield f"{rows} not show any rotation: the values before would have passed, too"
                 return
             yield f"{rows} not show whether {' and '.join(map(clause, mistake.edits))}; compare more positions"
 

@@ -109,7 +109,8 @@ def verify(
 
     places = {
         "config": config, "model": model, "layer_type": layer_type, "offset": offset, "length": length,
-        "recipe": recipe, "runtime": runtime, "before": before, "seq_axis": seq_axis, "positions": positions, "grid": grid, "keep": keep,
+        "recipe": recipe, "runtime": runtime, "before": before, "seq_axis": seq_axis,
+        "positions": positions, "grid": grid, "keep": keep,
     }  # fmt: skip
     tolerances = options.tolerances(max_ulp, atol, rtol)
     if junit is not None and any(_same(junit, file) for file in files):
@@ -218,4 +219,4 @@ def _against(places: Mapping[str, str]) -> Any:
     layer_type = places.get("layer_type")
     if layer_type is not None:
         found.one(layer_type)
-    return model_check(found, config or model, places.get("before"), layer_type=layer_type, **given)
+    return model_check(found, config or model or found, places.get("before"), layer_type=layer_type, **given)
