@@ -79,6 +79,14 @@ class Scaled(Edit):
 
 
 @dataclass(frozen=True)
+class Rotation(Edit):
+    """Queries or keys that are rotated by another formula, in part, or not at all."""
+
+    kind = "rotation"
+    found: str
+
+
+@dataclass(frozen=True)
 class Transposed(Edit):
     """Axes exchanged."""
 
@@ -97,7 +105,7 @@ class Repeated(Edit):
 
 @dataclass(frozen=True)
 class Rows(Edit):
-    """Rows in another order: reversed, permuted, wrapped or shifted (`at`), or padded (by `at` rows)."""
+    """Rows in another order: reversed, permuted, wrapped or shifted (`at`), padded (by `at` rows), constant."""
 
     kind = "rows"
     order: str
@@ -185,6 +193,21 @@ class Recipe(Edit):
     cost = 0.3
     storage = True
     found: str
+
+
+@dataclass(frozen=True)
+class Arithmetic(Edit):
+    """Positions, frequencies or phases (`which`) rounded to a dtype, by no recipe that has a name."""
+
+    kind = "arithmetic"
+    cost = 0.0
+    storage = True
+    dtype: str
+    which: tuple[str, ...]
+    pairs: tuple[int, ...] = ()
+    """Whose frequencies are not the nearest numbers of that dtype."""
+    ulp: int = 0
+    """How far those are off at most."""
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from pecli.engine.arrays import Array, Indices
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, PecliError
-from pecli.explain.edits import ColumnsWrong, Explanation, Recipe, RowsWrong
+from pecli.explain.edits import Explanation, Recipe
 from pecli.explain.sample import chosen
-from pecli.explain.words import command_of, said, sentence
+from pecli.explain.words import reproduction, said, sentence
 from pecli.files import LoadedFile, open_tensors
 
 
@@ -95,7 +95,6 @@ def _stoppable(table: Table, path: str, stop: Event) -> Table:
 
 Suspect = tuple[Scheme, str, Table]
 """A table that failed, with the scheme it was compared with and its name there."""
-_IN_PART = (RowsWrong, ColumnsWrong)
 MAX_ROUNDING_ULP = 4
 """Units of the last place that other programs' sines and powers lose, where all else is right."""
 
@@ -121,8 +120,7 @@ def diagnosis(
     for each in found:
         lines.append(sentence(each))
         lines += [f"verify with --recipe {edit.found}" for edit in each.edits if isinstance(edit, Recipe)]
-        if each.scheme is not None and any(not isinstance(edit, _IN_PART) for edit in each.mistakes):
-            lines.append(f"reproduce with {command_of(each.scheme, output=False)}")
+        lines += reproduction(each)
     return tuple(dict.fromkeys(lines)) if lines else tuple(_rounding(results, schemes))
 
 

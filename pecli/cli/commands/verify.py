@@ -64,6 +64,8 @@ _STRICT = "A check that a known mistake would have passed, too, is a failure."
 Strict = Annotated[bool, typer.Option("--strict", help=_STRICT, rich_help_panel=options.CHECK)]
 _BEFORE = "FILE… are queries or keys after the rotation; this is what they were before it."
 Before = Annotated[str | None, options.text("--before", "FILE", _BEFORE, _PANEL)]
+_AXIS = "The axis of their positions, if not the last but one: -3 for (batch, L, heads, D)."
+SeqAxis = Annotated[str | None, options.text("--seq-axis", "INTEGER", _AXIS, _PANEL)]
 Junit = Annotated[str | None, options.text("--junit", "FILE", "Write a JUnit report.", options.OUTPUT)]
 Files = Annotated[
     list[str],
@@ -86,6 +88,7 @@ def verify(
     recipe: Recipe = None,
     runtime: Runtime = None,
     before: Before = None,
+    seq_axis: SeqAxis = None,
     max_ulp: options.MaxUlp = None,
     atol: options.Atol = None,
     rtol: options.Rtol = None,
@@ -106,7 +109,8 @@ def verify(
 
     places = {
         "config": config, "model": model, "layer_type": layer_type, "offset": offset, "length": length,
-        "recipe": recipe, "runtime": runtime, "before": before, "positions": positions, "grid": grid, "keep": keep,
+        "recipe": recipe, "runtime": runtime, "before": before, "seq_axis": seq_axis,
+        "positions": positions, "grid": grid, "keep": keep,
     }  # fmt: skip
     tolerances = options.tolerances(max_ulp, atol, rtol)
     if junit is not None and any(_same(junit, file) for file in files):
@@ -195,10 +199,8 @@ def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str
 
 def _against(places: Mapping[str, str]) -> Any:
     """What compares a file with what the options name: a model, or the spec that it carries."""
-    from pecli.checks.manifest import PLACES
+    from pecli.checks.manifest import PLACES, model_check
     from pecli.checks.verify import verify as verify_carried
-    from pecli.checks.verify import verify_rotated
-    from pecli.checks.verify.against_model import verify_model
     from pecli.cli.options import check_one
     from pecli.models.find import find_model
 
@@ -213,10 +215,4 @@ def _against(places: Mapping[str, str]) -> Any:
     layer_type = places.get("layer_type")
     if layer_type is not None:
         found.one(layer_type)
-    known: dict[str, Any] = {"model": found, "layer_type": layer_type, **given}
-    if "before" in places:
-        for name in ("positions", "grid", "keep"):
-            if name in places:
-                raise ParameterError(name, places[name], "--before takes one position after the other", "leave it out")
-        return partial(verify_rotated, before=places["before"], **known)
-    return partial(verify_model, **known)
+    return model_check(found, config or model or found, places.get("before"), layer_type=layer_type, **given)
