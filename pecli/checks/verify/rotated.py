@@ -237,7 +237,7 @@ class _RotatedCheck:
 
     def _harmless(self, mistake: Mistake) -> bool:
         """Whether another scheme has the same frequencies, positions and factor."""
-        if mistake.scheme in (None, self.plan.rope):
+        if mistake.scheme is None or mistake.scheme == self.plan.rope:
             return False
         ropes: list[Any] = [mistake.scheme, self.plan.rope]
         one, other = (np.array(each.frequencies().floats()) for each in ropes)
