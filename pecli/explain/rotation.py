@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Floats, Indices
+from pecli.engine.arrays import Complex, Flags, Floats, Indices
 from pecli.explain.edits import (
     Dtype,
     Edit,
@@ -22,6 +22,7 @@ from pecli.explain.edits import (
     Rotation,
     Rows,
     RowsWrong,
+    Scaled,
     Swapped,
     best,
 )
@@ -206,7 +207,7 @@ def _known(before: Floats, after: Floats, plan: HeadRotation, atol: float) -> Ex
     right = plan.rotated(x, plan.waves(rows))
     error, limit = _rms(y - right), _limit(y, atol)
     ranked: list[tuple[float, int, Mistake]] = []
-    every = [*mistakes(plan, before.shape), *_other_positions(x, y, plan, rows)]
+    every = [*mistakes(plan, before.shape), *_scaled(y, right, plan), *_other_positions(x, y, plan, rows)]
     for k, each in enumerate(every):
         off = y - each.render(x, rows)
         if _rms(off) <= EXPLAINED * error or ((np.abs(off) <= limit).all() and _rms(off) < 0.7 * error):
@@ -217,6 +218,12 @@ def _known(before: Floats, after: Floats, plan: HeadRotation, atol: float) -> Ex
         if _rms(off) <= EXPLAINED * error or (np.abs(off) <= _limit(after, atol)).all():
             return Explanation(each.edits, each.scheme, float(np.abs(off).max()), _rms(off), ("after",))
     return None
+
+
+def _scaled(y: Floats, right: Floats, plan: HeadRotation) -> Iterator[Mistake]:
+    """All channels times a factor, such as 1/√d."""
+    factor = float(f"{float((y * right).sum()) / max(float((right**2).sum()), 1e-300):.7g}")
+    yield Mistake((Scaled(factor),), lambda x, rows: factor * plan.rotated(x, plan.waves(rows)))
 
 
 def _rms(values: Floats) -> float:
@@ -251,8 +258,8 @@ def _other_positions(x: Floats, y: Floats, plan: HeadRotation, rows: Indices) ->
 def _nearly_right(before: Floats, after: Floats, plan: HeadRotation, dtype: str, atol: float) -> Explanation | None:
     """The right rotation, if all that is wrong is how the values were kept, or a few rows."""
     off = np.abs(after - plan.rotated(before, plan.waves(np.arange(before.shape[-2]))))
-    wrong = (off > _limit(after, atol)).any(axis=(*range(off.ndim - 2), -1))
-    if wrong.sum() > MAX_WRONG * len(wrong):
+    wrong: Flags = np.any(off > _limit(after, atol), axis=(*range(off.ndim - 2), -1))
+    if np.count_nonzero(wrong) > MAX_WRONG * len(wrong):
         return None
     rows, off = np.flatnonzero(wrong), off[..., ~wrong, :]
     edits = (RowsWrong(tuple(rows.tolist())),) if len(rows) else kept(after, dtype, _rms(off), dtype)
@@ -317,8 +324,8 @@ def _measured(before: Floats, after: Floats, plan: HeadRotation, prior: WaveSche
         most = MAX_LEFT * float(np.sqrt(np.mean(np.abs(ratio) ** 2)))
         for found in best(explain_readings([reading, *padded(reading)], seen, atol)):
             in_part = all(isinstance(edit, Rows) for edit in found.mistakes)
-            if found.mistakes and (found.residual <= most or in_part):
-                return [found]
+            if found.residual <= most or in_part:
+                return [found] if found.mistakes else []
     return []
 
 
