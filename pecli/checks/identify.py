@@ -18,7 +18,7 @@ from pecli.explain.edits import Edit, Explanation, Noise, Recipe, Runtime
 from pecli.explain.readings import named_pairs
 from pecli.explain.sample import sample
 from pecli.explain.search import recognise
-from pecli.explain.words import clause, command_of
+from pecli.explain.words import clause, command_of, lacking
 from pecli.files.float_text import numerals
 from pecli.files.load import opened
 
@@ -63,6 +63,11 @@ class Match:
     def form(self) -> str:
         """The edits in words."""
         return ", ".join(clause(edit) for edit in self.edits)
+
+    @property
+    def lacking(self) -> tuple[Edit, ...]:
+        """The edits that the command does not make."""
+        return lacking(self.edits, self.scheme)
 
     @property
     def command(self) -> str:

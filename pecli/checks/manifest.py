@@ -311,10 +311,21 @@ class Outcome:
     check: Check
     result: Verification | PecliError
     seconds: float
+    strict: bool = False
+    """Whether a check that known mistakes would have passed, too, counts as failed."""
 
     @property
     def passed(self) -> bool:
-        return isinstance(self.result, Verification) and self.result.passed
+        return self.status == "passed"
+
+    @property
+    def status(self) -> str:
+        """`passed`, `failed`, `weak` (which only a strict check is), `skipped` or `error`."""
+        if not isinstance(self.result, Verification):
+            return "skipped" if self.skipped else "error"
+        if not self.result.passed:
+            return "failed"
+        return "weak" if self.strict and self.result.weak else "passed"
 
     @property
     def skipped(self) -> bool:
@@ -324,7 +335,7 @@ class Outcome:
     def as_json(self) -> dict[str, Any]:
         name = {"name": self.check.label} if self.check.manifest else {}
         if isinstance(self.result, Verification):
-            return {**name, **self.result.as_json(), "status": "passed" if self.passed else "failed"}
+            return {**name, **self.result.as_json(), "status": self.status}
         problem: dict[str, Any] = {
             "scheme": None,
             "passed": False,
@@ -333,7 +344,8 @@ class Outcome:
             "readings": {},
             "explanations": [],
             "weak": [],
-            "status": "skipped" if self.skipped else "error",
+            "unchecked": [],
+            "status": self.status,
         }
         return {**name, "file": self.check.file, **problem}
 
@@ -351,14 +363,14 @@ def without_tables(outcomes: Sequence[Outcome]) -> list[FileError]:
     ]
 
 
-def run_all(checks: Sequence[Check]) -> Iterator[Outcome]:
+def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcome]:
     """The outcomes in the order of the checks, as soon as they are there."""
     from pecli.engine.numerics.threads import share_of_threads, thread_count
 
     threads = thread_count()
     workers = min(threads, len(checks))
     if workers < 2:
-        yield from map(_run, checks)
+        yield from (_run(check, strict) for check in checks)
         return
     from concurrent.futures import ThreadPoolExecutor
 
@@ -366,7 +378,7 @@ def run_all(checks: Sequence[Check]) -> Iterator[Outcome]:
 
     def run(check: Check) -> Outcome:
         with share_of_threads(max(1, threads // workers)), until(stop):
-            return _run(check)
+            return _run(check, strict)
 
     with ThreadPoolExecutor(workers) as pool:
         try:
@@ -377,11 +389,11 @@ def run_all(checks: Sequence[Check]) -> Iterator[Outcome]:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _run(check: Check) -> Outcome:
+def _run(check: Check, strict: bool) -> Outcome:
     start = time.perf_counter()
     result: Verification | PecliError
     try:
         result = check.run()
     except Exception as problem:  # whatever becomes of one check, the others go on
         result = translated(problem)
-    return Outcome(check, result, time.perf_counter() - start)
+    return Outcome(check, result, time.perf_counter() - start, strict)

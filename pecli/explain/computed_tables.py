@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Floats, Indices
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.arrays import Complex, Floats, Indices
+from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
 from pecli.engine.schemes.recipes import STORED
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
-from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Parameter, Recipe, Runtime
-from pecli.explain.readings import Reading
+from pecli.explain.edits import Arithmetic, Decimals, Dtype, Edit, Explanation, FixedPoint, Parameter, Recipe, Runtime
+from pecli.explain.readings import Reading, readings
 from pecli.explain.sample import BASES, Sample, grain, plain, plainest, precision
 from pecli.explain.wave_schemes import WaveScheme, rendered
+from pecli.explain.waves import Place
 
 BLOCKS, BLOCK_ROWS = 16, 16
 FEW_ROWS = 16
@@ -34,6 +36,13 @@ UNITS = 4
 MIN_SHARE = 0.5
 """Of the squared error of one table, that another has to explain. Errors of one library go together, so that a smaller
 share means nothing, however many the elements."""
+
+
+STEPS = ("positions", "frequencies", "phases")
+"""What arithmetic may round."""
+REACH = {"float32": 8, "float16": 1, "bfloat16": 1}
+"""Units of the last place that computed frequencies are off at most."""
+MAX_PHASES = 1 << 15
 
 
 class Distance(NamedTuple):
@@ -217,22 +226,108 @@ def _nearest(given: float, left: Callable[..., Distance], kind: Callable[[float]
     return math.exp(at)
 
 
-def recipe_edit(scheme: Scheme | None, whole: Reading, prior: WaveScheme | None, wrong: Indices) -> tuple[Edit, ...]:
-    """The recipe that comes nearest, if it is much nearer than the scheme's own."""
-    if scheme is None:
-        return ()
+def recipe_edit(
+    scheme: Scheme | None, whole: Reading, prior: WaveScheme | None, wrong: Indices, waves: tuple[Floats, Place, float]
+) -> tuple[tuple[Edit, ...], float]:
+    """The recipe that comes nearest, if it is much nearer than the scheme's own, or the arithmetic of waves with these
+    frequencies; and what is left at most.
+    """
     rows = np.unique(np.concatenate([rows_in_blocks(len(whole.rows)), wrong[:32]])).astype(np.intp)
     found = np.stack([part[rows] for part in whole.parts])
     left = {}
-    for recipe in ("exact", *scheme.recipe_names()):
+    for recipe in ("exact", *scheme.recipe_names()) if scheme is not None else ():
+        assert scheme is not None
         parts = rendered(scheme, recipe, whole.rows[rows], whole.form, prior)
         if parts is not None and parts.shape == found.shape:
-            left[recipe] = float(np.sqrt(np.mean((parts - found) ** 2)))
+            left[recipe] = _as_distance(np.abs(parts - found))
     own = getattr(prior.scheme, "recipe", "exact") if prior else "exact"
-    if not left or own not in left:
-        return ()
-    nearest = min(left, key=lambda name: left[name])
-    return (Recipe(nearest),) if nearest != own and left[nearest] < 0.5 * left[own] else ()
+    if left and own in left:
+        nearest = min(left, key=lambda name: left[name].root_mean_square)
+        if nearest != own and left[nearest].root_mean_square < 0.5 * left[own].root_mean_square:
+            return (Recipe(nearest),), left[nearest].largest
+    rounded = arithmetic(whole, *waves, prior.cos_first if prior else True)
+    return ((), math.inf) if rounded is None else ((rounded[0],), rounded[1].largest)
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Waves of a reading at some rows, with the place and the height that were found for them."""
+
+    values: Complex | Floats
+    rows: Floats
+    frequency: Floats
+    place: Place
+    height: float
+
+    def left(self, positions: Floats, frequency: Floats, dtype: str = "") -> Floats:
+        """How far the values are from waves whose phases were rounded to a dtype, or not."""
+        phases = np.multiply.outer(positions, frequency)
+        phases = widened(round_to(phases, dtype)) if dtype else phases
+        angles = self.place.direction * phases + self.place.quarter * math.pi / 2
+        if not np.iscomplexobj(self.values):
+            return np.asarray(np.abs(self.values - self.height * np.cos(angles)))
+        off = self.values - self.height * np.exp(1j * angles)
+        return np.asarray(np.maximum(np.abs(off.real), np.abs(off.imag)))
+
+    def nearest(self, dtype: str, which: tuple[str, ...]) -> tuple[Floats, Indices, Floats]:
+        """What the best frequencies leave, how many units these are off, and the frequencies."""
+        positions = widened(round_to(self.rows, dtype)) if "positions" in which else self.rows
+        in_phases, in_frequencies = (dtype if name in which else "float32" for name in ("phases", "frequencies"))
+        reach = REACH[in_frequencies]
+        units = np.array(sorted(range(-reach, reach + 1), key=abs))
+        rounded = round_to(self.frequency, in_frequencies)
+        bits = rounded.view(np.int32 if in_frequencies == "float32" else np.int16)
+        tried = [widened((bits + unit).astype(bits.dtype).view(rounded.dtype)) for unit in units]
+        tried = [np.where(widened(rounded) > 0, each, 0.0) for each in tried]
+        left = np.stack([self.left(positions, each, in_phases) for each in tried])
+        squares = (left**2).mean(axis=1)
+        best = np.argmax(squares <= 1.5 * squares.min(axis=0) + (self.height * 2.0**-25) ** 2, axis=0)  # the nearest
+        every = np.arange(len(best))
+        return left[best, :, every].T, units[best], np.stack(tried)[best, every]
+
+
+def arithmetic(
+    whole: Reading, frequency: Floats, place: Place, height: float, cos_first: bool
+) -> tuple[Arithmetic, Distance] | None:
+    """The dtype that positions, frequencies and phases were rounded to on the way, each frequency being one that such
+    arithmetic may have made; None where the values do not follow.
+    """
+    rows = rows_in_blocks(len(whole.rows))
+    rows = rows[~whole.is_padding[rows]][:: max(1, len(rows) * whole.channels // MAX_PHASES)]
+    values = whole.values(cos_first)[rows]
+    seen = Phases(values, (whole.rows[rows] + place.start).astype(np.float64), frequency, place, height)
+    if seen.rows.min(initial=0) < 0 or not len(rows):
+        return None
+    coarse = max(_allowed(Sample("", whole.dtype, part.shape, part, rows)) for part in whole.parts)
+    own = _as_distance(seen.left(seen.rows, frequency))
+    found: list[tuple[Arithmetic, Distance]] = []
+    for dtype in REACH if own.largest > coarse else ():
+        wide = dtype == "float32"
+        for which in (STEPS,) if wide else (each for count in (3, 1, 2) for each in combinations(STEPS, count)):
+            left, units, near = seen.nearest(dtype, which)
+            rounding = height * precision(dtype) * np.abs(np.multiply.outer(seen.rows, near)) if wide else 0.0
+            if (left <= coarse + rounding).all() and own.exceeds(_as_distance(left)):
+                pairs = tuple(np.flatnonzero(units).tolist())
+                found.append((Arithmetic(dtype, which, pairs, int(np.abs(units).max())), _as_distance(left)))
+        if found:
+            return min(found, key=lambda each: each[1].root_mean_square)
+    return None
+
+
+def _as_distance(left: Floats) -> Distance:
+    return Distance(float(np.sqrt(np.mean(left**2))), float(left.max()), left.size)
+
+
+def explain_arithmetic(prior: WaveScheme, samples: Mapping[str, Sample]) -> Explanation | None:
+    """The prior's own waves with phases that were rounded on the way."""
+    for whole in readings(samples, prior.form):
+        if whole.channels == prior.law.count and not whole.edits and whole.form == prior.form:
+            place = Place(1, 3 if prior.one == "sin" else 0, prior.offset)
+            found = arithmetic(whole, prior.law.frequencies(), place, prior.height, prior.cos_first)
+            if found is not None:
+                edit, left = found
+                return Explanation((edit,), prior.scheme, left.largest, left.root_mean_square, whole.tensors)
+    return None
 
 
 def _golden_section(of: Callable[[float], float], low: float, high: float) -> float:

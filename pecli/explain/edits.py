@@ -196,6 +196,21 @@ class Recipe(Edit):
 
 
 @dataclass(frozen=True)
+class Arithmetic(Edit):
+    """Positions, frequencies or phases (`which`) rounded to a dtype, by no recipe that has a name."""
+
+    kind = "arithmetic"
+    cost = 0.0
+    storage = True
+    dtype: str
+    which: tuple[str, ...]
+    pairs: tuple[int, ...] = ()
+    """Whose frequencies are not the nearest numbers of that dtype."""
+    ulp: int = 0
+    """How far those are off at most."""
+
+
+@dataclass(frozen=True)
 class Runtime(Edit):
     """Computed by a runtime; others may compute the same."""
 

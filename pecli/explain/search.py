@@ -21,9 +21,21 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.engine.text import spelled
 from pecli.explain.biases import explain_bias, recognise_index
-from pecli.explain.computed_tables import explain_computed, explain_parameter, recognise_narrow
+from pecli.explain.computed_tables import explain_arithmetic, explain_computed, explain_parameter, recognise_narrow
 from pecli.explain.draws import explain_draws
-from pecli.explain.edits import Dtype, Explanation, Heads, Layout, Noise, Parameter, Recipe, Scaled, Swapped, best
+from pecli.explain.edits import (
+    Arithmetic,
+    Dtype,
+    Explanation,
+    Heads,
+    Layout,
+    Noise,
+    Parameter,
+    Recipe,
+    Scaled,
+    Swapped,
+    best,
+)
 from pecli.explain.law_search import explain_frequencies, recognise_frequencies
 from pecli.explain.laws import Law
 from pecli.explain.row_positions import recognise_grid, recognise_positions
@@ -102,7 +114,10 @@ def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Ite
             [waves] if len({one.shape for one in waves.values()}) == 1 else [{name: one} for name, one in waves.items()]
         )
         for group in groups:
-            if found := best(explain_waves(group, replace(seen, **_alone(group)), atol)):
+            if (rounded := explain_arithmetic(replace(seen, **_alone(group)), group)) is not None:
+                yield rounded
+                left = {name: one for name, one in left.items() if name not in group}
+            elif found := best(explain_waves(group, replace(seen, **_alone(group)), atol)):
                 yield found[0]
                 left = {name: one for name, one in left.items() if name not in group}
     unknown: dict[str, Sample] = {}
@@ -192,12 +207,15 @@ def _units(one: Sample) -> float:
 
 
 def _with_storage(found: Explanation, samples: Mapping[str, Sample], prior: Scheme) -> Explanation:
-    first = samples[found.tensors[0]]
-    how = kept(first.values, first.dtype, found.noise, prior.dtype)
-    if any(isinstance(edit, Recipe) for edit in found.edits):
+    return _stored(found, samples[found.tensors[0]], prior.dtype)
+
+
+def _stored(found: Explanation, one: Sample, expected_dtype: str) -> Explanation:
+    how = kept(one.values, one.dtype, found.noise, expected_dtype)
+    if any(isinstance(edit, (Arithmetic, Recipe)) for edit in found.edits):
         how = tuple(edit for edit in how if not isinstance(edit, Noise))
-    if first.dtype in SIGNIFICAND_BITS:  # its own dtype is no news
-        how = tuple(edit for edit in how if edit != Dtype(first.dtype))
+    if one.dtype in SIGNIFICAND_BITS:  # its own dtype is no news
+        how = tuple(edit for edit in how if edit != Dtype(one.dtype))
     return replace(found, edits=(*found.edits, *how))
 
 
@@ -283,8 +301,7 @@ def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
         if "int" in one.dtype:
             out.append(each)
             continue
-        how = kept(one.values, one.dtype, each.noise, one.dtype if one.dtype in SIGNIFICAND_BITS else "float32")
-        out.append(replace(each, edits=(*each.edits, *(edit for edit in how if edit != Dtype(one.dtype)))))
+        out.append(_stored(each, one, one.dtype if one.dtype in SIGNIFICAND_BITS else "float32"))
     return out
 
 

@@ -82,6 +82,8 @@ def neighbours(prior: WaveScheme) -> Iterator[Law]:
     if law.scaling != "none":
         yield replace(law, scaling="none")
         yield replace(law, times=2)
+    if law.divisors:
+        yield from (replace(law, divisors=other) for other in (law.divisors[::-1], _inverse(law.divisors)))
     for each in map(wave_law, prior.scheme.wave_neighbours()):
         yield replace(each, count=law.count, half=each.half * law.count / each.count)  # where the prior was resized
     for scale in (180 / math.pi, math.pi / 180, 2 * math.pi):
@@ -119,7 +121,12 @@ def law_edits(expected: WaveScheme, law: Law) -> tuple[Edit, ...]:
 
 def _which_divisors(scheme: Scheme, ours: tuple[float, ...], theirs: tuple[float, ...]) -> tuple[str, str]:
     names = {getattr(scheme, "long_factor", None): "long_factor", getattr(scheme, "short_factor", None): "short_factor"}
-    return names.get(ours, "other"), names.get(theirs, "other")
+    changed = {ours[::-1]: "reversed", _inverse(ours): "multiplied"}
+    return names.get(ours, "factor"), names.get(theirs) or changed.get(theirs, "other")
+
+
+def _inverse(divisors: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(1 / each for each in divisors)
 
 
 def _whole(value: float) -> float | int:
@@ -158,9 +165,9 @@ def height_edit(prior: WaveScheme, usual: float, found: float) -> Edit:
     return Parameter(name, expected, value) if name else Scaled(found / usual)
 
 
-def written_height(measured: float, error: float, usual: float) -> float:
-    """An amplitude as somebody wrote it: as usual, 1, twice applied, or a plain number."""
-    for known in (usual, 1.0, usual**2, math.sqrt(usual)):
+def written_height(measured: float, error: float, usual: float, spec: float) -> float:
+    """An amplitude as somebody wrote it: as usual, as the spec says, 1, twice applied, or a plain number."""
+    for known in (usual, spec, 1.0, usual**2, math.sqrt(usual)):
         if abs(measured - known) <= error:
             return known
     times = plainest(measured / usual, error / usual)

@@ -203,7 +203,7 @@ def _placed(
         usual = expected_height(prior, fit.law) if prior else _usual_height(seen, fit.law)
         height = usual
         if abs(seen.waves.height - usual) > seen.height_error:
-            height = written_height(seen.waves.height, seen.height_error, usual)
+            height = written_height(seen.waves.height, seen.height_error, usual, prior.height if prior else 1.0)
         check = _check(seen, frequency, place, height, atol)
         if check is None:
             continue
@@ -319,7 +319,7 @@ def _prior_explanation(
     ]
     edits += [*told, *rows]
     if height != usual:
-        edits.append(height_edit(prior, usual, height))
+        edits.append(height_edit(prior, prior.height, height))
     if check.wrong:
         edits.append(ColumnsWrong(check.wrong))
     scheme = found_scheme(
@@ -329,16 +329,16 @@ def _prior_explanation(
         whole.length,
         height,
         whole.form,
-        cos_first=prior.cos_first,
+        cos_first=prior.cos_first != (Swapped() in signs),
         more={"dtype": _dtype(whole)},
     )
     wrong = _wrong_rows(seen, whole, fit.law.frequencies(), place, height, check)
-    recipe: tuple[Edit, ...] = ()
+    recipe, residual = tuple[Edit, ...](), check.residual
     if len(wrong) > MAX_WRONG * len(whole.rows) or check.residual > RECIPE_MATTERS * max(
         seen.waves.level, 2.0**-24 * height
     ):
-        recipe = recipe_edit(scheme, whole, prior, wrong)
-        wrong = np.zeros(0, np.intp) if recipe else wrong
+        recipe, left = recipe_edit(scheme, whole, prior, wrong, (fit.law.frequencies(), place, height))
+        wrong, residual = (np.zeros(0, np.intp), min(left, residual)) if recipe else (wrong, residual)
     padded, start = order_of_rows(whole, prior, start, wrong, reverse=bool(rows))
     if padded is None:
         return None
@@ -346,7 +346,7 @@ def _prior_explanation(
     if start != prior.offset:
         edits.append(Parameter("offset", prior.offset, start))
     extra = max(0.0, fit.cost - sum(edit.cost for edit in told))
-    return Explanation((*edits, *recipe), scheme, check.residual, seen.waves.level, whole.tensors, fit.open, extra)
+    return Explanation((*edits, *recipe), scheme, residual, seen.waves.level, whole.tensors, fit.open, extra)
 
 
 def _wrong_rows(
@@ -400,23 +400,26 @@ def _free_explanation(
         edits.append(Layout("cos and sin", "sin alone" if place.quarter % 2 else "cos alone"))
     elif not sinusoidal and whole.form.arrangement not in ("alone", "stacked"):
         edits.append(Layout("stacked", whole.form.arrangement))
-    wrong = _wrong_rows(seen, whole, fit.law.frequencies(), place, height, check)
+    wrong, residual = _wrong_rows(seen, whole, fit.law.frequencies(), place, height, check), check.residual
     if check.residual > RECIPE_MATTERS * max(seen.waves.level, 2.0**-24 * height) or len(wrong) > MAX_WRONG * len(
         whole.rows
     ):
-        recipe = recipe_edit(scheme, whole, None, wrong)
-        wrong, edits = (np.zeros(0, np.intp), [*edits, *recipe]) if recipe else (wrong, edits)
+        recipe, left = recipe_edit(scheme, whole, None, wrong, (fit.law.frequencies(), place, height))
+        wrong, residual = (np.zeros(0, np.intp), min(left, residual)) if recipe else (wrong, residual)
+        edits += recipe
     if len(wrong) > MAX_WRONG * len(whole.rows):
         return None
     wrong = np.array([row for row in wrong if whole.rows[row] + start != more.get("padding_idx")], np.intp)
     edits += [RowsWrong(tuple(whole.rows[wrong].tolist()))] if len(wrong) else []
-    extra = fit.cost + (0.5 if start else 0.0) + 0.05 * (height != 1) + 0.3 * (height != usual) + _excess(seen, check)
-    return Explanation(tuple(edits), scheme, check.residual, seen.waves.level, whole.tensors, fit.open, extra)
+    extra = (
+        fit.cost + (0.5 if start else 0.0) + 0.05 * (height != 1) + 0.3 * (height != usual) + _excess(seen, residual)
+    )
+    return Explanation(tuple(edits), scheme, residual, seen.waves.level, whole.tensors, fit.open, extra)
 
 
-def _excess(seen: Measured, check: Check) -> float:
+def _excess(seen: Measured, residual: float) -> float:
     """What an explanation costs that leaves more than the noise."""
-    return 0.8 * max(0.0, math.log10(max(check.residual, 1e-300) / (6 * seen.waves.level + 1e-9)))
+    return 0.8 * max(0.0, math.log10(max(residual, 1e-300) / (6 * seen.waves.level + 1e-9)))
 
 
 def _padding_idx(whole: Reading, start: int) -> int | None:

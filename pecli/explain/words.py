@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pecli.engine.schemes.parameters import Flag
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.text import begun, spelled
 from pecli.explain.edits import (
+    Arithmetic,
     Channels,
     ColumnsWrong,
     Decimals,
@@ -71,6 +72,11 @@ _NEGATED = {
     "first": "the first of the two functions is negated",
     "second": "the second of the two functions is negated",
 }
+_DIVISORS = {
+    "reversed": "{0} is in reverse order",
+    "multiplied": "frequencies are multiplied by {0}, not divided",
+    "other": "{0} has other values",
+}
 _DEGREES = {
     180 / math.pi: "radians are taken for degrees twice over",
     math.pi / 180: "angles are in degrees, not radians",
@@ -92,6 +98,8 @@ def said(value: Any) -> str:
 def _parameter(edit: Parameter) -> str:
     name, expected, found = edit.name, edit.expected, edit.found
     spec = f"(the spec says {said(expected)})"
+    if expected == found:  # in a table of another scaling
+        return f"{_NAMES.get(name, name)} is {said(found)}, as the spec says"
     if name == "offset":
         return f"positions start at {found:,} (the spec says {expected:,})"
     if name == "scaling":
@@ -107,7 +115,7 @@ def _parameter(edit: Parameter) -> str:
     if name == "padding_idx":
         return "the row of padding_idx is not zeros" if found is None else f"the row of position {found} is zeros"
     if name == "divisors":
-        return f"{found} is used where {expected} belongs"
+        return _DIVISORS.get(found, "{1} is used where {0} belongs").format(expected, found)
     if name == "exponent_dim":
         return f"the exponent is over {said(found)} {spec}"
     return f"{_NAMES.get(name, name)} is {said(found)}" + (f" {spec}" if expected is not None else "")
@@ -132,6 +140,21 @@ def _runtime(edit: Runtime) -> str:
     return "; ".join((f"as {names}", *edit.causes))
 
 
+def _arithmetic(edit: Arithmetic) -> str:
+    *most, last = edit.which
+    what = f"{', '.join(most)} and {last}" if most else last
+    words = f"computed in {edit.dtype}" if len(most) == 2 else f"{what} are rounded to {edit.dtype}"
+    if not edit.pairs:
+        return words
+    count = len(edit.pairs)
+    where = (
+        f"pair{'s' * (count > 1)} {', '.join(map(str, edit.pairs))}"
+        if count <= MAX_LISTED
+        else f"at least {count} pairs"
+    )
+    return f"{words} (inv_freq is off by {'up to ' if edit.ulp > 1 else ''}{edit.ulp} ulp in {where})"
+
+
 _WORDS: Mapping[type[Edit], Callable[[Any], str]] = {
     Parameter: _parameter,
     Layout: lambda edit: f"layout is {edit.found} (the spec says {edit.expected})",
@@ -151,6 +174,7 @@ _WORDS: Mapping[type[Edit], Callable[[Any], str]] = {
     FixedPoint: lambda edit: f"rounded to steps of {edit.step:.4g}",
     Noise: lambda edit: f"noise of {edit.size:g}",
     Recipe: lambda edit: f"computed by the recipe {edit.found}",
+    Arithmetic: _arithmetic,
     Runtime: _runtime,
     RowsWrong: lambda edit: _places("row", edit.which),
     ColumnsWrong: lambda edit: _places("column", edit.which),
@@ -192,6 +216,40 @@ def comparison(explanation: Explanation) -> str:
     """
     names, _, words = sentence(explanation).partition(": ")
     return f"{names}: in B, {words.replace('(the spec says', '(in A')}"
+
+
+_NO_OPTION = (
+    Arithmetic, Channels, ColumnsWrong, Heads, Mask, Negated, Repeated, Rows, RowShift, RowsWrong, Scaled, Swapped,
+    Transposed, Uninitialised,
+)  # fmt: skip
+"""Edits that no option makes; --cos-first apart."""
+
+
+def lacking(edits: Iterable[Edit], scheme: Any) -> tuple[Edit, ...]:
+    """Which of the edits the command that makes a scheme does not make."""
+
+    def lacks(edit: Edit) -> bool:
+        if isinstance(edit, Layout):
+            return edit.found not in (getattr(scheme, "layout", ""), "stacked")
+        if isinstance(edit, Swapped):
+            return not hasattr(scheme, "cos_first")
+        if isinstance(edit, Parameter) and edit.name == "attention_factor":
+            return bool(scheme.attention_factor_value() != edit.found)
+        return isinstance(edit, _NO_OPTION)
+
+    return tuple(edit for edit in edits if lacks(edit))
+
+
+def reproduction(explanation: Explanation) -> Iterator[str]:
+    """The command that makes the table, as a sentence; what it does not make is said; nothing where that is all."""
+    scheme, mistakes = explanation.scheme, explanation.mistakes
+    without = lacking(explanation.edits, scheme) if scheme is not None else ()
+    if scheme is None or not {*mistakes} - {*without}:
+        return
+    if without:
+        yield f"without this ({', '.join(map(clause, without))}), {command_of(scheme, output=False)} makes it"
+    else:
+        yield f"reproduce with {command_of(scheme, output=False)}"
 
 
 def command_of(scheme: Scheme, tensors: int = 1, output: bool = True) -> str:

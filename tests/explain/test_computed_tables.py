@@ -134,3 +134,35 @@ def test_other_sines_change_no_runtime(runtime: str, case: str, rows: int) -> No
     assert any(runtime in (edit.found, *edit.also) for edit in edits)
     found = pecli.verify({name: exact[name] for name in ("cos", "sin")}, model, length=rows).explanations
     assert not [edit for why in found for edit in why.edits if edit.kind in ("runtime", "recipe")]
+
+
+def single_precision(base: float, dim: int, rows: int) -> dict[str, np.ndarray]:
+    """As people write it with NumPy, all in float32."""
+    exponents = np.arange(0, dim, 2, dtype=np.float32) / np.float32(dim)
+    inv_freq = np.float32(1) / np.float32(base) ** exponents
+    phases = np.outer(np.arange(rows, dtype=np.float32), inv_freq)
+    return {"cos": np.cos(phases), "sin": np.sin(phases)}
+
+
+def test_float32_arithmetic_is_no_noise() -> None:
+    tables = single_precision(5e5, 128, 8192)
+    found = pecli.verify(tables, pecli.Rope(8192, 128, base=5e5), atol=1e-4)
+    (why,) = found.explanations
+    assert why.residual < 2e-7
+    assert found.diagnosis[0].startswith("cos, sin: computed in float32 (inv_freq is off by")
+    exact = (5e5 ** (-np.arange(0, 128, 2) / 128)).astype(np.float32).view(np.int32)
+    theirs = (np.float32(1) / np.float32(5e5) ** (np.arange(0, 128, 2, dtype=np.float32) / 128)).view(np.int32)
+    assert {*why.edits[0].pairs} <= {*np.flatnonzero(exact != theirs)}
+    (match,) = pecli.identify(tables).matches
+    assert (match.scheme.base, match.lacking) == (5e5, match.edits)
+    assert "computed in float32" in match.form
+    assert "noise" not in match.form
+
+
+def test_half_precision_phases() -> None:
+    inv_freq = (1e4 ** (-np.arange(32) / 32)).astype(np.float16)
+    positions = np.arange(4096).astype(np.float16)
+    phases = positions[:, None] * inv_freq
+    tables = {"cos": np.cos(phases), "sin": np.sin(phases)}
+    found = pecli.verify(tables, pecli.Rope(4096, 64), atol=1e-3)
+    assert found.diagnosis[0].startswith("cos, sin: computed in float16")

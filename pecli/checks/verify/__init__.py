@@ -147,7 +147,9 @@ class _SchemeCheck:
         likely = (
             weak_checks([(self._like(table), name, table) for name, table in pairs], self.tolerance) if passed else ()
         )
-        return Verification(path, self.scheme.name, tuple(results), problems, why, notes, found, likely)
+        names = {table.name for _, table in pairs}
+        others = tuple(table.name for table in file.tables if table.name not in names)
+        return Verification(path, self.scheme.name, tuple(results), problems, why, notes, found, likely, others)
 
     def _matched(self, tables: Sequence[Table]) -> list[tuple[str, Table]]:
         """Which tensors of the file are which of the scheme: by the very name, or by what their names mean."""

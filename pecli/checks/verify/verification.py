@@ -17,9 +17,9 @@ from pecli.engine.arrays import Array, Indices
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, PecliError
-from pecli.explain.edits import ColumnsWrong, Explanation, Recipe, RowsWrong
+from pecli.explain.edits import Explanation, Recipe
 from pecli.explain.sample import chosen
-from pecli.explain.words import command_of, said, sentence
+from pecli.explain.words import reproduction, said, sentence
 from pecli.files import LoadedFile, open_tensors
 
 
@@ -37,6 +37,8 @@ class Verification:
     explanations: tuple[Explanation, ...] = ()
     weak: tuple[str, ...] = ()
     """After a pass, known mistakes that the same data would have passed, too."""
+    unchecked: tuple[str, ...] = ()
+    """Tensors of the file that belong to no table."""
 
     @property
     def passed(self) -> bool:
@@ -57,6 +59,7 @@ class Verification:
             "readings": dict(self.readings),
             "explanations": [each.as_json(sentence(each)) for each in self.explanations],
             "weak": list(self.weak),
+            "unchecked": list(self.unchecked),
         }
 
 
@@ -92,7 +95,6 @@ def _stoppable(table: Table, path: str, stop: Event) -> Table:
 
 Suspect = tuple[Scheme, str, Table]
 """A table that failed, with the scheme it was compared with and its name there."""
-_IN_PART = (RowsWrong, ColumnsWrong)
 MAX_ROUNDING_ULP = 4
 """Units of the last place that other programs' sines and powers lose, where all else is right."""
 
@@ -118,8 +120,7 @@ def diagnosis(
     for each in found:
         lines.append(sentence(each))
         lines += [f"verify with --recipe {edit.found}" for edit in each.edits if isinstance(edit, Recipe)]
-        if each.scheme is not None and any(not isinstance(edit, _IN_PART) for edit in each.mistakes):
-            lines.append(f"reproduce with {command_of(each.scheme, output=False)}")
+        lines += reproduction(each)
     return tuple(dict.fromkeys(lines)) if lines else tuple(_rounding(results, schemes))
 
 
@@ -150,7 +151,10 @@ def weak_checks(passed: Sequence[Suspect], tolerance: Tolerance) -> tuple[str, .
     by_scheme: dict[Scheme, list[str]] = {}
     for scheme, name, _ in passed:
         by_scheme.setdefault(scheme, []).append(name)
-    return tuple(dict.fromkeys(line for scheme, names in by_scheme.items() for line in _weak(scheme, names, tolerance)))
+    lines = [line for scheme, names in by_scheme.items() for line in _weak(scheme, names, tolerance)]
+    every = {name for _, name, _ in passed}
+    lines += [line for is_blind, line in BLIND if any(is_blind(scheme, every) for scheme in by_scheme)]
+    return tuple(dict.fromkeys(lines))
 
 
 def _weak(scheme: Scheme, names: Sequence[str], tolerance: Tolerance) -> Iterator[str]:
@@ -162,6 +166,23 @@ def _weak(scheme: Scheme, names: Sequence[str], tolerance: Tolerance) -> Iterato
         advice = _advice(scheme, neighbour.scheme, looked, tolerance)
         if advice is not None:
             yield f"{rows} cannot tell {' and '.join(map(_words, neighbour.edits))}{advice}"
+
+
+def _without_amplitude(scheme: Scheme, names: set[str]) -> bool:
+    return names == {"inv_freq"} and getattr(scheme, "attention_factor_value", lambda: 1.0)() != 1
+
+
+def _at_one_axis(scheme: Scheme, names: set[str]) -> bool:
+    axes = getattr(getattr(scheme, "positions", None), "axes", ())
+    has_sections = getattr(scheme, "mrope_section", None) is not None and getattr(scheme, "grid", None) is None
+    return has_sections and names != {"inv_freq"} and len(axes) < 2
+
+
+BLIND = (
+    (_without_amplitude, "inv_freq cannot tell the attention factor from none: compare cos or sin, too"),
+    (_at_one_axis, "positions that are the same on all axes cannot tell M-RoPE sections: compare some of an image"),
+)
+"""What no number of rows shows, by a scheme and the names of the tensors that were compared."""
 
 
 def _words(edit: Mapping[str, Any]) -> str:
