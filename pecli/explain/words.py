@@ -51,6 +51,7 @@ _ROWS = {
     "padded at the end": "the last {at:,} rows are padding",
     "shifted": "rows are shifted by {at:,}",
     "permuted": "rows are in another order",
+    "constant": "all rows are that of position {at:,}",
 }
 _NEGATED = {
     "all": "the sign is flipped",
@@ -58,6 +59,10 @@ _NEGATED = {
     "cos": "cos is negated",
     "first": "the first of the two functions is negated",
     "second": "the second of the two functions is negated",
+}
+_POSITIONS = {
+    (False, "0, 1, 2, …"): "positions are 0, 1, 2, …, not those given",
+    (True, "others"): "positions are not 0, 1, 2, …: give them with --positions",
 }
 _DIVISORS = {
     "reversed": "{0} is in reverse order",
@@ -97,8 +102,10 @@ def _parameter(edit: Parameter) -> str:
         if expected == 1 and found in _DEGREES:
             return _DEGREES[found]
         return f"positions are multiplied by {said(found)} {spec}"
+    if name == "positions":
+        return _POSITIONS.get((expected is None, found), "positions are not those given")
     if name == "axes of positions":
-        return f"the axes of positions are in the order {found} {spec}"
+        return f"positions are those of the axes {found} {spec}"
     if name == "padding_idx":
         return "the row of padding_idx is not zeros" if found is None else f"the row of position {found} is zeros"
     if name == "divisors":
@@ -221,6 +228,8 @@ def lacking(edits: Iterable[Edit], scheme: Any) -> tuple[Edit, ...]:
             return not hasattr(scheme, "cos_first")
         if isinstance(edit, Parameter) and edit.name == "attention_factor":
             return bool(scheme.attention_factor_value() != edit.found)
+        if isinstance(edit, Parameter) and edit.name == "position_axis":
+            return True
         return isinstance(edit, _NO_OPTION)
 
     return tuple(edit for edit in edits if lacks(edit))
