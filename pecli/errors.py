@@ -116,6 +116,8 @@ def failure(path: str, error: OSError | ValueError) -> FileError:
         return FileError(repr(path), "is not a possible file name")
     known = OS_ERRORS.get(error.errno or 0)
     problem, advice = known or (os.strerror(error.errno).lower() if error.errno else str(error), "")
+    if error.errno == errno.ENOENT and {*"*?["} & {*path}:
+        problem = "matches no file"  # a pattern that the shell has left as it is
     return FileError(path, problem, advice)
 
 

@@ -7,6 +7,7 @@ atol = 1e-6
 name = "llama cos"        # optional
 file = "dumps/cos.npy"    # from the manifest's folder; FILE:NAME, a folder, and patterns such as dumps/*.npz
 model = "llama-3.1-8b"    # or config = "config.json", with layer_type, offset, length, recipe, runtime
+                          # before = "q.npy" if the file holds rotated queries or keys, with seq_axis
                           # or scheme = "rope" with its parameters as keys
                           # or nothing: the spec that the file carries
 """
@@ -26,6 +27,7 @@ from typing import Any
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import verify
 from pecli.checks.verify.against_model import verify_model
+from pecli.checks.verify.rotated import verify_rotated
 from pecli.checks.verify.verification import Verification, until
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.parameters import Parameter, Whole
@@ -37,7 +39,7 @@ from pecli.engine.text import nearest, quoted
 from pecli.errors import FileError, NoTablesError, ParameterError, PecliError, translated
 from pecli.models import presets
 from pecli.models.encoding import ModelEncodings
-from pecli.models.find import find_model
+from pecli.models.find import Model, find_model
 
 TOLERANCES = ("max_ulp", "atol", "rtol")
 _COMMON = ("name", "file", *TOLERANCES)
@@ -47,6 +49,7 @@ PLACES: Mapping[str, Parameter] = {
     "length": Whole(help="the length that dynamic scalings are read at", high=LAST_POSITION),
     "recipe": RECIPE,
     "runtime": RUNTIME,
+    "seq_axis": Whole(help="the axis of positions of queries or keys", low=-64, high=64),
     **{name: Rope.parameters()[name] for name in ("positions", "grid", "keep", "grid_base", "grid_scale")},
 }
 """Where the tables of a model are read, and how they were computed."""
@@ -154,12 +157,15 @@ class _Models:
     def of(self, kind: str, name: str) -> ModelEncodings | PecliError:
         if (kind, name) not in self._read:
             try:
-                path = os.path.join(self.folder, name)
-                is_path = os.path.exists(path) or (kind == "config" and presets.find(name) is None)
-                self._read[kind, name] = find_model(**{kind: path if is_path else name})
+                self._read[kind, name] = find_model(**{kind: self.path(kind, name)})
             except PecliError as problem:
                 self._read[kind, name] = problem
         return self._read[kind, name]
+
+    def path(self, kind: str, name: str) -> str:
+        """The name, or what it is from the manifest's folder."""
+        path = os.path.join(self.folder, name)
+        return path if os.path.exists(path) or (kind == "config" and presets.find(name) is None) else name
 
 
 def _checks(path: str, number: int, given: Any, common: Mapping[str, Any], models: _Models) -> list[Check]:
@@ -212,12 +218,17 @@ def _target(where: str, file: str, given: dict[str, Any], tolerance: Tolerance, 
         return partial(verify, file, scheme, tolerance, any_dtype="dtype" not in given)
     kind = next((key for key in ("model", "config") if key in given), None)
     if kind is None:
-        if (key := next(iter(given), None)) is not None and key in ("layer_type", *PLACES, *_every_parameter()):
+        if (key := next(iter(given), None)) is not None and key in (
+            "layer_type",
+            "before",
+            *PLACES,
+            *_every_parameter(),
+        ):
             raise ParameterError(f"{where}{key}", "given", "it belongs to a model, a config or a scheme", "name one")
         _only_known(where, given, (*_COMMON, *_TARGETS))
         return partial(verify, file, None, tolerance)
     name = _text(where, kind, given.pop(kind))
-    _only_known(where, given, (*_COMMON, *_TARGETS, "layer_type", *PLACES))
+    _only_known(where, given, (*_COMMON, *_TARGETS, "layer_type", "before", *PLACES))
     places = {key: rule.check(key, given[key]) for key, rule in PLACES.items() if key in given}
     layer_type = _text(where, "layer_type", given["layer_type"]) if "layer_type" in given else None
     model = models.of(kind, name)
@@ -227,7 +238,22 @@ def _target(where: str, file: str, given: dict[str, Any], tolerance: Tolerance, 
         return partial(_fail, model)
     if layer_type is not None:
         model.one(layer_type)
-    return partial(verify_model, file, model, tolerance, layer_type=layer_type, **places)
+    before = os.path.join(models.folder, _text(where, "before", given["before"])) if "before" in given else None
+    run = model_check(model, models.path(kind, name), before, layer_type=layer_type, **places)
+    return partial(run, file, tolerance=tolerance)
+
+
+def model_check(found: ModelEncodings, model: Model, before: str | None, **places: Any) -> Any:
+    """What compares a file with a model, which was found already: its tables, or what was `before` the rotation."""
+    if before is None and "seq_axis" in places:
+        raise ParameterError("seq_axis", places["seq_axis"], "it is the axis of queries or keys", "give `before`, too")
+    if before is None:
+        return partial(verify_model, model=found, **places)
+    for name in ("positions", "grid", "keep", "grid_base", "grid_scale"):
+        if name in places:
+            rule = "with `before`, one position follows the other"
+            raise ParameterError(name, quoted(places[name]), rule, "leave it out")
+    return partial(verify_rotated, before=before, model=model, **places)
 
 
 def _fail(problem: PecliError) -> Verification:
@@ -285,10 +311,21 @@ class Outcome:
     check: Check
     result: Verification | PecliError
     seconds: float
+    strict: bool = False
+    """Whether a check that known mistakes would have passed, too, counts as failed."""
 
     @property
     def passed(self) -> bool:
-        return isinstance(self.result, Verification) and self.result.passed
+        return self.status == "passed"
+
+    @property
+    def status(self) -> str:
+        """`passed`, `failed`, `weak` (which only a strict check is), `skipped` or `error`."""
+        if not isinstance(self.result, Verification):
+            return "skipped" if self.skipped else "error"
+        if not self.result.passed:
+            return "failed"
+        return "weak" if self.strict and self.result.weak else "passed"
 
     @property
     def skipped(self) -> bool:
@@ -298,7 +335,7 @@ class Outcome:
     def as_json(self) -> dict[str, Any]:
         name = {"name": self.check.label} if self.check.manifest else {}
         if isinstance(self.result, Verification):
-            return {**name, **self.result.as_json(), "status": "passed" if self.passed else "failed"}
+            return {**name, **self.result.as_json(), "status": self.status}
         problem: dict[str, Any] = {
             "scheme": None,
             "passed": False,
@@ -307,7 +344,8 @@ class Outcome:
             "readings": {},
             "explanations": [],
             "weak": [],
-            "status": "skipped" if self.skipped else "error",
+            "unchecked": [],
+            "status": self.status,
         }
         return {**name, "file": self.check.file, **problem}
 
@@ -325,14 +363,14 @@ def without_tables(outcomes: Sequence[Outcome]) -> list[FileError]:
     ]
 
 
-def run_all(checks: Sequence[Check]) -> Iterator[Outcome]:
+def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcome]:
     """The outcomes in the order of the checks, as soon as they are there."""
     from pecli.engine.numerics.threads import share_of_threads, thread_count
 
     threads = thread_count()
     workers = min(threads, len(checks))
     if workers < 2:
-        yield from map(_run, checks)
+        yield from (_run(check, strict) for check in checks)
         return
     from concurrent.futures import ThreadPoolExecutor
 
@@ -340,7 +378,7 @@ def run_all(checks: Sequence[Check]) -> Iterator[Outcome]:
 
     def run(check: Check) -> Outcome:
         with share_of_threads(max(1, threads // workers)), until(stop):
-            return _run(check)
+            return _run(check, strict)
 
     with ThreadPoolExecutor(workers) as pool:
         try:
@@ -351,11 +389,11 @@ def run_all(checks: Sequence[Check]) -> Iterator[Outcome]:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _run(check: Check) -> Outcome:
+def _run(check: Check, strict: bool) -> Outcome:
     start = time.perf_counter()
     result: Verification | PecliError
     try:
         result = check.run()
     except Exception as problem:  # whatever becomes of one check, the others go on
         result = translated(problem)
-    return Outcome(check, result, time.perf_counter() - start)
+    return Outcome(check, result, time.perf_counter() - start, strict)

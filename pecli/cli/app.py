@@ -30,7 +30,7 @@ UsageError: Any = typer.BadParameter.__mro__[1]
 NUMPY_BYTES = 112 << 20
 """Address space that importing NumPy takes."""
 HELP_WIDTH = "140"
-"""Columns of help in a pipe: in fewer, Typer cuts the longest names of options."""
+"""Columns of help in a pipe, unless COLUMNS says how many."""
 
 
 class ReaderGoneError(Exception):
@@ -85,11 +85,11 @@ def pecli(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code."""
-    width = os.environ.get("TERMINAL_WIDTH", "")
-    if not (width.isascii() and width.isdigit() and int(width[:6])):
+    if not _is_width(os.environ.get("TERMINAL_WIDTH", "")):
         os.environ.pop("TERMINAL_WIDTH", None)  # Typer takes it for a number, whatever it is
         if not sys.stdout.isatty():
-            os.environ["TERMINAL_WIDTH"] = HELP_WIDTH
+            columns = os.environ.get("COLUMNS", "")
+            os.environ["TERMINAL_WIDTH"] = columns if _is_width(columns) else HELP_WIDTH
     try:
         if not {"--help", "-h", "--version"} & {*arguments}:
             _check_memory()
@@ -114,6 +114,10 @@ def run(arguments: Sequence[str]) -> int:
         error = translated(raised)
         print_error(error, arguments)
         return code_of(error)
+
+
+def _is_width(text: str) -> bool:
+    return bool(text.isascii() and text.isdigit() and int(text[:6]))
 
 
 def _check_memory() -> None:

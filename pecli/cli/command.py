@@ -135,8 +135,14 @@ def made_command(module: Any, name: str) -> Any:
 def command_of(run: Run, name: str, shown: tuple[str, ...], **settings: Any) -> Any:
     """The command that runs a function, with examples shown at the end of its help."""
     app = new_app()
+    settings.setdefault("help", _unwrapped(run.__doc__ or ""))
     app.command(name, cls=Command, epilog=examples(shown), **settings)(run)
     return typer.main.get_command(app)
+
+
+def _unwrapped(text: str) -> str:
+    """Paragraphs with their lines joined: Typer keeps the line ends of all but the first."""
+    return "\n\n".join(" ".join(part.split()) for part in inspect.cleandoc(text).split("\n\n"))
 
 
 def with_options(run: Run, options: Iterable[inspect.Parameter]) -> Run:

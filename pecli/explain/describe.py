@@ -138,7 +138,7 @@ def describe_draws(table: Floats) -> list[str]:
     lines = [f"looks like independent draws: {words}"]
     lines += [f"row {padding[0]} is zeros, as padding is"] if padding else []
     return lines + [
-        f"so start: {', '.join(starts)}" for starts in [list(_starts(table, words, std, padding))] if starts
+        f"initialised as by {', '.join(starts)}" for starts in [list(_starts(table, words, std, padding))] if starts
     ]
 
 

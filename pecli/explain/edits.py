@@ -79,6 +79,14 @@ class Scaled(Edit):
 
 
 @dataclass(frozen=True)
+class Rotation(Edit):
+    """Queries or keys that are rotated by another formula, in part, or not at all."""
+
+    kind = "rotation"
+    found: str
+
+
+@dataclass(frozen=True)
 class Transposed(Edit):
     """Axes exchanged."""
 
@@ -97,7 +105,7 @@ class Repeated(Edit):
 
 @dataclass(frozen=True)
 class Rows(Edit):
-    """Rows in another order: reversed, permuted, wrapped or shifted (`at`), or padded (by `at` rows)."""
+    """Rows in another order: reversed, permuted, wrapped or shifted (`at`), padded (by `at` rows), constant."""
 
     kind = "rows"
     order: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from typing import Any
 
 import numpy as np
@@ -272,6 +272,9 @@ def _straight(
 def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     """Laws near the prior's: itself; one parameter; two; then any law at all."""
     law, count = prior.law, len(curve.frequency)
+    if law.scaling != "longrope" and curve.rises:  # no other law does
+        yield list(divided(curve, float(law.half))) if prior.rotary and count == law.count else []
+        return
     if count != law.count:
         resized = replace(law, count=count, half=law.half * count / law.count)
         starts = [resized, replace(law, count=count)]
@@ -396,8 +399,8 @@ def recognise_frequencies(one: Sample) -> list[Explanation]:
     floor = noise_floor(values, one.dtype)
     for relative in (*exact, loose):  # numbers of float64 that follow a law to the last place need all of them
         curve = Curve(values, np.hypot(relative * np.abs(values), floor) + 1e-300, aliased=False)
-        if found := list(_recognised(one, values, curve)):
-            return found[:3]
+        if found := list(islice(_recognised(one, values, curve), 3)):
+            return found
     return []
 
 

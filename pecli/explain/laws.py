@@ -24,6 +24,8 @@ USUAL_MISFIT = 2.5
 """Root mean square, in standard errors, at which a usual number needs no search."""
 GRID = 64
 """Values of a parameter that a search starts from."""
+MIN_PROGRESS = 0.9
+"""What a step of a fit has to leave of the squares at most, to be followed by another."""
 FINER = 16
 """How many values on either side of the best each finer grid has."""
 ROUNDS = 5
@@ -49,6 +51,12 @@ class Curve:
     @property
     def known(self) -> Flags:
         return np.asarray((self.error < 0.25 * np.abs(self.frequency)) & (self.frequency != 0))
+
+    @property
+    def rises(self) -> bool:
+        """Whether some frequency is larger than the one before, beyond doubt."""
+        doubt = MAX_MISFIT * (self.error[1:] + self.error[:-1])
+        return not self.aliased and bool((np.diff(self.frequency) > doubt).any())
 
     def misfits(self, frequency: Floats) -> Floats:
         """How far off each frequency of a law is, in standard errors."""
@@ -311,8 +319,8 @@ def fitted_pair(law: Law, one: str, other: str, curve: Curve) -> Iterator[Fit]:
         move = np.clip(-np.linalg.pinv(slopes, rcond=1e-9) @ here, -2, 2)
         while (rest(x + move) ** 2).sum() > (here**2).sum() and np.abs(move).max() > 1e-9:
             move = move / 4
-        x, here = x + move, rest(x + move)
-        if np.abs(move).max() < 1e-10:
+        before, (x, here) = float((here**2).sum()), (x + move, rest(x + move))
+        if np.abs(move).max() < 1e-10 or float((here**2).sum()) > MIN_PROGRESS * before:
             break
     if np.sqrt(np.mean(here**2)) > MAX_MISFIT:
         return

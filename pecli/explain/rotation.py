@@ -1,65 +1,283 @@
-"""Rotations seen from both sides: the quotient of pairs after and before is the table, and explained as one."""
+"""Rotations seen from both sides: known mistakes are rendered, and for others the quotient of pairs after and before is
+the table, and explained as one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Floats
-from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.edits import Dtype, Edit, Explanation, Layout, Parameter, best
+from pecli.engine.arrays import Complex, Floats, Indices
+from pecli.explain.edits import (
+    Dtype,
+    Edit,
+    Explanation,
+    Layout,
+    Negated,
+    Parameter,
+    Rotation,
+    Rows,
+    RowsWrong,
+    Swapped,
+    best,
+)
 from pecli.explain.forms import Form
 from pecli.explain.readings import Reading, padded
-from pecli.explain.sample import grain, precision
-from pecli.explain.wave_schemes import wave_scheme
+from pecli.explain.sample import grain, kept, precision
+from pecli.explain.wave_schemes import WaveScheme, wave_scheme
 from pecli.explain.wave_search import explain_readings
+from pecli.explain.waves import Waves, agreeing_places
 
 MAX_LEFT = 0.05
-"""Of the values after, that a quotient may leave: beyond it, it is no rotation of these pairs."""
+"""Of the values after, that a quotient or an explanation may leave: beyond it, it is no rotation of these pairs."""
+EXPLAINED = 1e-3
+"""Of the error, what a known mistake may leave."""
+MAX_HEADS, MAX_ROWS = 16, 96
+"""Of queries or keys that tell mistakes apart."""
 FEW = 48
 LAYOUTS = ("halves", "interleaved")
 
+Pair = tuple[Floats, Floats]
+Formula = Callable[[Floats, Floats, Floats, Floats], Pair]
+
+
+def _rotated(a: Floats, b: Floats, cos: Floats, sin: Floats) -> Pair:
+    return a * cos - b * sin, b * cos + a * sin
+
+
+def _in_place(a: Floats, b: Floats, cos: Floats, sin: Floats) -> Pair:
+    first = a * cos - b * sin
+    return first, b * cos + first * sin
+
+
+FORMULAS: Mapping[Edit, Formula] = {
+    Negated("sin"): lambda a, b, cos, sin: _rotated(a, b, cos, -sin),
+    Swapped(): lambda a, b, cos, sin: _rotated(a, b, sin, cos),
+    Rotation("no minus"): lambda a, b, cos, sin: (a * cos + b * sin, b * cos + a * sin),
+    Rotation("two minuses"): lambda a, b, cos, sin: (a * cos - b * sin, b * cos - a * sin),
+    Rotation("in place"): _in_place,
+    Rotation("first half"): lambda a, b, cos, sin: (a * cos - b * sin, b),
+    Rotation("second half"): lambda a, b, cos, sin: (a, b * cos + a * sin),
+}
+"""Formulas of known mistakes: the pair (a, b) after the rotation."""
+
 
 @dataclass(frozen=True)
-class Turns:
+class HeadRotation:
+    """How queries or keys are rotated: by which scheme, how pairs lie before and after, which channels of a head."""
+
+    rope: Any
+    layouts: tuple[str, str] = ("halves", "halves")
+    trailing: bool = False
+    axis: int = -2
+    """The axis of positions; here it is moved before the last."""
+
+    def channels(self, width: int) -> slice:
+        dim = self.rope.rotary_dim
+        return slice(width - dim, width) if self.trailing else slice(0, dim)
+
+    def frequencies(self) -> Floats:
+        """Radians per position, zero for pairs that do not rotate."""
+        known = np.array(self.rope.frequencies().floats())
+        return np.pad(known, (0, self.rope.rotary_dim // 2 - len(known)))
+
+    def waves(self, rows: Indices) -> Pair:
+        """Cosines and sines of rows, times the attention factor."""
+        angles = np.multiply.outer((rows + self.rope.offset).astype(np.float64), self.frequencies())
+        height = self.rope.attention_factor_value()
+        return height * np.cos(angles), height * np.sin(angles)
+
+    def rotated(self, x: Floats, waves: Pair, formula: Formula = _rotated) -> Floats:
+        """x (…, positions, channels) after the rotation."""
+        out, channels = x.copy(), self.channels(x.shape[-1])
+        a, b = split(x[..., channels], self.layouts[0])
+        out[..., channels] = joined(*formula(a, b, *waves), self.layouts[1])
+        return out
+
+
+def split(values: Floats, layout: str) -> Pair:
+    """The two channels of every pair."""
+    half = values.shape[-1] // 2
+    return (values[..., :half], values[..., half:]) if layout == "halves" else (values[..., 0::2], values[..., 1::2])
+
+
+def joined(a: Floats, b: Floats, layout: str) -> Floats:
+    """Pairs as channels."""
+    if layout == "halves":
+        return np.concatenate([a, b], axis=-1)
+    return np.stack([a, b], axis=-1).reshape(*a.shape[:-1], -1)
+
+
+class Mistake(NamedTuple):
+    """A known mistake: what makes x (…, positions, channels), at some rows, what it is with the mistake."""
+
+    edits: tuple[Edit, ...]
+    render: Callable[[Floats, Indices], Floats]
+    scheme: Any = None
+    """The scheme that rotates so, where another one does."""
+
+
+def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
+    """Known mistakes of rotating x of that shape: other formulas, layouts, channels and axes; then the scheme's."""
+
+    def by(other: HeadRotation, formula: Formula = _rotated) -> Callable[[Floats, Indices], Floats]:
+        return lambda x, rows: other.rotated(x, other.waves(rows), formula)
+
+    yield Mistake((Rotation("none"),), lambda x, rows: x)
+    yield Mistake((Rows("constant", 0),), lambda x, rows: plan.rotated(x, plan.waves(0 * rows - plan.rope.offset)))
+    for edit, formula in FORMULAS.items():
+        yield Mistake((edit,), by(plan, formula))
+    for layouts in product(LAYOUTS, LAYOUTS):
+        if layouts != plan.layouts:
+            yield Mistake(
+                (Layout(_named(plan.layouts), _named(layouts)),), by(replace(plan, layouts=layouts)), plan.rope
+            )
+    for rotating, table in (LAYOUTS, LAYOUTS[::-1]):
+        found = f"{rotating}, with cos and sin doubled as {table}"
+        yield Mistake((Layout(_named(plan.layouts), found),), _mixed(plan, rotating, table))
+    if len(shape) > 2 and shape[-3] > 1:
+        other = Parameter("position_axis", plan.axis, -3 if plan.axis == -2 else -2)
+        yield Mistake((other,), lambda x, rows: _by_head(plan, x), plan.rope)
+    if plan.rope.rotary_dim < shape[-1]:
+        end = Rotation("first channels" if plan.trailing else "last channels")
+        yield Mistake((end,), by(replace(plan, trailing=not plan.trailing)))
+    for each in plan.rope.neighbours():
+        named = [edit for edit in each.edits if edit["edit"] == "parameter"]
+        if named and len(named) == len(each.edits) and getattr(each.scheme, "rotary_dim", 0) == plan.rope.rotary_dim:
+            told = tuple(_parameter(plan, **edit) for edit in named)
+            yield Mistake(told, by(replace(plan, rope=each.scheme)), each.scheme)
+
+
+def _parameter(plan: HeadRotation, edit: str, name: str, expected: Any, found: Any) -> Parameter:
+    if name == "attention_factor" and expected is None:  # by the scaling's own rule
+        expected = plan.rope.attention_factor_value()
+    return Parameter(name, expected, found)
+
+
+def _by_head(plan: HeadRotation, x: Floats) -> Floats:
+    """Positions taken from the axis of heads."""
+    waves = plan.waves(np.arange(x.shape[-3]))
+    return plan.rotated(x, (waves[0][:, None], waves[1][:, None]))
+
+
+def _mixed(plan: HeadRotation, rotating: str, table: str) -> Callable[[Floats, Indices], Floats]:
+    """Pairs of one layout, with columns of cos and sin that are doubled as in the other."""
+
+    def render(x: Floats, rows: Indices) -> Floats:
+        out, channels = x.copy(), plan.channels(x.shape[-1])
+        cos, sin = (joined(each, each, table) for each in plan.waves(rows))
+        a, b = split(x[..., channels], rotating)
+        out[..., channels] = x[..., channels] * cos + joined(-b, a, rotating) * sin
+        return out
+
+    return render
+
+
+def explain_rotation(
+    before: Floats, after: Floats, plan: HeadRotation, atol: float = 0.0, dtype: str = "float32"
+) -> list[Explanation]:
+    """Why queries or keys (…, positions, channels) are not rotated as a scheme says; each sequence by itself where
+    they are not all alike.
+    """
+    prior = wave_scheme(plan.rope, ("cos", "sin"))
+    if before.shape != after.shape or before.ndim < 2 or prior is None or not before.size:
+        return []
+    with np.errstate(all="ignore"):
+        found = _known(before, after, plan, atol)
+        if found is not None:
+            return [found]
+        if before.ndim > 3 and len(before) > 1 and not _alike(before, after, plan):
+            each = [explain_rotation(one, other, plan, atol, dtype) for one, other in zip(before, after, strict=True)]
+            return [
+                replace(found[0], tensors=(f"sequence {k}",))
+                for k, found in enumerate(each)
+                if found and found[0].edits
+            ]
+        measured = _measured(before, after, plan, prior, atol)
+        return measured or _rounded(before, after, plan, dtype, atol)
+
+
+def _known(before: Floats, after: Floats, plan: HeadRotation, atol: float) -> Explanation | None:
+    """The known mistake that makes one of the other, if there is one that leaves next to nothing."""
+    rows = np.unique(np.linspace(0, before.shape[-2] - 1, MAX_ROWS).astype(np.intp))
+    x, y = (each[..., :MAX_HEADS, :, :][..., rows, :] if each.ndim > 2 else each[rows] for each in (before, after))
+    right = plan.rotated(x, plan.waves(rows))
+    error, limit = _rms(y - right), _limit(y, atol)
+    ranked: list[tuple[float, int, Mistake]] = []
+    every = [*mistakes(plan, before.shape), *_other_positions(x, y, plan, rows)]
+    for k, each in enumerate(every):
+        off = y - each.render(x, rows)
+        if _rms(off) <= EXPLAINED * error or ((np.abs(off) <= limit).all() and _rms(off) < 0.7 * error):
+            ranked.append((float(f"{_rms(off):.0e}"), k, each))
+    for _, _, each in sorted(ranked, key=lambda one: one[:2]):
+        all_rows = np.arange(before.shape[-2])
+        off = after - each.render(before, all_rows)
+        if _rms(off) <= EXPLAINED * error or (np.abs(off) <= _limit(after, atol)).all():
+            return Explanation(each.edits, each.scheme, float(np.abs(off).max()), _rms(off), ("after",))
+    return None
+
+
+def _rms(values: Floats) -> float:
+    return float(np.sqrt(np.mean(values**2)))
+
+
+def _limit(y: Floats, atol: float) -> Floats:
+    """What rounding may leave of each value, as the coarsest numbers that have them all do."""
+    stored = grain(y)
+    half_unit = precision(stored.found if isinstance(stored, Dtype) else "float32")
+    return np.asarray(atol + 4 * half_unit * np.abs(y).max(axis=-1, keepdims=True))
+
+
+def _other_positions(x: Floats, y: Floats, plan: HeadRotation, rows: Indices) -> Iterator[Mistake]:
+    """Positions that begin elsewhere, or are the same in all rows, going by the phases of the first."""
+    turns = quotient(x, y, plan.channels(x.shape[-1]), plan.layouts)
+    first, same = turns.ratio[:1], np.abs(turns.ratio - turns.ratio[:1]).max() < MAX_LEFT * np.abs(turns.ratio).max()
+    frequency = plan.frequencies()
+    none = np.full(len(frequency), 1e-4)
+    waves = Waves(frequency, none, np.angle(first[0]), none, np.abs(first[0]), none, 0.0, 1, True)
+    for place in agreeing_places(waves, frequency, 0.0, 1, (0,), 0):
+        if place.start < 0 or place.start == plan.rope.offset:
+            continue
+        moved = replace(plan, rope=replace(plan.rope, offset=place.start))
+        if same and len(rows) > 1:
+            yield Mistake((Rows("constant", place.start),), lambda x, rows, m=moved: m.rotated(x, m.waves(0 * rows)))  # type: ignore[misc]
+        elif len(rows) < 8:
+            told = Parameter("offset", plan.rope.offset, place.start)
+            yield Mistake((told,), lambda x, rows, m=moved: m.rotated(x, m.waves(rows)), moved.rope)  # type: ignore[misc]
+
+
+def _rounded(before: Floats, after: Floats, plan: HeadRotation, dtype: str, atol: float) -> list[Explanation]:
+    """The right rotation, if all that is wrong is how the values were kept."""
+    off = after - plan.rotated(before, plan.waves(np.arange(before.shape[-2])))
+    if not (np.abs(off) <= _limit(after, atol)).all() or not (edits := kept(after, dtype, _rms(off), dtype)):
+        return []
+    return [Explanation(edits, None, float(np.abs(off).max()), _rms(off), ("after",))]
+
+
+class Turns(NamedTuple):
     """How pairs are read, and the quotient: (positions, pairs), with what it leaves of the values."""
 
     axis: int
-    dim: int
-    before: str
-    after: str
+    channels: slice
+    layouts: tuple[str, str]
     ratio: Complex
     left: float
 
 
-def pairs(values: Floats, dim: int, layout: str) -> Complex:
-    """The first `dim` channels as complex numbers."""
-    turned = values[..., :dim]
-    if layout == "halves":
-        return np.asarray(turned[..., : dim // 2] + 1j * turned[..., dim // 2 :])
-    return np.asarray(turned[..., 0::2] + 1j * turned[..., 1::2])
-
-
-def unpaired(values: Complex, layout: str) -> Floats:
-    """Complex numbers as channels."""
-    if layout == "halves":
-        return np.concatenate([values.real, values.imag], axis=-1)
-    return np.stack([values.real, values.imag], axis=-1).reshape(*values.shape[:-1], -1)
-
-
-def quotient(before: Floats, after: Floats, axis: int, dim: int, layouts: tuple[str, str]) -> Turns:
+def quotient(before: Floats, after: Floats, channels: slice, layouts: tuple[str, str], axis: int = -2) -> Turns:
     """The rotation of every position and pair that comes nearest, over all heads and batches."""
-    x, y = (
-        np.moveaxis(pairs(each, dim, layout), axis, 0) for each, layout in zip((before, after), layouts, strict=True)
-    )
+    sides = [split(each[..., channels], layout) for each, layout in zip((before, after), layouts, strict=True)]
+    x, y = (np.moveaxis(a + 1j * b, axis, 0) for a, b in sides)
     x, y = (each.reshape(len(each), -1, each.shape[-1]) for each in (x, y))
     power = np.maximum((np.abs(x) ** 2).sum(axis=1), 1e-300)
     ratio = (y * x.conj()).sum(axis=1) / power
     off = np.abs(y - ratio[:, None] * x) ** 2
-    return Turns(axis, dim, *layouts, ratio, float(np.sqrt(off.sum() / max(float((np.abs(y) ** 2).sum()), 1e-300))))
+    left = float(np.sqrt(off.sum() / max(float((np.abs(y) ** 2).sum()), 1e-300)))
+    return Turns(axis, channels, layouts, ratio, left)
 
 
 def _few(values: Floats) -> Floats:
@@ -68,84 +286,69 @@ def _few(values: Floats) -> Floats:
     return few[..., :FEW, :, :] if few.ndim > 2 else few
 
 
-def _turns(before: Floats, after: Floats, dims: list[int], layouts: tuple[str, str]) -> Iterator[Turns]:
+def _turns(before: Floats, after: Floats, spans: list[slice], layouts: tuple[str, str]) -> Iterator[Turns]:
     """Readings of some of the pairs that leave little, the expected ones first."""
     axes = [-2, *([-3] if before.ndim > 2 and before.shape[-3] > 8 else [])]
     before, after = _few(before), _few(after)
     both = dict.fromkeys((layouts, *product(LAYOUTS, LAYOUTS)))
-    for dim, axis, each in product(dims, axes, both):
-        found = quotient(before, after, axis, dim, each)
+    for span, axis, each in product(spans, axes, both):
+        found = quotient(before, after, span, each, axis)
         if found.left < MAX_LEFT:
             yield found
 
 
-def explain_rotation(
-    before: Floats, after: Floats, rope: Scheme, layouts: tuple[str, str], atol: float = 0.0
-) -> list[Explanation]:
-    """Why queries or keys (…, positions, channels) are not rotated as a scheme says; each sequence by itself where
-    they are not all alike.
-    """
-    seen = wave_scheme(rope, ("cos", "sin"))
-    if before.shape != after.shape or before.ndim < 2 or seen is None:
-        return []
-    if before.ndim > 3 and len(before) > 1 and not _alike(before, after, 2 * seen.law.count, layouts):
-        each = [explain_rotation(one, other, rope, layouts, atol) for one, other in zip(before, after, strict=True)]
-        return [
-            replace(found[0], tensors=(f"sequence {k}",)) for k, found in enumerate(each) if found and found[0].edits
-        ]
-    kept = grain(after)
-    if isinstance(kept, Dtype):  # angles that are smaller than half a unit are lost in all heads alike
-        atol = max(atol, precision(kept.found))
-    dims = _dims(before, after, 2 * seen.law.count)
-    every = list(_turns(before, after, dims, layouts))
+def _measured(before: Floats, after: Floats, plan: HeadRotation, prior: WaveScheme, atol: float) -> list[Explanation]:
+    """Explanations of the quotient as a table."""
+    stored = grain(after)
+    if isinstance(stored, Dtype):  # angles that are smaller than half a unit are lost in all heads alike
+        atol = max(atol, precision(stored.found))
+    spans = _spans(before, after, plan)
+    every = list(_turns(before, after, spans, plan.layouts))
     least = min((found.left for found in every), default=0.0)
-    every.sort(key=lambda found: (found.left > 3 * least + 1e-6, dims.index(found.dim), round(found.left, 3)))
+    every.sort(key=lambda found: (found.left > 3 * least + 1e-6, spans.index(found.channels), round(found.left, 3)))
     for turns in every[:4]:
-        ratio = quotient(before, after, turns.axis, turns.dim, (turns.before, turns.after)).ratio
-        told: list[Edit] = []
-        if turns.axis != -2:
-            told.append(Parameter("position_axis", -2, turns.axis))
-        if (turns.before, turns.after) != layouts:
-            told.append(Layout(_named(layouts), _named((turns.before, turns.after))))
+        ratio = quotient(before, after, turns.channels, turns.layouts, turns.axis).ratio
+        told = tuple(_told(turns, plan))
         reading = Reading(
-            (ratio.real, ratio.imag),
-            np.arange(len(ratio)),
-            len(ratio),
-            Form("alone"),
-            tuple(told),
-            ("after",),
-            "float32",
+            (ratio.real, ratio.imag), np.arange(len(ratio)), len(ratio), Form("alone"), told, ("after",), "float32"
         )
-        with np.errstate(all="ignore"):
-            found = best(
-                explain_readings(
-                    [reading, *padded(reading)], replace(seen, form=Form("alone"), length=len(ratio)), atol
-                )
-            )
-        if found:
-            return found
+        seen = replace(prior, form=Form("alone"), length=len(ratio))
+        most = MAX_LEFT * float(np.sqrt(np.mean(np.abs(ratio) ** 2)))
+        for found in best(explain_readings([reading, *padded(reading)], seen, atol)):
+            in_part = any(isinstance(edit, (Rows, RowsWrong)) for edit in found.edits)
+            if found.mistakes and (found.residual <= most or in_part):
+                return [found]
     return []
 
 
-def _alike(before: Floats, after: Floats, dim: int, layouts: tuple[str, str]) -> bool:
+def _told(turns: Turns, plan: HeadRotation) -> Iterator[Edit]:
+    if turns.axis != -2:
+        yield Parameter("position_axis", plan.axis, -3 if plan.axis == -2 else -2)
+    if turns.layouts != plan.layouts:
+        yield Layout(_named(plan.layouts), _named(turns.layouts))
+
+
+def _alike(before: Floats, after: Floats, plan: HeadRotation) -> bool:
     """Whether one rotation does for all sequences as well as for the first."""
-    dims = _dims(before, after, dim)
-    every = min((found.left for found in _turns(before, after, dims, layouts)), default=1.0)
-    first = min((found.left for found in _turns(before[:1], after[:1], dims, layouts)), default=1.0)
+    spans = _spans(before, after, plan)
+    every = min((found.left for found in _turns(before, after, spans, plan.layouts)), default=1.0)
+    first = min((found.left for found in _turns(before[:1], after[:1], spans, plan.layouts)), default=1.0)
     return every < max(2 * first, 1e-3)
 
 
-def _dims(before: Floats, after: Floats, expected: int) -> list[int]:
-    """Numbers of channels that may be rotated: as expected, as many as changed, all."""
-    changed = np.flatnonzero(np.abs(after - before).reshape(-1, before.shape[-1]).max(axis=0) > 0)
-    last = int(changed[-1]) + 1 if len(changed) else 0
+def _spans(before: Floats, after: Floats, plan: HeadRotation) -> list[slice]:
+    """Channels that may be rotated: as expected, as many as changed, all."""
     width = before.shape[-1]
+    changed = np.flatnonzero(np.abs(after - before).reshape(-1, width).max(axis=0) > 0)
+    if plan.trailing and (not len(changed) or changed[0] >= plan.channels(width).start):
+        return [plan.channels(width)]
+    expected = plan.rope.rotary_dim
+    last = int(changed[-1]) + 1 if len(changed) else 0
     changes = last + last % 2
     first = [changes, expected] if changes <= 0.75 * expected else [expected, changes]
     found = [*first, width, width // 2, width // 4]
-    return list(dict.fromkeys(dim for dim in found if 2 <= dim <= width and dim % 2 == 0 and dim >= last - 1)) or [
-        width - width % 2
-    ]
+    dims = [dim for dim in found if 2 <= dim <= width and dim % 2 == 0 and dim >= last - 1] or [width - width % 2]
+    return [slice(0, dim) for dim in dict.fromkeys(dims)]
 
 
 def _named(layouts: tuple[str, str]) -> str:

@@ -337,9 +337,6 @@ def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
     out = []
     for each in found[:3]:
         one = samples[each.tensors[0]]
-        if "int" in one.dtype:
-            out.append(each)
-            continue
         out.append(_stored(each, one, one.dtype if one.dtype in SIGNIFICAND_BITS else "float32"))
     return out
 

@@ -86,7 +86,8 @@ def neighbours(prior: WaveScheme) -> Iterator[Law]:
         yield replace(law, beta_fast=law.beta_slow, beta_slow=law.beta_fast)
     if law.divisors:
         yield from (replace(law, divisors=other) for other in (law.divisors[::-1], _inverse(law.divisors)))
-    yield from map(wave_law, prior.scheme.wave_neighbours())
+    for each in map(wave_law, prior.scheme.wave_neighbours()):
+        yield replace(each, count=law.count, half=each.half * law.count / each.count)  # where the prior was resized
     for scale in (180 / math.pi, math.pi / 180, 2 * math.pi):
         yield replace(law, scale=law.scale * scale)
     if law.scale != 1:

@@ -21,6 +21,7 @@ from pecli.explain.edits import (
     Parameter,
     Rows,
     RowsWrong,
+    Scaled,
     Swapped,
 )
 from pecli.explain.law_search import divided, laws, laws_with_prior
@@ -413,6 +414,9 @@ def _free_explanation(
     if scheme is None:
         return None
     edits = [*whole.edits, *signs, *rows, *([ColumnsWrong(check.wrong)] if check.wrong else [])]
+    made = scheme.wave_table()
+    if made is not None and abs(height / made.amplitude - 1) > 1e-6:
+        edits.append(Scaled(height / made.amplitude))
     if not both:
         edits.append(Layout("cos and sin", "sin alone" if place.quarter % 2 else "cos alone"))
     elif not sinusoidal and whole.form.arrangement not in ("alone", "stacked"):

@@ -27,6 +27,7 @@ from pecli.explain.edits import (
     Parameter,
     Recipe,
     Repeated,
+    Rotation,
     Rows,
     RowShift,
     RowsWrong,
@@ -43,6 +44,7 @@ _NAMES = {
     "dim": "rotary dimension",
     "attention_factor": "attention factor",
     "exponent_dim": "dimension in the exponent",
+    "position_axis": "the axis of positions",
 }
 _ROWS = {
     "reversed": "rows are in reverse order",
@@ -51,7 +53,17 @@ _ROWS = {
     "padded at the end": "the last {at:,} rows are padding",
     "shifted": "rows are shifted by {at:,}",
     "permuted": "rows are in another order",
-    "constant": "all rows are that of position {at:,}",
+    "constant": "all rows are at position {at:,}",
+}
+_ROTATIONS = {
+    "none": "nothing is rotated: the values are those before",
+    "no minus": "rotate_half has no minus: a·cos + b·sin, b·cos + a·sin",
+    "two minuses": "the sign of the second channel is wrong: a·cos − b·sin, b·cos − a·sin",
+    "in place": "the second channel of a pair is computed from the first one after its rotation",
+    "first half": "only the first channel of each pair is rotated",
+    "second half": "only the second channel of each pair is rotated",
+    "first channels": "the first channels of a head are rotated, not the last",
+    "last channels": "the last channels of a head are rotated, not the first",
 }
 _NEGATED = {
     "all": "the sign is flipped",
@@ -156,7 +168,8 @@ _WORDS: Mapping[type[Edit], Callable[[Any], str]] = {
     Negated: lambda edit: _NEGATED[edit.which],
     Scaled: lambda edit: f"values are scaled by {said(edit.by)}",
     Transposed: lambda edit: "the table is transposed",
-    Repeated: lambda edit: f"the expected table, repeated {edit.times}× along axis {edit.axis}",
+    Repeated: lambda edit: f"repeated {edit.times}× along axis {edit.axis}",
+    Rotation: lambda edit: _ROTATIONS[edit.found],
     Rows: lambda edit: _ROWS[edit.order].format(at=edit.at or 0),
     Channels: lambda edit: _order("channel", edit.order),
     Heads: lambda edit: _order("head", edit.order),
@@ -164,7 +177,7 @@ _WORDS: Mapping[type[Edit], Callable[[Any], str]] = {
     RowShift: lambda edit: "a constant is added to each row, which softmax ignores",
     Dtype: lambda edit: f"rounded to {edit.found}",
     Decimals: lambda edit: f"rounded to {edit.digits} decimals",
-    FixedPoint: lambda edit: f"rounded to steps of {edit.step:.4g}",
+    FixedPoint: lambda edit: "rounded to integers" if edit.step == 1 else f"rounded to steps of {edit.step:.4g}",
     Noise: lambda edit: f"noise of {edit.size:g}",
     Recipe: lambda edit: f"computed by the recipe {edit.found}",
     Arithmetic: _arithmetic,

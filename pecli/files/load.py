@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ from pecli.engine.arrays import AnyArray, Array
 from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.table import Table, table_of_numbers
 from pecli.engine.text import listed, quoted
-from pecli.errors import FileError, KindError
+from pecli.errors import FileError, KindError, failure
 from pecli.files.checkpoints import Shards, shards_of
 from pecli.files.npy import ARRAY_NAME, read_table
 from pecli.files.source import Source, SourceGroup, UnreadTensor, open_source
@@ -159,7 +160,7 @@ def split_name(text: str) -> tuple[str, str | None]:
     while (path := path.rpartition(":")[0]) and path != "-" and not os.path.exists(path):
         pass
     if not path:
-        raise FileError(text, "does not exist")
+        raise failure(text, FileNotFoundError(errno.ENOENT, ""))
     return path, text[len(path) + 1 :]
 
 

@@ -121,6 +121,9 @@ def read_csv(source: Source) -> Found:
     try:  # blank lines are passed over, and then there are too few numbers
         values = _parsed(text, rows, columns, np.dtype(np.int64 if integers else np.float64))
     except ValueError:
+        if found := re.search(rb"[0-9][ ]*([;\t|])", text):
+            sign = {b";": "semicolons", b"\t": "tabs", b"|": "bars"}[found[1]]
+            raise source.error(f"separates numbers by {sign}", "a .csv has commas: replace them") from None
         _check_lines(source, text, columns)
         if re.search(rb"[^-+0-9.,eEinfaFNIty \t\n]", text):
             raise source.error("is not a .csv file of numbers: it holds other words") from None

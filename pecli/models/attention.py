@@ -6,7 +6,6 @@ have the names that `pecli.tensors.head_layout` gives them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +13,7 @@ from typing import Literal
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import SUFFIXES, class_defaults, plain_name
-from pecli.models.find import describe
+from pecli.models.find import Model, describe
 from pecli.models.layer_types import HEADS, head_size
 from pecli.models.submodels import TEXTS
 from pecli.models.values import Keys, Value
@@ -101,7 +100,7 @@ class Attention:
     """False where the model has another encoding, such as ALiBi."""
 
 
-def attention_of(config: str | os.PathLike[str] | None, model: str | None, layer_type: str | None = None) -> Attention:
+def attention_of(config: Model | None, model: Model | None, layer_type: str | None = None) -> Attention:
     """The heads of a model's language part, for all its layers or for those of one type."""
     described = describe(config if config is not None else model)
     found = described.encodings()

@@ -153,9 +153,15 @@ class Encoding:
         return self.frequency_rope(seq_len).attention_factor_value() if self.is_rotary else None
 
     @property
-    def rotary_dim(self) -> int | None:
-        """The rotary dimension; with several axes, that of one."""
+    def axis_dim(self) -> int | None:
+        """The rotary dimension, that of one axis where each has its own channels."""
         return self.frequency_rope().rotary_dim if self.is_rotary else None
+
+    @property
+    def rotary_dim(self) -> int | None:
+        """How many channels of a head rotate, those of all axes together."""
+        together = "axis_channels" in self.extra or "axis_frequencies" in self.extra
+        return self.axis_dim and self.axis_dim * (1 if together else self.extra.get("axes", 1))
 
     def described(self) -> dict[str, Any]:
         """Parameters and what goes beyond them, as plain data."""

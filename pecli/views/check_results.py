@@ -10,7 +10,7 @@ import numpy as np
 
 from pecli.checks.compare import Comparison, problems_of
 from pecli.checks.verify.verification import Verification
-from pecli.engine.text import spelled
+from pecli.engine.text import listed, spelled
 from pecli.errors import PecliError
 from pecli.views import screen
 
@@ -30,12 +30,24 @@ MIN_ERROR = 1e-300
 MIN_SHARE = 1e-16
 """Of the largest error, what the colours reach down to."""
 MAX_LISTED = 4
-"""Numbers of a list that are all shown."""
+"""Numbers and names of a list that are all shown."""
+MAX_ULP = 1_000_000
+"""Units of the last place that are shown: more of them say nothing that the error itself does not."""
 
 
-def show_verification(result: Verification) -> None:
+VERDICTS = {
+    "passed": ("passed", "bold green"),
+    "failed": ("FAILED", "bold red"),
+    "weak": ("WEAK", "bold red"),
+    "skipped": ("skipped", "dim"),
+    "error": ("error", "bold red"),
+}
+"""By status, the word for people and its style."""
+
+
+def show_verification(result: Verification, status: str = "") -> None:
     """The verdict first, then one line per finding, then the tensors: passed ones in one line, others in detail."""
-    verdict = ("passed", "bold green") if result.passed else ("FAILED", "bold red")
+    verdict = VERDICTS[status or ("passed" if result.passed else "failed")]
     screen.say_labelled(*verdict, f"  {result.file}  {result.scheme}")
     for line in _reasons(result):
         screen.say_wrapped(f"  {line}")
@@ -46,6 +58,8 @@ def show_verification(result: Verification) -> None:
     for tensor in result.tensors:
         if not tensor.passed:
             say_parts(_read(tensor, result.readings.get(tensor.name, "")))
+    if result.unchecked:
+        screen.say_wrapped(f"  not checked: {listed(result.unchecked, MAX_LISTED)}")
 
 
 def _grouped(result: Verification) -> list[str]:
@@ -91,9 +105,11 @@ def say_failures(result: Verification, indent: str) -> None:
 
 
 def failures(result: Verification | PecliError) -> list[str]:
-    """The same, a line each."""
+    """The same, a line each; of a check that passed, what makes it weak."""
     if not isinstance(result, Verification):
         return [str(result)]
+    if result.passed:
+        return [f"weak: {line}" for line in result.weak]
     tensors = [each for each in result.tensors if not each.passed]
     described = ["  ".join(_read(each, result.readings.get(each.name, ""))) for each in tensors]
     return [*_reasons(result), *described]
@@ -127,13 +143,13 @@ def parts_of(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"),
     if tensor.first_index not in (None, tensor.worst_index):
         parts[-1] += f", the first at {_place(tensor.first_index)}"
     if tensor.worst_index is not None:
-        in_units = "" if tensor.worst_ulp is None else f" ({units(tensor.worst_ulp)})"
+        in_units = units(tensor.worst_ulp)
         ours, theirs = (_value(value, tensor.dtype) for value in (tensor.expected, tensor.found))
         parts.append(
-            f"max error {tensor.max_abs_error:.3g}{in_units} at {_place(tensor.worst_index)}:"
+            f"max error {tensor.max_abs_error:.3g}{in_units and f' ({in_units})'} at {_place(tensor.worst_index)}:"
             f" {sides[0]} {ours}, {sides[1]} {theirs}"
         )
-        if tensor.max_ulp_error is not None and tensor.worst_ulp != tensor.max_ulp_error:
+        if in_units and units(tensor.max_ulp_error) and tensor.worst_ulp != tensor.max_ulp_error:
             parts[-1] += f"  (elsewhere up to {units(tensor.max_ulp_error)})"
     for count, side in ((tensor.strange_expected, sides[0]), (tensor.strange_found, sides[1])):
         if count:
@@ -141,9 +157,9 @@ def parts_of(tensor: Comparison, sides: tuple[str, str] = ("expected", "found"),
     return parts
 
 
-def units(count: int) -> str:
-    """Units of the last place; nobody counts millions of them."""
-    return f"{count:,} ulp" if count < 1_000_000 else f"{count:.1e} ulp"
+def units(count: int | None) -> str:
+    """Units of the last place; empty where they are not counted."""
+    return "" if count is None or count > MAX_ULP else f"{count:,} ulp"
 
 
 def _value(value: object, dtype: str) -> str:

@@ -13,34 +13,29 @@ from pecli.errors import FileError
 from pecli.files.load import split_name
 from pecli.files.output import open_output
 from pecli.views import screen
-from pecli.views.check_results import failures, say_failures, units
+from pecli.views.check_results import VERDICTS, failures, say_failures, units
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 
 _HEADS = ("status", "check", "worst error")
-_STYLES = {"passed": "green", "skipped": "dim", "FAILED": "bold red", "error": "bold red"}
 
 
 def show(outcomes: Sequence[Outcome]) -> None:
     """One line per check, what is wrong below it, and the count at the end."""
-    rows = [(_status(outcome), screen.printable(outcome.check.label), _worst(outcome)) for outcome in outcomes]
+    rows = [
+        (VERDICTS[outcome.status][0], screen.printable(outcome.check.label), _worst(outcome)) for outcome in outcomes
+    ]
     heads, *lines = screen.aligned([_HEADS, *rows])
     screen.say_styled((heads, "dim"))
     for outcome, (status, *_), line in zip(outcomes, rows, lines, strict=True):
-        screen.say_styled((status, _STYLES[status]), (line.removeprefix(status), ""))
-        if isinstance(outcome.result, Verification) and not outcome.passed:
+        screen.say_styled((status, VERDICTS[outcome.status][1]), (line.removeprefix(status), ""))
+        if isinstance(outcome.result, Verification) and not outcome.result.passed:
             say_failures(outcome.result, " " * len(_HEADS[0]) + "  ")
         for weak in outcome.result.weak if isinstance(outcome.result, Verification) else ():
             screen.say_labelled(" " * len(_HEADS[0]) + "  weak", "bold yellow", f": {weak}")
-    screen.say(_count(rows))
-
-
-def _status(outcome: Outcome) -> str:
-    if not isinstance(outcome.result, Verification):
-        return "skipped" if outcome.skipped else "error"
-    return "passed" if outcome.passed else "FAILED"
+    screen.say(_count(outcomes))
 
 
 def _worst(outcome: Outcome) -> str:
@@ -57,17 +52,16 @@ def _worst(outcome: Outcome) -> str:
     worst = max(known, key=lambda tensor: tensor.max_abs_error or 0.0)
     if not worst.max_abs_error:
         return "0"
-    in_units = "" if worst.worst_ulp is None or result.passed else f" ({units(worst.worst_ulp)})"
-    return f"{worst.max_abs_error:.3g}{in_units}"
+    in_units = "" if result.passed else units(worst.worst_ulp)
+    return f"{worst.max_abs_error:.3g}{in_units and f' ({in_units})'}"
 
 
-def _count(rows: Sequence[Sequence[str]]) -> str:
-    found = [row[0] for row in rows]
-    errors = found.count("error")
-    counts = {"passed": found.count("passed"), "skipped": found.count("skipped"), "failed": found.count("FAILED")}
-    counts["error" + "s" * (errors > 1)] = errors
-    parts = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    return f"{screen.counted(len(rows), 'check')}: {parts}"
+def _count(outcomes: Sequence[Outcome]) -> str:
+    found = [outcome.status for outcome in outcomes]
+    counts = {status: found.count(status) for status in ("passed", "skipped", "weak", "failed", "error")}
+    plural = {"error": "errors"} if counts["error"] > 1 else {}
+    parts = ", ".join(f"{count} {plural.get(status, status)}" for status, count in counts.items() if count)
+    return f"{screen.counted(len(found), 'check')}: {parts}"
 
 
 _ILLEGAL = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

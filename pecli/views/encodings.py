@@ -16,6 +16,8 @@ from pecli.views import screen
 
 MAX_CELL = 12
 """Letters that a column between the first and the last is wide, on a terminal that has no room for all of it."""
+_BREAK = "\x1f"
+"""Marks where a word may be broken."""
 SHOWN = (2, 1)
 """How many of the first and of the last numbers of a long list are shown."""
 
@@ -96,12 +98,17 @@ def _grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _say_narrow(lines: Sequence[Sequence[str]]) -> None:
-    """Rows whose last cell takes several lines, in its column or, where a word is too long for that, farther left."""
+    """Rows whose last cell takes several lines, in its column, words broken after a dot where they are too long for it;
+    or farther left.
+    """
     width = screen.console().width
     first, *middle, _ = [max(map(len, column)) for column in zip(*lines, strict=True)]
     widths = [first, *(min(each, MAX_CELL) for each in middle)]  # a longer cell moves those after it
     for number, (*cells, last) in enumerate(lines):
         before = "  ".join(map(str.ljust, cells, widths))
+        room = width - len(before) - 2
+        words = (word if len(word) <= room else word.replace(".", f".{_BREAK} ") for word in last.split(" "))
+        last = " ".join(words)
         longest = max(map(len, last.split()), default=0)
         start = next((start for start in (len(before) + 2, first + 2) if start + longest <= width), 4)
         own = screen.filled(last, " " * start, " " * start)
@@ -112,7 +119,7 @@ def _say_narrow(lines: Sequence[Sequence[str]]) -> None:
         else:
             found = [before.rstrip(), *own]
         for line in found:
-            screen.say_styled((line, "" if number else "dim"))
+            screen.say_styled((line.replace(f"{_BREAK} ", "").replace(_BREAK, ""), "" if number else "dim"))
 
 
 def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> None:
@@ -169,25 +176,29 @@ def _brief(encoding: Encoding) -> str:
 
 _ROWS = 4096
 """Rows of a rotary table where no length is asked for."""
+_KEYS = 512
+"""Of a bias, which may have as many queries."""
 _GRID = (16, 16)
 """Of one on a grid."""
 
 
-def commands(model: ModelEncodings, given: str, length: int | None = None) -> list[str]:
+def commands(model: ModelEncodings, given: str, length: int | None = None, context: int | None = None) -> list[str]:
     """The commands that make a model's tables: one for all rotary encodings, read again from what was `given`, and one
     for each other.
 
-    Rotary tables end at the length that the encodings are read at, since some scalings depend on it.
+    Rotary tables end at the length that the encodings are read at, since some scalings depend on it; without one,
+    within the model's context.
     """
+    rows, keys = (length or min(most, context or most) for most in (_ROWS, _KEYS))
     lines = []
     schemes = [encoding.scheme for encoding in model.encodings]
     for encoding in model.encodings:
         if not encoding.is_rotary:
-            lines.append(_command(encoding, alone=schemes.count(encoding.scheme) == 1))
+            lines.append(_command(encoding, keys, alone=schemes.count(encoding.scheme) == 1))
         elif encoding.extra.get("style"):
             lines.append(_on_grid(encoding))
         elif not encoding.extra.get("axes"):  # whose positions are those of an image
-            lines.append(f"pecli rope {given} --seq-len {length or _ROWS} -o rope.safetensors")
+            lines.append(f"pecli rope {given} --seq-len {rows} -o rope.safetensors")
     return list(dict.fromkeys(lines))
 
 
@@ -201,11 +212,12 @@ def _on_grid(encoding: Encoding) -> str:
     return shlex.join(["pecli", "rope", *words, "-o", f"{name}.safetensors"])
 
 
-def _command(encoding: Encoding, *, alone: bool) -> str:
+def _command(encoding: Encoding, keys: int, *, alone: bool) -> str:
     """The options in full; the file is called by its layers, too, where others have tables of the same scheme."""
     name = "learned-init" if encoding.scheme == "learned" else encoding.scheme
     kind = scheme_named(name)
-    settings = {key: value for key, value in encoding.parameters.items() if key in kind.settings()}
+    size = {"seq_len": keys} if "form" in encoding.parameters else {}
+    settings = {key: value for key, value in {**encoding.parameters, **size}.items() if key in kind.settings()}
     with suppress(ParameterError):  # the command itself says what is wrong
         settings = {key: value for key, value in settings.items() if key not in kind(**settings).inert_parameters}
     options = {f"--{key.replace('_', '-')}": value for key, value in settings.items() if value is not False}

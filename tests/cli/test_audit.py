@@ -44,7 +44,7 @@ def test_text_in_a_pipe(pecli_cli) -> None:
     assert outcome.code == 0
     lines = outcome.out.splitlines()
     assert lines[0] == "rope seq_len=300 dim=32 base=10000 dtype=float32"
-    assert lines[2] == "errors; positions kept within 0.5; the first that equals the one before"
+    assert lines[2] == "kept: positions before the error exceeds 0.5; equal: first repeated row"
     assert lines[4].split()[0] == "bfloat16-positions"
     assert lines[4].split()[3:5] == ["257", "257"]
     assert lines[5].split()[3:5] == ["all", "–"]

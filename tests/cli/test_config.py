@@ -56,6 +56,11 @@ def test_what_turns_nothing_has_no_frequencies(pecli_cli, config) -> None:
     assert (encoding["scheme"], encoding["inv_freq"], encoding["attention_factor"]) == ("alibi", None, None)
 
 
+def test_a_model_that_is_not_there_goes_by_what_was_typed(pecli_cli) -> None:
+    assert pecli_cli("config", "--model", "no-such-model").err.startswith("pecli: error: --model is 'no-such-model'; ")
+    assert pecli_cli("config", "no-such-model").err.startswith("pecli: error: MODEL is 'no-such-model'; ")
+
+
 def test_several_files_are_json_lines(pecli_cli, config) -> None:
     files = [config("a.json"), config("b.json", rope_theta=1e4)]
     outcome = pecli_cli("config", *files, "--json")

@@ -24,6 +24,14 @@ LONG = ["sinusoidal", "--seq-len", "4000000", "--dim", "256"]
 """4 GB: long enough to be interrupted."""
 
 
+def interruptible() -> None:
+    """In a child before it runs: shells have what they start in the background ignore SIGINT, and children inherit."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": interruptible}
+
+
 def test_a_table_goes_through_a_pipe(process) -> None:
     result = process(*SMALL, "-o", "-")
     assert result.returncode == 0
@@ -65,7 +73,7 @@ def test_text_into_a_closed_pipe_is_141() -> None:
 def test_a_killed_command_leaves_the_old_file_whole(tmp_path, number, code, wait) -> None:
     target = tmp_path / "t.npy"
     target.write_bytes(b"old")
-    child = subprocess.Popen([*COMMAND, *LONG, "-o", target], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    child = subprocess.Popen([*COMMAND, *LONG, "-o", target], **PIPES)
     deadline = time.monotonic() + 20
     while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -97,9 +105,7 @@ def work_for(pid: int, seconds: float) -> None:
 
 @pytest.mark.parametrize("wait", [0.0, 0.03, 0.06, 0.1, 0.15, 0.2])
 def test_ctrl_c_is_never_a_traceback(tmp_path, wait) -> None:
-    child = subprocess.Popen(
-        [*COMMAND, *LONG, "-o", tmp_path / "t.npy"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    child = subprocess.Popen([*COMMAND, *LONG, "-o", tmp_path / "t.npy"], **PIPES)
     work_for(child.pid, 0.05 + wait)  # the interpreter itself takes a moment to listen
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=120)
@@ -125,7 +131,7 @@ atexit.register(os.kill, os.getpid(), {int(number)})
 sys.argv = ["pecli", "--version"]
 main()
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, timeout=60, **PIPES)
     assert (done.returncode, done.stderr) == (-number, b"")
 
 

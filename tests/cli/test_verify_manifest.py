@@ -199,4 +199,22 @@ def test_a_pass_that_proves_little_says_so(pecli_cli, tmp_path) -> None:
     assert (outcome.code, "passed  t.npz" in outcome.out) == (0, True)
     assert "        weak: 2 rows cannot tell linear scaling from none: compare " in outcome.out
     assert "ulp" not in outcome.out
-    assert pecli_cli("verify", tmp_path / "pecli.toml", "--strict").code == 1
+    report = tmp_path / "report.xml"
+    strict = pecli_cli("verify", tmp_path / "pecli.toml", "--strict", "--junit", report)
+    assert (strict.code, strict.out.splitlines()[-1]) == (1, "1 check: 1 weak")
+    assert strict.out.splitlines()[1].startswith("WEAK    t.npz")
+    (suite,) = ElementTree.parse(report).getroot()
+    assert (suite.get("failures"), suite.get("errors")) == ("1", "0")
+    (failure,) = suite[0]
+    assert (failure.tag, (failure.text or "").startswith("weak: 2 rows cannot tell")) == ("failure", True)
+    found = pecli_cli("verify", tmp_path / "pecli.toml", "--strict", "--json").json
+    assert (found["status"], found["passed"], bool(found["weak"])) == ("weak", True, True)
+
+
+def test_a_strict_check_of_one_file_is_weak_or_passed(pecli_cli, tmp_path) -> None:
+    """Of position 0, every cosine is 1 whatever the base is."""
+    np.save(tmp_path / "cos.npy", np.ones((1, 64)))
+    words = "verify", tmp_path / "cos.npy", "--model", "llama-3.1-8b", "--atol", 1e-3
+    assert (pecli_cli(*words).code, pecli_cli(*words).out.split()[0]) == (0, "passed")
+    strict = pecli_cli(*words, "--strict")
+    assert (strict.code, strict.out.split()[0], "  weak: 1 row cannot tell" in strict.out) == (1, "WEAK", True)

@@ -38,7 +38,8 @@ def test_a_part_that_holds_nothing(empty: dict[str, Any]) -> None:
 def test_sam2_video_without_sizes(vision: dict[str, Any]) -> None:
     """Its memory attention has one head of 256 channels, half of it for each axis."""
     encodings = load_config({"model_type": "sam2_video", **vision}).encodings
-    assert [(each.scheme, each.head_dim, each.rotary_dim) for each in encodings] == [("rope", 256, 128)]
+    assert [each.axis_dim for each in encodings] == [128]
+    assert [(each.scheme, each.head_dim, each.rotary_dim) for each in encodings] == [("rope", 256, 256)]
     (halved,) = load_config({"model_type": "sam2_video", "memory_attention_downsample_rate": 2, **vision}).encodings
     assert halved.head_dim == 128
     assert halved.sources["head_dim"].startswith("class default of Sam2VideoConfig.memory_attention_hidden_size // ")

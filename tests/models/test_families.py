@@ -71,7 +71,7 @@ CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
             "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
             "vision_config": {"depth": 32, "embed_dim": 1280, "num_heads": 16, "hidden_size": 3584, "patch_size": 14},
         },
-        {"": (128, 1e6, "none", "halves"), "vision": (40, 1e4, "none", "halves")},
+        {"": (128, 1e6, "none", "halves"), "vision": (80, 1e4, "none", "halves")},
     ),
     "bloom": ({"model_type": "bloom", "hidden_size": 14336, "n_head": 112}, {"": ("alibi", 112)}),
     "mpt": (
@@ -316,7 +316,7 @@ def test_ernie_keeps_rows_columns_and_time_apart() -> None:
 def test_three_axes_share_an_even_third_each() -> None:
     config = {"model_type": "minimax_m3_vl_vision", "hidden_size": 1280, "num_attention_heads": 16}
     (encoding,) = load_config({**config, "rope_parameters": {"rope_type": "axial", "rope_theta": 1e4}}).encodings
-    assert encoding.rotary_dim == 26  # of 80
+    assert (encoding.axis_dim, encoding.rotary_dim, encoding.head_dim) == (26, 78, 80)
 
 
 def test_a_model_is_gone_through_by_its_encodings() -> None:

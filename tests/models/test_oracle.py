@@ -41,7 +41,7 @@ def test_transformers_computes_the_same(case: dict[str, Any]) -> None:
             table["inv_freq"], rel=5e-6 if blended else 1e-6, abs=0
         )
         assert encoding.attention_factor(length) == pytest.approx(table["attention_scaling"], abs=1e-6)
-        assert encoding.rotary_dim == 2 * len(table["inv_freq"])
+        assert encoding.axis_dim == 2 * len(table["inv_freq"])
         scheme = encoding.rope(8, length=length or 1)
         assert scheme.tables()["inv_freq"].tolist() == encoding.inverse_frequencies(length)
 

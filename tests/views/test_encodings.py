@@ -12,7 +12,7 @@ import pytest
 
 CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[int, ...]]]] = {
     "gpt2": ({"model_type": "gpt2", "n_positions": 64, "n_embd": 32, "n_head": 4}, {"learned-init.npy": (64, 32)}),
-    "bloom": ({"model_type": "bloom", "n_head": 12, "hidden_size": 768}, {"alibi.npy": (12,)}),
+    "bloom": ({"model_type": "bloom", "n_head": 12, "hidden_size": 768}, {"alibi.npy": (12, 1, 512)}),
     "whisper": (
         {"model_type": "whisper", "max_source_positions": 150, "max_target_positions": 44, "d_model": 32},
         {"sinusoidal.npy": (150, 32), "learned-init.npy": (44, 32)},
@@ -52,6 +52,17 @@ def test_rotary_layers_are_read_from_the_same_file(pecli_cli, tmp_path) -> None:
     assert shlex.split(line) == ["pecli", "rope", "--config", str(path), *REST]
     (line,) = _commands(pecli_cli("config", "--model", "gemma-3-1b").out)
     assert line == "pecli rope --model gemma-3-1b --seq-len 4096 -o rope.safetensors"
+    (line,) = _commands(pecli_cli("config", "phi-2").out)  # which has 2,048 positions
+    assert line == "pecli rope --model phi-2 --seq-len 2048 -o rope.safetensors"
+
+
+def test_biases_are_made_in_the_form_of_the_model(pecli_cli, tmp_path, monkeypatch) -> None:
+    """Bloom multiplies a slope by the position of the key; the first of 8 heads has 1/2."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bloom", "n_head": 8, "hidden_size": 64}))
+    (line,) = _commands(pecli_cli("config", "config.json", "--seq-len", 5).out)
+    assert pecli_cli(*shlex.split(line)[1:]).code == 0
+    assert np.load("alibi.npy")[0].tolist() == [[0.0, 0.5, 1.0, 1.5, 2.0]]
 
 
 def _commands(out: str) -> list[str]:

@@ -66,14 +66,15 @@ class Comparison:
 
 def compare(expected: Table, found: Table, tolerance: Tolerance = EXACT, *, any_dtype: bool = False) -> Comparison:
     """Compare two tables piece by piece; differences of shape and dtype are findings, not errors. With `any_dtype`,
-    another floating dtype is no finding.
+    another floating dtype, or integers of another width, are no finding.
 
     Values of unlike dtypes are compared as float64, and units of the last place are those of the dtype found, into
     which the expected value is rounded once. Frequencies and slopes are never rounded to half precision for that.
     """
     names = expected.name, found.name
     tolerance, both = tolerance.for_tensor(*names), {expected.dtype, found.dtype}
-    any_dtype = (any_dtype or "inv_freq" in map(role_of, names)) and both <= {*SIGNIFICAND_BITS}
+    alike = both <= {*SIGNIFICAND_BITS} or {numpy_dtype(each).kind for each in both} <= {*"iu"}
+    any_dtype = (any_dtype or "inv_freq" in map(role_of, names)) and alike
     if any_dtype and is_relative(*names) and len(both) > 1:
         expected, found = cast(expected, "float32"), cast(found, "float32")
     result = Comparison(expected.name, found.shape, expected.size, expected.dtype, found.dtype)

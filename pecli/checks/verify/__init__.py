@@ -7,27 +7,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pecli.checks.compare import Comparison, compare, problems_of
 from pecli.checks.same_table import Fit, fitted
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verify.against_model import verify_model
+from pecli.checks.verify.rotated import verify_rotated
 from pecli.checks.verify.verification import Verification, diagnosis, explanations, open_for_checks, weak_checks
-from pecli.engine.arrays import Array, Floats
+from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
-from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table, raw_bytes, rows_of, table_of
+from pecli.engine.table import Table, raw_bytes, rows_of
 from pecli.engine.text import begun
 from pecli.errors import FileError, KindError, ParameterError
-from pecli.explain.rotation import explain_rotation, pairs, unpaired
 from pecli.files import LoadedFile
 from pecli.files.checkpoints import INDEX
 from pecli.files.load import NO_FILE, opened, split_name
 from pecli.files.provenance import carried_spec
-from pecli.models.encoding import ModelEncodings
 from pecli.models.find import Model, config_file, load_model
 from pecli.models.gguf import known_factors
 
@@ -55,8 +51,9 @@ def verify(
     either, a file with the spec it carries, and a folder or an index with the configuration beside it.
 
     A model is what `load_config` and `load_model` return or take; beside it may be given `layer_type`, `offset`,
-    `length`, `recipe`, `runtime`, and `before`: queries or keys before the rotation, those after it being compared. A
-    scheme's tables are made in the dtype that was found; without `any_dtype`, one that differs is a finding.
+    `length`, `recipe`, `runtime`, and `before`, with `seq_axis`: queries or keys before the rotation, those after it
+    being compared. A scheme's tables are made in the dtype that was found; without `any_dtype`, one that differs is a
+    finding.
 
     >>> import pecli
     >>> pecli.verify(pecli.Rope(seq_len=4, dim=8).tables(), pecli.Rope(seq_len=4, dim=8, theta=500000)).passed
@@ -68,7 +65,7 @@ def verify(
     if spec is not None and not isinstance(spec, Scheme):
         before = model_options.pop("before", None)
         if before is not None:
-            return verify_rotated(given, before, load_model(spec), allowed, **model_options)
+            return verify_rotated(given, before, spec, allowed, **model_options)
         found = verify_model(given, load_model(spec), allowed, **model_options)
         return found if own is None or not own.lower().endswith(".gguf") else _own_factors(found, own)
     for name in model_options:
@@ -150,7 +147,9 @@ class _SchemeCheck:
         likely = (
             weak_checks([(self._like(table), name, table) for name, table in pairs], self.tolerance) if passed else ()
         )
-        return Verification(path, self.scheme.name, tuple(results), problems, why, notes, found, likely)
+        names = {table.name for _, table in pairs}
+        others = tuple(table.name for table in file.tables if table.name not in names)
+        return Verification(path, self.scheme.name, tuple(results), problems, why, notes, found, likely, others)
 
     def _matched(self, tables: Sequence[Table]) -> list[tuple[str, Table]]:
         """Which tensors of the file are which of the scheme: by the very name, or by what their names mean."""
@@ -268,62 +267,3 @@ class _Hashed:
             self._hash.update(raw_bytes(out))
 
         return replace(table, fill=fill, in_order=True)
-
-
-LAYOUTS = {"deepseek": ("interleaved", "halves")}
-"""How pairs lie before and after, where that differs."""
-
-
-def verify_rotated(
-    after: Given,
-    before: Given,
-    model: ModelEncodings,
-    tolerance: Tolerance,
-    *,
-    layer_type: str | None = None,
-    offset: int | None = None,
-    length: int | None = None,
-    recipe: str = "exact",
-    runtime: str = "none",
-) -> Verification:
-    """Compare rotated tensors (…, positions, channels) with the rotation of those before."""
-    ropes = [each for each in model.encodings if each.is_rotary]
-    encoding = model.one(layer_type) if layer_type is not None else ropes[0] if ropes else None
-    if encoding is None or not encoding.is_rotary:
-        raise ParameterError("before", "given", "the model has no rotary encoding", "leave it out")
-    label, found, name, dtype = _only(after)
-    _, source, _, _ = _only(before)
-    if found.shape != source.shape or found.ndim < 2:
-        raise FileError(
-            label,
-            f"its shape is {found.shape}, that before {source.shape}",
-            "they must be alike, (…, positions, channels)",
-        )
-    computed = {"recipe": recipe, "runtime": runtime}
-    rope = encoding.rope(found.shape[-2], offset=offset or 0, length=length, dtype="float64", **computed)
-    dim = rope.rotary_dim
-    if dim > found.shape[-1]:
-        raise FileError(
-            label, f"has {found.shape[-1]} channels, the model rotates {dim}", "name the tensor of one head"
-        )
-    layouts = LAYOUTS.get(encoding.layout or "", (encoding.layout or "halves",) * 2)
-    tables = rope.tables()
-    expected = source.copy()
-    turned = pairs(source, dim, layouts[0]) * (widened(tables["cos"]) + 1j * widened(tables["sin"]))
-    expected[..., :dim] = unpaired(turned, layouts[1])
-    result = compare(table_of(name, round_to(expected, dtype)), table_of(name, round_to(found, dtype)), tolerance)
-    why = [] if result.passed else explain_rotation(source, found, rope, layouts, tolerance.atol)
-    lines = diagnosis(why, [result], [rope])
-    return Verification(label, rope.name, (result,), problems_of([result]), lines, {}, tuple(why))
-
-
-def _only(given: Given) -> tuple[str, Floats, str, str]:
-    """The one tensor of a file, in float64, with its name and dtype."""
-    label, file = opened(given)
-    with file:
-        file.check()
-        if len(file.tables) != 1:
-            raise FileError(label, f"holds {len(file.tables)} tensors", "name one: FILE:NAME")
-        table: Table = file.tables[0]
-        dtype = table.dtype if table.dtype in SIGNIFICAND_BITS else "float32"
-        return label, np.asarray(widened(table.array())), table.name, dtype

@@ -102,6 +102,7 @@ def _merged(found: Sequence[Verification]) -> Verification:
         readings={name: words for each in found for name, words in each.readings.items()},
         explanations=tuple(one for each in found for one in each.explanations),
         weak=tuple(dict.fromkeys(line for each in found for line in each.weak)),
+        unchecked=tuple(name for each in found for name in each.unchecked),
     )
 
 
@@ -154,11 +155,16 @@ class _Search:
         for prefix, (suspects, results) in failed.items():
             some = explanations(suspects, tolerance)
             why += some
-            lines += [f"{prefix}{line}" for line in diagnosis(some, results, [each for each, _, _ in suspects])]
+            said = diagnosis(some, results, [each for each, _, _ in suspects])
+            lines += [_about(prefix, line) for line in said]
         right = not problems and all(tensor.passed for tensor in tensors)
         weak = weak_checks(passed, tolerance) if right else ()
-        said = tuple(dict.fromkeys(lines))
-        return Verification(self.path, scheme, tuple(tensors), problems, said, readings, tuple(why), weak)
+        checked = {table.name for table, _ in found}
+        others = tuple(table.name for table in self.file.tables if table.name not in checked)
+        reasons = tuple(dict.fromkeys(lines))
+        return Verification(
+            self.path, scheme, tuple(tensors), problems, reasons, readings, tuple(why), weak, unchecked=others
+        )
 
     def _failed(
         self,
@@ -195,7 +201,7 @@ class _Search:
         if not ropes or not table.size:
             return []
         role = self._said(table)
-        half, pairs = (ropes[0].rotary_dim or 0) // 2, ropes[0].layout
+        half, pairs = (ropes[0].axis_dim or 0) // 2, ropes[0].layout
         layout = "compact" if half in table.shape else "interleaved" if pairs == "interleaved" else "halves"
         common = {**self.place.rows(max(table.shape, default=1)), "layout": layout, "recipe": self.place.recipe}
         rope = ropes[0].rope(length=self.place.length, **common)
@@ -203,10 +209,10 @@ class _Search:
 
     def _prefix(self, reading: Reading | None) -> str:
         """What tells tensors of one name apart, where layers have each their own."""
-        return f"{reading.encoding.layer_type} " if self._several and reading and reading.encoding.layer_type else ""
+        return (reading.encoding.layer_type or "") if self._several and reading else ""
 
     def _other_layers(self, table: Table, reading: Reading | None, tolerance: Tolerance) -> str:
-        """The layers that a tensor would be right for, where its name speaks of others."""
+        """The layers that a tensor would be right for, where its name says others."""
         if reading is None or not self._named(table):
             return ""
         others = [each for each in self.encodings if each.layer_type != reading.encoding.layer_type]
@@ -268,7 +274,7 @@ class _Search:
         return role_of(stem if table.name == ARRAY_NAME else table.name)
 
     def _best(self, table: Table, role: str | None) -> Reading | None:
-        """The reading that comes nearest, of the layer type that the name speaks of if it does; of those that double
+        """The reading that comes nearest, of the layer type that the name says if it does; of those that double
         columns as the table does, if there are any: its values may be anything. Where none is near, it may be copies.
         """
         best = self._nearest(table, role, repeated=False)
@@ -329,6 +335,12 @@ def _doubled_otherwise(found: Sequence[tuple[Table, Reading | None]]) -> Iterato
             yield f"{whose}cos is doubled as {cos.pop()}, sin as {sin.pop()}: no rotation takes both"
 
 
+def _about(layers: str, line: str) -> str:
+    """A line of some layers: «full_attention cos, sin: base is …», «full_attention: reproduce with …»."""
+    is_advice = line.startswith(("reproduce with", "without this", "verify with", "the last place"))
+    return f"{layers}{': ' if is_advice else ' '}{line}" if layers else line
+
+
 def _is_float(table: Table) -> bool:
     return table.dtype.startswith(("float", "bfloat", "complex"))
 
@@ -359,7 +371,7 @@ def _shapes_of(encoding: Encoding) -> str:
     """The shapes that tables of an encoding have, in words."""
     given = encoding.parameters
     if encoding.is_rotary:
-        dim = encoding.rotary_dim or 0
+        dim = encoding.axis_dim or 0
         return f"({dim // 2}), (positions, {dim // 2}) or (positions, {dim})"
     if "heads" in given:
         return f"({given['heads']}) or ({given['heads']}, …, positions)"

@@ -217,7 +217,7 @@ def _dtype(table: Table, *, relative: bool = False) -> str:
 
 def _rope(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:
     role = None if role == "rows" else role  # which says that it is a table, not of what
-    half, complex_numbers = (encoding.rotary_dim or 0) // 2, view.dtype in COMPLEX
+    half, complex_numbers = (encoding.axis_dim or 0) // 2, view.dtype in COMPLEX
     if role in ("inv_freq", None) and view.size == half == max(view.shape, default=1) and not complex_numbers:
         yield from _inverse_frequencies(encoding, view, place)
     if "axes" in encoding.extra and not place.own:  # positions in a plane: no row is one position

@@ -37,6 +37,8 @@ class Verification:
     explanations: tuple[Explanation, ...] = ()
     weak: tuple[str, ...] = ()
     """After a pass, known mistakes that the same data would have passed, too."""
+    unchecked: tuple[str, ...] = ()
+    """Tensors of the file that belong to no table."""
 
     @property
     def passed(self) -> bool:
@@ -57,6 +59,7 @@ class Verification:
             "readings": dict(self.readings),
             "explanations": [each.as_json(sentence(each)) for each in self.explanations],
             "weak": list(self.weak),
+            "unchecked": list(self.unchecked),
         }
 
 
@@ -148,7 +151,10 @@ def weak_checks(passed: Sequence[Suspect], tolerance: Tolerance) -> tuple[str, .
     by_scheme: dict[Scheme, list[str]] = {}
     for scheme, name, _ in passed:
         by_scheme.setdefault(scheme, []).append(name)
-    return tuple(dict.fromkeys(line for scheme, names in by_scheme.items() for line in _weak(scheme, names, tolerance)))
+    lines = [line for scheme, names in by_scheme.items() for line in _weak(scheme, names, tolerance)]
+    every = {name for _, name, _ in passed}
+    lines += [line for is_blind, line in BLIND if any(is_blind(scheme, every) for scheme in by_scheme)]
+    return tuple(dict.fromkeys(lines))
 
 
 def _weak(scheme: Scheme, names: Sequence[str], tolerance: Tolerance) -> Iterator[str]:
@@ -160,6 +166,23 @@ def _weak(scheme: Scheme, names: Sequence[str], tolerance: Tolerance) -> Iterato
         advice = _advice(scheme, neighbour.scheme, looked, tolerance)
         if advice is not None:
             yield f"{rows} cannot tell {' and '.join(map(_words, neighbour.edits))}{advice}"
+
+
+def _without_amplitude(scheme: Scheme, names: set[str]) -> bool:
+    return names == {"inv_freq"} and getattr(scheme, "attention_factor_value", lambda: 1.0)() != 1
+
+
+def _at_one_axis(scheme: Scheme, names: set[str]) -> bool:
+    axes = getattr(getattr(scheme, "positions", None), "axes", ())
+    has_sections = getattr(scheme, "mrope_section", None) is not None and getattr(scheme, "grid", None) is None
+    return has_sections and names != {"inv_freq"} and len(axes) < 2
+
+
+BLIND = (
+    (_without_amplitude, "inv_freq cannot tell the attention factor from none: compare cos or sin, too"),
+    (_at_one_axis, "positions that are the same on all axes cannot tell M-RoPE sections: compare some of an image"),
+)
+"""What no number of rows shows, by a scheme and the names of the tensors that were compared."""
 
 
 def _words(edit: Mapping[str, Any]) -> str:

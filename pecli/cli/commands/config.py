@@ -60,20 +60,24 @@ def config(
     length = None if seq_len is None else _LENGTH.parse("seq_len", seq_len)
     if not files and not model:
         raise ParameterError("MODEL", "missing", "name a config.json or a preset", "see pecli models")
-    return _show([*(files or []), *(model or [])], length, strict=strict, json=json)
+    wanted = [*((name, "MODEL") for name in files or []), *((name, "model") for name in model or [])]
+    return _show(wanted, length, strict=strict, json=json)
 
 
-def _show(wanted: Sequence[str], length: int | None, *, strict: bool, json: bool) -> int:
-    """Each model after the other, whatever is wrong with those before; then what differs."""
-    from pecli.models.find import find_model
+def _show(wanted: Sequence[tuple[str, str]], length: int | None, *, strict: bool, json: bool) -> int:
+    """Each model after the other, whatever is wrong with those before; then what differs. Of each its name, and what
+    errors call it.
+    """
+    from pecli.models.find import describe
     from pecli.views import encodings as view
     from pecli.views import screen
     from pecli.views.encodings import commands
 
     code, found = Exit.DONE, []
-    for name in wanted:
+    for name, parameter in wanted:
         try:
-            result = find_model(name)
+            described = describe(name, parameter)
+            result = described.encodings()
             data = result.as_json(length) if json else {}
         except PecliError as problem:
             print_error(problem)
@@ -87,7 +91,7 @@ def _show(wanted: Sequence[str], length: int | None, *, strict: bool, json: bool
         else:
             view.show(result, length, first=len(found) == 1)
             option = "--config" if os.path.exists(name) else "--model"
-            for line in commands(result, f"{option} {shlex.quote(name)}", length):
+            for line in commands(result, f"{option} {shlex.quote(name)}", length, described.reach().context):
                 screen.say(line)
     if not json and len(found) > 1:
         view.show_differences(found, length)

@@ -49,7 +49,7 @@ def diff(
 ) -> int:
     """Compare two files tensor by tensor; where they differ, say which porting mistake explains it.
 
-    Such as another layout, swapped or negated parts, shifted rows, a factor, a rounding, what softmax ignores.
+    It knows other layouts, swapped or negated parts, shifted rows, factors, roundings, and what softmax ignores.
 
     Exit code 0: equal within the tolerance; 1: different; 3: a file cannot be read.
     """

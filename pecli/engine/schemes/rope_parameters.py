@@ -36,9 +36,9 @@ _SECTION = Whole(help="frequencies of an axis", low=0, high=32768)
 class RotaryParameters(Positioned):
     """What a rotary scheme is made of."""
 
-    seq_len: Annotated[int, Whole(help="rows of the tables, unless --positions or --grid are", high=LAST_POSITION)] = (
-        unset()
-    )
+    seq_len: Annotated[
+        int, Whole(help="rows of the tables, unless --positions or --grid is given", high=LAST_POSITION)
+    ] = unset()
     dim: Annotated[
         int, Whole(help="rotary dimension, in pairs of channels; or the sum of --axes", low=2, high=65536, even=True)
     ] = unset()

@@ -82,9 +82,9 @@ class Sinusoidal(Positioned):
         "pecli sinusoidal --seq-len 512 --dim 64 --verify dump.npy --max-ulp 2",
     )
 
-    seq_len: Annotated[int, Whole(help="rows of the table, unless --positions or --grid are", high=LAST_POSITION)] = (
-        unset()
-    )
+    seq_len: Annotated[
+        int, Whole(help="rows of the table, unless --positions or --grid is given", high=LAST_POSITION)
+    ] = unset()
     dim: Annotated[int, Whole(help="channels of a row", high=65536, default=MISSING)] = unset()
     base: Annotated[float, Real(help="wavelengths run from 2π to 2π times this", default=10000.0, above=0)] = unset()
     layout: Annotated[

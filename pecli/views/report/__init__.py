@@ -167,7 +167,7 @@ def _model_parts(model: NamedModel, numbers: Iterator[int]) -> Iterator[str]:
         yield _heatmap(ropes[0].rope(MAX_ROWS).tensors()[0], "position", "pair", 0)
         yield from _drift(model, ropes, numbers)
         yield from _runtimes(model)
-    commands = encodings.commands(found, _given(model))
+    commands = encodings.commands(found, _given(model), context=model.reach.context)
     if ropes:
         commands.append(f"pecli plot rope {_given(model)} --kind wavelengths -o wavelengths.svg")
     yield f"<h3>Commands</h3>\n<pre>{text(chr(10).join(commands))}</pre>"

@@ -66,3 +66,17 @@ def test_buckets_of_another_shape_are_no_crash() -> None:
     """T5's index has neither heads nor channels."""
     found = pecli.verify({"index": np.zeros((3, 4), np.int32)}, {"model_type": "t5", "d_model": 64, "num_heads": 4})
     assert found.problems == ("index: its shape is (3, 4) where (positions, positions) is expected",)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int16", "uint8"])
+def test_buckets_are_right_in_integers_of_any_width(dtype) -> None:
+    """T5's own formula: 8 exact distances, then logarithms up to 128; keys after the query have the other 16."""
+    distance = np.arange(40) - np.arange(40)[:, None]
+    far = np.abs(distance)
+    grown = 8 + np.floor(np.log(np.maximum(far, 1) / 8) / np.log(16) * 8 + 1e-9).astype(int)
+    index = (16 * (distance > 0) + np.where(far < 8, far, np.minimum(grown, 15))).astype(dtype)
+    found = pecli.verify({"index": index}, {"model_type": "t5", "d_model": 64, "num_heads": 4})
+    assert (found.passed, found.problems) == (True, ())
+    assert pecli.verify({"index": index}, pecli.Relative("t5", 40)).passed
+    index[3, 5] += 1
+    assert not pecli.verify({"index": index}, {"model_type": "t5", "d_model": 64, "num_heads": 4}).passed

@@ -193,3 +193,32 @@ def test_identical_layers_are_one_line(pecli_cli, tmp_path: Path) -> None:
     failed = pecli_cli(*words)
     assert (failed.code, "  78 layers: inv_freq, exact" in failed.out.splitlines()) == (1, True)
     assert f"{name.format(3)}  8" in failed.out
+
+
+def test_what_no_number_of_rows_shows_is_weak(tmp_path) -> None:
+    """Yarn's factor of 32 multiplies cos and sin by 0.1 ln 32 + 1, and frequencies by nothing."""
+    rope = pecli.load_model("gpt-oss-20b").one().rope(64)
+    tables = rope.tables()
+    (line,) = pecli.verify({"inv_freq": tables["inv_freq"]}, "gpt-oss-20b").weak
+    assert line == "inv_freq cannot tell the attention factor from none: compare cos or sin, too"
+    assert pecli.verify(tables, "gpt-oss-20b", max_ulp=1).weak == ()
+    angles = np.arange(300)[:, None] * 1e6 ** (-np.arange(64) / 64)
+    found = pecli.verify({"cos": np.cos(angles), "sin": np.sin(angles)}, "qwen2.5-vl-7b", atol=1e-6)
+    assert (found.passed, any("cannot tell M-RoPE sections" in line for line in found.weak)) == (True, True)
+    places = np.array([np.arange(300), np.arange(300) // 16, np.arange(300) % 16])
+    axis = np.repeat([0, 1, 2], [16, 24, 24])
+    angles = places[axis].T * 1e6 ** (-np.arange(64) / 64)
+    image = {"cos": np.cos(angles), "sin": np.sin(angles)}
+    assert pecli.verify(image, "qwen2.5-vl-7b", atol=1e-6, positions=places).weak == ()
+
+
+def test_tensors_that_belong_to_no_table_are_named(pecli_cli, tmp_path) -> None:
+    angles = np.arange(300)[:, None] * 10000.0 ** (-np.arange(8) / 8)
+    tables = {"cos": np.cos(angles), "sin": np.sin(angles), "junk": np.zeros(3)}
+    np.savez(tmp_path / "t.npz", **tables)
+    config = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 2}
+    for spec in (config, pecli.Rope(seq_len=300, dim=16)):
+        found = pecli.verify(tmp_path / "t.npz", spec, atol=1e-6)
+        assert (found.passed, found.unchecked) == (True, ("junk",))
+    words = "rope", "--seq-len", 300, "--dim", 16, "--verify", tmp_path / "t.npz", "--atol", 1e-6
+    assert pecli_cli(*words).out.splitlines()[-1] == "  not checked: junk"

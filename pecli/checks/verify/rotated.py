@@ -1,0 +1,245 @@
+"""Queries or keys after the rotation, compared with the rotation of those before as a model asks for it."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pecli.checks.compare import Comparison, compare, problems_of
+from pecli.checks.tolerance import FREQ_RTOL, Tolerance
+from pecli.checks.verify.verification import Verification, diagnosis, open_for_checks
+from pecli.engine.application import LAYOUTS
+from pecli.engine.arrays import Floats
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
+from pecli.engine.numerics.rounding import round_to, widened
+from pecli.engine.table import Table, table_of
+from pecli.engine.text import begun, bracketed
+from pecli.errors import FileError, ParameterError, PecliError
+from pecli.explain.edits import Explanation, Layout, Parameter, Rotation, Rows
+from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
+from pecli.explain.words import clause, options
+from pecli.files.load import opened
+from pecli.files.npy import ARRAY_NAME
+from pecli.models.attention import attention_of
+from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.find import Model, load_model
+
+if TYPE_CHECKING:
+    from pecli.files.load import Given
+
+STILL = ((Rotation("none"),), (Rows("constant", 0),))
+"""Mistakes that leave the values as they are."""
+
+
+def verify_rotated(
+    after: Given,
+    before: Given,
+    model: Model,
+    tolerance: Tolerance,
+    *,
+    layer_type: str | None = None,
+    offset: int | None = None,
+    seq_axis: int | None = None,
+    length: int | None = None,
+    recipe: str = "exact",
+    runtime: str = "none",
+) -> Verification:
+    """Compare rotated tensors (…, positions, channels) with the rotation of those before; where `seq_axis` does not say
+    so, positions are the last axis but one, unless that is a number of heads of the model.
+    """
+    found = load_model(model)
+    encodings = (found.one(layer_type),) if layer_type is not None else found.ropes()
+    if not encodings or not encodings[0].is_rotary:
+        raise ParameterError("before", "given", "the model has no rotary encoding", "leave it out")
+    computed = {"offset": offset or 0, "length": length, "recipe": recipe, "runtime": runtime}
+    heads = _heads(model, layer_type) if seq_axis is None else ()
+    label, pairs = _both_sides(after, before)
+    checks = []
+    for one in pairs:
+        axes = _position_axes(one, heads) if seq_axis is None else (seq_axis,)
+        every = [_RotatedCheck(one, each, found.file, axis, computed, tolerance) for axis in axes for each in encodings]
+        passed = [each for each in every if each.result.passed]
+        checks.append(passed[0] if passed else min(every, key=_RotatedCheck.doubt))
+    results = tuple(each.result for each in checks)
+    why = [reason for each in checks for reason in each.reasons]
+    lines = [*diagnosis([replace(each, scheme=None) for each in why], results, [each.plan.rope for each in checks])]
+    lines += [line for each in checks for line in each.advice()]
+    weak = tuple(line for each in checks if each.result.passed for line in each.weak())
+    readings = {each.one.name: each.reading for each in checks if each.reading}
+    return Verification(label, "rope", results, problems_of(results), tuple(lines), readings, tuple(why), weak)
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """A tensor before and after the rotation, in float64."""
+
+    name: str
+    label: str
+    """What errors call it."""
+    dtype: str
+    before: Floats
+    after: Floats
+    file: str
+    """What the tensor before was given as."""
+    several: bool
+    """Whether it is one of several."""
+
+    def wrong(self, rule: str, advice: str) -> ParameterError:
+        return ParameterError(self.label, f"of shape {self.after.shape}", rule, advice)
+
+
+def _both_sides(after: Given, before: Given) -> tuple[str, list[_Sides]]:
+    """Tensors that belong together: the only ones, or those of the same name."""
+    label, file = opened(after, open_for_checks)
+    place, source = opened(before, open_for_checks)
+    with file, source:
+        file.check()
+        source.check()
+        there = {table.name: table for table in source.tables}
+        if len(file.tables) == len(there) == 1:
+            there = {file.tables[0].name: source.tables[0]}
+        for table in file.tables:
+            if table.name not in there:
+                names = begun(list(there), 8)
+                rule = f"holds {table.name}, and {place} {names}"
+                raise FileError(label, rule, "the names must agree; or name one of each: FILE:NAME")
+        return label, [_sides(label, place, table, there[table.name], len(file.tables) > 1) for table in file.tables]
+
+
+def _sides(label: str, place: str, table: Table, source: Table, several: bool) -> _Sides:
+    called = f"{table.name} of {label}" if several or table.name != ARRAY_NAME else f"the array of {label}"
+    if table.shape != source.shape or len(table.shape) < 2:
+        rule = f"before it is of shape {source.shape}"
+        raise ParameterError(called, f"of shape {table.shape}", rule, "they must be alike, (…, L, D)")
+    dtype = table.dtype if table.dtype in SIGNIFICAND_BITS else "float32"
+    values = [np.asarray(widened(each.array())) for each in (source, table)]
+    return _Sides(table.name, called, dtype, values[0], values[1], place, several)
+
+
+def _heads(model: Model, layer_type: str | None) -> tuple[int, ...]:
+    """How many query and key heads a model has, as far as it says so."""
+    if isinstance(model, (ModelEncodings, Encoding)):
+        return ()
+    try:
+        found = attention_of(model, None, layer_type)
+    except PecliError:  # layers that differ
+        return ()
+    return tuple(count for count in (found.heads, found.kv_heads) if count is not None)
+
+
+def _position_axes(one: _Sides, heads: Sequence[int]) -> tuple[int, ...]:
+    """Where positions may be: before the last axis, or with a model's number of heads there, before those."""
+    shape = one.after.shape
+    return (-3, -2) if len(shape) > 2 and shape[-2] in heads and shape[-3] not in heads else (-2,)
+
+
+class _RotatedCheck:
+    """A tensor compared with the rotation that one of a model's encodings asks for."""
+
+    def __init__(
+        self, one: _Sides, encoding: Encoding, file: str, axis: int, computed: Mapping[str, Any], tolerance: Tolerance
+    ) -> None:
+        shape = one.after.shape
+        if not -len(shape) <= axis < len(shape) - 1 or axis == -1:
+            rule = f"{one.label} is of shape {shape}, whose positions are on one of the axes 0 … {len(shape) - 2}"
+            raise ParameterError("seq_axis", axis, rule)
+        axis = axis - len(shape) if axis >= 0 else axis
+        for name in {"axes", "order"} & encoding.extra.keys():
+            raise ParameterError("layer_type", repr(encoding.layer_type), f"it has {name} of its own", "leave it out")
+        rope = encoding.rope(shape[axis], dtype="float64", **computed)
+        head = encoding.head_dim or rope.rotary_dim
+        if shape[-1] not in (head, rope.rotary_dim):
+            some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
+            raise one.wrong(f"a head of {file} has {head} channels{some}", f"D, the last axis, is {shape[-1]}")
+        self.layout = encoding.layout or "halves"
+        self.plan = HeadRotation(rope, LAYOUTS[self.layout], encoding.trailing, axis)
+        self.one, self.tolerance = one, tolerance
+        self.before, self.after = (np.moveaxis(each, axis, -2) for each in (one.before, one.after))
+        tables = rope.tables()
+        expected = self.plan.rotated(self.before, (widened(tables["cos"]), widened(tables["sin"])))
+        self.result = self._compared(np.moveaxis(expected, -2, axis), one.after)
+        several = f"of {encoding.layer_type} layers" if encoding.layer_type else ""
+        self.reading = ", ".join(filter(None, (several, f"positions along axis {axis + len(shape)}" * (axis != -2))))
+
+    def _compared(self, expected: Floats, found: Floats) -> Comparison:
+        name, dtype = self.one.name, self.one.dtype
+        one, other = (table_of(name, round_to(each, dtype)) for each in (expected, found))
+        return compare(one, other, self.tolerance)
+
+    @cached_property
+    def reasons(self) -> list[Explanation]:
+        if self.result.passed:
+            return []
+        found = explain_rotation(self.before, self.after, self.plan, self.tolerance.atol, self.one.dtype)
+        if not self.one.several:
+            return found
+        return [replace(each, tensors=(self.one.name, *(t for t in each.tensors if t != "after"))) for each in found]
+
+    def doubt(self) -> tuple[float, float]:
+        """How much has to be wrong for this to be the rotation that was meant."""
+        mistakes = [len(each.mistakes) for each in self.reasons]
+        return sum(mistakes) / len(mistakes) if mistakes else math.inf, self.result.max_abs_error or 0.0
+
+    def advice(self) -> Iterator[str]:
+        """The command that rotates as the tensor was; or where positions seem to be."""
+        for each in self.reasons if len(self.reasons) == 1 else ():
+            for edit in each.edits:
+                if isinstance(edit, Parameter) and edit.name == "position_axis":
+                    axis, shape = edit.found + self.after.ndim, bracketed(self.one.after.shape)
+                    yield f"if positions are along axis {axis} of {shape}, verify with --seq-axis {axis}"
+            if command := self._command(each):
+                yield f"reproduce with {command}"
+
+    def _command(self, found: Explanation) -> str:
+        scheme: Any = found.scheme
+        layout, axis = self.layout, self.plan.axis
+        for edit in found.mistakes:
+            if isinstance(edit, Layout):
+                layout = {"interleaved before, halves after": "deepseek"}.get(edit.found, edit.found)
+            elif isinstance(edit, Parameter):
+                axis = edit.found if edit.name == "position_axis" else axis
+            else:
+                return ""
+        if layout not in LAYOUTS or scheme is None:
+            return ""
+        words = [*options(replace(scheme, seq_len=1, layout="compact", dtype="float32", recipe="exact"))]
+        words = words[2:] if words[0] == "--seq-len" else words
+        words += ["--layout", layout] * (layout != "halves") + ["--trailing"] * self.plan.trailing
+        words += ["--seq-axis", str(axis + self.after.ndim)] * (axis != -2)
+        name = f":{self.one.name}" * self.one.several
+        output = "again.safetensors" if self.one.dtype == "bfloat16" else "again.npy"
+        return shlex.join(["pecli", "apply", "rope", self.one.file + name, *words, "-o", output])
+
+    def weak(self) -> Iterator[str]:
+        """Known mistakes that the same data would have passed, too."""
+        count = self.after.shape[-2]
+        rows = f"{self.one.name}: " * self.one.several + (f"{count:,} rows do" if count != 1 else "1 row does")
+        for mistake in mistakes(self.plan, self.after.shape):
+            if not self._would_pass(mistake) or self._harmless(mistake):
+                continue
+            if mistake.edits in STILL:  # and hence no other mistake shows
+                yield f"{rows} not show any rotation: the values before would have passed, too"
+                return
+            yield f"{rows} not show whether {' and '.join(map(clause, mistake.edits))}; compare more positions"
+
+    def _would_pass(self, mistake: Mistake) -> bool:
+        rows = np.arange(self.after.shape[-2])
+        for some in (rows[:: max(1, len(rows) // 16)], rows):
+            if not self._compared(mistake.render(self.before[..., some, :], some), self.after[..., some, :]).passed:
+                return False
+        return True
+
+    def _harmless(self, mistake: Mistake) -> bool:
+        """Whether another scheme has the same frequencies, positions and factor."""
+        if mistake.scheme in (None, self.plan.rope):
+            return False
+        ropes: list[Any] = [mistake.scheme, self.plan.rope]
+        one, other = (np.array(each.frequencies().floats()) for each in ropes)
+        same = len({(each.offset, each.attention_factor_value()) for each in ropes}) == 1
+        return bool(same and one.shape == other.shape and np.allclose(one, other, rtol=FREQ_RTOL, atol=0))
