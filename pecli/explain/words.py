@@ -236,7 +236,7 @@ def lacking(edits: Iterable[Edit], scheme: Any) -> tuple[Edit, ...]:
 
     def lacks(edit: Edit) -> bool:
         if isinstance(edit, Layout):
-            return edit.found not in (getattr(scheme, "layout", ""), "stacked")
+            return edit.found not in (getattr(scheme, "layout", ""), "stacked", "cos alone", "sin alone")
         if isinstance(edit, Swapped):
             return not hasattr(scheme, "cos_first")
         if isinstance(edit, Parameter) and edit.name == "attention_factor":
