@@ -14,7 +14,7 @@ from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, rows_of, stacked
 from pecli.errors import PecliError
-from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Scaled
+from pecli.explain.edits import Arithmetic, ColumnsWrong, Dtype, Explanation, Recipe, Scaled
 from pecli.explain.words import comparison
 from pecli.files import LoadedFile
 from pecli.files.load import opened
@@ -123,9 +123,11 @@ class _PairFit:
 def _fit(one: Table, other: Table) -> _PairFit | None:
     """Two tensors as one table, whichever has more axes; None where their shapes do not allow it."""
     if (fit := fitted(other, one)) is not None:
-        return _PairFit((fit.expected, fit.found), (one, fit.one), f"B: {fit.note}" if fit.note else "")
+        sought = (one, fit.one) if fit.found.size != fit.one.size else (fit.expected, fit.found)
+        return _PairFit((fit.expected, fit.found), sought, f"B: {fit.note}" if fit.note else "")
     if (fit := fitted(one, other)) is not None:
-        return _PairFit((fit.found, fit.expected), (fit.one, other), f"A: {fit.note}" if fit.note else "")
+        sought = (fit.one, other) if fit.found.size != fit.one.size else (fit.found, fit.expected)
+        return _PairFit((fit.found, fit.expected), sought, f"A: {fit.note}" if fit.note else "")
     return None
 
 
@@ -180,7 +182,12 @@ def _by_parameters(
     single = next(iter(known & {scheme.single_array().name}))
     named = {(one.name if one.name in known else single): (one.name, other) for one, other in pairs}
     found = explain(scheme, {name: other for name, (_, other) in named.items()}, tolerance.atol)
-    return [replace(each, tensors=tuple(named[name][0] for name in each.tensors)) for each in found if each.mistakes]
+    return [replace(each, tensors=tuple(named[name][0] for name in each.tensors)) for each in found if _tells(each)]
+
+
+def _tells(why: Explanation) -> bool:
+    """Whether it says more than how values were kept."""
+    return bool(why.mistakes) or any(isinstance(edit, (Arithmetic, Recipe)) for edit in why.edits)
 
 
 def scheme_of(file: LoadedFile) -> Scheme | None:

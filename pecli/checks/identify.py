@@ -62,7 +62,7 @@ class Match:
     @property
     def form(self) -> str:
         """The edits in words."""
-        return ", ".join(clause(edit) for edit in self.edits)
+        return ", ".join(clause(edit).partition(" (the spec says")[0] for edit in self.edits)  # there is no spec
 
     @property
     def lacking(self) -> tuple[Edit, ...]:

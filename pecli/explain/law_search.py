@@ -289,6 +289,7 @@ def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     others = [
         fit(each, 0.95 if each.half == 2 * starts[0].half else 1.0 + 0.05 * k)  # rather than the root of the base
         for k, each in enumerate(neighbours(near))
+        if each.count == count  # the scheme's own neighbours have its dim
     ]
     names = ("base", *(name for name in PARAMETERS[law.scaling] if name not in ("truncate", "turning", "divisors")))
     names = (*names, "scale")

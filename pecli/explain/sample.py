@@ -118,6 +118,8 @@ def kept(values: AnyArray, dtype: str, noise: float, expected_dtype: str) -> tup
     usual = max(precision(dtype), precision(expected_dtype)) * (size or 1.0)
     if not len(some) or noise <= 4 * usual:  # values that every dtype has are not rounded
         return ()
+    if (some == np.rint(some)).all():
+        return (FixedPoint(1.0),)
     found = grain(np.asarray(values))
     if isinstance(found, Dtype) and SIGNIFICAND_BITS[found.found] >= SIGNIFICAND_BITS.get(expected_dtype, 24):
         found = None

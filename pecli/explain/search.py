@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import wraps
+from itertools import chain
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -32,6 +33,7 @@ from pecli.explain.edits import (
     Noise,
     Parameter,
     Recipe,
+    Rows,
     Scaled,
     Swapped,
     best,
@@ -114,11 +116,15 @@ def _explained(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Ite
             [waves] if len({one.shape for one in waves.values()}) == 1 else [{name: one} for name, one in waves.items()]
         )
         for group in groups:
-            if (rounded := explain_arithmetic(replace(seen, **_alone(group)), group)) is not None:
-                yield rounded
+            by_scheme = _at_one_position(prior, group) or explain_arithmetic(replace(seen, **_alone(group)), group)
+            if by_scheme is not None:
+                yield by_scheme
                 left = {name: one for name, one in left.items() if name not in group}
             elif found := best(explain_waves(group, replace(seen, **_alone(group)), atol)):
                 yield found[0]
+                left = {name: one for name, one in left.items() if name not in group}
+            elif (other := _other_scheme(prior, group)) is not None and other.edits:
+                yield other
                 left = {name: one for name, one in left.items() if name not in group}
     unknown: dict[str, Sample] = {}
     for name, one in list(left.items()):
@@ -140,32 +146,65 @@ def _by_neighbour(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> 
     if getattr(prior, "is_range", True):
         return None
     waves = {name: one for name, one in samples.items() if name in WAVES}
-    for edits, scheme in prior.neighbours() if waves else ():
+    found = [each for each in _neighbours(prior, waves) if each.residual <= max(atol, *map(_units, waves.values()))]
+    other = _other_scheme(prior, waves)
+    return min((*found, *([other] if other else [])), key=lambda each: each.residual, default=None)
+
+
+def _neighbours(prior: Any, waves: Mapping[str, Sample]) -> Iterator[Explanation]:
+    """The known mistakes of a scheme, and what each leaves."""
+    known = list(prior.neighbours()) if waves else []
+    if waves and getattr(prior, "positions", None) is not None:
+        length = next(iter(waves.values())).shape[-2]
+        edit = {"edit": "parameter", "name": "positions", "expected": "those given", "found": "0, 1, 2, …"}
+        known.append(((edit,), replace(prior, positions=None, seq_len=length)))
+    for edits, scheme in known:
         made = {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
         if any(name not in made or made[name].shape != one.shape for name, one in waves.items()):
             continue
-        left = [float(np.abs(sample(made[name]).values - one.values).max()) for name, one in waves.items()]
-        if max(left) <= max(atol, *(_units(one) for one in waves.values())):
-            words = tuple(
-                Layout(edit["expected"], edit["found"])
-                if edit["edit"] == "layout"
-                else Parameter(edit["name"], _plain(edit["expected"]), _plain(edit["found"]))
-                for edit in edits
-            )
-            return Explanation(words, scheme, max(left), max(left), tuple(waves))
-    return _other_scheme(prior, waves)
+        left = max(float(np.abs(sample(made[name]).values - one.values).max()) for name, one in waves.items())
+        words = tuple(
+            Layout(edit["expected"], edit["found"])
+            if edit["edit"] == "layout"
+            else Parameter(edit["name"], _plain(edit["expected"]), _plain(edit["found"]))
+            for edit in edits
+        )
+        yield Explanation(words, scheme, left, left, tuple(waves))
 
 
 def _other_scheme(prior: Scheme, waves: Mapping[str, Sample]) -> Explanation | None:
     """The scheme that the tables are, where it is of the same kind: its parameters are the difference."""
-    found = next(iter(recognise_grid(waves)), None) if waves else None
+    found = next(chain(recognise_grid(waves), recognise_positions(waves)), None) if waves else None
     if found is None or found.scheme is None or found.scheme.name != prior.name:
         return None
     inert = prior.inert_parameters & found.scheme.inert_parameters
     names = [name for name in prior.parameters() if name not in {*inert, "dtype", "recipe"}]
+    if getattr(prior, "is_range", True):
+        names = [name for name in names if name not in ("seq_len", "offset")]
     pairs = [(name, getattr(prior, name), getattr(found.scheme, name)) for name in names]
-    edits = tuple(Parameter(name, _plain(ours), _plain(theirs)) for name, ours, theirs in pairs if ours != theirs)
+    edits = tuple(
+        Parameter(name, _plain(ours), "others" if name == "positions" else _plain(theirs))
+        for name, ours, theirs in pairs
+        if ours != theirs
+    )
     return replace(found, edits=edits, tensors=tuple(waves))
+
+
+def _at_one_position(prior: Scheme, waves: Mapping[str, Sample]) -> Explanation | None:
+    """Tables whose rows are all the same, of one position of the prior's."""
+    made = {table.name: table for table in (prior.single_array(), *prior.tensors())}
+    every = []
+    for name, one in waves.items():
+        rows = one.values
+        if name not in made or made[name].shape != one.shape or rows.ndim != 2 or np.ptp(rows, axis=0).max() > 0:
+            return None
+        every.append(np.abs(sample(made[name]).values - rows[0]).max(axis=1))
+    left = np.max(every, axis=0)
+    at = int(np.argmin(left))
+    if len(left) < 2 or left[at] > max(map(_units, waves.values())):
+        return None
+    position = int(next(iter(waves.values())).rows[at]) + int(getattr(prior, "offset", 0))
+    return Explanation((Rows("constant", position),), prior, float(left[at]), 0.0, tuple(waves))
 
 
 def _plain(value: Any) -> Any:
@@ -298,9 +337,6 @@ def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
     out = []
     for each in found[:3]:
         one = samples[each.tensors[0]]
-        if "int" in one.dtype:
-            out.append(each)
-            continue
         out.append(_stored(each, one, one.dtype if one.dtype in SIGNIFICAND_BITS else "float32"))
     return out
 

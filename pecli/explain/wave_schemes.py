@@ -82,6 +82,8 @@ def neighbours(prior: WaveScheme) -> Iterator[Law]:
     if law.scaling != "none":
         yield replace(law, scaling="none")
         yield replace(law, times=2)
+    if law.scaling == "yarn":
+        yield replace(law, beta_fast=law.beta_slow, beta_slow=law.beta_fast)
     if law.divisors:
         yield from (replace(law, divisors=other) for other in (law.divisors[::-1], _inverse(law.divisors)))
     for each in map(wave_law, prior.scheme.wave_neighbours()):
@@ -175,9 +177,15 @@ def written_height(measured: float, error: float, usual: float, spec: float) -> 
     return usual * times if digits(times) < digits(value) else value
 
 
-def layout_edit(expected: Form, found: Form) -> tuple[Edit, ...]:
-    """Another layout, if it is one: axes and copies aside."""
-    if (expected.arrangement, expected.doubled) == (found.arrangement, found.doubled):
+def layout_edit(prior: WaveScheme, found: Form) -> tuple[Edit, ...]:
+    """Another layout, if it is one: axes and copies aside, and one function alone, or each column once, of rotary
+    tables, which any check accepts.
+    """
+    expected = prior.form
+    arrangements, doublings = {expected.arrangement}, {expected.doubled}
+    if prior.rotary:
+        arrangements, doublings = arrangements | {"alone"}, doublings | {""}
+    if found.arrangement in arrangements and found.doubled in doublings:
         return ()
     return (Layout(expected.name, found.name),)
 

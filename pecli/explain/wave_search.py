@@ -21,6 +21,7 @@ from pecli.explain.edits import (
     Parameter,
     Rows,
     RowsWrong,
+    Scaled,
     Swapped,
 )
 from pecli.explain.law_search import divided, laws, laws_with_prior
@@ -57,6 +58,8 @@ MIN_BASE = 2.0
 """Of a law that is claimed of any table: below it, all frequencies are about the same."""
 MAX_LAWS, MAX_FAR_LAWS = 12, 4
 """Laws of a tier that are tried at likely starts, and at any."""
+MAX_RESIDUAL = 0.25
+"""Of the amplitude: an explanation that leaves more of any element is none."""
 RECIPE_MATTERS = 4.0
 """Times the noise: what is left where the way of computing may explain it."""
 
@@ -314,7 +317,7 @@ def _prior_explanation(
     told = law_edits(prior, fit.law)
     edits: list[Edit] = [
         *copies_of_rows(turned(whole.edits) if rows else whole.edits, whole.length, prior.length),
-        *layout_edit(prior.form, whole.form),
+        *layout_edit(prior, whole.form),
         *signs,
     ]
     edits += [*told, *rows]
@@ -343,10 +346,15 @@ def _prior_explanation(
     if padded is None:
         return None
     edits += padded
+    level = seen.waves.level
+    if any(isinstance(edit, RowsWrong) for edit in padded):
+        residual, level = _without_rows(seen, whole, fit.law.frequencies(), place, height, wrong)
+    if residual > max(check.atol, MAX_RESIDUAL * abs(height)):
+        return None
     if start != prior.offset:
         edits.append(Parameter("offset", prior.offset, start))
     extra = max(0.0, fit.cost - sum(edit.cost for edit in told))
-    return Explanation((*edits, *recipe), scheme, residual, seen.waves.level, whole.tensors, fit.open, extra)
+    return Explanation((*edits, *recipe), scheme, residual, level, whole.tensors, fit.open, extra)
 
 
 def _wrong_rows(
@@ -362,6 +370,16 @@ def _wrong_rows(
     level = float(np.sqrt(np.mean(seen.waves.noise**2)))
     wrong = np.sqrt(np.mean(left**2, axis=1)) > np.maximum(4 * level + drift + 1e-6 * height, check.atol)
     return np.flatnonzero(wrong if whole.wrong is None else wrong & ~whole.wrong)
+
+
+def _without_rows(
+    seen: Measured, whole: Reading, frequency: Floats, place: Place, height: float, wrong: Indices
+) -> tuple[float, float]:
+    """What is left of the other rows: at most, and root mean square."""
+    right = np.delete(np.arange(len(whole.rows)), wrong)
+    off = whole.values(seen.cos_first)[right] - _model(seen, frequency, place, height, whole.rows[right].astype(float))
+    left = np.abs(np.concatenate([off.real, off.imag]))
+    return float(left.max()), float(np.sqrt(np.mean(left**2)))
 
 
 def _dtype(reading: Reading) -> str:
@@ -396,6 +414,9 @@ def _free_explanation(
     if scheme is None:
         return None
     edits = [*whole.edits, *signs, *rows, *([ColumnsWrong(check.wrong)] if check.wrong else [])]
+    made = scheme.wave_table()
+    if made is not None and abs(height / made.amplitude - 1) > 1e-6:
+        edits.append(Scaled(height / made.amplitude))
     if not both:
         edits.append(Layout("cos and sin", "sin alone" if place.quarter % 2 else "cos alone"))
     elif not sinusoidal and whole.form.arrangement not in ("alone", "stacked"):

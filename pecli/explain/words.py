@@ -72,6 +72,10 @@ _NEGATED = {
     "first": "the first of the two functions is negated",
     "second": "the second of the two functions is negated",
 }
+_POSITIONS = {
+    (False, "0, 1, 2, …"): "positions are 0, 1, 2, …, not those given",
+    (True, "others"): "positions are not 0, 1, 2, …: give them with --positions",
+}
 _DIVISORS = {
     "reversed": "{0} is in reverse order",
     "multiplied": "frequencies are multiplied by {0}, not divided",
@@ -110,8 +114,10 @@ def _parameter(edit: Parameter) -> str:
         if expected == 1 and found in _DEGREES:
             return _DEGREES[found]
         return f"positions are multiplied by {said(found)} {spec}"
+    if name == "positions":
+        return _POSITIONS.get((expected is None, found), "positions are not those given")
     if name == "axes of positions":
-        return f"the axes of positions are in the order {found} {spec}"
+        return f"positions are those of the axes {found} {spec}"
     if name == "padding_idx":
         return "the row of padding_idx is not zeros" if found is None else f"the row of position {found} is zeros"
     if name == "divisors":
@@ -162,7 +168,7 @@ _WORDS: Mapping[type[Edit], Callable[[Any], str]] = {
     Negated: lambda edit: _NEGATED[edit.which],
     Scaled: lambda edit: f"values are scaled by {said(edit.by)}",
     Transposed: lambda edit: "the table is transposed",
-    Repeated: lambda edit: f"the expected table, repeated {edit.times}× along axis {edit.axis}",
+    Repeated: lambda edit: f"repeated {edit.times}× along axis {edit.axis}",
     Rotation: lambda edit: _ROTATIONS[edit.found],
     Rows: lambda edit: _ROWS[edit.order].format(at=edit.at or 0),
     Channels: lambda edit: _order("channel", edit.order),
@@ -171,7 +177,7 @@ _WORDS: Mapping[type[Edit], Callable[[Any], str]] = {
     RowShift: lambda edit: "a constant is added to each row, which softmax ignores",
     Dtype: lambda edit: f"rounded to {edit.found}",
     Decimals: lambda edit: f"rounded to {edit.digits} decimals",
-    FixedPoint: lambda edit: f"rounded to steps of {edit.step:.4g}",
+    FixedPoint: lambda edit: "rounded to integers" if edit.step == 1 else f"rounded to steps of {edit.step:.4g}",
     Noise: lambda edit: f"noise of {edit.size:g}",
     Recipe: lambda edit: f"computed by the recipe {edit.found}",
     Arithmetic: _arithmetic,
@@ -230,11 +236,13 @@ def lacking(edits: Iterable[Edit], scheme: Any) -> tuple[Edit, ...]:
 
     def lacks(edit: Edit) -> bool:
         if isinstance(edit, Layout):
-            return edit.found not in (getattr(scheme, "layout", ""), "stacked")
+            return edit.found not in (getattr(scheme, "layout", ""), "stacked", "cos alone", "sin alone")
         if isinstance(edit, Swapped):
             return not hasattr(scheme, "cos_first")
         if isinstance(edit, Parameter) and edit.name == "attention_factor":
             return bool(scheme.attention_factor_value() != edit.found)
+        if isinstance(edit, Parameter) and edit.name == "position_axis":
+            return True
         return isinstance(edit, _NO_OPTION)
 
     return tuple(edit for edit in edits if lacks(edit))

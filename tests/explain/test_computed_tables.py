@@ -157,6 +157,9 @@ def test_float32_arithmetic_is_no_noise() -> None:
     assert (match.scheme.base, match.lacking) == (5e5, match.edits)
     assert "computed in float32" in match.form
     assert "noise" not in match.form
+    exact = pecli.Rope(8192, 128, base=5e5, layout="halves").tables()
+    found = pecli.diff({name: exact[name] for name in ("cos", "sin")}, tables, atol=1e-4).diagnosis
+    assert found[0].startswith("cos, sin: in B, computed in float32")
 
 
 def test_half_precision_phases() -> None:

@@ -337,7 +337,7 @@ def _doubled_otherwise(found: Sequence[tuple[Table, Reading | None]]) -> Iterato
 
 def _about(layers: str, line: str) -> str:
     """A line of some layers: «full_attention cos, sin: base is …», «full_attention: reproduce with …»."""
-    is_advice = line.startswith(("reproduce with", "verify with", "the last place"))
+    is_advice = line.startswith(("reproduce with", "without this", "verify with", "the last place"))
     return f"{layers}{': ' if is_advice else ' '}{line}" if layers else line
 
 

@@ -89,7 +89,7 @@ MROPE = {"dim": 128, "theta": 1e6, "mrope_section": (16, 24, 24)}
         (
             Rope(positions=PLACES[[0, 2, 1]], **MROPE),
             Rope(positions=PLACES, **MROPE),
-            "the axes of positions are in the order t,w,h (the spec says t,h,w)",
+            "positions are those of the axes t,w,h (the spec says t,h,w)",
         ),
         (
             Rope(positions=PLACES, **{**MROPE, "mrope_section": (24, 24, 16)}),
@@ -112,7 +112,7 @@ def test_rows_and_columns_exchanged() -> None:
     values = right.coordinates().values
     places = [[values[0][h], values[1][w]] for h in range(3) for w in range(5)]
     exchanged = Sinusoidal(positions=[[w for _, w in places], [h for h, _ in places]], dim=32, style="detr")
-    assert "the axes of positions are in the order w,h (the spec says h,w)" in said(exchanged, right)
+    assert "positions are those of the axes w,h (the spec says h,w)" in said(exchanged, right)
 
 
 def test_dumps_of_a_model_at_its_own_positions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,5 +130,5 @@ def test_dumps_of_a_model_at_its_own_positions(tmp_path: Path, capsys: pytest.Ca
     assert run([*words, "--positions", str(DATA / "mrope-positions.npy")]) == 0
     capsys.readouterr()
     assert run([*words, "--positions", str(tmp_path / "wrong.npy")]) == 1
-    assert "axes of positions are in the order t,w,h (the spec says t,h,w)" in capsys.readouterr().out
+    assert "positions are those of the axes t,w,h (the spec says t,h,w)" in capsys.readouterr().out
     assert run([*words, "--positions", "0,1,2"]) != 0

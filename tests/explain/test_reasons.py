@@ -1,0 +1,121 @@
+"""What a reason says besides the mistake: nothing that is no difference, and a command only if it makes the table."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import pecli
+
+LENGTH, DIM, BASE = 256, 64, 10000.0
+INV_FREQ = BASE ** (-np.arange(0, DIM, 2) / DIM)
+FACTORS = tuple(1 + 0.05 * k for k in range(DIM // 2))
+LONGROPE = {
+    "scaling": "longrope",
+    "original_max_position_embeddings": 4096,
+    "short_factor": FACTORS,
+    "long_factor": FACTORS,
+    "attention_factor": 1.0,
+}
+YARN = {"scaling": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096}
+HEIGHT = 0.1 * math.log(32) + 1
+PLAIN = pecli.Rope(LENGTH, DIM, base=BASE)
+
+Tables = dict[str, np.ndarray]
+
+
+def rotary(inv_freq: np.ndarray = INV_FREQ, height: float = 1.0) -> Tables:
+    angles = np.outer(np.arange(LENGTH), inv_freq)
+    return {"cos": (height * np.cos(angles)).astype(np.float32), "sin": (height * np.sin(angles)).astype(np.float32)}
+
+
+def swapped() -> Tables:
+    right = rotary()
+    return {"cos": right["sin"], "sin": right["cos"]}
+
+
+def one_row_twice() -> Tables:
+    tables = rotary()
+    tables["cos"][100] = tables["cos"][99]
+    return tables
+
+
+def at_position(row: int) -> Tables:
+    return {name: np.repeat(table[row : row + 1], LENGTH, axis=0) for name, table in rotary().items()}
+
+
+def long(**more: object) -> pecli.Rope:
+    return pecli.Rope(LENGTH, DIM, base=BASE, **more)  # type: ignore[arg-type]
+
+
+CASES = [
+    (swapped(), PLAIN, "sin and cos are swapped", ""),
+    (at_position(0), PLAIN, "all rows are at position 0", ""),
+    (at_position(7), PLAIN, "all rows are at position 7", ""),
+    (one_row_twice(), PLAIN, "cos: only row 100 differs", ""),
+    (rotary(INV_FREQ * FACTORS), long(**LONGROPE), "frequencies are multiplied by short_factor, not divided", "with"),
+    (rotary(INV_FREQ / FACTORS[::-1]), long(**LONGROPE), "short_factor is in reverse order", "with"),
+    (rotary(INV_FREQ / 32, HEIGHT), long(**YARN), "attention factor is 1.346574, as the spec says", "without this ("),
+    (rotary(INV_FREQ[::2]), long(layout="halves"), "cos, sin: rotary dimension is 32 (the spec says 64);", "with"),
+]
+
+
+@pytest.mark.parametrize(("tables", "spec", "words", "command"), CASES, ids=[case[2] for case in CASES])
+def test_the_reason_and_its_command(tables: Tables, spec: pecli.Rope, words: str, command: str) -> None:
+    first, *others = pecli.verify(tables, spec, atol=1e-4).diagnosis
+    assert words in first
+    assert "noise" not in first
+    advice = [line for line in others if "pecli rope" in line]
+    assert bool(advice) == bool(command)
+    assert all(command in line for line in advice)
+
+
+def test_cosines_first() -> None:
+    angles = np.outer(np.arange(LENGTH), INV_FREQ)
+    table = np.concatenate([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    spec = pecli.Sinusoidal(LENGTH, DIM, layout="halves")
+    reason, command = pecli.verify(table, spec, atol=1e-4).diagnosis
+    assert "sin and cos are swapped" in reason
+    assert "--cos-first" in command
+
+
+def test_beta_fast_and_beta_slow_swapped() -> None:
+    limits = [DIM * math.log(4096 / (2 * math.pi * beta)) / (2 * math.log(BASE)) for beta in (1.0, 32.0)]
+    ramp = np.clip((np.arange(DIM // 2) - limits[0]) / (limits[1] - limits[0]), 0, 1)
+    tables = rotary(INV_FREQ / 32 * ramp + INV_FREQ * (1 - ramp), HEIGHT)
+    (reason, *_) = pecli.verify(tables, long(**YARN, truncate=False), atol=1e-4).diagnosis
+    assert "beta_fast is 1 (the spec says 32), and beta_slow is 32 (the spec says 1)" in reason
+
+
+def multimodal(sections: tuple[int, ...], positions: np.ndarray) -> Tables:
+    axes = np.repeat(np.arange(3), sections)
+    angles = positions[axes].T * 1e6 ** (-np.arange(64) / 64)
+    return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
+
+
+def test_sections_at_positions_of_an_image() -> None:
+    text, after = np.tile(np.arange(10), (3, 1)), np.tile(np.arange(16, 26), (3, 1))
+    image = np.stack([np.full(24, 10), 10 + np.arange(24) // 6, 10 + np.arange(24) % 6])
+    positions = np.concatenate([text, image, after], axis=1)
+    count, sections = positions.shape[1], (16, 24, 24)
+    right, spec = multimodal(sections, positions), pecli.Rope(count, 128, base=1e6, mrope_section=sections)
+    at = pecli.Rope(dim=128, base=1e6, mrope_section=sections, positions=positions.tolist())
+    in_order = np.tile(np.arange(count), (3, 1))
+
+    def said(tables: Tables, spec: pecli.Rope) -> str:
+        return " ".join(pecli.verify(tables, spec, atol=1e-3).diagnosis)
+
+    assert "positions are not 0, 1, 2, …: give them with --positions; exact" in said(right, spec)
+    assert "positions are 0, 1, 2, …, not those given" in said(multimodal(sections, in_order), at)
+    assert "mrope_section is 24,20,20 (the spec says 16,24,24); exact" in said(multimodal((24, 20, 20), positions), at)
+
+
+def test_integers() -> None:
+    table = np.rint(127 * np.cos(np.outer(np.arange(LENGTH), INV_FREQ))).astype(np.int8)
+    (reason,) = pecli.verify({"cos": table}, PLAIN, atol=1e-3).diagnosis
+    assert "values are scaled by 127; rounded to integers" in reason
+    (match, *_) = pecli.identify(table).matches
+    assert "127" in match.command + match.form
+    assert "rounded to integers" in match.form
