@@ -96,7 +96,8 @@ class HeadRotation:
         """x (…, positions, channels) after the rotation."""
         out, channels = x.copy(), self.channels(x.shape[-1])
         a, b = split(x[..., channels], self.layouts[0])
-        out[..., channels] = joined(*formula(a, b, *waves), self.layouts[1])
+        with np.errstate(invalid="ignore"):  # infinities times zero
+            out[..., channels] = joined(*formula(a, b, *waves), self.layouts[1])
         return out
 
 
@@ -184,7 +185,8 @@ def explain_rotation(
     they are not all alike.
     """
     prior = wave_scheme(plan.rope, ("cos", "sin"))
-    if before.shape != after.shape or before.ndim < 2 or prior is None or not before.size:
+    finite = all(np.isfinite(each).all() for each in (before, after))
+    if before.shape != after.shape or before.ndim < 2 or prior is None or not before.size or not finite:
         return []
     with np.errstate(all="ignore"):
         found = _known(before, after, plan, atol) or _nearly_right(before, after, plan, dtype, atol)
