@@ -26,8 +26,7 @@ from typing import Any
 
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import verify
-from pecli.checks.verify.against_model import verify_model
-from pecli.checks.verify.rotated import verify_rotated
+from pecli.checks.verify.rotated import model_check
 from pecli.checks.verify.verification import Verification, until
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.parameters import Parameter, Whole
@@ -39,7 +38,7 @@ from pecli.engine.text import nearest, quoted
 from pecli.errors import FileError, NoTablesError, ParameterError, PecliError, translated
 from pecli.models import presets
 from pecli.models.encoding import ModelEncodings
-from pecli.models.find import Model, find_model
+from pecli.models.find import find_model
 
 TOLERANCES = ("max_ulp", "atol", "rtol")
 _COMMON = ("name", "file", *TOLERANCES)
@@ -244,19 +243,6 @@ def _target(where: str, file: str, given: dict[str, Any], tolerance: Tolerance, 
     before = os.path.join(models.folder, _text(where, "before", given["before"])) if "before" in given else None
     run = model_check(model, models.path(kind, name), before, layer_type=layer_type, **places)
     return partial(run, file, tolerance=tolerance)
-
-
-def model_check(found: ModelEncodings, model: Model, before: str | None, **places: Any) -> Any:
-    """What compares a file with a model, which was found already: its tables, or what was `before` the rotation."""
-    if before is None and "seq_axis" in places:
-        raise ParameterError("seq_axis", places["seq_axis"], "it is the axis of queries or keys", "give `before`, too")
-    if before is None:
-        return partial(verify_model, model=found, **places)
-    for name in ("positions", "grid", "keep", "grid_base", "grid_scale"):
-        if name in places:
-            rule = "with `before`, one position follows the other"
-            raise ParameterError(name, quoted(places[name]), rule, "leave it out")
-    return partial(verify_rotated, before=before, model=model, **places)
 
 
 def _fail(problem: PecliError) -> Verification:

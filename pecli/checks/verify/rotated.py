@@ -6,20 +6,21 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pecli.checks.compare import Comparison, compare, problems_of
 from pecli.checks.tolerance import FREQ_RTOL, Tolerance
+from pecli.checks.verify.against_model import verify_model
 from pecli.checks.verify.verification import Verification, diagnosis, open_for_checks
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Floats
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.table import Table, table_of
-from pecli.engine.text import begun, bracketed
+from pecli.engine.text import begun, bracketed, quoted
 from pecli.errors import FileError, ParameterError, PecliError
 from pecli.explain.edits import Explanation, Layout, Parameter, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
@@ -245,3 +246,16 @@ class _RotatedCheck:
         one, other = (np.array(each.frequencies().floats()) for each in ropes)
         same = len({(each.offset, each.attention_factor_value()) for each in ropes}) == 1
         return bool(same and one.shape == other.shape and np.allclose(one, other, rtol=FREQ_RTOL, atol=0))
+
+
+def model_check(found: ModelEncodings, model: Model, before: str | None, **places: Any) -> Any:
+    """What compares a file with a model, which was found already: its tables, or what was `before` the rotation."""
+    if before is None and "seq_axis" in places:
+        raise ParameterError("seq_axis", places["seq_axis"], "it is the axis of queries or keys", "give `before`, too")
+    if before is None:
+        return partial(verify_model, model=found, **places)
+    for name in ("positions", "grid", "keep", "grid_base", "grid_scale"):
+        if name in places:
+            rule = "with `before`, one position follows the other"
+            raise ParameterError(name, quoted(places[name]), rule, "leave it out")
+    return partial(verify_rotated, before=before, model=model, **places)
