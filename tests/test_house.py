@@ -47,9 +47,9 @@ MAX_FUNCTION = 60
 MAX_MODULE = 400
 
 LONGER = {
-    "pecli/explain/law_search.py": 431,
-    "pecli/explain/row_positions.py": 444,
-    "pecli/explain/wave_search.py": 468,
+    "pecli/explain/law_search.py": 416,
+    "pecli/explain/row_positions.py": 436,
+    "pecli/explain/wave_search.py": 448,
 }
 """Modules that are too long, and functions as "module function"; these numbers may only fall."""
 

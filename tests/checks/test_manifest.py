@@ -339,3 +339,9 @@ def test_checks_that_nobody_waits_for_end_after_a_block(monkeypatch, tmp_path) -
     assert next(outcomes).passed
     outcomes.close()
     assert ends == ["is not read any further"]
+
+
+def test_a_pattern_of_a_thousand_folders_matches_nothing(tmp_path) -> None:
+    (tmp_path / "deep.toml").write_text(f"[[check]]\nfile = '{'*/' * 1000}*'\n")
+    with pytest.raises(FileError, match="matches no file"):
+        [check.run() for check in read_manifest(str(tmp_path / "deep.toml"))]
