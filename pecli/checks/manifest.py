@@ -53,6 +53,7 @@ PLACES: Mapping[str, Parameter] = {
     **{name: Rope.parameters()[name] for name in ("positions", "grid", "keep", "grid_base", "grid_scale")},
 }
 """Where the tables of a model are read, and how they were computed."""
+MAX_DEPTH = 100
 MAX_MATCHES = 10_000
 MAX_BYTES = 512 << 10
 """Of a manifest: room for thousands of checks. The standard library's parser takes up to 240 times as much memory."""
@@ -203,6 +204,8 @@ def _matching(where: str, folder: str, name: str) -> list[str]:
     if not glob.has_magic(name) or os.path.lexists(os.path.join(folder, name)):
         return [name]
     pattern, colon, tensor = name.partition(":")
+    if pattern.count("/") > MAX_DEPTH:
+        raise ParameterError(f"{where}file", quoted(name), f"a pattern has at most {MAX_DEPTH} folders")
     found = sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
     files = [each for each in found if pattern.endswith("/") or not os.path.isdir(os.path.join(folder, each))]
     if len(files) > MAX_MATCHES:

@@ -142,6 +142,7 @@ def _biases(one: Sample, prior: Alibi | None) -> Iterator[Bias]:
             for sign in (1, -1)
             for each in _forms(sign * values, queries, edits if sign > 0 else (*edits, Negated("all")))
         ]
+        found = [bias for bias in found if math.isfinite(bias.noise)]
         if found:
             found.sort(key=lambda bias: (round(math.log2(bias.noise + 1e-12)), sum(edit.cost for edit in bias.edits)))
             yield from (bias for bias in found if bias.noise < 4 * found[0].noise + 1e-9)
@@ -171,6 +172,8 @@ def _arrays(one: Sample, prior: Alibi | None) -> Iterator[tuple[Floats, Indices,
 
 def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterator[Bias]:
     """Slopes by least squares, in every form that the places of the mask allow."""
+    if len(queries) != values.shape[1]:
+        return
     keys, finite = np.arange(values.shape[2]), np.isfinite(values)
     if not finite.all() and (values[~finite] != -np.inf).any():
         return

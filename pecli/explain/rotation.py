@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Floats, Indices
+from pecli.engine.arrays import Complex, Flags, Floats, Indices
 from pecli.explain.edits import (
     Dtype,
     Edit,
@@ -22,11 +22,12 @@ from pecli.explain.edits import (
     Rotation,
     Rows,
     RowsWrong,
+    Scaled,
     Swapped,
     best,
 )
 from pecli.explain.forms import Form
-from pecli.explain.readings import Reading, padded
+from pecli.explain.readings import MAX_WRONG, Reading, padded
 from pecli.explain.sample import grain, kept, precision
 from pecli.explain.wave_schemes import WaveScheme, wave_scheme
 from pecli.explain.wave_search import explain_readings
@@ -133,9 +134,8 @@ def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
         yield Mistake((edit,), by(plan, formula))
     for layouts in product(LAYOUTS, LAYOUTS):
         if layouts != plan.layouts:
-            yield Mistake(
-                (Layout(_named(plan.layouts), _named(layouts)),), by(replace(plan, layouts=layouts)), plan.rope
-            )
+            edits = (Layout(_named(plan.layouts), _named(layouts)),)
+            yield Mistake(edits, by(replace(plan, layouts=layouts)), plan.rope)
     for rotating, table in (LAYOUTS, LAYOUTS[::-1]):
         found = f"{rotating}, with cos and sin doubled as {table}"
         yield Mistake((Layout(_named(plan.layouts), found),), _mixed(plan, rotating, table))
@@ -187,7 +187,7 @@ def explain_rotation(
     if before.shape != after.shape or before.ndim < 2 or prior is None or not before.size:
         return []
     with np.errstate(all="ignore"):
-        found = _known(before, after, plan, atol)
+        found = _known(before, after, plan, atol) or _nearly_right(before, after, plan, dtype, atol)
         if found is not None:
             return [found]
         if before.ndim > 3 and len(before) > 1 and not _alike(before, after, plan):
@@ -197,8 +197,7 @@ def explain_rotation(
                 for k, found in enumerate(each)
                 if found and found[0].edits
             ]
-        measured = _measured(before, after, plan, prior, atol)
-        return measured or _rounded(before, after, plan, dtype, atol)
+        return _measured(before, after, plan, prior, atol)
 
 
 def _known(before: Floats, after: Floats, plan: HeadRotation, atol: float) -> Explanation | None:
@@ -208,7 +207,7 @@ def _known(before: Floats, after: Floats, plan: HeadRotation, atol: float) -> Ex
     right = plan.rotated(x, plan.waves(rows))
     error, limit = _rms(y - right), _limit(y, atol)
     ranked: list[tuple[float, int, Mistake]] = []
-    every = [*mistakes(plan, before.shape), *_other_positions(x, y, plan, rows)]
+    every = [*mistakes(plan, before.shape), *_scaled(y, right, plan), *_other_positions(x, y, plan, rows)]
     for k, each in enumerate(every):
         off = y - each.render(x, rows)
         if _rms(off) <= EXPLAINED * error or ((np.abs(off) <= limit).all() and _rms(off) < 0.7 * error):
@@ -219,6 +218,12 @@ def _known(before: Floats, after: Floats, plan: HeadRotation, atol: float) -> Ex
         if _rms(off) <= EXPLAINED * error or (np.abs(off) <= _limit(after, atol)).all():
             return Explanation(each.edits, each.scheme, float(np.abs(off).max()), _rms(off), ("after",))
     return None
+
+
+def _scaled(y: Floats, right: Floats, plan: HeadRotation) -> Iterator[Mistake]:
+    """All channels times a factor, such as 1/√d."""
+    factor = float(f"{float((y * right).sum()) / max(float((right**2).sum()), 1e-300):.7g}")
+    yield Mistake((Scaled(factor),), lambda x, rows: factor * plan.rotated(x, plan.waves(rows)))
 
 
 def _rms(values: Floats) -> float:
@@ -250,12 +255,15 @@ def _other_positions(x: Floats, y: Floats, plan: HeadRotation, rows: Indices) ->
             yield Mistake((told,), lambda x, rows, m=moved: m.rotated(x, m.waves(rows)), moved.rope)  # type: ignore[misc]
 
 
-def _rounded(before: Floats, after: Floats, plan: HeadRotation, dtype: str, atol: float) -> list[Explanation]:
-    """The right rotation, if all that is wrong is how the values were kept."""
-    off = after - plan.rotated(before, plan.waves(np.arange(before.shape[-2])))
-    if not (np.abs(off) <= _limit(after, atol)).all() or not (edits := kept(after, dtype, _rms(off), dtype)):
-        return []
-    return [Explanation(edits, None, float(np.abs(off).max()), _rms(off), ("after",))]
+def _nearly_right(before: Floats, after: Floats, plan: HeadRotation, dtype: str, atol: float) -> Explanation | None:
+    """The right rotation, if all that is wrong is how the values were kept, or a few rows."""
+    off = np.abs(after - plan.rotated(before, plan.waves(np.arange(before.shape[-2]))))
+    wrong: Flags = np.any(off > _limit(after, atol), axis=(*range(off.ndim - 2), -1))
+    if np.count_nonzero(wrong) > MAX_WRONG * len(wrong):
+        return None
+    rows, off = np.flatnonzero(wrong), off[..., ~wrong, :]
+    edits = (RowsWrong(tuple(rows.tolist())),) if len(rows) else kept(after, dtype, _rms(off), dtype)
+    return Explanation(edits, None, float(off.max()), _rms(off), ("after",)) if edits else None
 
 
 class Turns(NamedTuple):
@@ -315,9 +323,9 @@ def _measured(before: Floats, after: Floats, plan: HeadRotation, prior: WaveSche
         seen = replace(prior, form=Form("alone"), length=len(ratio))
         most = MAX_LEFT * float(np.sqrt(np.mean(np.abs(ratio) ** 2)))
         for found in best(explain_readings([reading, *padded(reading)], seen, atol)):
-            in_part = any(isinstance(edit, (Rows, RowsWrong)) for edit in found.edits)
-            if found.mistakes and (found.residual <= most or in_part):
-                return [found]
+            in_part = all(isinstance(edit, Rows) for edit in found.mistakes)
+            if found.residual <= most or in_part:
+                return [found] if found.mistakes else []
     return []
 
 

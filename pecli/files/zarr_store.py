@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import product
@@ -31,6 +31,10 @@ from pecli.files.source import Source, SourceGroup
 
 EXTRA = "pip install 'pecli[zarr]'"
 DTYPES = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
+METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
+MAX_METADATA = 1 << 24
+MAX_MISSING = 1 << 30
+"""Bytes that chunks which are not there may stand for."""
 
 Region = tuple[slice, ...]
 
@@ -129,14 +133,15 @@ def _wanted(tables: Sequence[Table], rows: str | None) -> list[tuple[Table, Chun
 
 def _opened(zarr: Any, path: str, tables: Sequence[Table], spec: Spec | None) -> Any:
     """The group to write to; made by whoever comes first, and what others make at the same time has the same bytes."""
+    store = zarr.storage.LocalStore(path)  # a name such as s3://… is a name
     said = {} if spec is None else {KEY: json.loads(json.dumps(dict(spec)))}
     other = FileError(path, "is a store of another table", "remove it, or name another")
     if spec is None and os.path.isdir(path) and os.listdir(path):
         raise other
     try:
-        group = zarr.open_group(path, mode="a", zarr_format=3, attributes=said)
+        group = zarr.open_group(store, mode="a", zarr_format=3, attributes=said)
     except zarr.errors.ContainsGroupError:
-        group = zarr.open_group(path, mode="r+")
+        group = zarr.open_group(store, mode="r+")
     if dict(group.attrs) != said:
         raise other
     for table in tables:
@@ -160,21 +165,79 @@ def _is_there(path: str, array: Any, chunk: Chunk) -> bool:
 def read_store(path: str) -> tuple[tuple[Table, ...], dict[str, str], Source]:
     """The tables of a store, whose chunks are read when asked for, by any thread."""
     zarr = _module("", path)
+    files = _plain_files(path)
     try:
-        found = zarr.open(path, mode="r")
+        found = zarr.open(zarr.storage.LocalStore(path, read_only=True), mode="r")
         arrays = {ARRAY_NAME: found} if isinstance(found, zarr.Array) else dict(sorted(found.arrays()))
         spec = None if isinstance(found, zarr.Array) else found.attrs.get(KEY)
-        if spec is not None:
-            for name, array in arrays.items():
-                if array.nchunks_initialized < array.nchunks:
-                    count = f"{array.nchunks - array.nchunks_initialized} of {array.nchunks} chunks of {name}"
-                    raise FileError(path, f"is not complete: {count} are missing", "make it again to have them written")
+        for name, array in arrays.items():
+            folder = os.path.normpath(os.path.join(path, array.path))
+            chunks = [file for file in files if os.path.normpath(file).startswith(folder + os.sep)]
+            _check_chunks(path, name, array, chunks, complete=spec is not None)
         tables = tuple(_table(path, name, array) for name, array in arrays.items())
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (FileError, MemoryError):
+        raise
+    except Exception as error:  # whatever a codec or a store raises, it is the file that is wrong
         raise FileError(path, f"is not a Zarr store that can be read: {_line(error)}") from None
     if not tables:
         raise FileError(path, "is a Zarr store without arrays")
     return tables, {} if spec is None else {KEY: json.dumps(spec)}, SourceGroup(path)
+
+
+def _plain_files(path: str) -> list[str]:
+    """The chunks of a store; links, pipes and devices are refused: what they lead to is no part of it."""
+    found, folders = [], [path]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif not entry.is_file(follow_symlinks=False):
+                    raise FileError(path, f"{entry.name} in it is not a plain file")
+                elif entry.name not in METADATA:
+                    found.append(entry.path)
+                elif (size := entry.stat().st_size) > MAX_METADATA:
+                    raise FileError(path, f"{entry.name} in it has {size:,} bytes, at most {MAX_METADATA:,} are read")
+    return found
+
+
+def _check_chunks(path: str, name: str, array: Any, files: list[str], *, complete: bool) -> None:
+    """Refuse chunks that are missing or that claim to be larger than they may be."""
+    size = math.prod(array.chunks) * array.dtype.itemsize
+    if array.ndim and not all(array.chunks):
+        raise FileError(path, f"the chunks of {name} are empty")
+    missing = array.nchunks - len(files)
+    if missing > 0 and (complete or missing * size > MAX_MISSING):
+        count = f"{missing} of {array.nchunks} chunks of {name}"
+        raise FileError(path, f"is not complete: {count} are missing", "make it again to have them written")
+    codecs = [type(codec).__name__.removesuffix("Codec").lower() for codec in (*array.filters, *array.compressors)]
+    if unknown := [codec for codec in codecs if codec not in _UNPACKED] or ["sharding"] * bool(array.shards):
+        raise FileError(
+            path, f"{name} is stored with {unknown[0]}, which is not read", "store it without, or with zstd"
+        )
+    for file in files if codecs else ():
+        with open(file, "rb") as chunk:
+            unpacked = _UNPACKED[codecs[0]](chunk.read(18))
+        if unpacked is None or unpacked > size:
+            raise FileError(path, f"a chunk of {name} is not what its {codecs[0]} header says")
+
+
+def _zstd_size(head: bytes) -> int | None:
+    """The size that a Zstandard frame says its content has."""
+    if len(head) < 6 or head[:4] != b"\x28\xb5\x2f\xfd":
+        return None
+    flag, single = head[4] >> 6, head[4] >> 5 & 1
+    start = 5 + (not single) + (0, 1, 2, 4)[head[4] & 3]
+    count = (single, 2, 4, 8)[flag]
+    return int.from_bytes(head[start : start + count], "little") + 256 * (flag == 1) if count else None
+
+
+def _blosc_size(head: bytes) -> int | None:
+    return int.from_bytes(head[4:8], "little") if len(head) >= 16 else None
+
+
+_UNPACKED: dict[str, Callable[[bytes], int | None]] = {"zstd": _zstd_size, "blosc": _blosc_size}
+"""How large a chunk will be, by its first bytes: of other codecs only unpacking it would tell."""
 
 
 def _table(path: str, name: str, array: Any) -> Table:
@@ -192,7 +255,9 @@ def _fill(path: str, array: Any, start: int, out: Array) -> None:
             values = np.asarray(array[box]).reshape(-1, out.shape[1])
             out[row : row + len(values)] = values
             row += len(values)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a codec raises
         raise FileError(path, f"a chunk cannot be read: {_line(error)}") from None
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 
 import numpy as np
 import pytest
@@ -317,9 +318,20 @@ def test_help_cuts_no_option(process, words, width: str) -> None:
     assert aliases | options - {"--seq-len", "--dtype", "--recipe", "--layout"} <= shown
 
 
+def test_help_in_a_pipe_is_as_wide_as_columns(process) -> None:
+    """Its manifest can be copied: no comment goes on in a line of its own."""
+    lines = process("verify", "--help", env={**os.environ, "COLUMNS": "80"}).stdout.decode().splitlines()
+    assert max(map(len, lines)) == 80
+    start = next(k for k, line in enumerate(lines) if "[defaults]" in line)
+    manifest = tomllib.loads("\n".join(line.strip() for line in lines[start:]))
+    assert [check["file"] for check in manifest["check"]] == ["dumps/cos.npy", "dumps/pe.npy", "rope.safetensors"]
+    shown = " ".join(process("report", "--help", env={**os.environ, "COLUMNS": "100"}).stdout.decode().split("\n")[5:7])
+    assert len(shown.split("The page")[0]) > 100  # paragraphs are filled
+
+
 @pytest.mark.parametrize("width", ["wide", "-3", "0", "", "٣"])
 def test_help_is_as_wide_as_ever_where_its_width_is_no_number(process, width: str) -> None:
-    usual = process("alibi", "--help")
+    usual = process("alibi", "--help", env={**os.environ})  # without the COLUMNS that readline exports
     result = process("alibi", "--help", env={**os.environ, "TERMINAL_WIDTH": width})
     assert (result.returncode, result.stdout, result.stderr) == (0, usual.stdout, b"")
 

@@ -120,6 +120,7 @@ EXAMPLES: list[Edit] = [
     Parameter("exponent_dim", 64, 128),
     vocabulary.Layout("interleaved", "halves"),
     vocabulary.Swapped(),
+    vocabulary.Rotation("none"),
     vocabulary.Negated("sin"),
     vocabulary.Scaled(2.0),
     vocabulary.Transposed((1, 0)),

@@ -74,6 +74,14 @@ def test_csv_of_integers_holds_integers(tmp_path: Path) -> None:
     assert pecli.load(tmp_path / "t.csv")["array"].tolist() == [[1, -2], [9007199254740993, 4]]
 
 
+@pytest.mark.parametrize(("sign", "name"), [(";", "semicolons"), ("\t", "tabs"), (" | ", "bars")])
+@pytest.mark.parametrize("number", ["1.5", "1,5"])
+def test_csv_of_another_separator_is_told_so(tmp_path: Path, sign: str, name: str, number: str) -> None:
+    (tmp_path / "t.csv").write_text(f"a{sign}b\n{number}{sign}2\n3{sign}4\n")
+    with pytest.raises(FileError, match=f"separates numbers by {name}; a .csv has commas"):
+        pecli.load(tmp_path / "t.csv")
+
+
 def test_lines_may_end_as_on_any_system(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b"\n1, 2\r\n3,4\r5,6\n\n")
     assert pecli.load(tmp_path / "t.csv")["array"].tolist() == [[1, 2], [3, 4], [5, 6]]

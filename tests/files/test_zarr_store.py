@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +104,8 @@ def test_several_processes_write_one_store(tmp_path: Path) -> None:
 from pecli.engine import table; table.BLOCK_BYTES = {1 << 14}
 from pecli.cli.app import run
 import sys
+import zlib
+from collections.abc import Callable
 raise SystemExit(run(["rope", "--seq-len", "1000", "--dim", "64", "-q", "-o", "t.zarr", "--rows", sys.argv[1]]))"""
     parts = ("0:256", "256:640", "640:1000", "256:640")  # one of them twice
     processes = [subprocess.Popen([sys.executable, "-c", code, rows], cwd=tmp_path) for rows in parts]
@@ -142,3 +147,49 @@ def test_broken_stores_are_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(FileError, match="Zarr store") as problem:
         pecli.load(tmp_path / "t.zarr")
     assert "\n" not in str(problem.value)
+
+
+def hostile(store: Path, chunk: bytes = bytes(64), **changes: object) -> Path:
+    """A store of one chunk, by hand."""
+    said = {"zarr_format": 2, "shape": [4, 4], "chunks": [4, 4], "dtype": "<f4", "compressor": None, "fill_value": 0}
+    store.mkdir()
+    (store / "0.0").write_bytes(chunk)
+    (store / ".zarray").write_text(json.dumps({**said, "order": "C", "filters": None, **changes}))
+    return store
+
+
+def zstd_frame(size: int) -> bytes:
+    return b"\x28\xb5\x2f\xfd\xa0" + size.to_bytes(4, "little") + bytes(9)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "changes", "said"),
+    [
+        (zlib.compress(bytes(1 << 22)), {"compressor": {"id": "zlib", "level": 9}}, "zlib, which is not read"),
+        (zstd_frame(1 << 31), {"compressor": {"id": "zstd", "level": 1}}, "not what its zstd header says"),
+        (zstd_frame(64), {"compressor": {"id": "zstd", "level": 1}}, "a chunk cannot be read"),
+        (b"x" * 64, {"compressor": {"id": "blosc"}}, "not what its blosc header says"),
+        (bytes(64), {"shape": [10**9, 64]}, "chunks of array are missing"),
+        (bytes(64), {"chunks": [0, 0]}, "store"),
+        (bytes(8), {}, "a chunk cannot be read"),
+    ],
+)
+def test_hostile_stores_are_refused(tmp_path: Path, chunk: bytes, changes: dict[str, object], said: str) -> None:
+    with pytest.raises(FileError, match=said):
+        pecli.load(hostile(tmp_path / "t.zarr", chunk, **changes))
+
+
+@pytest.mark.parametrize("name", ["0.0", ".zarray"])
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
+def test_pipes_and_links_are_no_chunks(tmp_path: Path, name: str, make: Callable[[Path], None]) -> None:
+    store = hostile(tmp_path / "t.zarr")
+    (store / name).unlink()
+    make(store / name)
+    with pytest.raises(FileError, match="not a plain file"):
+        pecli.load(store)
+
+
+def test_a_url_is_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pecli.save("s3://bucket/t.zarr", SCHEME)
+    assert (tmp_path / "s3:/bucket/t.zarr/zarr.json").is_file()

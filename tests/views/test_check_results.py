@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pecli.checks.compare import Comparison
 from pecli.checks.compare.error_summary import ErrorMap
 from pecli.views import check_results
 from pecli.views.pictures import palettes
@@ -60,3 +61,10 @@ def test_small_errors_are_told_from_none_and_from_large_ones(tmp_path: Path) -> 
     assert seen(drawn, palettes.SEQUENTIAL[0]) > 10_000  # the smallest error, where a linear scale had black on black
     assert seen(drawn, palettes.SEQUENTIAL[-1]) > 10_000
     assert (column == 255).all(axis=1).sum() > 100, "no error is as blank as the paper"
+
+
+def test_units_of_the_last_place_are_counted_up_to_a_million() -> None:
+    off = Comparison("cos", (2,), 2, "float32", "float32", 1, 0.5, 0.5, 2**31, 7, (1,), (1,), 0.0, 0.5)
+    assert check_results.parts_of(off)[-1] == "max error 0.5 (7 ulp) at [1]: expected 0, found 0.5"
+    off.worst_ulp = 2**31
+    assert check_results.parts_of(off)[-1] == "max error 0.5 at [1]: expected 0, found 0.5"

@@ -272,3 +272,21 @@ def test_without_scripts_everything_is_there_but_the_pointer(llama: str, browse)
 def test_it_prints(llama: str, browse, tmp_path: Path) -> None:
     browse(llama, "--no-pdf-header-footer", f"--print-to-pdf={tmp_path}/x.pdf")
     assert 2 <= len(re.findall(rb"/Type /Page\b", (tmp_path / "x.pdf").read_bytes())) <= 8
+
+
+@pytest.mark.parametrize("value", [1e308, 1e19])
+def test_huge_numbers_are_drawn_without_a_warning(tmp_path, value) -> None:
+    np.save(tmp_path / "huge.npy", np.full((4, 4), value))
+    assert "huge.npy" in pecli.report(tmp_path / "huge.npy")
+
+
+def test_a_file_that_cannot_be_checked_is_told_on_standard_error_too(pecli_cli, tmp_path) -> None:
+    np.savez(tmp_path / "t.npz", cos=np.ones((8, 32)), sin=np.ones((8, 32, 1)))
+    outcome = pecli_cli("report", tmp_path / "t.npz", "gpt2", "-o", tmp_path / "r.html")
+    assert outcome.code in (2, 3)
+    assert outcome.err.count("\n") == 1
+
+
+def test_pairs_that_do_not_rotate_have_no_stretch(pecli_cli, tmp_path) -> None:
+    words = "plot rope --dim 8 --seq-len 8 --scaling proportional --partial-rotary-factor 0.25 -k wavelengths"
+    assert pecli_cli(*words.split(), "-o", tmp_path / "p.png").code == 0

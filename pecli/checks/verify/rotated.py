@@ -63,7 +63,9 @@ def verify_rotated(
     checks = []
     for one in pairs:
         axes = _position_axes(one, heads) if seq_axis is None else (seq_axis,)
-        every = [_RotatedCheck(one, each, found.file, axis, computed, tolerance) for axis in axes for each in encodings]
+        width = one.after.shape[-1]
+        likely = [each for each in encodings if width in (each.head_dim, each.rotary_dim)] or encodings[:1]
+        every = [_RotatedCheck(one, each, found.file, axis, computed, tolerance) for axis in axes for each in likely]
         passed = [each for each in every if each.result.passed]
         checks.append(passed[0] if passed else min(every, key=_RotatedCheck.doubt))
     results = tuple(each.result for each in checks)
@@ -113,7 +115,7 @@ def _both_sides(after: Given, before: Given) -> tuple[str, list[_Sides]]:
 
 
 def _sides(label: str, place: str, table: Table, source: Table, several: bool) -> _Sides:
-    called = f"{table.name} of {label}" if several or table.name != ARRAY_NAME else f"the array of {label}"
+    called = f"{'the array' if table.name == ARRAY_NAME else table.name} of {label}".removesuffix(" of ")
     if table.shape != source.shape or len(table.shape) < 2:
         rule = f"before it is of shape {source.shape}"
         raise ParameterError(called, f"of shape {table.shape}", rule, "they must be alike, (…, L, D)")
@@ -237,7 +239,7 @@ class _RotatedCheck:
 
     def _harmless(self, mistake: Mistake) -> bool:
         """Whether another scheme has the same frequencies, positions and factor."""
-        if mistake.scheme in (None, self.plan.rope):
+        if mistake.scheme is None or mistake.scheme == self.plan.rope:
             return False
         ropes: list[Any] = [mistake.scheme, self.plan.rope]
         one, other = (np.array(each.frequencies().floats()) for each in ropes)

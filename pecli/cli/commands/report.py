@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pecli.cli import options
-from pecli.cli.command import Exit, code_of
+from pecli.cli.command import Exit, code_of, print_error
 from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 
@@ -55,9 +55,8 @@ def report(
     made = page.written(sources, output, options.tolerance(max_ulp, atol, rtol), runtime)
     if not quiet:
         screen.say_written(output)
-    codes = [
-        code_of(each) if isinstance(each, PecliError) else Exit.CHECK_FAILED
-        for each in made.answers
-        if each is not True
-    ]
-    return max(codes, default=Exit.DONE)
+    problems = [each for each in made.answers if isinstance(each, PecliError)]
+    for problem in problems:
+        print_error(problem)
+    failed = Exit.DONE if all(each is True for each in made.answers) else Exit.CHECK_FAILED
+    return max(map(code_of, problems), default=failed)

@@ -239,11 +239,14 @@ def _heatmap(table: Table, rows: str, columns: str, first: int) -> str:
     """A table's first rows as colours; with scripts, the value under the pointer is told."""
     width = min(table.width, MAX_CELLS)
     height = min(table.rows, MAX_ROWS, MAX_CELLS // width)
-    values = widened(table.read(0, height))[:, :width].astype("<f4")
+    with np.errstate(over="ignore"):  # colours need no more than float32
+        values = widened(table.read(0, height))[:, :width].astype("<f4")
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     centred = low < 0 < high
-    low, high = (-max(-low, high), max(-low, high)) if centred else (low, high if high > low else low + 1.0)
+    low, high = (
+        (-max(-low, high), max(-low, high)) if centred else (low, high if high > low else low + max(1.0, abs(low)))
+    )
     palette = palettes.DIVERGING if centred else palettes.SEQUENTIAL
     data = {
         "rows": height,

@@ -230,6 +230,8 @@ def test_each_kind_of_layer_has_its_own_sentence(tmp_path) -> None:
         "full_attention cos, sin: base is 500000 (the spec says 1000000)",
         "sliding_attention cos, sin: positions start at 1 (the spec says 0)",
     }
+    commands = [line.partition("pecli")[0] for line in result.diagnosis if "pecli" in line]
+    assert commands == ["full_attention: reproduce with ", "sliding_attention: reproduce with "]
 
 
 def test_tables_of_parts_that_the_configuration_does_not_know_are_left_alone(tmp_path) -> None:

@@ -67,7 +67,8 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     panels = [chart]
     if any(each.is_scaled for each in waves):
         ends = np.array([0.0, max(curve.x[-1] for curve in curves)])
-        ticks = [1.0, float(max(each.stretch.max() for each in waves if each.is_scaled))]
+        scaled = np.concatenate([each.stretch for each in waves if each.is_scaled])
+        ticks = [1.0, float(scaled[np.isfinite(scaled)].max(initial=1.0))]  # pairs that do not rotate have no stretch
         stretches.append(Curve("", ends, np.ones(2), reference=True))
         panels.append(Chart("", stretches, x=axis, y="stretch", points=not several, ticks=ticks, share=0.3))
     subtitle = "; ".join(dict.fromkeys(filter(None, (_scaling(each, several) for each in waves))))

@@ -1,0 +1,216 @@
+"""Queries and keys after the rotation, against those before: which channels, axes and tensors, mistakes, weak passes.
+
+Everything is rotated here by the textbook formula in float64.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.explain.edits import Dtype, Layout, Parameter, Rotation, Rows, RowsWrong
+
+LLAMA = "llama-3.1-8b"
+RNG = np.random.default_rng(0)
+
+
+def plain(base: float, dim: int) -> np.ndarray:
+    return base ** (-np.arange(0, dim, 2) / dim)
+
+
+def llama3() -> np.ndarray:
+    """Meta's formula, factor 8, original length 8192, limits of 1 and 4 rotations."""
+    inv = plain(5e5, 128)
+    keep = np.clip((8192 * inv / (2 * math.pi) - 1) / 3, 0, 1)
+    return inv / 8 * (1 - keep) + inv * keep
+
+
+def yarn40() -> np.ndarray:
+    """DeepSeek's 64 channels: base 10000, factor 40, original length 4096, 32 and 1 rotations."""
+    low, high = (32 * math.log(4096 / (beta * 2 * math.pi)) / math.log(10000) for beta in (32, 1))
+    ramp = np.clip((np.arange(32) - math.floor(low)) / (math.ceil(high) - math.floor(low)), 0, 1)
+    return plain(10000.0, 64) * (ramp / 40 + 1 - ramp)
+
+
+def waves(positions: Any, inv: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    angles = np.multiply.outer(np.asarray(positions), inv)
+    return np.cos(angles), np.sin(angles)
+
+
+def queries(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def halves(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+    a, b = np.split(x.astype(np.float64), 2, axis=-1)
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1).astype(np.float32)
+
+
+def deepseek(x: np.ndarray, channels: slice) -> np.ndarray:
+    """Interleaved pairs of some channels, written as halves."""
+    out, (cos, sin) = x.copy(), waves(np.arange(x.shape[-2]), yarn40())
+    a, b = x[..., channels][..., 0::2].astype(np.float64), x[..., channels][..., 1::2]
+    out[..., channels] = np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+    return out
+
+
+def test_deepseek_rotates_the_last_channels_of_a_head() -> None:
+    q = queries(1, 4, 32, 192)
+    assert pecli.verify(deepseek(q, slice(128, 192)), "deepseek-v3", before=q, atol=1e-6).passed
+    wrong = pecli.verify(deepseek(q, slice(0, 64)), "deepseek-v3", before=q, atol=1e-6)
+    assert [each.edits for each in wrong.explanations] == [(Rotation("first channels"),)]
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"), [(LLAMA, (1, 2, 8, 128)), ("gpt-oss-20b", (8, 64)), ("deepseek-v3", (64, 192))]
+)
+def test_no_rotation_at_all_is_named(model: str, shape: tuple[int, ...]) -> None:
+    q = queries(*shape)
+    found = pecli.verify(q, model, before=q, atol=1e-3)
+    assert [each.edits for each in found.explanations] == [(Rotation("none"),)]
+
+
+A, B = np.split(queries(64, 128).astype(np.float64), 2, axis=-1)
+X = np.concatenate([A, B], axis=-1)
+COS, SIN = waves(np.arange(64), llama3())
+INTERLEAVED = np.stack([-X[:, 1::2], X[:, 0::2]], axis=-1).reshape(64, 128)
+FIRST = A * COS - B * SIN
+MISTAKES = {
+    Rotation("no minus"): np.concatenate([A * COS + B * SIN, B * COS + A * SIN], axis=-1),
+    Rotation("two minuses"): np.concatenate([FIRST, B * COS - A * SIN], axis=-1),
+    Rotation("in place"): np.concatenate([FIRST, B * COS + FIRST * SIN], axis=-1),
+    Rotation("first half"): np.concatenate([FIRST, B], axis=-1),
+    Layout("halves", "interleaved, with cos and sin doubled as halves"): X * np.tile(COS, 2)
+    + INTERLEAVED * np.tile(SIN, 2),
+    Layout("halves", "halves, with cos and sin doubled as interleaved"): X * np.repeat(COS, 2, axis=1)
+    + np.concatenate([-B, A], axis=-1) * np.repeat(SIN, 2, axis=1),
+    Rows("constant", 777): halves(X, *waves(np.full(64, 777), llama3())),
+}
+
+
+@pytest.mark.parametrize("edit", MISTAKES, ids=str)
+def test_mistakes_of_the_formula_are_named(edit: Any) -> None:
+    found = pecli.verify(MISTAKES[edit].astype(np.float32), LLAMA, before=X.astype(np.float32), atol=1e-3)
+    assert [each.edits for each in found.explanations] == [(edit,)]
+    assert found.explanations[0].residual < 1e-6
+    assert not any("reproduce" in line for line in found.diagnosis)
+
+
+def test_what_nothing_explains_gets_no_reason() -> None:
+    for after in (np.tanh(X), halves(X, COS, SIN) + 0.01 * RNG.normal(size=X.shape)):
+        found = pecli.verify(after.astype(np.float32), LLAMA, before=X.astype(np.float32), atol=1e-3)
+        assert not found.passed
+        assert not found.diagnosis
+
+
+def test_a_single_token_at_another_position() -> None:
+    q = queries(1, 4, 1, 128)
+    found = pecli.verify(halves(q, *waves([777], llama3())), LLAMA, before=q, atol=1e-3)
+    assert [each.edits for each in found.explanations] == [(Parameter("offset", 0, 777),)]
+
+
+def test_positions_taken_from_few_heads() -> None:
+    q = queries(2, 4, 24, 128)
+    cos, sin = waves(np.arange(4), llama3())
+    found = pecli.verify(halves(q, cos[:, None], sin[:, None]), LLAMA, before=q, atol=1e-3)
+    assert [each.edits for each in found.explanations] == [(Parameter("position_axis", -2, -3),)]
+    assert "if positions are along axis 1 of (2, 4, 24, 128), verify with --seq-axis 1" in found.diagnosis
+
+
+def test_a_result_rounded_to_bfloat16_says_so() -> None:
+    bits = halves(X, COS, SIN).view(np.uint32)
+    rounded = ((bits + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32)
+    found = pecli.verify(rounded, LLAMA, before=X.astype(np.float32), atol=1e-3)
+    assert [each.edits for each in found.explanations] == [(Dtype("bfloat16"),)]
+
+
+def test_one_wrong_row_is_named() -> None:
+    after = halves(X, COS, SIN)
+    after[37] = X[37]
+    found = pecli.verify(after, LLAMA, before=X.astype(np.float32), atol=1e-3)
+    assert [each.edits for each in found.explanations] == [(RowsWrong((37,)),)]
+
+
+@pytest.mark.parametrize(
+    ("x", "after", "atol", "weak"),
+    [
+        (X[:1], halves(X[:1], COS[:1], SIN[:1]), 0, "1 row does not show any rotation"),
+        (0 * X, 0 * X, 0, "64 rows do not show any rotation"),
+        (X[:3], halves(X[:3], *waves(np.arange(3), plain(5e5, 128))), 1e-2, "whether the llama3 scaling is missing"),
+        (X, halves(X, COS, SIN), 1e-3, ""),
+    ],
+)
+def test_a_pass_that_known_mistakes_get_too_is_weak(x: np.ndarray, after: np.ndarray, atol: float, weak: str) -> None:
+    found = pecli.verify(after.astype(np.float32), LLAMA, before=x.astype(np.float32), atol=atol or 1e-6)
+    assert found.passed
+    assert weak in " ".join(found.weak)
+    assert bool(weak) == bool(found.weak)
+
+
+def test_positions_are_on_the_axis_before_the_heads_of_a_model_or_where_it_is_said() -> None:
+    q = queries(2, 24, 32, 128)
+    after = halves(q, *(each[:, None] for each in waves(np.arange(24), llama3())))
+    assert pecli.verify(after, LLAMA, before=q, atol=1e-5).passed
+    few = {"before": q[:, :, :4], "atol": 1e-5}
+    assert not pecli.verify(after[:, :, :4], LLAMA, **few).passed
+    for axis in (1, -3):
+        assert pecli.verify(after[:, :, :4], LLAMA, seq_axis=axis, **few).passed
+    q32 = queries(1, 4, 32, 128)  # as many positions as the model has heads
+    assert pecli.verify(halves(q32, *waves(np.arange(32), llama3())), LLAMA, before=q32, atol=1e-5).passed
+
+
+def test_heads_that_are_not_apart_are_refused_as_apply_refuses_them(pecli_cli, tmp_path) -> None:
+    np.save(tmp_path / "q.npy", queries(2, 32, 512))
+    lines = [
+        pecli_cli("verify", tmp_path / "q.npy", "--before", tmp_path / "q.npy", "--model", LLAMA),
+        pecli_cli("apply", "rope", tmp_path / "q.npy", "--model", LLAMA, "-o", tmp_path / "out.npy"),
+    ]
+    assert lines[0].err == lines[1].err
+    assert [each.code for each in lines] == [2, 2]
+
+
+def test_tensors_of_the_same_name_go_together_also_in_a_manifest(pecli_cli, tmp_path) -> None:
+    before = {"q": queries(1, 4, 24, 128), "k": queries(1, 2, 24, 128)}
+    rotation = waves(np.arange(24), llama3())
+    np.savez(tmp_path / "before.npz", **before)
+    np.savez(tmp_path / "after.npz", q=halves(before["q"], *rotation), k=before["k"])
+    (tmp_path / "pecli.toml").write_text(
+        '[[check]]\nfile = "after.npz"\nbefore = "before.npz"\nmodel = "llama-3.1-8b"\natol = 1e-5\nseq_axis = 2\n'
+    )
+    found = pecli_cli("verify", tmp_path / "pecli.toml")
+    assert found.code == 1
+    assert "k: nothing is rotated" in found.out
+    assert "q: " not in found.out
+    np.savez(tmp_path / "other.npz", q=before["q"], v=before["k"])
+    missing = pecli_cli("verify", tmp_path / "after.npz", "--before", tmp_path / "other.npz", "--model", LLAMA)
+    assert missing.code == 3
+    assert "the names must agree" in missing.err
+
+
+def test_the_command_rotates_as_the_file_was(pecli_cli, tmp_path) -> None:
+    q = queries(48, 192)
+    out, (cos, sin) = q.astype(np.float64), waves(np.arange(5, 53), yarn40())
+    a, b = out[:, 128::2].copy(), out[:, 129::2].copy()
+    out[:, 128:] = np.stack([a * cos - b * sin, b * cos + a * sin], axis=-1).reshape(48, 64)
+    np.save(tmp_path / "q.npy", q)
+    np.save(tmp_path / "after.npy", out.astype(np.float32))
+    given = ("--before", str(tmp_path / "q.npy"), "--model", "deepseek-v3", "--atol", "1e-5")
+    lines = pecli_cli("verify", tmp_path / "after.npy", *given, "--json").json["diagnosis"]
+    command = next(line.removeprefix("reproduce with pecli ") for line in lines if line.startswith("reproduce"))
+    *words, _ = shlex.split(command)
+    assert pecli_cli(*words, tmp_path / "again.npy").code == 0
+    assert np.abs(np.load(tmp_path / "again.npy") - out).max() < 1e-6
+
+
+def test_options_of_a_rotation_need_one(pecli_cli, tmp_path) -> None:
+    np.save(tmp_path / "x.npy", queries(4, 128))
+    alone = pecli_cli("verify", tmp_path / "x.npy", "--model", LLAMA, "--seq-axis", "0")
+    assert (alone.code, "it is the axis of queries or keys" in alone.err) == (2, True)
+    both = ("--before", tmp_path / "x.npy", "--model", LLAMA)
+    outside = pecli_cli("verify", tmp_path / "x.npy", *both, "--seq-axis", "1")
+    assert (outside.code, "on one of the axes 0 … 0" in outside.err) == (2, True)
