@@ -43,6 +43,8 @@ STEPS = ("positions", "frequencies", "phases")
 REACH = {"float32": 8, "float16": 1, "bfloat16": 1}
 """Units of the last place that computed frequencies are off at most."""
 MAX_PHASES = 1 << 15
+MAX_ROUNDING = 2.0**-6
+"""Relative error of phases, beyond which no dtype rounds them."""
 
 
 class Distance(NamedTuple):
@@ -299,7 +301,10 @@ def arithmetic(
     if seen.rows.min(initial=0) < 0 or not len(rows):
         return None
     coarse = max(_allowed(Sample("", whole.dtype, part.shape, part, rows)) for part in whole.parts)
-    own = _as_distance(seen.left(seen.rows, frequency))
+    left = seen.left(seen.rows, frequency)
+    if not (left <= coarse + height * MAX_ROUNDING * np.abs(np.multiply.outer(seen.rows, frequency))).all():
+        return None
+    own = _as_distance(left)
     found: list[tuple[Arithmetic, Distance]] = []
     for dtype in REACH if own.largest > coarse else ():
         wide = dtype == "float32"
