@@ -11,8 +11,7 @@ from pecli.checks.compare import Comparison, compare, problems_of
 from pecli.checks.same_table import Fit, fitted
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
-from pecli.checks.verify.against_model import verify_model
-from pecli.checks.verify.rotated import verify_rotated
+from pecli.checks.verify.rotated import model_check
 from pecli.checks.verify.verification import Verification, diagnosis, explanations, open_for_checks, weak_checks
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
@@ -63,10 +62,8 @@ def verify(
     own = _own_config(given) if spec is None else None
     spec = spec if own is None else own
     if spec is not None and not isinstance(spec, Scheme):
-        before = model_options.pop("before", None)
-        if before is not None:
-            return verify_rotated(given, before, spec, allowed, **model_options)
-        found = verify_model(given, load_model(spec), allowed, **model_options)
+        check = model_check(load_model(spec), spec, **{"before": None, **model_options})
+        found: Verification = check(given, tolerance=allowed)
         return found if own is None or not own.lower().endswith(".gguf") else _own_factors(found, own)
     for name in model_options:
         raise KindError(name, "given", "it belongs to a model", "leave it out")

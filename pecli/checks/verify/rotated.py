@@ -248,7 +248,7 @@ class _RotatedCheck:
         return bool(same and one.shape == other.shape and np.allclose(one, other, rtol=FREQ_RTOL, atol=0))
 
 
-def model_check(found: ModelEncodings, model: Model, before: str | None, **places: Any) -> Any:
+def model_check(found: ModelEncodings, model: Model, before: Given | None, **places: Any) -> Any:
     """What compares a file with a model, which was found already: its tables, or what was `before` the rotation."""
     if before is None and "seq_axis" in places:
         raise ParameterError("seq_axis", places["seq_axis"], "it is the axis of queries or keys", "give `before`, too")

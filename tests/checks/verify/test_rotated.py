@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.errors import ParameterError
 from pecli.explain.edits import Dtype, Layout, Parameter, Rotation, Rows, RowsWrong
 
 LLAMA = "llama-3.1-8b"
@@ -215,3 +216,9 @@ def test_options_of_a_rotation_need_one(pecli_cli, tmp_path) -> None:
     both = ("--before", tmp_path / "x.npy", "--model", LLAMA)
     outside = pecli_cli("verify", tmp_path / "x.npy", *both, "--seq-axis", "1")
     assert (outside.code, "on one of the axes 0 … 0" in outside.err) == (2, True)
+
+
+def test_python_refuses_positions_beside_before() -> None:
+    q = np.ones((4, 128), np.float32)
+    with pytest.raises(ParameterError, match="positions"):
+        pecli.verify(q, "llama-2-7b", before=q, positions=[0, 1, 2, 3])
