@@ -280,11 +280,12 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--thorough", type=float, default=1.0, help="the share of the tables that is searched")
     given = parser.parse_args()
     problems: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         for number in range(given.first, given.first + given.cases):
-            if problem := problem_of(given.seed, number, Path(folder)):
+            if problem := problem_of(given.seed, number, Path(folder), given.thorough):
                 problems[problem.splitlines()[-1][-100:]] += 1
                 print(problem, flush=True)
     print(f"{given.cases:,} cases, {sum(problems.values()):,} problems")
