@@ -247,7 +247,7 @@ def recipe_edit(
         nearest = min(left, key=lambda name: left[name].root_mean_square)
         if nearest != own and left[nearest].root_mean_square < 0.5 * left[own].root_mean_square:
             return (Recipe(nearest),), left[nearest].largest
-    rounded = arithmetic(whole, *waves, prior.cos_first if prior else True)
+    rounded = arithmetic(whole, *waves, prior.cos_first if prior else True) if own == "exact" else None
     return ((), math.inf) if rounded is None else ((rounded[0],), rounded[1].largest)
 
 
@@ -325,6 +325,8 @@ def _as_distance(left: Floats) -> Distance:
 
 def explain_arithmetic(prior: WaveScheme, samples: Mapping[str, Sample]) -> Explanation | None:
     """The prior's own waves with phases that were rounded on the way."""
+    if getattr(prior.scheme, "recipe", "exact") != "exact":  # which rounds them, too
+        return None
     for whole in readings(samples, prior.form):
         if whole.channels == prior.law.count and not whole.edits and whole.form == prior.form:
             place = Place(1, 3 if prior.one == "sin" else 0, prior.offset)

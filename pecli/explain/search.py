@@ -177,14 +177,15 @@ def _other_scheme(prior: Scheme, waves: Mapping[str, Sample]) -> Explanation | N
     found = next(chain(recognise_grid(waves), recognise_positions(waves)), None) if waves else None
     if found is None or found.scheme is None or found.scheme.name != prior.name:
         return None
-    inert = prior.inert_parameters & found.scheme.inert_parameters
-    names = [name for name in prior.parameters() if name not in {*inert, "dtype", "recipe"}]
+    skipped = {*(prior.inert_parameters & found.scheme.inert_parameters), "dtype", "recipe"}
     if getattr(prior, "is_range", True):
-        names = [name for name in names if name not in ("seq_len", "offset")]
-    pairs = [(name, getattr(prior, name), getattr(found.scheme, name)) for name in names]
+        if {*(getattr(found.scheme, "positions", None) or ())} == {*range(next(iter(waves.values())).shape[-2])}:
+            return None  # the rows of a range in another order
+        skipped |= {"seq_len", "offset"}
+    names = [name for name in prior.parameters() if name not in skipped]
     edits = tuple(
         Parameter(name, _plain(ours), "others" if name == "positions" else _plain(theirs))
-        for name, ours, theirs in pairs
+        for name, ours, theirs in ((name, getattr(prior, name), getattr(found.scheme, name)) for name in names)
         if ours != theirs
     )
     return replace(found, edits=edits, tensors=tuple(waves))

@@ -248,16 +248,20 @@ def lacking(edits: Iterable[Edit], scheme: Any) -> tuple[Edit, ...]:
     return tuple(edit for edit in edits if lacks(edit))
 
 
+MAX_COMMAND = 2000
+"""Letters of a command that somebody may want to copy; a list of all positions is longer."""
+
+
 def reproduction(explanation: Explanation) -> Iterator[str]:
     """The command that makes the table, as a sentence; what it does not make is said; nothing where that is all."""
     scheme, mistakes = explanation.scheme, explanation.mistakes
     without = lacking(explanation.edits, scheme) if scheme is not None else ()
-    if scheme is None or not {*mistakes} - {*without}:
+    if scheme is None or not {*mistakes} - {*without} or len(command := command_of(scheme, output=False)) > MAX_COMMAND:
         return
     if without:
-        yield f"without this ({', '.join(map(clause, without))}), {command_of(scheme, output=False)} makes it"
+        yield f"without this ({', '.join(map(clause, without))}), {command} makes it"
     else:
-        yield f"reproduce with {command_of(scheme, output=False)}"
+        yield f"reproduce with {command}"
 
 
 def command_of(scheme: Scheme, tensors: int = 1, output: bool = True) -> str:
