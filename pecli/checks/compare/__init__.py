@@ -110,20 +110,27 @@ def _measure(expected: Table, found: Table, tolerance: Tolerance) -> ErrorSummar
     def read(start: int) -> tuple[int, list[Array | None]]:
         return start, [table.read(start, min(start + step, table.rows)) if table.in_order else None for table in tables]
 
-    spare: list[ErrorMeter] = []  # each is used by one thread at a time; what it knows spares it work
+    spare: list[tuple[ErrorMeter, list[Array]]] = []  # each is used by one thread at a time
 
     def measure(given: tuple[int, list[Array | None]]) -> None:
         start, blocks = given
-        meter = spare.pop() if spare else ErrorMeter(dtypes[0], dtypes[1], tolerance)
-        ours, theirs = (
-            table.read(start, min(start + step, table.rows)) if block is None else block
-            for table, block in zip(tables, blocks, strict=True)
-        )
-        meter.measure(ours.reshape(-1), theirs.reshape(-1), start * expected.width)
-        spare.append(meter)
+        if spare:
+            meter, buffers = spare.pop()
+        else:  # memory that is used again costs no page faults
+            shape = min(step, expected.rows), expected.width
+            meter = ErrorMeter(dtypes[0], dtypes[1], tolerance)
+            buffers = [np.empty(shape, dtype) for dtype in dtypes]
+        pieces = []
+        for table, block, buffer in zip(tables, blocks, buffers, strict=True):
+            piece = buffer[: table.rows - start] if block is None else block
+            if block is None:
+                table.fill(start, piece)
+            pieces.append(piece.reshape(-1))
+        meter.measure(pieces[0], pieces[1], start * expected.width)
+        spare.append((meter, buffers))
 
     work_through(measure, map(read, range(0, expected.rows if expected.size else 0, step)))
-    return merged(meter.summary() for meter in spare)
+    return merged(meter.summary() for meter, _ in spare)
 
 
 def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:
