@@ -38,7 +38,8 @@ class Waves(NamedTuple):
 
     @property
     def is_scaled(self) -> bool:
-        return bool(np.any(np.abs(self.stretch - 1) > REL_TOL))
+        """Whether pairs are stretched; those that do not rotate have no stretch."""
+        return bool(np.any(np.abs(self.stretch[np.isfinite(self.stretch)] - 1) > REL_TOL))
 
 
 def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
@@ -68,7 +69,7 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     if any(each.is_scaled for each in waves):
         ends = np.array([0.0, max(curve.x[-1] for curve in curves)])
         scaled = np.concatenate([each.stretch for each in waves if each.is_scaled])
-        ticks = [1.0, float(scaled[np.isfinite(scaled)].max(initial=1.0))]  # pairs that do not rotate have no stretch
+        ticks = [1.0, float(scaled[np.isfinite(scaled)].max())]
         stretches.append(Curve("", ends, np.ones(2), reference=True))
         panels.append(Chart("", stretches, x=axis, y="stretch", points=not several, ticks=ticks, share=0.3))
     subtitle = "; ".join(dict.fromkeys(filter(None, (_scaling(each, several) for each in waves))))
@@ -242,7 +243,8 @@ def _with_contexts(waves: Waves) -> str:
 
 def _marks(number: int, waves: Waves, x: Floats) -> list[Mark]:
     """Where a curve reaches its contexts."""
-    found, heights = [], np.log(waves.lengths)
+    found, turning = [], np.isfinite(waves.lengths)
+    heights, x = np.log(waves.lengths[turning]), x[turning]
     for length, word in contexts(waves.subject).items():
         if word != "length" and heights[0] <= math.log(length) <= heights[-1]:
             place = float(np.interp(math.log(length), heights, x))

@@ -139,3 +139,12 @@ def test_of_dynamic_scaling_both_lengths_are_drawn_and_without_a_context_longrop
     short, long, law = made("wavelengths", pecli.Rope(64, 64, scaling="longrope", **given)).panels[0].curves
     np.testing.assert_allclose(short.y, law.y, rtol=1e-12)
     np.testing.assert_allclose(long.y, 2 * law.y, rtol=1e-12)
+
+
+def test_a_curve_is_marked_only_where_it_reaches_a_context() -> None:
+    """Gemma 4's full layers rotate a quarter of their pairs, the slowest of which turns within 200 positions."""
+    figure = pecli.plot("gemma-4-e4b", kind="wavelengths")
+    (axes,) = figure.axes  # no pair is stretched, hence no panel for that
+    heights = [line.get_ydata()[0] for line in axes.lines if line.get_marker() == "o" and len(line.get_ydata()) == 1]
+    assert 131072 not in [round(float(each)) for each in heights]
+    assert np.nanmax(np.asarray(axes.lines[0].get_ydata())[np.isfinite(axes.lines[0].get_ydata())]) < 200
