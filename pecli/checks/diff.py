@@ -27,6 +27,10 @@ MAX_EXPLAINED = 16
 """Tensors of one file that explanations are sought for."""
 MIN_ELEMENTS = 8
 """Of a tensor that a scheme is sought for."""
+MAX_SCATTERED = 1 / 8
+"""Fraction of every row and column of a sample up to which differing elements are accidents."""
+CLOSE = 1e-3
+"""Relative difference of tables below which they are no two draws."""
 NOISE = 8
 """Units of the last place that no transform would leave."""
 
@@ -97,7 +101,7 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
         if not (found.passed or _known(found))
     ]
     why = [_as_rounded(found) for found in tensors if _rounded(found)]
-    why += _explained(failed[:MAX_EXPLAINED], schemes, tolerance)
+    why += _explained(failed[:MAX_EXPLAINED], schemes, tolerance) if failed else []
     problems += [comparison(each) for each in why]
     notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit and fit.note}
     return Difference(a[0], b[0], tensors, tuple(problems), tuple(why), notes)
@@ -171,11 +175,14 @@ def _by_parameters(
 
     scheme = schemes[0]
     pairs = [each for each in pairs if min(table.size for table in each) >= MIN_ELEMENTS]
+    sampled = [_difference(*each) for each in pairs]
+    pairs = [each for each, one in zip(pairs, sampled, strict=True) if one is None or not one.scattered]
     if not pairs:
         return []
     if scheme is None:
         tables = {one.name: one for one, _ in pairs}
-        scheme = next((each.scheme for each in recognise(tables) if not each.mistakes), None) if tables else None
+        draws = any(one is None or one.relative > CLOSE for one in sampled)  # another seed makes another table
+        scheme = next((each.scheme for each in recognise(tables, draws=draws) if not each.mistakes), None)
     if scheme is None or scheme.holds_several:
         return []
     known = {table.name for table in (scheme.single_array(), *scheme.tensors())}
@@ -183,6 +190,30 @@ def _by_parameters(
     named = {(one.name if one.name in known else single): (one.name, other) for one, other in pairs}
     found = explain(scheme, {name: other for name, (_, other) in named.items()}, tolerance.atol)
     return [replace(each, tensors=tuple(named[name][0] for name in each.tensors)) for each in found if _tells(each)]
+
+
+@dataclass(frozen=True)
+class _SampledDifference:
+    scattered: bool
+    """Whether there are so few that no parameter makes them: one changes rows, columns, or more."""
+    relative: float
+    """Root mean square, of that of the first table."""
+
+
+def _difference(one: Table, other: Table) -> _SampledDifference | None:
+    """How tables of one shape differ in a sample of their rows; None where they cannot be compared."""
+    import numpy as np
+
+    from pecli.explain.sample import sample
+
+    if one.shape != other.shape or len(one.shape) < 2:
+        return None
+    ours, theirs = (sample(table).values for table in (one, other))
+    unlike = (ours != theirs).reshape(-1, one.width)
+    with np.errstate(all="ignore"):
+        relative = float(np.linalg.norm(ours - theirs) / np.linalg.norm(ours))
+    scattered = max(unlike.mean(axis=0).max(), unlike.mean(axis=1).max()) < MAX_SCATTERED
+    return _SampledDifference(bool(scattered), relative)
 
 
 def _tells(why: Explanation) -> bool:
