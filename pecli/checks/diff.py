@@ -11,15 +11,14 @@ from pecli.checks.same_table import fitted
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
-from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, rows_of, stacked
 from pecli.errors import PecliError
-from pecli.explain.edits import Arithmetic, ColumnsWrong, Dtype, Explanation, Recipe, Scaled
-from pecli.explain.words import comparison
 from pecli.files import LoadedFile
 from pecli.files.load import opened
 
 if TYPE_CHECKING:
+    from pecli.engine.schemes.scheme import Scheme
+    from pecli.explain.edits import Explanation
     from pecli.files.load import Given
 
 
@@ -58,7 +57,7 @@ class Difference:
             "b": self.b,
             "tensors": [as_json(tensor) for tensor in self.tensors],
             "diagnosis": list(self.diagnosis),
-            "explanations": [each.as_json(comparison(each)) for each in self.explanations],
+            "explanations": [each.as_json(_comparison(each)) for each in self.explanations],
             "readings": dict(self.readings),
         }
 
@@ -102,7 +101,7 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
     ]
     why = [_as_rounded(found) for found in tensors if _rounded(found)]
     why += _explained(failed[:MAX_EXPLAINED], schemes, tolerance) if failed else []
-    problems += [comparison(each) for each in why]
+    problems += map(_comparison, why)
     notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit and fit.note}
     return Difference(a[0], b[0], tensors, tuple(problems), tuple(why), notes)
 
@@ -144,7 +143,15 @@ def _sought(one: Table, other: Table, fit: _PairFit | None) -> Pair:
     return (one, other) if fit is None else fit.sought
 
 
+def _comparison(why: Explanation) -> str:
+    from pecli.explain.words import comparison  # equal files need no words
+
+    return comparison(why)
+
+
 def _as_rounded(found: Comparison) -> Explanation:
+    from pecli.explain.edits import Dtype, Explanation
+
     return Explanation((Dtype(found.dtype),), None, found.max_abs_error or 0.0, 0.0, (found.name,))
 
 
@@ -152,6 +159,7 @@ def _explained(
     pairs: Sequence[Pair], schemes: tuple[Scheme | None, Scheme | None], tolerance: Tolerance
 ) -> list[Explanation]:
     """What makes B of A: a transform; or other parameters of the scheme that A carries, or turns out to be."""
+    from pecli.explain.edits import ColumnsWrong, Scaled
     from pecli.explain.search import explain_pair, explain_swapped
 
     found = explain_swapped(pairs, tolerance.atol)
@@ -175,13 +183,13 @@ def _by_parameters(
 
     scheme = schemes[0]
     pairs = [each for each in pairs if min(table.size for table in each) >= MIN_ELEMENTS]
-    sampled = [_difference(*each) for each in pairs]
-    pairs = [each for each, one in zip(pairs, sampled, strict=True) if one is None or not one.scattered]
+    sampled = [_sampled_difference(*each) for each in pairs]
+    pairs = [each for each, (scattered, _) in zip(pairs, sampled, strict=True) if not scattered]
     if not pairs:
         return []
     if scheme is None:
         tables = {one.name: one for one, _ in pairs}
-        draws = any(one is None or one.relative > CLOSE for one in sampled)  # another seed makes another table
+        draws = not all(relative <= CLOSE for _, relative in sampled)  # another seed makes another table
         scheme = next((each.scheme for each in recognise(tables, draws=draws) if not each.mistakes), None)
     if scheme is None or scheme.holds_several:
         return []
@@ -192,32 +200,28 @@ def _by_parameters(
     return [replace(each, tensors=tuple(named[name][0] for name in each.tensors)) for each in found if _tells(each)]
 
 
-@dataclass(frozen=True)
-class _SampledDifference:
-    scattered: bool
-    """Whether there are so few that no parameter makes them: one changes rows, columns, or more."""
-    relative: float
-    """Root mean square, of that of the first table."""
-
-
-def _difference(one: Table, other: Table) -> _SampledDifference | None:
-    """How tables of one shape differ in a sample of their rows; None where they cannot be compared."""
+def _sampled_difference(one: Table, other: Table) -> tuple[bool, float]:
+    """Of a sample of the rows: whether so few elements differ that no parameter is the reason, since one changes
+    rows, columns, or more; and the difference relative to the first table, root mean square.
+    """
     import numpy as np
 
     from pecli.explain.sample import sample
 
     if one.shape != other.shape or len(one.shape) < 2:
-        return None
+        return False, np.inf
     ours, theirs = (sample(table).values for table in (one, other))
     unlike = (ours != theirs).reshape(-1, one.width)
     with np.errstate(all="ignore"):
         relative = float(np.linalg.norm(ours - theirs) / np.linalg.norm(ours))
     scattered = max(unlike.mean(axis=0).max(), unlike.mean(axis=1).max()) < MAX_SCATTERED
-    return _SampledDifference(bool(scattered), relative)
+    return bool(scattered), relative
 
 
 def _tells(why: Explanation) -> bool:
     """Whether it says more than how values were kept."""
+    from pecli.explain.edits import Arithmetic, Recipe
+
     return bool(why.mistakes) or any(isinstance(edit, (Arithmetic, Recipe)) for edit in why.edits)
 
 
@@ -227,7 +231,11 @@ def scheme_of(file: LoadedFile) -> Scheme | None:
 
     try:
         spec = carried_spec(file.path, file.metadata)
-        return None if spec is None else Scheme.from_spec(spec)
+        if spec is None:
+            return None
+        from pecli.engine.schemes.scheme import Scheme
+
+        return Scheme.from_spec(spec)
     except PecliError:
         return None
 

@@ -307,3 +307,17 @@ def test_a_dump_without_inv_freq_is_no_difference(tmp_path) -> None:
     assert pecli.diff(golden, _wrong(tmp_path, cos=tables["cos"], sin=tables["sin"])).passed
     only = pecli.diff(golden, _wrong(tmp_path, cos=tables["cos"]))
     assert only.diagnosis == ("sin: only A has it, B does not",)
+
+
+def test_scattered_elements_are_not_searched_for_other_parameters(monkeypatch) -> None:
+    def search(*_: object, **__: object) -> list[object]:
+        raise AssertionError
+
+    one = np.random.default_rng(5).standard_normal((64, 64))
+    other = one + 0.01 * np.eye(64)
+    monkeypatch.setattr("pecli.explain.search.recognise", search)
+    found = pecli.diff(one, other)
+    assert [tensor.mismatched for tensor in found.tensors] == [64]
+    assert not found.explanations
+    with pytest.raises(AssertionError):
+        pecli.diff(one, one + 0.01 * np.random.default_rng(6).standard_normal(one.shape))
