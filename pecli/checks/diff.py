@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, as_json, compare, problems_of
+from pecli.checks.compare.error_summary import widest
 from pecli.checks.same_table import fitted
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
+from pecli.engine.arrays import AnyArray
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.table import Table, rows_of, stacked
 from pecli.errors import PecliError
@@ -26,10 +28,14 @@ MAX_EXPLAINED = 16
 """Tensors of one file that explanations are sought for."""
 MIN_ELEMENTS = 8
 """Of a tensor that a scheme is sought for."""
+MAX_SEARCHED = 1 << 24
+"""Elements of a table up to which every difference is searched for a reason."""
+SAMPLED_ROWS = 256
+"""From the first on, and as many of all: looked at before a search."""
 MAX_SCATTERED = 1 / 8
 """Fraction of every row and column of a sample up to which differing elements are accidents."""
 CLOSE = 1e-3
-"""Relative difference of tables below which they are no two draws."""
+"""Relative difference up to which tables are no two draws."""
 NOISE = 8
 """Units of the last place that no transform would leave."""
 
@@ -97,7 +103,7 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
     failed = [
         _sought(*each, fit)
         for each, fit, found in zip(pairs, fits, tensors, strict=True)
-        if not (found.passed or _known(found))
+        if not (found.passed or _known(found) or (found.size > MAX_SEARCHED and _scattered(each)))
     ]
     why = [_as_rounded(found) for found in tensors if _rounded(found)]
     why += _explained(failed[:MAX_EXPLAINED], schemes, tolerance) if failed else []
@@ -176,6 +182,37 @@ def _explained(
     return [*found, *better, *(why for one, _, why in unknown if why is not None and one.name not in named)]
 
 
+def _sampled(one: Table, other: Table) -> tuple[AnyArray, AnyArray] | None:
+    """Some rows of both, as they are looked at before a search; None where they have no rows in common."""
+    import numpy as np
+
+    if one.shape != other.shape or len(one.shape) < 2:
+        return None
+    spread = np.linspace(0, one.rows - 1, SAMPLED_ROWS).astype(np.intp)
+    rows = np.unique([*range(min(one.rows, SAMPLED_ROWS)), *spread])
+    return widest(one.pick(rows)), widest(other.pick(rows))
+
+
+def _scattered(tables: Pair) -> bool:
+    """Whether so few elements differ that no parameter is the reason: one changes rows, columns, or more."""
+    sides = _sampled(*tables)
+    if sides is None:
+        return False
+    unlike = sides[0] != sides[1]
+    return bool(max(unlike.mean(axis=0).max(), unlike.mean(axis=1).max()) < MAX_SCATTERED)
+
+
+def _is_close(tables: Pair) -> bool:
+    """Whether tables are so close that they are no two draws."""
+    import numpy as np
+
+    sides = _sampled(*tables)
+    if sides is None:
+        return False
+    with np.errstate(all="ignore"):
+        return bool(np.linalg.norm(sides[0] - sides[1]) <= CLOSE * np.linalg.norm(sides[0]))
+
+
 def _by_parameters(
     pairs: Sequence[Pair], schemes: tuple[Scheme | None, Scheme | None], tolerance: Tolerance
 ) -> list[Explanation]:
@@ -183,13 +220,11 @@ def _by_parameters(
 
     scheme = schemes[0]
     pairs = [each for each in pairs if min(table.size for table in each) >= MIN_ELEMENTS]
-    sampled = [_sampled_difference(*each) for each in pairs]
-    pairs = [each for each, (scattered, _) in zip(pairs, sampled, strict=True) if not scattered]
     if not pairs:
         return []
     if scheme is None:
         tables = {one.name: one for one, _ in pairs}
-        draws = not all(relative <= CLOSE for _, relative in sampled)  # another seed makes another table
+        draws = not all(map(_is_close, pairs))
         scheme = next((each.scheme for each in recognise(tables, draws=draws) if not each.mistakes), None)
     if scheme is None or scheme.holds_several:
         return []
@@ -198,24 +233,6 @@ def _by_parameters(
     named = {(one.name if one.name in known else single): (one.name, other) for one, other in pairs}
     found = explain(scheme, {name: other for name, (_, other) in named.items()}, tolerance.atol)
     return [replace(each, tensors=tuple(named[name][0] for name in each.tensors)) for each in found if _tells(each)]
-
-
-def _sampled_difference(one: Table, other: Table) -> tuple[bool, float]:
-    """Of a sample of the rows: whether so few elements differ that no parameter is the reason, since one changes
-    rows, columns, or more; and the difference relative to the first table, root mean square.
-    """
-    import numpy as np
-
-    from pecli.explain.sample import sample
-
-    if one.shape != other.shape or len(one.shape) < 2:
-        return False, np.inf
-    ours, theirs = (sample(table).values for table in (one, other))
-    unlike = (ours != theirs).reshape(-1, one.width)
-    with np.errstate(all="ignore"):
-        relative = float(np.linalg.norm(ours - theirs) / np.linalg.norm(ours))
-    scattered = max(unlike.mean(axis=0).max(), unlike.mean(axis=1).max()) < MAX_SCATTERED
-    return bool(scattered), relative
 
 
 def _tells(why: Explanation) -> bool:
