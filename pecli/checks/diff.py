@@ -32,10 +32,14 @@ MAX_SEARCHED = 1 << 24
 """Elements of a table up to which every difference is searched for a reason."""
 SAMPLED_ROWS = 256
 """From the first on, and as many of all: looked at before a search."""
+MAX_PROBED = 64
+"""Columns of those that are looked at."""
+SMOOTH = 0.05
+"""What a wave, or a line, with some noise leaves of its largest value."""
 MAX_SCATTERED = 1 / 8
 """Fraction of every row and column of a sample up to which differing elements are accidents."""
 CLOSE = 1e-3
-"""Relative difference up to which tables are no two draws."""
+"""The largest difference, relative to the largest element, up to which tables are no two draws."""
 NOISE = 8
 """Units of the last place that no transform would leave."""
 
@@ -103,7 +107,7 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
     failed = [
         _sought(*each, fit)
         for each, fit, found in zip(pairs, fits, tensors, strict=True)
-        if not (found.passed or _known(found) or (found.size > MAX_SEARCHED and _scattered(each)))
+        if not (found.passed or _known(found) or (found.size > MAX_SEARCHED and _hopeless(*each)))
     ]
     why = [_as_rounded(found) for found in tensors if _rounded(found)]
     why += _explained(failed[:MAX_EXPLAINED], schemes, tolerance) if failed else []
@@ -182,35 +186,35 @@ def _explained(
     return [*found, *better, *(why for one, _, why in unknown if why is not None and one.name not in named)]
 
 
-def _sampled(one: Table, other: Table) -> tuple[AnyArray, AnyArray] | None:
-    """Some rows of both, as they are looked at before a search; None where they have no rows in common."""
+def _hopeless(one: Table, other: Table) -> bool:
+    """Whether no parameter makes the difference, by some of the rows: too few elements of every row and column differ;
+    or the tables are too close for other draws, and the first is nothing but draws, or learned.
+    """
     import numpy as np
 
     if one.shape != other.shape or len(one.shape) < 2:
-        return None
+        return False
     spread = np.linspace(0, one.rows - 1, SAMPLED_ROWS).astype(np.intp)
     rows = np.unique([*range(min(one.rows, SAMPLED_ROWS)), *spread])
-    return widest(one.pick(rows)), widest(other.pick(rows))
+    ours, theirs = widest(one.pick(rows)), widest(other.pick(rows))
+    unlike = ours != theirs
+    if max(unlike.mean(axis=0).max(), unlike.mean(axis=1).max()) < MAX_SCATTERED:
+        return True
+    with np.errstate(all="ignore"):
+        close = np.abs(ours - theirs).max() <= CLOSE * np.abs(ours).max()
+    some = ours[:SAMPLED_ROWS]
+    return bool(close) and not (_is_smooth(some) or _is_smooth(some.T))
 
 
-def _scattered(tables: Pair) -> bool:
-    """Whether so few elements differ that no parameter is the reason: one changes rows, columns, or more."""
-    sides = _sampled(*tables)
-    if sides is None:
-        return False
-    unlike = sides[0] != sides[1]
-    return bool(max(unlike.mean(axis=0).max(), unlike.mean(axis=1).max()) < MAX_SCATTERED)
-
-
-def _is_close(tables: Pair) -> bool:
-    """Whether tables are so close that they are no two draws."""
+def _is_smooth(values: AnyArray) -> bool:
+    """Whether some column is a wave, or a line: x[n + 1] + x[n − 1] is a multiple of x[n]."""
     import numpy as np
 
-    sides = _sampled(*tables)
-    if sides is None:
-        return False
+    values = values[:, :: max(1, values.shape[1] // MAX_PROBED)]
+    here, both = values[1:-1], values[:-2] + values[2:]
     with np.errstate(all="ignore"):
-        return bool(np.linalg.norm(sides[0] - sides[1]) <= CLOSE * np.linalg.norm(sides[0]))
+        left = np.median(np.abs(both - (both * here).sum(axis=0) / (here * here).sum(axis=0) * here), axis=0)
+        return not (left > SMOOTH * np.abs(here).max(axis=0)).all()
 
 
 def _by_parameters(
@@ -224,8 +228,7 @@ def _by_parameters(
         return []
     if scheme is None:
         tables = {one.name: one for one, _ in pairs}
-        draws = not all(map(_is_close, pairs))
-        scheme = next((each.scheme for each in recognise(tables, draws=draws) if not each.mistakes), None)
+        scheme = next((each.scheme for each in recognise(tables) if not each.mistakes), None) if tables else None
     if scheme is None or scheme.holds_several:
         return []
     known = {table.name for table in (scheme.single_array(), *scheme.tensors())}
