@@ -30,7 +30,7 @@ MIN_ELEMENTS = 8
 """Of a tensor that a scheme is sought for."""
 MAX_SEARCHED = 1 << 24
 """Elements of a table up to which every difference is searched for a reason."""
-SAMPLED_ROWS = 256
+SAMPLED_ROWS = 128
 """From the first on, and as many of all: looked at before a search."""
 MAX_PROBED = 64
 """Columns of those that are looked at."""
