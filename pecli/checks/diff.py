@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from pecli.checks.compare import Comparison, as_json, compare, problems_of
 from pecli.checks.compare.error_summary import widest
 from pecli.checks.same_table import fitted
+from pecli.checks.statistics import has_waves
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
-from pecli.engine.arrays import AnyArray
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.table import Table, rows_of, stacked
 from pecli.errors import PecliError
@@ -32,10 +32,6 @@ MAX_SEARCHED = 1 << 24
 """Elements of a table up to which every difference is searched for a reason."""
 SAMPLED_ROWS = 128
 """From the first on, and as many of all: looked at before a search."""
-MAX_PROBED = 64
-"""Columns of those that are looked at."""
-SMOOTH = 0.05
-"""What a wave, or a line, with some noise leaves of its largest value."""
 MAX_SCATTERED = 1 / 8
 """Fraction of every row and column of a sample up to which differing elements are accidents."""
 CLOSE = 1e-3
@@ -203,18 +199,7 @@ def _hopeless(one: Table, other: Table) -> bool:
     with np.errstate(all="ignore"):
         close = np.abs(ours - theirs).max() <= CLOSE * np.abs(ours).max()
     some = ours[:SAMPLED_ROWS]
-    return bool(close) and not (_is_smooth(some) or _is_smooth(some.T))
-
-
-def _is_smooth(values: AnyArray) -> bool:
-    """Whether some column is a wave, or a line: x[n + 1] + x[n − 1] is a multiple of x[n]."""
-    import numpy as np
-
-    values = values[:, :: max(1, values.shape[1] // MAX_PROBED)]
-    here, both = values[1:-1], values[:-2] + values[2:]
-    with np.errstate(all="ignore"):
-        left = np.median(np.abs(both - (both * here).sum(axis=0) / (here * here).sum(axis=0) * here), axis=0)
-        return not (left > SMOOTH * np.abs(here).max(axis=0)).all()
+    return bool(close) and not (has_waves(some) or has_waves(some.T))
 
 
 def _by_parameters(
