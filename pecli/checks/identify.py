@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.statistics import has_waves
+from pecli.engine.arrays import Array
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table, cast, raw_bytes, reshaped
+from pecli.engine.table import Table, cast, reshaped
 from pecli.explain.computed_tables import explain_computed
 from pecli.explain.describe import describe
 from pecli.explain.edits import Edit, Explanation, Layout, Noise, Recipe, Runtime
@@ -33,6 +34,8 @@ FIRST_ROWS = 64
 """Of a table of many, searched before all are."""
 MIN_ELEMENTS = 1 << 17
 """Of a table for which that is worth it."""
+MEASURED_ROWS = 256
+"""Whose rounding errors are measured; those of all others are alike."""
 MAX_TENSORS = 256
 """Tensors that are looked at in one file."""
 _POSITIONAL = re.compile(
@@ -174,7 +177,7 @@ def _by_first_rows(table: Table) -> Match | None:
     if len(table.shape) != 2 or not MIN_ELEMENTS <= table.size <= MAX_FULL_READ or table.dtype not in _DTYPES:
         return None
     first = replace(table, shape=(FIRST_ROWS, table.width))
-    if table.rows < 4 * FIRST_ROWS or not has_waves(widened(first.array())):
+    if table.rows < MEASURED_ROWS or not has_waves(widened(first.array())):
         return None
     found = recognise({table.name: first})
     if len(found) != 1 or found[0].open or not all(isinstance(edit, Layout) for edit in found[0].edits):
@@ -183,13 +186,18 @@ def _by_first_rows(table: Table) -> Match | None:
     if getattr(scheme, "seq_len", None) != FIRST_ROWS:
         return None
     scheme, values = replace(scheme, dtype=table.dtype, seq_len=table.rows), table.array()
-    wide = scheme.in_dtype("float64")
     for made in (scheme.single_array(), *scheme.tensors()):
-        if made.shape == table.shape and made.dtype == table.dtype and raw_bytes(made.array()) == raw_bytes(values):
+        if made.shape == table.shape and made.dtype == table.dtype and _same_bits(made.array(), values):
+            wide = scheme.in_dtype("float64")
             exact = {each.name: each for each in (wide.single_array(), *wide.tensors())}[made.name]
-            error = float(np.abs(exact.array() - widened(values)).max())
-            return _computed(_match(replace(found[0], scheme=scheme, residual=error)), {table.name: table})
+            error = float(np.abs(widened(exact.read(0, MEASURED_ROWS)) - widened(values[:MEASURED_ROWS])).max())
+            match = _match(replace(found[0], scheme=scheme, residual=max(error, found[0].residual)))
+            return _computed(match, {table.name: table})
     return None
+
+
+def _same_bits(one: Array, other: Array) -> bool:
+    return np.array_equal(one.view(f"u{one.itemsize}"), other.view(f"u{other.itemsize}"))
 
 
 def _computed(match: Match, tables: Mapping[str, Table]) -> Match:
