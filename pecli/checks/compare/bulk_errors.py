@@ -80,7 +80,7 @@ class BulkErrors:
         summary.relative = max(summary.relative, largest)
         bound = largest / (1 - largest) * self._units_per_ratio  # no pair is further apart
         gap = None
-        if bound > summary.ulp or 0 < tolerance.max_ulp < bound:
+        if 0 < tolerance.max_ulp < bound or (bound > summary.ulp and not self._few_further(ours, theirs)):
             gap = self._gap(ours, theirs, done)
             summary.ulp = max(summary.ulp, int(_extreme(gap)))
         if peak <= tolerance.atol or largest * MARGIN <= tolerance.rtol or bound <= tolerance.max_ulp:
@@ -97,6 +97,18 @@ class BulkErrors:
             np.logical_and(off, np.abs(gap, out=gap) > tolerance.max_ulp, out=off)
         if count := int(np.count_nonzero(off)):
             summary.fail(count, start + int(off.argmax()))
+
+    def _few_further(self, ours: Array, theirs: Array) -> bool:
+        """Whether few elements may be further apart in ULPs than any before, by their ratios; these are measured."""
+        ratio, further, below = (each[: ours.size] for each in (self._ratio, self._flags, self._unequal))
+        wanted = self._summary.ulp + 1
+        least = ratio.dtype.type(wanted / (self._units_per_ratio + wanted))
+        np.logical_or(np.greater_equal(ratio, least, out=further), np.less_equal(ratio, -least, out=below), out=further)
+        count = np.count_nonzero(further)
+        if 0 < count <= MAX_SPARSE * ours.size:
+            places = np.flatnonzero(further)
+            self._summary.ulp = max(self._summary.ulp, int(ulps_apart(ours[places], theirs[places]).max()))
+        return bool(count <= MAX_SPARSE * ours.size)
 
     def _gap(self, ours: Array, theirs: Array, done: Indices) -> NDArray[Any]:
         """The distances of floats of one sign in ULPs, with signs; they overwrite the ratios."""
