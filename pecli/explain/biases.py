@@ -5,7 +5,7 @@ whose buckets or which window they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,11 +15,11 @@ from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.relative import Relative
 from pecli.errors import ParameterError
-from pecli.explain.edits import Dtype, Edit, Explanation, Heads, Mask, Negated, Parameter, Repeated, Scaled, Transposed
-from pecli.explain.sample import Sample, digits, grain, plainest, precision
+from pecli.explain.edits import Edit, Explanation, Heads, Mask, Negated, Parameter, Repeated, Scaled, Transposed
+from pecli.explain.sample import Sample, digits, plainest, rounding
 from pecli.explain.waves import FEW_STEPS, QUANTUM
 
-MAX_HEADS = 4096
+MAX_HEADS, MAX_SURE_HEADS = 4096, 512
 MASKED = -1e4
 """Values below this are masks."""
 MAX_NOISE = 0.05
@@ -72,6 +72,17 @@ def explain_bias(one: Sample, prior: Alibi | None, name: str) -> list[Explanatio
         if found:
             break
     return sorted(found, key=lambda each: each.cost)[:4]
+
+
+def recognise_bias(one: Sample, name: str) -> Iterator[Explanation]:
+    """Those that are sure with nothing known before: enough heads in their order, a plain max_bias."""
+    for each in explain_bias(one, None, name):
+        scheme: Any = each.scheme
+        loose = any(isinstance(edit, (Scaled, Heads)) for edit in each.edits)
+        if scheme is None or loose or not 3 <= scheme.heads <= MAX_SURE_HEADS:
+            continue
+        if scheme.max_bias >= 1 and digits(scheme.max_bias) <= 3:
+            yield each
 
 
 def _without_batch(bias: Bias) -> Bias:
@@ -127,8 +138,7 @@ def _slopes_alone(one: Sample) -> Iterator[Bias]:
 
 def _relative(values: Floats) -> float:
     """The relative error of values in the dtype that has them all."""
-    kind = grain(values)
-    return 0.8 * precision(kind.found) if isinstance(kind, Dtype) else 1e-6
+    return 0.8 * rounding(values)[0] or 1e-6
 
 
 def _biases(one: Sample, prior: Alibi | None) -> Iterator[Bias]:
@@ -330,16 +340,23 @@ DISTANCES = (128, 512, 64, 256, 1024, 800, 2048, 32, 16, 20, 100, 200, 4096)
 MAX_LENGTH = 2048
 
 
-def recognise_index(name: str, one: Sample) -> Iterator[Explanation]:
+def recognise_index(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
     """The scheme of relative positions that makes a table."""
+    one = next(iter(samples.values()))
     values = one.values
-    if values.ndim != 2 or values.shape[0] != values.shape[1] or not 3 <= len(values) <= MAX_LENGTH or not one.whole:
+    if (
+        len(samples) > 1
+        or values.ndim != 2
+        or values.shape[0] != values.shape[1]
+        or not 3 <= len(values) <= MAX_LENGTH
+        or not one.whole
+    ):
         return
     if np.iscomplexobj(values) or not np.array_equal(values, np.rint(values)) or not values.any():
         return
     for scheme in _candidates(values.astype(np.intp)):
         if np.array_equal(scheme.rows(0, len(values)), values):
-            yield Explanation((), scheme, 0.0, 0.0, (name,))
+            yield Explanation((), scheme, 0.0, 0.0, tuple(samples))
             return
 
 

@@ -192,8 +192,12 @@ def parameter_edits(expected: Scheme, found: Scheme, skipped: Collection[str] = 
     for name in expected.parameters():
         ours, theirs = getattr(expected, name), getattr(found, name)
         if name not in skipped and ours != theirs:
-            values = (spelled(each) if isinstance(each, tuple) else each for each in (ours, theirs))
-            yield Parameter(name, *values)
+            yield parameter(name, ours, theirs)
+
+
+def parameter(name: str, expected: Any, found: Any) -> Parameter:
+    """A parameter, lists as somebody writes them."""
+    return Parameter(name, *(spelled(each) if isinstance(each, tuple) else each for each in (expected, found)))
 
 
 @dataclass(frozen=True)
