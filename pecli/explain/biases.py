@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.relative import Relative
 from pecli.errors import ParameterError
-from pecli.explain.edits import Edit, Explanation, Heads, Mask, Negated, Parameter, Repeated, Scaled, Transposed
+from pecli.explain.edits import Edit, Explanation, Heads, Mask, Negated, Repeated, Scaled, Transposed, parameter_edits
 from pecli.explain.sample import Sample, digits, plainest, rounding
 from pecli.explain.waves import FEW_STEPS, QUANTUM
 
@@ -62,12 +63,14 @@ class Rule:
 def explain_bias(one: Sample, prior: Alibi | None, name: str) -> list[Explanation]:
     """Explanations of a bias, or of slopes alone."""
     found: list[Explanation] = []
+    alone = {"slopes", "form", "seq_len"} if name == "slopes" else {"slopes"}
     for bias in map(_without_batch, _slopes_alone(one) if name == "slopes" else _biases(one, prior)):
         for rule in _rules(bias, prior):
             scheme = _scheme(one, bias, rule)
-            edits = (*bias.edits, *_differences(bias, rule, prior))
+            differences = parameter_edits(prior, scheme, alone) if prior is not None and scheme is not None else ()
             extra = rule.cost + 0.3 * (prior is None and bias.form == "")
             left = rule.left if name == "slopes" else bias.residual
+            edits = (*bias.edits, *differences, *rule.edits)
             found.append(Explanation(edits, scheme, left, bias.noise, (one.name,), (), extra))
         if found:
             break
@@ -105,21 +108,6 @@ def _scheme(one: Sample, bias: Bias, rule: Rule) -> Alibi | None:
         return Alibi(len(bias.slopes), rule=rule.rule, max_bias=rule.max_bias, dtype=dtype, **more)
     except ParameterError:
         return None
-
-
-def _differences(bias: Bias, rule: Rule, prior: Alibi | None) -> Iterator[Edit]:
-    if prior is not None:
-        if len(bias.slopes) != prior.heads:
-            yield Parameter("heads", prior.heads, len(bias.slopes))
-        if bias.form and bias.form != prior.form:
-            yield Parameter("form", prior.form, bias.form)
-        if bias.length not in (None, prior.seq_len):
-            yield Parameter("seq_len", prior.seq_len, bias.length)
-        if rule.rule != prior.rule:
-            yield Parameter("rule", prior.rule, rule.rule)
-        if rule.max_bias != prior.max_bias:
-            yield Parameter("max_bias", prior.max_bias, rule.max_bias)
-    yield from rule.edits
 
 
 def _slopes_alone(one: Sample) -> Iterator[Bias]:
@@ -306,31 +294,21 @@ def _rule(
         return
     logs, weights = -np.log2(np.maximum(slopes[known], 1e-300)), (slopes[known] / errors[known]) ** 2
     inside = exponents[known]
-    level = 0.0
-    if scaled:
-        centre = np.average(inside, weights=weights)
-        spread = (weights * (inside - centre) ** 2).sum()
-        value = float((weights * (inside - centre) * logs).sum() / spread) if spread else 0.0
-        level = float(np.average(logs, weights=weights) - value * centre)
-        error = 1.5 / math.sqrt(spread) if spread else math.inf
-    else:
-        value = float((weights * inside * logs).sum() / (weights * inside**2).sum())
-        error = 1.5 / math.sqrt(float((weights * inside**2).sum()))
-    options = [prior.max_bias] if prior else []
-    for candidate in dict.fromkeys((*options, *USUAL, plainest(value, SIGMAS * error + 1e-9))):
-        if abs(candidate - value) > SIGMAS * error + 1e-6 * value or not 0 < candidate <= 256:
+    design = np.stack([inside, np.ones_like(inside)] if scaled else [inside])
+    covariance = np.linalg.pinv((design * weights) @ design.T)
+    value = float((covariance @ (design * weights) @ logs)[0])
+    error = SIGMAS * 1.5 * math.sqrt(covariance[0, 0])
+    own = (prior.max_bias,) if prior else ()
+    for candidate in dict.fromkeys((*own, *USUAL, plainest(value, error + 1e-9))):
+        if abs(candidate - value) > error + 1e-6 * value or not 0 < candidate <= 256:
             continue
-        by = 2.0**-level if scaled else 1.0
-        if scaled:
-            level_now = float(np.average(logs - candidate * inside, weights=weights))
-            by = plainest(2.0**-level_now, 2.0**-level_now * 5 / math.sqrt(weights.sum()) + 1e-9)
+        factor = 2.0 ** -float(np.average(logs - candidate * inside, weights=weights))
+        by = plainest(factor, factor * 5 / math.sqrt(weights.sum()) + 1e-9) if scaled else 1.0
         off = np.abs(slopes - by * 2.0 ** (-candidate * exponents))
         if (off <= SIGMAS * errors + 1e-12).all():
-            more = (*edits, Scaled(by)) if scaled else edits
-            usual = candidate in (*options, 8.0)
-            cost = 0.0 if usual else 0.1 * digits(candidate)
+            cost = 0.0 if candidate in (*own, 8.0) else 0.1 * digits(candidate)
             cost += 0.3 * (rule == "naive" and prior is None)
-            yield Rule(rule, candidate, more, cost, float(off.max()))
+            yield Rule(rule, candidate, (*edits, Scaled(by)) if scaled else edits, cost, float(off.max()))
             return
 
 
@@ -364,24 +342,17 @@ def _candidates(index: Indices) -> Iterator[Relative]:
     length = len(index)
     if np.array_equal(index[1:, 1:], index[:-1, :-1]):
         after, before = index[0], index[:, 0]
-        buckets = 2 * (int(after[1]) - 1) if after[1] else 0
-        causal = not after.any()
-        styles: list[dict[str, Any]] = [{"style": "t5", "causal": causal}]
-        if after[1] == -1:
-            styles = [{"style": "deberta"}]
-        for style in styles:
-            for count in (buckets,) if buckets > 0 else BUCKETS:
-                for distance in (*DISTANCES, *(range(3, 4 * length) if length <= 128 else ())):
-                    scheme = _made(seq_len=length, buckets=count, max_distance=distance, **style)
-                    if scheme is None or not np.array_equal(scheme.rows(0, 1)[0], after):
-                        continue
-                    if np.array_equal(scheme.rows(length - 1, length)[0][::-1], before):
-                        yield scheme
-    for height in range(1, length + 1):
-        if length % height == 0:
-            scheme = _made(style="swin", grid=(height, length // height))
-            if scheme is not None:
+        style = {"style": "deberta"} if after[1] == -1 else {"style": "t5", "causal": not after.any()}
+        counts = (2 * (int(after[1]) - 1),) if after[1] > 1 else BUCKETS
+        for count, distance in product(counts, (*DISTANCES, *(range(3, 4 * length) if length <= 128 else ()))):
+            scheme = _made(seq_len=length, buckets=count, max_distance=distance, **style)
+            if scheme is None or not np.array_equal(scheme.rows(0, 1)[0], after):
+                continue
+            if np.array_equal(scheme.rows(length - 1, length)[0][::-1], before):
                 yield scheme
+    for height in (each for each in range(1, length + 1) if length % each == 0):
+        if (scheme := _made(style="swin", grid=(height, length // height))) is not None:
+            yield scheme
 
 
 def _made(**parameters: Any) -> Relative | None:
