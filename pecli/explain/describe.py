@@ -28,8 +28,9 @@ def describe(sample: Sample) -> list[str]:
     if strange or np.iscomplexobj(values) or not np.ptp(values):
         return lines
     table = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values[:, None]
-    drawn = describe_draws(table) if table.size >= 2 * _SIDE else []
-    return lines + (drawn or list(_structure(table, square=values.ndim == 2)))
+    with np.errstate(all="ignore"):
+        drawn = describe_draws(table) if table.size >= 2 * _SIDE else []
+        return lines + (drawn or list(_structure(table, square=values.ndim == 2)))
 
 
 def _range(values: Floats) -> str:
