@@ -124,7 +124,7 @@ def _waves(samples: Samples) -> list[Samples]:
 
 def _by_neighbour(prior: Any, waves: Samples, atol: float) -> Explanation | None:
     """A known mistake in where the rows are, of a scheme whose rows do not follow each other."""
-    if prior.is_range:
+    if getattr(prior, "is_range", True):
         return None
     known = list(prior.neighbours())
     if prior.positions is not None:
