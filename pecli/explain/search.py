@@ -289,13 +289,14 @@ def _apart(one: Table, other: Table) -> float:
     return float(np.nan_to_num(off, nan=np.inf).max(initial=0.0))
 
 
-def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
+def recognise(tables: Mapping[str, Table], *, draws: bool = True) -> list[Explanation]:
     """What made tables that belong together (cosines and sines, or one alone), the best first."""
     with _no_matter():
         samples = {name: _as_made(sample(table)) for name, table in tables.items()}
         dtype = next(iter(samples.values())).dtype
         dtype = dtype if dtype in SIGNIFICAND_BITS else "float32"
-        found = next(filter(None, (list(search(samples)) for search in RECOGNISERS)), [])
+        searches = RECOGNISERS if draws else RECOGNISERS[:-1]
+        found = next(filter(None, (list(search(samples)) for search in searches)), [])
         return [_with_storage(each, samples, dtype) for each in best(found)[:3]]
     return []
 
