@@ -109,7 +109,7 @@ def recognise_narrow(samples: Mapping[str, Sample]) -> list[Explanation]:
     if cos.ndim != 2 or min(cos.shape) < 2 or np.iscomplexobj(cos) or not (cos[0] == 1).all():
         return []
     slowest, dim = math.atan2(sin[1, -1], cos[1, -1]), 2 * cos.shape[1]
-    if not 0 < slowest < 1:
+    if not 1e-12 < slowest < 1:
         return []
     base = slowest ** (-dim / (dim - 2))
     found = explain_computed(Rope(len(cos), dim, plainest(base, base * 2.0**-7)), samples)

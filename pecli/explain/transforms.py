@@ -72,9 +72,14 @@ class Sides:
         return bool(np.median(np.abs(some - self.some(self.found))) <= 2 * self.most)
 
 
+def _dot(one: AnyArray, other: AnyArray) -> float:
+    """By sums: threads of BLAS wait for each other longer than so few products take."""
+    return float((one.conj() * other).real.sum())
+
+
 def _rms(values: AnyArray) -> float:
     with np.errstate(invalid="ignore", over="ignore"):
-        mean = float(np.vdot(values, values).real) / max(1, values.size)
+        mean = _dot(values, values) / max(1, values.size)
     return math.sqrt(mean) if math.isfinite(mean) else math.inf
 
 
@@ -181,8 +186,8 @@ def _negated(made: AnyArray, found: AnyArray) -> Candidate:
 
 def _scaled(made: AnyArray, found: AnyArray) -> Candidate | None:
     """Times the factor that least squares give, or the plain number that it may be."""
-    power = float(np.vdot(made, made).real)
-    factor = float(np.vdot(made, found).real) / power if power else math.nan
+    power = _dot(made, made)
+    factor = _dot(made, found) / power if power else math.nan
     if not 1e-6 < abs(factor) < 1e6 or abs(factor - 1) <= 1e-6:
         return None
     error = 5 * _rms(found - factor * made) / math.sqrt(power) + 1e-7 * abs(factor)
