@@ -70,11 +70,15 @@ def explain_bias(one: Sample, prior: Alibi | None, name: str) -> list[Explanatio
     return []
 
 
-def recognise_bias(one: Sample, name: str) -> Iterator[Explanation]:
-    """Those that are sure with nothing known before: enough heads in their order, a plain max_bias."""
-    for each in explain_bias(one, None, name):
+def recognise_bias(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
+    """What is sure with nothing known before: enough heads in their order, a plain max_bias; slopes as they are."""
+    one = next(iter(samples.values()))
+    if len(samples) > 1 or np.iscomplexobj(one.values):
+        return
+    is_vector = max(one.shape, default=1) == one.values.size
+    for each in explain_bias(one, None, "slopes" if is_vector else "bias"):
         scheme: Any = each.scheme
-        loose = any(isinstance(edit, (Scaled, Heads)) for edit in each.edits)
+        loose = any(is_vector or isinstance(edit, (Scaled, Heads)) for edit in each.edits)
         plain = scheme.max_bias >= 1 and digits(scheme.max_bias) <= 3
         if plain and not loose and 3 <= scheme.heads <= MAX_SURE_HEADS:
             yield each

@@ -307,18 +307,10 @@ def _as_made(one: Sample) -> Sample:
     return replace(one, dtype="float32") if narrow else one
 
 
-def _recognise_vector(samples: Samples) -> Iterator[Explanation]:
-    """Slopes come before frequencies that would do as well."""
+def _recognise_frequencies(samples: Samples) -> list[Explanation]:
     one = next(iter(samples.values()))
-    if len(samples) == 1 and max(one.shape, default=1) == one.values.size >= 3 and not np.iscomplexobj(one.values):
-        yield from (each for each in recognise_bias(one, "slopes") if not each.edits)
-        yield from recognise_frequencies(one)
-
-
-def _recognise_bias(samples: Samples) -> Iterator[Explanation]:
-    one = next(iter(samples.values()))
-    if len(samples) == 1 and max(one.shape, default=1) < one.values.size and not np.iscomplexobj(one.values):
-        yield from recognise_bias(one, "bias")
+    is_vector = max(one.shape, default=1) == one.values.size >= 3 and not np.iscomplexobj(one.values)
+    return recognise_frequencies(one) if is_vector and len(samples) == 1 else []
 
 
 def _recognise_waves(samples: Samples) -> Iterator[Explanation]:
@@ -341,8 +333,8 @@ def _recognise_draws(samples: Samples) -> list[Explanation]:
 
 
 RECOGNISERS: tuple[Callable[[Samples], Iterable[Explanation]], ...] = (
-    _recognise_vector,
-    _recognise_bias,
+    recognise_bias,
+    _recognise_frequencies,
     recognise_narrow,
     recognise_index,
     recognise_grid,
@@ -350,4 +342,4 @@ RECOGNISERS: tuple[Callable[[Samples], Iterable[Explanation]], ...] = (
     recognise_positions,
     _recognise_draws,
 )
-"""The first that finds something; draws last, since they take longest."""
+"""The first that finds something: slopes before frequencies that would do as well, and draws, which take long, last."""

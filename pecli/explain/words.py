@@ -158,25 +158,19 @@ def clause(edit: Edit) -> str:
     return words.format(**fields) if isinstance(words, str) else words(edit)
 
 
-def clauses(explanation: Explanation) -> str:
-    """The edits of an explanation in words, the mistakes first."""
-    parts = [clause(edit) for edit in explanation.mistakes]
-    if explanation.scheme is not None and explanation.scheme.applied_as != "rotation":
-        parts = [part.replace(_NAMES["dim"], "dim") for part in parts]
-    kept = [clause(edit) for edit in explanation.edits if edit.storage]
-    return ", and ".join(parts) + ("; " if parts and kept else "") + ", ".join(kept)
-
-
 def sentence(explanation: Explanation) -> str:
-    """An explanation in one line: the tensors, what is different, and what that leaves.
+    """An explanation in one line: the tensors, the mistakes, how values were kept, and what that leaves.
 
     >>> sentence(Explanation((Parameter("base", 500000.0, 10000.0),), None, 3e-8, 1e-8, ("cos", "sin")))
     'cos, sin: base is 10000 (the spec says 500000); max residual 3e-08'
     """
-    left = f"; max residual {explanation.residual:.2g}" if math.isfinite(explanation.residual) else ""
-    if explanation.residual == 0:
-        left = "; exact"
-    return f"{', '.join(explanation.tensors)}: {clauses(explanation)}{left}"
+    parts = ", and ".join(map(clause, explanation.mistakes))
+    if explanation.scheme is not None and explanation.scheme.applied_as != "rotation":
+        parts = parts.replace(_NAMES["dim"], "dim")
+    kept = ", ".join(clause(edit) for edit in explanation.edits if edit.storage)
+    left = f"max residual {explanation.residual:.2g}" if math.isfinite(explanation.residual) else ""
+    left = left if explanation.residual else "exact"
+    return f"{', '.join(explanation.tensors)}: {'; '.join(filter(None, (parts, kept, left)))}"
 
 
 def comparison(explanation: Explanation) -> str:
