@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -76,27 +77,23 @@ def explain_computed(prior: Scheme, samples: Mapping[str, Sample]) -> Explanatio
     if "recipe" not in prior.parameters() or not samples or prior.holds_several:
         return None
     allowed = max(_allowed(one.values) for one in samples.values())
-    ways = (*prior.runtime_names(), *prior.recipe_names())
-    likely = [name for name in ways if _of(prior, name, samples, FEW_ROWS).largest <= allowed]
+    ways = {name: partial(prior.computed_as, name) for name in (*prior.runtime_names(), *prior.recipe_names())}
+    likely = [name for name, make in ways.items() if _of(make, samples, FEW_ROWS).largest <= allowed]
     if not likely:
         return None
-    own = distance(prior, samples)
-    found = {name: _of(prior, name, samples) for name in likely}
+    found = {name: _of(ways[name], samples) for name in likely}
     nearest = min(found.values(), key=lambda each: each.root_mean_square)
     near = [name for name, each in found.items() if not each.exceeds(nearest)]
-    if (
-        not found[near[0]].largest <= allowed
-        or not own.exceeds(nearest)
-        or {*STORED} & {*near}  # which says no more than the dtype does
-    ):
+    left = found[near[0]]
+    if left.largest > allowed or not distance(prior, samples).exceeds(nearest):
         return None
-    scheme, left = prior.computed_as(near[0]), found[near[0]]
+    if {*STORED} & {*near}:  # which says no more than the dtype does
+        return None
+    scheme = prior.computed_as(near[0])
     runtimes = [name for name in near if name in prior.runtime_names()]
-    recipes = [name for name in near if name not in runtimes]
-    edits: list[Edit] = [Recipe(name) for name in recipes[:1]]
-    if runtimes:
-        edits.insert(0, Runtime(runtimes[0], tuple(runtimes[1:]), scheme.runtime_causes()))
-    return Explanation(tuple(edits), scheme, left.largest, left.root_mean_square, tuple(samples))
+    recipes = [Recipe(name) for name in near if name not in runtimes]
+    by = [Runtime(runtimes[0], tuple(runtimes[1:]), scheme.runtime_causes())] if runtimes else []
+    return Explanation((*by, *recipes[:1]), scheme, left.largest, left.root_mean_square, tuple(samples))
 
 
 def recognise_narrow(samples: Mapping[str, Sample]) -> list[Explanation]:
@@ -117,10 +114,10 @@ def recognise_narrow(samples: Mapping[str, Sample]) -> list[Explanation]:
     return [found] if found and "bfloat16" in "".join(recipes) else []
 
 
-def _of(scheme: Scheme, way: str, samples: Mapping[str, Sample], rows_from_start: int = 0) -> Distance:
+def _of(make: Callable[[], Scheme], samples: Mapping[str, Sample], rows_from_start: int = 0) -> Distance:
     try:
-        return distance(scheme.computed_as(way), samples, rows_from_start)
-    except ParameterError:  # which that runtime does not have
+        return distance(make(), samples, rows_from_start)
+    except ParameterError:  # there is no such scheme
         return NOWHERE
 
 
@@ -164,24 +161,22 @@ def _allowed(values: AnyArray) -> float:
 
 def explain_parameter(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Explanation | None:
     """The one parameter that makes the tables with another value, in any scheme."""
+    other: Any = prior
     allowed = max(atol, *(_allowed(one.values) for one in samples.values()))
     if distance(prior, samples).largest <= allowed:
         return None
     for name, parameter in prior.parameters().items():
         if name in {"dtype", "recipe", "runtime", *prior.inert_parameters}:
             continue
+        given = getattr(prior, name)
 
         def left(value: Any, rows: int = 0, name: str = name) -> Distance:
-            other: Any = prior
-            try:
-                return distance(replace(other, **{name: value}), samples, rows)
-            except ParameterError:
-                return NOWHERE
+            return _of(lambda: replace(other, **{name: value}), samples, rows)
 
-        for value in _values(getattr(prior, name), parameter, prior.default_of(name), samples, left):
-            if value != getattr(prior, name) and left(value, FEW_ROWS).largest <= allowed >= left(value).largest:
-                scheme: Any = replace(prior, **{name: value})
-                off, edit = left(value), Parameter(name, getattr(prior, name), getattr(scheme, name))
+        for value in _values(given, parameter, prior.default_of(name), samples, left):
+            if value != given and left(value, FEW_ROWS).largest <= allowed and (off := left(value)).largest <= allowed:
+                edit = Parameter(name, given, value)
+                scheme = replace(other, **{name: value})
                 return Explanation((edit,), scheme, off.largest, off.root_mean_square, tuple(samples))
     return None
 
