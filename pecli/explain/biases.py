@@ -17,7 +17,7 @@ from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.relative import Relative
 from pecli.errors import ParameterError
 from pecli.explain.edits import Edit, Explanation, Heads, Mask, Negated, Repeated, Scaled, Transposed, parameter_edits
-from pecli.explain.sample import Sample, digits, plainest, rounding
+from pecli.explain.sample import Sample, digits, plainest, rms, rounding
 from pecli.explain.waves import FEW_STEPS, QUANTUM
 
 MAX_HEADS, MAX_SURE_HEADS = 4096, 512
@@ -142,7 +142,7 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
     distance = np.subtract.outer(queries, np.arange(values.shape[2])).astype(np.float64)
     for mask, region, more in _regions(values, masked[0], distance):
         kept = values[:, ~region]
-        size = _rms(kept)
+        size = rms(kept)
         for form, multiples, extra in _steps(distance, values.shape[2], mask):
             steps = multiples[~region]
             power, count = float(steps @ steps), np.count_nonzero(steps)
@@ -152,7 +152,7 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
             if float(np.linalg.norm(slopes)) * math.sqrt(power / kept.size) < MIN_EXPLAINED * size:
                 continue
             left = kept - np.multiply.outer(slopes, steps)
-            noise = _rms(left)
+            noise = rms(left)
             sign: tuple[Edit, ...] = (Negated("all"),) if np.median(slopes) < 0 else ()
             slopes = -slopes if sign else slopes
             if slopes.min() <= -4 * noise / math.sqrt(power) or not noise <= MAX_NOISE * size:
@@ -167,10 +167,6 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
             errors = errors + np.where(few, 1.0, 0.4) * QUANTUM * floor / reach
             told = (*edits, *sign, *more, *extra)
             yield Bias(slopes, errors, told, noise, float(np.abs(left).max()), form, values.shape[2])
-
-
-def _rms(values: Floats) -> float:
-    return float(np.linalg.norm(values)) / math.sqrt(max(1, values.size))
 
 
 def _regions(values: Floats, masked: Flags, distance: Floats) -> Iterator[tuple[str, Flags, tuple[Edit, ...]]]:
@@ -240,8 +236,7 @@ def _by_rule(
         if (off > SIGMAS * errors + 1e-12).any():
             continue
         alone: dict[str, Any] = {"form": bias.form, "seq_len": bias.length} if bias.form else {"slopes": True}
-        dtype = one.dtype if one.dtype in ("float64", "float32", "float16", "bfloat16") else "float32"
-        scheme = Alibi(len(slopes), rule=rule, max_bias=max_bias, dtype=dtype, **alone)
+        scheme = Alibi(len(slopes), rule=rule, max_bias=max_bias, dtype=one.float_dtype, **alone)
         skipped = ("slopes",) if bias.form else ("slopes", "form", "seq_len")
         differences = parameter_edits(prior, scheme, skipped) if prior is not None else ()
         edits = (*edits, *differences, *moved, *((Scaled(by),) if scaled else ()))

@@ -24,7 +24,7 @@ from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.explain.edits import Arithmetic, Edit, Explanation, Parameter, Recipe, Runtime
 from pecli.explain.readings import Reading, readings
-from pecli.explain.sample import BASES, Sample, plain, plainest, precision, rounding
+from pecli.explain.sample import BASES, Sample, plain, plainest, precision, rms, rounding
 from pecli.explain.wave_schemes import WaveScheme, rendered
 from pecli.explain.waves import Place
 
@@ -60,7 +60,7 @@ class Distance(NamedTuple):
         """Of elements that are so far off; infinite where that is no number."""
         if not left.size or not np.isfinite(left).all():
             return NOWHERE
-        return cls(float(np.sqrt(np.mean(left**2))), float(left.max()), left.size)
+        return cls(rms(left), float(left.max()), left.size)
 
     def exceeds(self, other: Distance) -> bool:
         """Whether another table is nearer: by most of the squared error, and by more than one element may lose."""

@@ -14,7 +14,7 @@ from pecli.engine.numerics.rounding import widened
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.errors import ParameterError
 from pecli.explain.edits import Explanation, parameter_edits
-from pecli.explain.sample import Sample, plainest
+from pecli.explain.sample import Sample, plainest, rms
 
 SEEDS = (
     *range(257), 314, 321, 333, 420, 512, 666, 777, 999, 1000, 1024, 1111, 1234, 1337, 2000, *range(2017, 2031),
@@ -40,8 +40,7 @@ def explain_draws(one: Sample, prior: LearnedInit | None) -> list[Explanation]:
     spread = float(values.std())
     if np.iscomplexobj(values) or not math.isfinite(spread):
         return []
-    dtype = one.dtype if one.dtype in ("float64", "float32", "float16", "bfloat16") else "float32"
-    shape: dict[str, Any] = {"max_len": one.shape[-2], "dim": one.shape[-1], "dtype": dtype}
+    shape: dict[str, Any] = {"max_len": one.shape[-2], "dim": one.shape[-1], "dtype": one.float_dtype}
     drawn = Drawn(one.name, values, one.rows, spread, prior)
     if not values.any():
         return [drawn.explanation(LearnedInit(init="zeros", **shape), 0.0, 0.0)]
@@ -107,7 +106,7 @@ class Drawn:
         expected, found = widened(table.pick(rows)), self.values[[*range(len(rows) - 1), -1]]
         by = _factor(found, expected)
         left = found - by * expected
-        noise = float(np.sqrt(np.mean(left**2)))
+        noise = rms(left)
         fixed = "std" in scheme.inert_parameters
         if noise > CLOSE * self.spread or self._are_far(left[-1]) or (fixed and abs(by - 1) > 2e-3):
             return None

@@ -36,6 +36,11 @@ class Sample:
     def whole(self) -> bool:
         return self.values.shape == self.shape
 
+    @property
+    def float_dtype(self) -> str:
+        """The dtype of a scheme that makes such a tensor."""
+        return self.dtype if self.dtype in SIGNIFICAND_BITS else "float32"
+
 
 def sample(table: Table, whole: bool = False) -> Sample:
     """The values to look at: some rows of a large table, unless the whole is asked for."""
@@ -65,6 +70,13 @@ def chosen(length: int, width: int, start: int = 0) -> Indices:
     far = np.geomspace(start + run, length - 1, min(SPREAD, run)).astype(np.intp)
     even = np.linspace(start + run, length - 1, min(SPREAD, run) // 2).astype(np.intp)
     return np.unique(np.concatenate([np.arange(start, start + run), far, even]))
+
+
+def rms(values: AnyArray) -> float:
+    """The root mean square; by sums, as threads of BLAS wait for each other longer than most of these take."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = float((values.conj() * values).real.sum()) / max(1, values.size)
+    return math.sqrt(mean) if math.isfinite(mean) else math.inf
 
 
 MAX_DECIMALS = 9
@@ -119,8 +131,7 @@ def precision(dtype: str) -> float:
 def kept(values: AnyArray, dtype: str, noise: float, expected_dtype: str) -> tuple[Edit, ...]:
     """The edits that say how values were kept, beyond their own dtype and the one that was expected."""
     some = _some(values)
-    size = float(np.sqrt(np.mean(some**2))) if len(some) else 0.0
-    usual = max(precision(dtype), precision(expected_dtype)) * (size or 1.0)
+    usual = max(precision(dtype), precision(expected_dtype)) * (rms(some) or 1.0)
     if not len(some) or noise <= 4 * usual:  # values that every dtype has are not rounded
         return ()
     found = FixedPoint(1.0) if (some == np.rint(some)).all() else grain(values)

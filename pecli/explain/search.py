@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import holds
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
@@ -293,8 +292,7 @@ def recognise(tables: Mapping[str, Table], *, draws: bool = True) -> list[Explan
     """What made tables that belong together (cosines and sines, or one alone), the best first."""
     with _no_matter():
         samples = {name: _as_made(sample(table)) for name, table in tables.items()}
-        dtype = next(iter(samples.values())).dtype
-        dtype = dtype if dtype in SIGNIFICAND_BITS else "float32"
+        dtype = next(iter(samples.values())).float_dtype
         searches = RECOGNISERS if draws else RECOGNISERS[:-1]
         found = next(filter(None, (list(search(samples)) for search in searches)), [])
         return [_with_storage(each, samples, dtype) for each in best(found)[:3]]

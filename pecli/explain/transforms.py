@@ -19,7 +19,7 @@ from pecli.engine.arrays import AnyArray, Floats, Indices
 from pecli.explain import edits as kinds
 from pecli.explain.edits import Edit, Explanation
 from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, Form, forms
-from pecli.explain.sample import plainest
+from pecli.explain.sample import plainest, rms
 
 SHARE = 0.01
 """Of the difference, that an explanation may leave."""
@@ -54,12 +54,12 @@ class Sides:
     @cached_property
     def most(self) -> float:
         """What an explanation may leave, root mean square."""
-        size = _rms(self.found)
-        apart = _rms(self.expected - self.found) if self.expected.shape == self.found.shape else size
+        size = rms(self.found)
+        apart = rms(self.expected - self.found) if self.expected.shape == self.found.shape else size
         return max(self.limit, SHARE * min(apart, size))
 
     def left(self, made: AnyArray) -> float:
-        return _rms(made - self.found)
+        return rms(made - self.found)
 
     def some(self, array: AnyArray) -> AnyArray:
         """A few rows of an array of the shape that was found."""
@@ -72,24 +72,13 @@ class Sides:
         return bool(np.median(np.abs(some - self.some(self.found))) <= 2 * self.most)
 
 
-def _dot(one: AnyArray, other: AnyArray) -> float:
-    """By sums: threads of BLAS wait for each other longer than so few products take."""
-    return float((one.conj() * other).real.sum())
-
-
-def _rms(values: AnyArray) -> float:
-    with np.errstate(invalid="ignore", over="ignore"):
-        mean = _dot(values, values) / max(1, values.size)
-    return math.sqrt(mean) if math.isfinite(mean) else math.inf
-
-
 def transform(expected: AnyArray, found: AnyArray, limit: float, tensors: tuple[str, ...]) -> Explanation | None:
     """The cheapest transform of one array into the other; None where there is none."""
     if min(expected.size, found.size) < 8:
         return None
     masks, ours, theirs = _unmasked(expected, found)
     sides = Sides(ours, theirs, limit)
-    if not math.isfinite(_rms(theirs)) or (ours.shape == theirs.shape and sides.left(ours) <= limit and not masks):
+    if not math.isfinite(rms(theirs)) or (ours.shape == theirs.shape and sides.left(ours) <= limit and not masks):
         return None
     best: tuple[float, Explanation] | None = None
     for edits, made in _candidates(sides):
@@ -186,11 +175,11 @@ def _negated(made: AnyArray, found: AnyArray) -> Candidate:
 
 def _scaled(made: AnyArray, found: AnyArray) -> Candidate | None:
     """Times the factor that least squares give, or the plain number that it may be."""
-    power = _dot(made, made)
-    factor = _dot(made, found) / power if power else math.nan
+    power = rms(made) ** 2
+    factor = float((made.conj() * found).real.mean()) / power if power else math.nan
     if not 1e-6 < abs(factor) < 1e6 or abs(factor - 1) <= 1e-6:
         return None
-    error = 5 * _rms(found - factor * made) / math.sqrt(power) + 1e-7 * abs(factor)
+    error = 5 * rms(found - factor * made) / math.sqrt(power * made.size) + 1e-7 * abs(factor)
     by = plainest(abs(factor), error)
     sign = (kinds.Negated("all"),) if factor < 0 else ()
     return (*sign, kinds.Scaled(by)), math.copysign(by, factor) * made
@@ -309,7 +298,7 @@ def _in_part(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator[
         each = np.sqrt(np.moveaxis(off, axis, 0).reshape(found.shape[axis], -1).mean(axis=1))
         usual = float(np.median(each))
         wrong = np.flatnonzero(~(each <= 8 * usual + sides.limit))
-        if usual <= max(sides.limit, SHARE * _rms(found)) and 0 < len(wrong) <= max(1, MAX_WRONG * len(each)):
+        if usual <= max(sides.limit, SHARE * rms(found)) and 0 < len(wrong) <= max(1, MAX_WRONG * len(each)):
             right = made.copy()
             np.moveaxis(right, axis, 0)[wrong] = np.moveaxis(found, axis, 0)[wrong]
             yield (*edits, kind(tuple(wrong.tolist()[:MAX_LISTED]))), right
