@@ -74,7 +74,7 @@ NOWHERE = Distance(math.inf, math.inf)
 
 def explain_computed(prior: Scheme, samples: Mapping[str, Sample]) -> Explanation | None:
     """The runtimes and the recipe that make these tables of the prior's parameters, where its own are not they."""
-    if "recipe" not in prior.parameters() or not samples or prior.holds_several:
+    if "recipe" not in prior.parameters():
         return None
     allowed = max(_allowed(one.values) for one in samples.values())
     ways = {name: partial(prior.computed_as, name) for name in (*prior.runtime_names(), *prior.recipe_names())}

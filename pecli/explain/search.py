@@ -62,7 +62,7 @@ Samples = Mapping[str, Sample]
 
 
 @contextmanager
-def _no_matter() -> Iterator[None]:
+def _nothing_if_arithmetic_fails() -> Iterator[None]:
     """Arithmetic may fail on hostile numbers: then nothing is found, and no verdict depends on it.
 
     With PECLI_DEBUG the failure is seen.
@@ -80,7 +80,7 @@ def explain(prior: Scheme, found: Mapping[str, Table], atol: float = 0.0) -> lis
     if prior.holds_several:
         return _by_part(prior, found, atol)
     out: list[Explanation] = []
-    with _no_matter():
+    with _nothing_if_arithmetic_fails():
         samples = {name: replace(sample(table), name=name) for name, table in found.items() if table.size}
         samples = {name: one for name, one in samples.items() if np.isfinite(one.values).any() or name == "inv_freq"}
         out = [_with_storage(each, samples, prior.dtype) for each in _explained(prior, samples, atol)]
@@ -147,14 +147,10 @@ def _at_one_position(prior: Scheme, waves: Samples, atol: float) -> Explanation 
     """Tables whose rows are all the same, of one position of the prior's."""
     made, left = tables_of(prior), []
     for name, one in waves.items():
-        if (
-            name not in made
-            or made[name].shape != one.shape
-            or one.values.ndim != 2
-            or np.ptp(one.values, axis=0).any()
-        ):
+        rows = one.values
+        if name not in made or made[name].shape != one.shape or rows.ndim != 2 or np.ptp(rows, axis=0).any():
             return None
-        left.append(np.abs(sample(made[name]).values - one.values[0]).max(axis=1))
+        left.append(np.abs(sample(made[name]).values - rows[0]).max(axis=1))
     most = np.max(left, axis=0)
     at = int(np.argmin(most))
     if len(most) < 2 or most[at] > max(map(_units, waves.values())) or wave_scheme(prior, tuple(waves)) is None:
@@ -264,7 +260,7 @@ def explain_pair(one: Table, other: Table, atol: float = 0.0) -> Explanation | N
     """What makes the second table of the first."""
     if max(one.size, other.size) > MAX_COMPARED or not one.size or not other.size:
         return None
-    with _no_matter():
+    with _nothing_if_arithmetic_fails():
         theirs = sample(other)
         ours = sample(one, whole=theirs.whole)
         return transform(ours.values, theirs.values, max(atol, _units(ours), _units(theirs)), (one.name,))
@@ -290,7 +286,7 @@ def _apart(one: Table, other: Table) -> float:
 
 def recognise(tables: Mapping[str, Table], *, draws: bool = True) -> list[Explanation]:
     """What made tables that belong together (cosines and sines, or one alone), the best first."""
-    with _no_matter():
+    with _nothing_if_arithmetic_fails():
         samples = {name: _as_made(sample(table)) for name, table in tables.items()}
         dtype = next(iter(samples.values())).float_dtype
         searches = RECOGNISERS if draws else RECOGNISERS[:-1]
