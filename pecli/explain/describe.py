@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from pecli.engine.arrays import Floats
+from pecli.explain.draws import independent
 from pecli.explain.sample import Sample
 
 _SIDE = 256
@@ -131,14 +132,9 @@ def distribution(table: Floats) -> tuple[str, float] | None:
 def untrained(table: Floats) -> bool:
     """Whether neighbours are as unlike, and singular values as even, as those of independent draws."""
     part = table[:_SIDE, :_SIDE]
-    rows, columns = part.shape
-    spread = float(part.std()) or 1.0
-    for a, b in ((part[1:], part[:-1]), (part[:, 1:], part[:, :-1])):
-        if a.size and abs(float(np.mean(a * b))) > 6 * spread**2 / math.sqrt(a.size):
-            return False
-    norms = np.linalg.norm(part, axis=1)
-    even = float(norms.std() / norms.mean()) <= 4 / math.sqrt(2 * columns)
-    return even and float(np.linalg.norm(part, 2)) < 1.25 * spread * (math.sqrt(rows) + math.sqrt(columns))
+    norms, most = np.linalg.norm(part, axis=1), float(part.std()) * sum(map(math.sqrt, part.shape))
+    even = float(norms.std() / norms.mean()) <= 4 / math.sqrt(2 * part.shape[1])
+    return even and independent(part) and float(np.linalg.norm(part, 2)) < 1.25 * most
 
 
 def _follows(ordered: Floats, cumulative: Callable[[Floats], Floats]) -> bool:

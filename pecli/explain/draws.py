@@ -27,7 +27,7 @@ SOME = 24
 MIN_DRAWN = 64
 CLOSE = 0.03
 """Of the standard deviation: draws that are not the same are further off."""
-MAX_DEVIATIONS = 8.0
+MAX_DEVIATIONS = 6.0
 """By how many of its standard deviations a mean of draws may be off zero."""
 
 
@@ -44,7 +44,7 @@ def explain_draws(one: Sample, prior: LearnedInit | None) -> list[Explanation]:
     drawn = Drawn(one.name, values, one.rows, spread, prior)
     if not values.any():
         return [drawn.explanation(LearnedInit(init="zeros", **shape), 0.0, 0.0)]
-    if not spread or not _independent(values, spread):
+    if not spread or not independent(values):
         return []
     for scheme in _candidates(prior, shape, spread, _likely(values, spread)):
         if (found := drawn.matched(scheme)) is not None:
@@ -53,11 +53,11 @@ def explain_draws(one: Sample, prior: LearnedInit | None) -> list[Explanation]:
     return []
 
 
-def _independent(values: Floats, spread: float) -> bool:
+def independent(values: Floats) -> bool:
     """Whether neighbours are as unlike each other as draws are, whose mean is zero."""
-    after, below = values[:, 1:] * values[:, :-1], values[1:] * values[:-1]
-    means = (values.mean() / spread, *(each.mean() / spread**2 for each in (after, below) if each.size))
-    return all(abs(mean) * math.sqrt(values.size) < MAX_DEVIATIONS for mean in means)
+    values = values / values.std()
+    products = (values, values[:, 1:] * values[:, :-1], values[1:] * values[:-1])
+    return all(abs(each.mean()) * math.sqrt(each.size) < MAX_DEVIATIONS for each in products if each.size)
 
 
 def _candidates(
