@@ -113,25 +113,20 @@ def _biases(one: Sample, prior: Alibi | None) -> Iterator[Bias]:
 
 
 def _arrays(one: Sample, prior: Alibi | None) -> Iterator[tuple[Floats, Indices, tuple[Edit, ...]]]:
-    """(heads, queries, keys), whatever axes of length 1 there are, whichever axis the heads are, copies taken away."""
-    values, rows = one.values, one.rows
-    shape = [size for size in values.shape if size != 1]
-    values = values.reshape(shape) if shape else values.reshape(1, 1)
-    edits: tuple[Edit, ...] = ()
-    if values.ndim == 4 and all(np.array_equal(values[0], each, equal_nan=True) for each in values[1:]):
-        edits, values = (Repeated(0, len(values)),), values[0]
-    heads = prior.heads if prior else None
-    if values.ndim == 2 and heads == 1:
-        yield values[None], rows, edits
+    """(heads, queries, keys), whatever axes of length 1 there are, whichever axis the heads are."""
+    shape = [size for size in one.values.shape if size != 1]
+    values = one.values.reshape([-1, *shape[2:]] if len(shape) == 4 else shape)  # a batch beside the heads
+    if values.ndim == 2 and prior is not None and prior.heads == 1:
+        yield values[None], one.rows, ()
     elif values.ndim == 2:
-        yield values[:, None, :], np.array([values.shape[1] - 1]), edits
-        if prior is None or values.shape[1] == heads:
-            yield values.T[:, None, :], np.array([values.shape[0] - 1]), (*edits, Transposed((1, 0)))
+        yield values[:, None, :], np.array([values.shape[1] - 1]), ()
+        if prior is None or values.shape[1] == prior.heads:
+            yield values.T[:, None, :], np.array([values.shape[0] - 1]), (Transposed((1, 0)),)
     elif values.ndim == 3:
         if values.shape[1] <= values.shape[2]:
-            yield values, rows, edits
+            yield values, one.rows, ()
         if one.whole and values.shape[0] == values.shape[1] != values.shape[2]:
-            yield values.transpose(2, 0, 1), np.arange(len(values)), (*edits, Transposed((1, 2, 0)))
+            yield values.transpose(2, 0, 1), np.arange(len(values)), (Transposed((1, 2, 0)),)
 
 
 def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterator[Bias]:
