@@ -220,7 +220,7 @@ def _by_rule(
     design = np.stack([inside, np.ones_like(inside)] if scaled else [inside])
     covariance = np.linalg.pinv((design * weights) @ design.T)
     value = float((covariance @ (design * weights) @ logs)[0])
-    error = SIGMAS * 1.5 * math.sqrt(covariance[0, 0])
+    error = SIGMAS * 1.5 * math.sqrt(max(0.0, covariance[0, 0]))
     own = (prior.max_bias,) if prior else ()
     for max_bias in dict.fromkeys((*own, *USUAL, plainest(value, error + 1e-9))):
         if abs(max_bias - value) > error + 1e-6 * value or not 0 < max_bias <= 256:
@@ -251,14 +251,8 @@ MAX_LENGTH = 2048
 def recognise_index(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
     """The scheme of relative positions that makes a table."""
     one = next(iter(samples.values()))
-    values = one.values
-    if (
-        len(samples) > 1
-        or values.ndim != 2
-        or values.shape[0] != values.shape[1]
-        or not 3 <= len(values) <= MAX_LENGTH
-        or not one.whole
-    ):
+    values = np.atleast_1d(one.values)
+    if len(samples) > 1 or not one.whole or not 3 <= len(values) <= MAX_LENGTH or values.shape != (len(values),) * 2:
         return
     if np.iscomplexobj(values) or not np.array_equal(values, np.rint(values)) or not values.any():
         return
