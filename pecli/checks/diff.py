@@ -85,59 +85,48 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
         file.check()
     first, second = alike(a[1], b[1])
     pairs = pair(first.tables, second.tables)
-    fits = [_fit(*each) for each in pairs]
-    tensors = tuple(_compared(*each, tolerance) for each in zip(pairs, fits, strict=True))
+    fits = [_fit(each) for each in pairs]
+    loose = tolerance != EXACT  # within a tolerance, another dtype is none of the differences
+    tensors = tuple(compare(*fit.pair, tolerance, any_dtype=loose) for fit in fits)
     schemes = scheme_of(first), scheme_of(second)
     may_miss = frozenset[str]().union(*(scheme.derived_tensors for scheme in schemes if scheme))
     may_miss |= {table.name for file in (first, second) for table in file.tables if is_relative(table.name)}
     problems = [*alone(first.tables, second.tables, pairs, may_miss), *problems_of(tensors)]
-    failed = [
-        _sought(*each, fit)
-        for each, fit, found in zip(pairs, fits, tensors, strict=True)
-        if not (found.passed or _known(found))
-    ]
+    failed = [fit.sought for fit, found in zip(fits, tensors, strict=True) if not (found.passed or _known(found))]
     why = [_as_rounded(found) for found in tensors if _rounded(found)]
     why += _explained(failed[:MAX_EXPLAINED], schemes, tolerance)
     problems += [comparison(each) for each in why]
-    notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit and fit.note}
+    notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit.note}
     return Difference(a[0], b[0], tensors, tuple(problems), tuple(why), notes)
 
 
 def aligned(a: LoadedFile, b: LoadedFile) -> list[Pair]:
     """The tensors of two files that belong together, in one shape where they are one table."""
     first, second = alike(a, b)
-    pairs = pair(first.tables, second.tables)
-    return [each if fit is None else fit.pair for each, fit in ((each, _fit(*each)) for each in pairs)]
+    return [_fit(each).pair for each in pair(first.tables, second.tables)]
 
 
 @dataclass(frozen=True)
 class _PairFit:
-    """Two tensors in one shape, and how the one was seen as the other."""
+    """Two tensors in one shape if they can be, and how the one was seen as the other."""
 
     pair: Pair
     sought: Pair
     """The same without copies and doubled columns."""
-    note: str
+    note: str = ""
 
 
-def _fit(one: Table, other: Table) -> _PairFit | None:
-    """Two tensors as one table, whichever has more axes; None where their shapes do not allow it."""
-    if (fit := fitted(other, one)) is not None:
-        sought = (one, fit.one) if fit.found.size != fit.one.size else (fit.expected, fit.found)
-        return _PairFit((fit.expected, fit.found), sought, f"B: {fit.note}" if fit.note else "")
-    if (fit := fitted(one, other)) is not None:
-        sought = (fit.one, other) if fit.found.size != fit.one.size else (fit.found, fit.expected)
-        return _PairFit((fit.found, fit.expected), sought, f"A: {fit.note}" if fit.note else "")
-    return None
-
-
-def _compared(tables: Pair, fit: _PairFit | None, tolerance: Tolerance) -> Comparison:
-    """Within a tolerance, another dtype is none of the differences; exactly, it is one."""
-    return compare(*(tables if fit is None else fit.pair), tolerance, any_dtype=tolerance != EXACT)
-
-
-def _sought(one: Table, other: Table, fit: _PairFit | None) -> Pair:
-    return (one, other) if fit is None else fit.sought
+def _fit(tables: Pair) -> _PairFit:
+    """Two tensors as one table, whichever has more axes; as they are where their shapes do not allow it."""
+    for label, one, other in (("B", *tables), ("A", *tables[::-1])):
+        if (fit := fitted(other, one)) is not None:
+            (part,) = fit.parts.values()
+            whole = fit.expected, fit.found
+            sought = (one, part) if fit.found.size != part.size else whole
+            if label == "A":
+                whole, sought = (whole[1], whole[0]), (sought[1], sought[0])
+            return _PairFit(whole, sought, f"{label}: {fit.words}" if fit.words else "")
+    return _PairFit(tables, tables)
 
 
 def _as_rounded(found: Comparison) -> Explanation:

@@ -233,7 +233,7 @@ DOORS: Mapping[str, tuple[float, Callable[[Case, Path], bool | None]]] = {
 @contextlib.contextmanager
 def verdicts_only() -> Iterator[None]:
     """Without the search for a reason, which takes most of the time."""
-    import pecli.checks.verify as module
+    from pecli.checks.verify import verification as module
 
     kept = module.explanations
     module.explanations = lambda *_: ()  # type: ignore[attr-defined]

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pecli.checks.compare import Comparison, compare, problems_of
-from pecli.checks.same_table import Fit, fitted
+from pecli.checks.compare import compare
+from pecli.checks.same_table import Reading, fitted
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verify.rotated import model_check
-from pecli.checks.verify.verification import Verification, diagnosis, explanations, open_for_checks, weak_checks
+from pecli.checks.verify.verification import Checked, Verification, conclusion, open_for_checks
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme
@@ -119,34 +119,15 @@ class _SchemeCheck:
     def verified(self, path: str, file: LoadedFile, named: bool) -> Verification:
         pairs, missing = self._matched(file.tables), []
         if len(file.tables) == 1 and (not pairs or named):
-            table = file.tables[0]
+            (table,) = file.tables
             name = self._nearest(table)
-            pairs, labels = [(name, table)], [name]
+            checked = [self._checked(name, table, name)]
         else:
-            labels = [table.name for _, table in pairs]
+            checked = [self._checked(name, table, table.name) for name, table in pairs]
             missing = self._missing([name for name, _ in pairs], file.tables)
-        fits = [self._fit(name, table) for name, table in pairs]
-        checked = list(zip(pairs, fits, labels, strict=True))
-        results = [self._compared(name, table, fit, label) for (name, table), fit, label in checked]
-        suspects = []
-        for ((name, table), fit, _), result in zip(checked, results, strict=True):
-            if result.passed:
-                continue
-            if fit is not None and fit.copies_differ():
-                result.problem = "its copies differ"
-            else:
-                suspects.append((self._like(table), name, table if fit is None else fit.one))
-        found = explanations(suspects, self.tolerance)
-        why = diagnosis(found, results, [self.scheme])
-        notes = {label: fit.note for _, fit, label in checked if fit and fit.note}
-        problems = (*missing, *problems_of(results))
-        passed = not problems and all(result.passed for result in results)
-        likely = (
-            weak_checks([(self._like(table), name, table) for name, table in pairs], self.tolerance) if passed else ()
-        )
-        names = {table.name for _, table in pairs}
-        others = tuple(table.name for table in file.tables if table.name not in names)
-        return Verification(path, self.scheme.name, tuple(results), problems, why, notes, found, likely, others)
+        known = {each.reading.found.name for each in checked}
+        others = [table.name for table in file.tables if table.name not in known]
+        return conclusion(path, self.scheme.name, checked, self.tolerance, missing, others)
 
     def _matched(self, tables: Sequence[Table]) -> list[tuple[str, Table]]:
         """Which tensors of the file are which of the scheme: by the very name, or by what their names mean."""
@@ -167,41 +148,36 @@ class _SchemeCheck:
         dtype = COMPLEX.get(table.dtype, table.dtype)
         return self.scheme.in_dtype(dtype) if self.any_dtype and dtype in SIGNIFICAND_BITS else self.scheme
 
-    def _wide(self, like: Table) -> Scheme:
-        """The scheme in a dtype that frequencies and slopes can be compared in: half precision only if it says so."""
-        half = self._like(like).dtype not in ("float64", "float32", self.scheme.dtype)
-        return self.scheme.in_dtype("float32") if half else self._like(like)
-
     def _tables(self, like: Table) -> dict[str, Table]:
-        """The scheme's tables by name, the one that stands for them all first."""
+        """The scheme's tables by name, the one that stands for them all first; frequencies and slopes in a dtype that
+        they can be compared in: half precision only if the scheme says so.
+        """
         scheme = self._like(like)
         tables = {table.name: table for table in scheme.tensors()}
-        tables |= {table.name: table for table in self._wide(like).tensors() if is_relative(table.name)}
-        if not scheme.holds_several:
-            plain = scheme.single_array()
-            tables = {plain.name: plain, **tables}
-        return tables
+        if scheme.dtype not in ("float64", "float32", self.scheme.dtype):
+            wide = self.scheme.in_dtype("float32").tensors()
+            tables |= {table.name: table for table in wide if is_relative(table.name)}
+        if scheme.holds_several:
+            return tables
+        plain = scheme.single_array()
+        return {plain.name: plain, **tables}
 
-    def _fit(self, name: str, table: Table) -> Fit | None:
-        return fitted(table, self._tables(table)[name])
-
-    def _compared(self, name: str, table: Table, fit: Fit | None, label: str) -> Comparison:
-        expected, found = (self._tables(table)[name], table) if fit is None else (fit.expected, fit.found)
-        named = replace(expected, name=label), replace(found, name=name)
-        return compare(*named, self.tolerance, any_dtype=self.any_dtype)
+    def _checked(self, name: str, table: Table, label: str) -> Checked:
+        expected, scheme = self._tables(table)[name], self._like(table)
+        reading = fitted(table, expected, scheme) or Reading(table, expected, {name: table}, scheme=scheme)
+        named = replace(reading.expected, name=label), replace(reading.found, name=name)
+        result = compare(*named, self.tolerance, any_dtype=self.any_dtype)
+        return Checked(reading, result, reading.words)
 
     def _nearest(self, table: Table) -> str:
         """What a single tensor is: the one of its name, or else the one of its shape that it is closest to."""
         tables = self._tables(table)
         likely = [name for name in tables if name == table.name] or [name for name in tables if _means(table, name)]
-        if not likely:
-            plain = next(iter(tables)) if not self.scheme.holds_several else self.scheme.single_array().name
-            fits = {name: fitted(table, expected) for name, expected in tables.items()}
-            likely = [name for name, fit in fits.items() if fit] or [plain]
-        if len(likely) == 1:
-            return likely[0]
-        results = {name: self._compared(name, table, self._fit(name, table), name) for name in likely}
-        return min(results, key=lambda name: (not results[name].passed, results[name].max_abs_error or 0.0))
+        fits = {name: fitted(table, tables[name]) for name in likely or tables}
+        distances = {name: reading.distance() for name, reading in fits.items() if reading is not None}
+        if distances:
+            return min(distances, key=distances.__getitem__)
+        return likely[0] if likely else self.scheme.single_array().name
 
     def _missing(self, found: Sequence[str], tables: Sequence[Table]) -> list[str]:
         """Tensors that the file should hold; what follows from the others may be absent, unless it is all there is."""
@@ -231,22 +207,20 @@ def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, whole: boo
     expected = {table.name: table for table in scheme.tensors()}
     hashes = _Hashed()
     hashed = "sha256" in spec or file.format not in ("json", "h", "zarr")  # those carry the spec alone
-    found, problems = [], []
+    checked, problems = [], []
     for table in file.tables:
         if table.name not in expected:
             problems.append(f"{table.name}: {scheme.name} has no such tensor")
         else:
-            found.append(compare(expected.pop(table.name), hashes.of(table) if hashed else table, tolerance))
+            right = expected.pop(table.name)
+            result = compare(right, hashes.of(table) if hashed else table, tolerance)
+            checked.append(Checked(Reading(table, right, {table.name: table}, scheme=scheme), result))
     if whole:
         problems += [f"{name}: the tensor is missing" for name in expected]
-    problems += problems_of(found)
-    if whole and hashed and not problems and spec.get("sha256") != hashes.hexdigest():
+    sound = not problems and not any(each.result.problem for each in checked)
+    if whole and hashed and sound and spec.get("sha256") != hashes.hexdigest():
         problems.append("the stored sha256 is not that of the data: the file was changed after it was written")
-    failed = {result.name for result in found if not result.passed}
-    suspects = ((scheme, table.name, table) for table in file.tables if table.name in failed)
-    why = explanations(suspects, tolerance)
-    said = diagnosis(why, found, [scheme])
-    return Verification(path, scheme.name, tuple(found), tuple(problems), said, explanations=why)
+    return conclusion(path, scheme.name, checked, tolerance, problems, may_be_weak=False)
 
 
 class _Hashed:

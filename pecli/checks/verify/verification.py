@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from pecli.checks.compare import Comparison, as_json, compare
+from pecli.checks.compare import Comparison, as_json, compare, problems_of
+from pecli.checks.same_table import Reading
 from pecli.checks.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
 from pecli.engine.arrays import Array, Indices
 from pecli.engine.schemes.scheme import Scheme
@@ -94,9 +95,73 @@ def _stoppable(table: Table, path: str, stop: Event) -> Table:
 
 
 Suspect = tuple[Scheme, str, Table]
-"""A table that failed, with the scheme it was compared with and its name there."""
+"""A table, with the scheme it was compared with and its name there."""
 MAX_ROUNDING_ULP = 4
 """Units of the last place that other programs' sines and powers lose, where all else is right."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A tensor of a file that was compared with what it should be."""
+
+    reading: Reading
+    result: Comparison
+    words: str = ""
+    """How it was read, for the report."""
+    layers: str = ""
+    """What tells tensors of one name apart, where layers have each their own."""
+    right_for: str = ""
+    """Other layers whose table it is."""
+
+    def suspects(self) -> list[Suspect]:
+        """What a mistake is sought in."""
+        scheme = self.reading.scheme
+        return [(scheme, name, part) for name, part in self.reading.parts.items()] if scheme is not None else []
+
+
+def conclusion(
+    path: str,
+    scheme: str,
+    checked: Sequence[Checked],
+    tolerance: Tolerance,
+    problems: Iterable[str] = (),
+    unchecked: Iterable[str] = (),
+    *,
+    may_be_weak: bool = True,
+) -> Verification:
+    """The answer about a file: why tensors failed, layers by layers, or what it does not prove that all passed."""
+    failed: dict[str, list[Checked]] = {}
+    moved: dict[str, list[str]] = {}
+    for each in checked:
+        if each.result.passed:
+            continue
+        if each.reading.copies_differ():
+            each.result.problem = "its copies differ"
+        elif each.right_for:
+            moved.setdefault(each.right_for, []).append(each.result.name)
+        else:
+            failed.setdefault(each.layers, []).append(each)
+    why: list[Explanation] = []
+    lines = [f"{', '.join(names)}: right for {layers} layers" for layers, names in moved.items()]
+    for layers, some in failed.items():
+        suspects = [suspect for each in some for suspect in each.suspects()]
+        found = explanations(suspects, tolerance)
+        said = diagnosis(found, [each.result for each in some], [one for one, _, _ in suspects])
+        why += found
+        lines += [_about(layers, line) for line in said]
+    results = tuple(each.result for each in checked)
+    words = {each.result.name: each.words for each in checked if each.words}
+    wrong, reasons = (*problems, *problems_of(results)), tuple(dict.fromkeys(lines))
+    answer = Verification(path, scheme, results, wrong, reasons, words, tuple(why), unchecked=tuple(unchecked))
+    if not answer.passed or not may_be_weak:
+        return answer
+    return replace(answer, weak=weak_checks([one for each in checked for one in each.suspects()], tolerance))
+
+
+def _about(layers: str, line: str) -> str:
+    """A line of some layers: «full_attention cos, sin: base is …», «full_attention: reproduce with …»."""
+    is_advice = line.startswith(("reproduce with", "without this", "verify with", "the last place"))
+    return f"{layers}{': ' if is_advice else ' '}{line}" if layers else line
 
 
 def explanations(suspects: Iterable[Suspect], tolerance: Tolerance) -> tuple[Explanation, ...]:
