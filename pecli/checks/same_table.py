@@ -187,7 +187,8 @@ def _as_table(one: Table, expected: Table, scheme: Scheme | None) -> Iterator[Re
     wide = len(shape) > 1 and shape[:-1] == wanted[:-1] and {role_of(one.name), role_of(name)} <= {*_DOUBLED_ROLES}
     for way in filter(None, DOUBLINGS if wide else ()):
         if shape[-1] == 2 * wanted[-1]:
-            reading = Reading(one, _doubled(expected, way), {name: _single(one, way)}, columns(way), way, scheme)
+            doubled = changed(expected, Form("alone", way).join, shape[-1])
+            reading = Reading(one, doubled, {name: _single(one, way)}, columns(way), way, scheme)
             if reading.is_doubled() or reading.is_near():
                 yield reading
         elif 2 * shape[-1] == wanted[-1] and _is_doubled(expected, way):
@@ -196,22 +197,20 @@ def _as_table(one: Table, expected: Table, scheme: Scheme | None) -> Iterator[Re
             return
 
 
-def _doubled(table: Table, way: str) -> Table:
-    def fill(start: int, out: Array) -> None:
-        out[...] = Form("alone", way).join(table.read(start, start + len(out)))
+def changed(table: Table, change: Callable[[Array], Array], width: int) -> Table:
+    """The table with every row changed, into one of that width."""
 
-    return replace(table, shape=(*table.shape[:-1], 2 * table.shape[-1]), fill=fill)
+    def fill(start: int, out: Array) -> None:
+        out[...] = change(table.read(start, start + len(out)))
+
+    return replace(table, shape=(*table.shape[:-1], width), fill=fill)
 
 
 def _single(table: Table, way: str) -> Table:
     """Each column once."""
     half = table.shape[-1] // 2
     part = slice(0, half) if way == "halves" else slice(0, None, 2)
-
-    def fill(start: int, out: Array) -> None:
-        out[...] = table.read(start, start + len(out))[:, part]
-
-    return replace(table, shape=(*table.shape[:-1], half), fill=fill)
+    return changed(table, lambda rows: rows[:, part], half)
 
 
 def _is_doubled(table: Table, way: str) -> bool:

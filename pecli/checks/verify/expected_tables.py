@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.same_table import Reading
+from pecli.checks.same_table import Reading, changed
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import round_to, widened
@@ -124,10 +125,15 @@ def _rotary(encoding: Encoding, view: Table, rope: Rope, form: Form, functions: 
         words = f"{words}, {columns(form.doubled)}" if form.doubled else words
     else:
         rows = reshaped(view, (rope.seq_len, view.size // rope.seq_len))
-        parts = {each: _split(rows, flat, k) for k, each in enumerate(functions)}
+        splits = [partial(_split, flat, k) for k in range(2)]
+        parts = {each: changed(rows, split, rows.width // 2) for each, split in zip(functions, splits, strict=True)}
         expected = reshaped(_joined(made, flat), view.shape)
     scheme = replace(rope, layout=form.doubled or "compact")
     return Reading(view, replace(expected, name=name), parts, words, form.doubled, scheme, encoding)
+
+
+def _split(form: Form, number: int, rows: Array) -> Array:
+    return (form.split(rows) or ())[number]
 
 
 def _joined(parts: list[Table], form: Form) -> Table:
@@ -138,15 +144,6 @@ def _joined(parts: list[Table], form: Form) -> Table:
 
     width = len(parts) * parts[0].width * (2 if form.doubled else 1)
     return replace(parts[0], shape=(parts[0].rows, width), fill=fill)
-
-
-def _split(table: Table, form: Form, number: int) -> Table:
-    """One of the two parts of a table in a form."""
-
-    def fill(start: int, out: Array) -> None:
-        out[...] = (form.split(table.read(start, start + len(out))) or ())[number]
-
-    return replace(table, shape=(table.rows, table.width // 2), fill=fill)
 
 
 def _cut(table: Table, first: int, count: int) -> Table:
@@ -172,44 +169,33 @@ def _inverse_frequencies(encoding: Encoding, view: Table, place: Place) -> Itera
 
 
 def _alibi(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:
+    """Exact; and as the model computes it, from rounded slopes, divided as the scores are."""
     from pecli.engine.schemes.alibi import Alibi
 
-    heads = encoding.parameters["heads"]
-    common = {"heads": heads, "max_bias": encoding.parameters["max_bias"], "dtype": _dtype(view)}
-    if role in ("slopes", None) and view.shape == (heads,):
-        scheme = Alibi(slopes=True, **{**common, "dtype": _dtype(view, relative=True)})
-        for expected, words in _slopes(scheme, encoding):
+    heads, shape = encoding.parameters["heads"], view.shape
+    rounded, divisor = encoding.extra.get("slope_dtype"), encoding.extra.get("bias_divisor")
+    common = {"heads": heads, "max_bias": encoding.parameters["max_bias"]}
+    if role in ("slopes", None) and shape == (heads,):
+        scheme = Alibi(slopes=True, dtype=_dtype(view, relative=True), **common)
+        found = {"": scheme.tensors()[0]}
+        if rounded:
+            found[f"rounded to {rounded}"] = cast(scheme.in_dtype(rounded).tensors()[0], scheme.dtype)
+        for words, expected in found.items():
             yield Reading(view, expected, {"slopes": view}, words, "", scheme, encoding)
-    if role not in ("bias", None) or view.shape[:1] != (heads,) or len(view.shape) not in (2, 3):
+    by_key = len(shape) == 2 or (len(shape) == 3 and shape[1] == 1)
+    if role not in ("bias", None) or shape[:1] != (heads,) or not (by_key or shape[1:] == shape[-1:] * 2):
         return
-    length = view.shape[-1]
-    forms = ["key", "key-last"] if len(view.shape) == 2 or view.shape[1] == 1 else ["symmetric", "causal"]
-    if len(view.shape) == 3 and view.shape[1] not in (1, length):
-        return
+    forms = ["key", "key-last"] if by_key else ["symmetric", "causal"]
     for form in sorted(forms, key=lambda form: form != encoding.parameters["form"]):
-        scheme = Alibi(seq_len=length, form=form, **common)
-        for expected, words in _biases(scheme, encoding):
-            bias = reshaped(expected, view.shape)
+        scheme = Alibi(seq_len=shape[-1], form=form, dtype=_dtype(view), **common)
+        found = {"": scheme.tensors()[0]}
+        if rounded and form == "key":
+            found[f", slopes and products rounded to {rounded}"] = _product(scheme, rounded)
+        if divisor:
+            found |= {f"{words}, divided by √head_dim": _divided(table, divisor) for words, table in found.items()}
+        for words, expected in found.items():
+            bias = reshaped(expected, shape)
             yield Reading(view, bias, {"bias": view}, f"in the {form} form{words}", "", scheme, encoding)
-
-
-def _slopes(scheme: Alibi, encoding: Encoding) -> Iterator[tuple[Table, str]]:
-    """The slopes, and as the model rounds them."""
-    yield scheme.tensors()[0], ""
-    if rounded := encoding.extra.get("slope_dtype"):
-        yield cast(replace(scheme, dtype=rounded).tensors()[0], scheme.dtype), f"rounded to {rounded}"
-
-
-def _biases(scheme: Alibi, encoding: Encoding) -> Iterator[tuple[Table, str]]:
-    """The bias, and as the model computes it: from rounded slopes, divided as the scores are."""
-    exact, rounded, divisor = scheme.tensors()[0], encoding.extra.get("slope_dtype"), encoding.extra.get("bias_divisor")
-    found = [(exact, "")]
-    if rounded and scheme.form == "key":
-        found.append((_product(scheme, rounded), f", slopes and products rounded to {rounded}"))
-    yield from found
-    if divisor:
-        for table, words in found:
-            yield _divided(table, divisor), f"{words}, divided by √head_dim"
 
 
 def _product(scheme: Alibi, dtype: str) -> Table:
@@ -227,11 +213,7 @@ def _product(scheme: Alibi, dtype: str) -> Table:
 
 def _divided(table: Table, divisor: float) -> Table:
     by = float(np.float32(divisor))
-
-    def fill(start: int, out: Array) -> None:
-        out[...] = round_to(widened(table.read(start, start + len(out))) / by, table.dtype)
-
-    return replace(table, fill=fill)
+    return changed(table, lambda rows: round_to(widened(rows) / by, table.dtype), table.width)
 
 
 def _sinusoidal(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:
