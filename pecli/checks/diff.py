@@ -88,13 +88,19 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
     fits = [_fit(each) for each in pairs]
     loose = tolerance != EXACT  # within a tolerance, another dtype is none of the differences
     tensors = tuple(compare(*fit.pair, tolerance, any_dtype=loose) for fit in fits)
-    schemes = scheme_of(first), scheme_of(second)
-    may_miss = frozenset[str]().union(*(scheme.derived_tensors for scheme in schemes if scheme))
+    schemes = [_scheme_of(first), _scheme_of(second)]
+    may_miss = {name for scheme in schemes if scheme for name in scheme.derived_tensors}
     may_miss |= {table.name for file in (first, second) for table in file.tables if is_relative(table.name)}
-    problems = [*alone(first.tables, second.tables, pairs, may_miss), *problems_of(tensors)]
-    failed = [fit.sought for fit, found in zip(fits, tensors, strict=True) if not (found.passed or _known(found))]
-    why = [_as_rounded(found) for found in tensors if _rounded(found)]
-    why += _explained(failed[:MAX_EXPLAINED], schemes, tolerance)
+    problems = [*_alone(first.tables, second.tables, pairs, may_miss), *problems_of(tensors)]
+    why, failed = list[Explanation](), list[Pair]()
+    for fit, found in zip(fits, tensors, strict=True):
+        if (
+            found.problem and found.mismatched == 0 and found.max_abs_error
+        ):  # rounded to another dtype, and nothing else
+            why.append(Explanation((Dtype(found.dtype),), None, found.max_abs_error, 0.0, (found.name,)))
+        elif not found.passed and (found.problem or found.max_ulp_error is None or found.max_ulp_error > NOISE):
+            failed.append(fit.sought)
+    why += _explained(failed[:MAX_EXPLAINED], schemes[0], tolerance)
     problems += [comparison(each) for each in why]
     notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit.note}
     return Difference(a[0], b[0], tensors, tuple(problems), tuple(why), notes)
@@ -129,46 +135,35 @@ def _fit(tables: Pair) -> _PairFit:
     return _PairFit(tables, tables)
 
 
-def _as_rounded(found: Comparison) -> Explanation:
-    return Explanation((Dtype(found.dtype),), None, found.max_abs_error or 0.0, 0.0, (found.name,))
-
-
-def _explained(
-    pairs: Sequence[Pair], schemes: tuple[Scheme | None, Scheme | None], tolerance: Tolerance
-) -> list[Explanation]:
+def _explained(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
     """What makes B of A: a transform; or other parameters of the scheme that A carries, or turns out to be."""
     from pecli.explain.search import explain_pair, explain_swapped
 
     found = explain_swapped(pairs, tolerance.atol)
-    left = [each for each in pairs if not any(each[0].name in one.tensors for one in found)]
     unknown = []
-    for one, other in left:
+    for one, other in pairs:
+        if any(one.name in each.tensors for each in found):
+            continue
         why = explain_pair(one, other, tolerance.atol)
         if why is None or any(isinstance(edit, (Scaled, ColumnsWrong)) for edit in why.edits):
             unknown.append((one, other, why))
         else:
             found.append(why)
-    better = _by_parameters([(one, other) for one, other, _ in unknown], schemes, tolerance) if unknown else []
+    better = _by_parameters([(one, other) for one, other, _ in unknown], scheme, tolerance)
     named = {name for each in better for name in each.tensors}
     return [*found, *better, *(why for one, _, why in unknown if why is not None and one.name not in named)]
 
 
-def _by_parameters(
-    pairs: Sequence[Pair], schemes: tuple[Scheme | None, Scheme | None], tolerance: Tolerance
-) -> list[Explanation]:
+def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
     from pecli.explain.search import explain, recognise
 
-    scheme = schemes[0]
     pairs = [each for each in pairs if min(table.size for table in each) >= MIN_ELEMENTS]
-    if not pairs:
+    if pairs and scheme is None:
+        found = recognise({one.name: one for one, _ in pairs})
+        scheme = next((each.scheme for each in found if not each.mistakes), None)
+    if not pairs or scheme is None or scheme.holds_several:
         return []
-    if scheme is None:
-        tables = {one.name: one for one, _ in pairs}
-        scheme = next((each.scheme for each in recognise(tables) if not each.mistakes), None) if tables else None
-    if scheme is None or scheme.holds_several:
-        return []
-    known = {table.name for table in (scheme.single_array(), *scheme.tensors())}
-    single = next(iter(known & {scheme.single_array().name}))
+    single, known = scheme.single_array().name, {table.name for table in scheme.tensors()}
     named = {(one.name if one.name in known else single): (one.name, other) for one, other in pairs}
     found = explain(scheme, {name: other for name, (_, other) in named.items()}, tolerance.atol)
     return [replace(each, tensors=tuple(named[name][0] for name in each.tensors)) for each in found if _tells(each)]
@@ -179,7 +174,7 @@ def _tells(why: Explanation) -> bool:
     return bool(why.mistakes) or any(isinstance(edit, (Arithmetic, Recipe)) for edit in why.edits)
 
 
-def scheme_of(file: LoadedFile) -> Scheme | None:
+def _scheme_of(file: LoadedFile) -> Scheme | None:
     """The scheme that a file says it holds; None where it says nothing that makes a table."""
     from pecli.files.provenance import carried_spec
 
@@ -205,16 +200,6 @@ def _in_lines(file: LoadedFile, other: LoadedFile) -> LoadedFile:
     if file.format != "csv" or other.format == "csv" or expected is None:
         return file
     return replace(file, tables=tuple(rows_of(table, expected) for table in file.tables))
-
-
-def _rounded(found: Comparison) -> bool:
-    """Whether only the dtype differs, and every value is the nearest that the other dtype has."""
-    return bool(found.problem) and found.mismatched == 0 and bool(found.max_abs_error) and bool(found.dtype)
-
-
-def _known(found: Comparison) -> bool:
-    """Whether there is nothing to seek: rounding to another dtype, or so little that it is rounding within one."""
-    return _rounded(found) or (not found.problem and found.max_ulp_error is not None and found.max_ulp_error <= NOISE)
 
 
 Pair = tuple[Table, Table]
@@ -252,7 +237,7 @@ def stacked_tables(tables: Sequence[Table]) -> Table | None:
     return stacked("cos_sin", [named["cos"], named["sin"]])
 
 
-def alone(a: Sequence[Table], b: Sequence[Table], pairs: Sequence[Pair], may_miss: frozenset[str]) -> list[str]:
+def _alone(a: Sequence[Table], b: Sequence[Table], pairs: Sequence[Pair], may_miss: set[str]) -> list[str]:
     """What only one of the files has, in words; of schemes, what follows from the others may be absent."""
     if any(table.name == "cos_sin" for each in pairs for table in each):
         return []  # what follows from them may be absent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event, local
@@ -14,7 +14,7 @@ import numpy as np
 from pecli.checks.compare import Comparison, as_json, compare, problems_of
 from pecli.checks.same_table import Reading
 from pecli.checks.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
-from pecli.engine.arrays import Array, Indices
+from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, PecliError
@@ -258,15 +258,11 @@ def _words(edit: Mapping[str, Any]) -> str:
 
 def _advice(scheme: Scheme, mistake: Scheme, names: Sequence[str], tolerance: Tolerance) -> str | None:
     """What to do where tables of this length do not show a mistake; None where they do, or where it does no harm."""
-    error = 0.0
-    for choose in (_later_rows, _sampled_rows):
-        error = max(error, _error(scheme, mistake, names, tolerance, choose))
-        if error == math.inf:
-            return None
-    length = getattr(scheme, "seq_len", None)
-    if not isinstance(length, int) or "seq_len" not in scheme.parameters():
-        return ""
-    while length and (length := 2 * length) <= MAX_ROWS:
+    error = max(_error(scheme, mistake, names, tolerance, few) for few in (True, False))
+    length = getattr(scheme, "seq_len", None) if "seq_len" in scheme.parameters() else None
+    if error == math.inf or not length:
+        return None if error == math.inf else ""
+    while (length := 2 * length) <= MAX_ROWS:
         changes: dict[str, Any] = {"seq_len": length}
         try:
             longer = [replace(each, **changes) for each in (scheme, mistake)]
@@ -274,39 +270,32 @@ def _advice(scheme: Scheme, mistake: Scheme, names: Sequence[str], tolerance: To
             return ""
         if any(table.size // table.shape[-2] > MAX_ELEMENTS for table in longer[0].tensors() if len(table.shape) > 1):
             return ""
-        error = max(error, _error(longer[0], longer[1], names, tolerance, _later_rows))
+        error = max(error, _error(longer[0], longer[1], names, tolerance, few=True))
         if error == math.inf:
             return f": compare {length:,} or more"
     return " within this tolerance, and no number of rows would" if error > 1 else None
 
 
-def _error(
-    right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolerance, choose: Callable[[int, int], Indices]
-) -> float:
-    """Infinite where some rows tell two schemes apart, else the largest error relative to one that does no harm."""
+def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolerance, few: bool) -> float:
+    """Infinite where some rows, a few or many, tell two schemes apart, else the largest error relative to one that does
+    no harm.
+    """
     tables, others, error = _tables(right), _tables(wrong), 0.0
     for name in names:
         one, other = tables[name], others.get(name)
         if other is None or one.shape != other.shape:
             return math.inf
         if len(one.shape) > 1:
-            rows = choose(one.shape[-2], one.width)
-            rows = (np.arange(one.rows // one.shape[-2])[:, None] * one.shape[-2] + rows).reshape(-1)
-            one, other = (table_of(name, table.pick(rows)) for table in (one, other))
+            count = one.shape[-2]
+            rows = np.linspace(count // 2, count - 1, PROBES) if few else np.r_[chosen(count, one.width), count - 1]
+            every = np.arange(0, one.rows, count)[:, None] + np.unique(rows.astype(np.intp))
+            one, other = (table_of(name, table.pick(every.reshape(-1))) for table in (one, other))
         found = compare(one, other, tolerance)
         if not found.passed:
             return math.inf
         relative = (found.max_rel_error or 0.0) / FREQ_RTOL
         error = max(error, relative if is_relative(name) else (found.max_abs_error or 0.0) / DRIFT)
     return error
-
-
-def _later_rows(count: int, width: int) -> Indices:
-    return np.unique(np.linspace(count // 2, count - 1, PROBES).astype(np.intp))
-
-
-def _sampled_rows(count: int, width: int) -> Indices:
-    return np.unique(np.r_[chosen(count, width), count - 1])
 
 
 def _tables(scheme: Scheme) -> dict[str, Table]:
