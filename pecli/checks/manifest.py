@@ -27,6 +27,7 @@ from typing import Any
 
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import verify
+from pecli.checks.verify.expected_tables import OWN_POSITIONS
 from pecli.checks.verify.rotated import model_check
 from pecli.checks.verify.verification import Verification, until
 from pecli.engine.schemes import SCHEMES, scheme_named
@@ -50,7 +51,7 @@ PLACES: Mapping[str, Parameter] = {
     "recipe": RECIPE,
     "runtime": RUNTIME,
     "seq_axis": Whole(help="the axis of positions of queries or keys", low=-64, high=64),
-    **{name: Rope.parameters()[name] for name in ("positions", "grid", "keep", "grid_base", "grid_scale")},
+    **{name: Rope.parameters()[name] for name in OWN_POSITIONS},
 }
 """Where the tables of a model are read, and how they were computed."""
 MAX_MATCHES, MAX_DEPTH = 10_000, 100

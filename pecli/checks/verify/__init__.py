@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Verification", "verify"]
 
-_ROLES = {"pe": "rows", "weight": "rows", "cos_sin": "both"}
-"""What the names of other programs say that a scheme's tensors hold, where that is not their own name."""
-
 
 def verify(
     given: Given,
@@ -191,11 +188,13 @@ class _SchemeCheck:
 def _means(table: Table, name: str) -> bool:
     """Whether the name of a file's tensor means what a scheme calls so; of a bundle, also whose part it is."""
     part, _, tensor = name.rpartition(".")
-    return role_of(table.name) == _ROLES.get(tensor, tensor) and part in table.name
+    return role_of(table.name) == (role_of(tensor) or tensor) and part in table.name
 
 
 def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, whole: bool) -> Verification:
     """Every tensor against its spec; where the file is `whole`, also that none is missing, and the sha256."""
+    from hashlib import sha256
+
     spec = carried_spec(file.path, file.metadata)
     if spec is None:
         advice = "say what it should be: --config FILE, --model NAME, pecli rope … --verify FILE, or in Python a scheme"
@@ -205,7 +204,7 @@ def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, whole: boo
     except ParameterError as problem:
         raise FileError(path, f"carries a spec that makes no table ({problem})") from None
     expected = {table.name: table for table in scheme.tensors()}
-    hashes = _Hashed()
+    digest = sha256()
     hashed = "sha256" in spec or file.format not in ("json", "h", "zarr")  # those carry the spec alone
     checked, problems = [], []
     for table in file.tables:
@@ -213,28 +212,21 @@ def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, whole: boo
             problems.append(f"{table.name}: {scheme.name} has no such tensor")
         else:
             right = expected.pop(table.name)
-            result = compare(right, hashes.of(table) if hashed else table, tolerance)
+            result = compare(right, _hashed(table, digest) if hashed else table, tolerance)
             checked.append(Checked(Reading(table, right, {table.name: table}, scheme=scheme), result))
     if whole:
         problems += [f"{name}: the tensor is missing" for name in expected]
     sound = not problems and not any(each.result.problem for each in checked)
-    if whole and hashed and sound and spec.get("sha256") != hashes.hexdigest():
+    if whole and hashed and sound and spec.get("sha256") != digest.hexdigest():
         problems.append("the stored sha256 is not that of the data: the file was changed after it was written")
     return conclusion(path, scheme.name, checked, tolerance, problems, may_be_weak=False)
 
 
-class _Hashed:
-    """Hashes tables as they are read, block after block."""
+def _hashed(table: Table, digest: Any) -> Table:
+    """The table, hashed as it is read, block after block."""
 
-    def __init__(self) -> None:
-        from hashlib import sha256
+    def fill(start: int, out: Array) -> None:
+        table.fill(start, out)
+        digest.update(raw_bytes(out))
 
-        self._hash = sha256()
-        self.hexdigest = self._hash.hexdigest
-
-    def of(self, table: Table) -> Table:
-        def fill(start: int, out: Array) -> None:
-            table.fill(start, out)
-            self._hash.update(raw_bytes(out))
-
-        return replace(table, fill=fill, in_order=True)
+    return replace(table, fill=fill, in_order=True)

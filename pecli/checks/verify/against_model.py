@@ -14,10 +14,9 @@ from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.expected_tables import Place, readings
 from pecli.checks.verify.verification import Checked, Verification, conclusion, open_for_checks
 from pecli.engine.numerics.dtypes import COMPLEX
-from pecli.engine.schemes.rope import Rope
 from pecli.engine.table import Table, as_pairs, reshaped
 from pecli.engine.text import begun, bracketed
-from pecli.errors import KindError, NoTablesError, ParameterError
+from pecli.errors import NoTablesError, ParameterError
 from pecli.explain.forms import DOUBLINGS
 from pecli.files import LoadedFile
 from pecli.files.load import opened
@@ -42,19 +41,15 @@ def verify_model(
     tolerance: Tolerance = EXACT,
     *,
     layer_type: str | None = None,
-    offset: int | None = None,
-    length: int | None = None,
-    recipe: str = "exact",
-    runtime: str = "none",
-    **own: Any,
+    **options: Any,
 ) -> Verification:
     """Compare the tensors of a file that belong to a model's encodings with what they should be.
 
     Tensors are found by name, and where names do not tell, by content; nothing else of the file is read. How many
-    positions a table has, and how it is laid out, is up to the file; `positions`, or `grid` with `keep`, `grid_base`
-    and `grid_scale`, say where they are if not one after the other.
+    positions a table has, and how it is laid out, is up to the file; options are `offset`, `length`, `recipe`,
+    `runtime`, and if rows are not one after the other `positions`, or `grid` with `keep`, `grid_base`, `grid_scale`.
     """
-    own = _checked_place(own, offset)
+    place = Place.of(options)
     encodings = model.encodings if layer_type is None else (model.one(layer_type),)
     if not encodings:
         raise ParameterError("model", repr(model.file), "it has no positional encoding to check", "see pecli config")
@@ -62,7 +57,7 @@ def verify_model(
     with file:
         file.check()
         layer_types = [encoding.layer_type for encoding in model.encodings]
-        place = Place(offset, length, recipe, runtime, _ends(file.tables, offset or 0), own)
+        place = replace(place, ends=_ends(file.tables, place.offset or 0))
         found = _with_frequencies(file.read_as("float32"))
         return _Search(label, found, encodings, layer_types, place).verified(tolerance.against_model())
 
@@ -72,16 +67,6 @@ def _with_frequencies(file: LoadedFile) -> LoadedFile:
     path = config_file(file.path) if file.format == "folder" else file.path
     made = factor_frequencies(path) if file.format == "gguf" or path.endswith(".gguf") else {}
     return replace(file, tables=tuple(made.get(table.name, table) for table in file.tables))
-
-
-def _checked_place(own: dict[str, Any], offset: int | None) -> dict[str, Any]:
-    known = {name: Rope.parameters().get(name) for name in own}
-    for name, rule in known.items():
-        if rule is None or name not in ("positions", "grid", "keep", "grid_base", "grid_scale"):
-            raise KindError(name, "given", "a model has no such option", "leave it out")
-    if offset is not None and own:
-        raise ParameterError("offset", offset, "positions are given otherwise", "leave it out")
-    return {name: rule.check(name, own[name]) for name, rule in known.items() if rule and own[name] is not None}
 
 
 class _Search:

@@ -17,13 +17,14 @@ from pecli.checks.same_table import Reading, changed
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import round_to, widened
+from pecli.engine.schemes.rope import Rope
 from pecli.engine.table import Table, cast, reshaped, stacked, table_of
+from pecli.errors import KindError, ParameterError
 from pecli.explain.forms import ARRANGEMENTS, Form, columns
 from pecli.models.encoding import Encoding
 
 if TYPE_CHECKING:
     from pecli.engine.schemes.alibi import Alibi
-    from pecli.engine.schemes.rope import Rope
 
 _PLURALS = {"cos": "cosines", "sin": "sines"}
 _BOTH = ("cos", "sin")
@@ -36,6 +37,10 @@ _FORMS = (
     *(Form("pairs"), Form("complex")),
 )
 """The likelier ones first."""
+
+
+OWN_POSITIONS = ("positions", "grid", "keep", "grid_base", "grid_scale")
+"""What says where rows are if not one after the other."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,18 @@ class Place:
     """Where tables in the same file end, which frequencies may have been read at, too."""
     own: Mapping[str, Any] = field(default_factory=dict)
     """Positions that are no range: `positions`, or `grid` and what belongs to it."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Place:
+        """As the options of a check say."""
+        for name in given:
+            if name not in ("offset", "length", "recipe", "runtime", *OWN_POSITIONS):
+                raise KindError(name, "given", "a model has no such option", "leave it out")
+        rules = Rope.parameters()
+        own = {name: rules[name].check(name, given[name]) for name in OWN_POSITIONS if given.get(name) is not None}
+        if own and given.get("offset") is not None:
+            raise ParameterError("offset", given["offset"], "positions are given otherwise", "leave it out")
+        return cls(**{name: value for name, value in given.items() if name not in OWN_POSITIONS}, own=own)
 
     def rows(self, count: int) -> dict[str, Any]:
         """The parameters that say where so many rows are."""

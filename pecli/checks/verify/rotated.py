@@ -14,6 +14,7 @@ import numpy as np
 from pecli.checks.compare import Comparison, compare, problems_of
 from pecli.checks.tolerance import FREQ_RTOL, Tolerance
 from pecli.checks.verify.against_model import verify_model
+from pecli.checks.verify.expected_tables import Place
 from pecli.checks.verify.verification import Verification, diagnosis, open_for_checks
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Floats
@@ -45,11 +46,8 @@ def verify_rotated(
     tolerance: Tolerance,
     *,
     layer_type: str | None = None,
-    offset: int | None = None,
     seq_axis: int | None = None,
-    length: int | None = None,
-    recipe: str = "exact",
-    runtime: str = "none",
+    **options: Any,
 ) -> Verification:
     """Compare rotated tensors (…, positions, channels) with the rotation of those before; where `seq_axis` does not say
     so, positions are the last axis but one, unless that is a number of heads of the model.
@@ -58,7 +56,11 @@ def verify_rotated(
     encodings = (found.one(layer_type),) if layer_type is not None else found.ropes()
     if not encodings or not encodings[0].is_rotary:
         raise ParameterError("before", "given", "the model has no rotary encoding", "leave it out")
-    computed = {"offset": offset or 0, "length": length, "recipe": recipe, "runtime": runtime}
+    place = Place.of(options)
+    for name in place.own:
+        rule = "with `before`, one position follows the other"
+        raise ParameterError(name, quoted(options[name]), rule, "leave it out")
+    computed = {"offset": place.offset or 0, "length": place.length, **place.computed()}
     heads = _heads(model, layer_type) if seq_axis is None else ()
     label, pairs = _both_sides(after, before)
     checks = []
@@ -254,8 +256,4 @@ def model_check(found: ModelEncodings, model: Model, before: Given | None, **pla
         raise ParameterError("seq_axis", places["seq_axis"], "it is the axis of queries or keys", "give `before`, too")
     if before is None:
         return partial(verify_model, model=found, **places)
-    for name in ("positions", "grid", "keep", "grid_base", "grid_scale"):
-        if name in places:
-            rule = "with `before`, one position follows the other"
-            raise ParameterError(name, quoted(places[name]), rule, "leave it out")
     return partial(verify_rotated, before=before, model=model, **places)

@@ -166,15 +166,20 @@ def _about(layers: str, line: str) -> str:
 
 def explanations(suspects: Iterable[Suspect], tolerance: Tolerance) -> tuple[Explanation, ...]:
     """The reasons of all that failed, scheme by scheme."""
-    by_scheme: dict[Scheme, dict[str, Table]] = {}
-    for scheme, name, table in suspects:
-        by_scheme.setdefault(scheme, {}).setdefault(name, table)
+    by_scheme = _by_scheme(suspects)
     if not by_scheme:
         return ()
     from pecli.explain.search import explain, merged
 
     every = [each for scheme, found in by_scheme.items() for each in explain(scheme, found, tolerance.atol)]
     return tuple(merged(every))
+
+
+def _by_scheme(suspects: Iterable[Suspect]) -> dict[Scheme, dict[str, Table]]:
+    found: dict[Scheme, dict[str, Table]] = {}
+    for scheme, name, table in suspects:
+        found.setdefault(scheme, {}).setdefault(name, table)
+    return found
 
 
 def diagnosis(
@@ -213,16 +218,14 @@ MAX_ELEMENTS = 1 << 22
 
 def weak_checks(passed: Sequence[Suspect], tolerance: Tolerance) -> tuple[str, ...]:
     """A sentence for each known mistake that would have passed: «2 rows cannot tell …: compare 4,000 or more»."""
-    by_scheme: dict[Scheme, list[str]] = {}
-    for scheme, name, _ in passed:
-        by_scheme.setdefault(scheme, []).append(name)
-    lines = [line for scheme, names in by_scheme.items() for line in _weak(scheme, names, tolerance)]
+    by_scheme = _by_scheme(passed)
+    lines = [line for scheme, found in by_scheme.items() for line in _weak(scheme, found, tolerance)]
     every = {name for _, name, _ in passed}
     lines += [line for is_blind, line in BLIND if any(is_blind(scheme, every) for scheme in by_scheme)]
     return tuple(dict.fromkeys(lines))
 
 
-def _weak(scheme: Scheme, names: Sequence[str], tolerance: Tolerance) -> Iterator[str]:
+def _weak(scheme: Scheme, names: Iterable[str], tolerance: Tolerance) -> Iterator[str]:
     tables = {} if scheme.holds_several else _tables(scheme)
     looked = [name for name in names if name in tables]
     count = next((tables[name].shape[-2] for name in looked if len(tables[name].shape) > 1), 0)
@@ -258,7 +261,8 @@ def _words(edit: Mapping[str, Any]) -> str:
 
 def _advice(scheme: Scheme, mistake: Scheme, names: Sequence[str], tolerance: Tolerance) -> str | None:
     """What to do where tables of this length do not show a mistake; None where they do, or where it does no harm."""
-    error = max(_error(scheme, mistake, names, tolerance, few) for few in (True, False))
+    error = _error(scheme, mistake, names, tolerance, few=True)
+    error = max(error, 0.0 if error == math.inf else _error(scheme, mistake, names, tolerance, few=False))
     length = getattr(scheme, "seq_len", None) if "seq_len" in scheme.parameters() else None
     if error == math.inf or not length:
         return None if error == math.inf else ""
