@@ -7,7 +7,7 @@ Nothing is taken on trust: it is the expected table that is repeated and doubled
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -38,29 +38,20 @@ class View:
 
     whole: Table
     one: Table
-    repeated: tuple[int, ...] = ()
-    """The axes of `whole` along which it may be repeated."""
+    steps: tuple[int, ...] = ()
+    """Of copies, by axis of `whole` before the last: how many rows of `one` apart neighbours are, 0 if repeated."""
     note: str = ""
 
     def expand(self, expected: Table) -> Table:
         """The table that `whole` has to equal, where its copies have to equal this one."""
-        if not self.repeated:
+        if not self.steps:
             return expected
-        kept = _kept(self.whole.shape, self.repeated)
-        rows = reshaped(expected, (math.prod(kept), expected.shape[-1]))
-
-        def fill(start: int, out: Array) -> None:
-            places = np.unravel_index(np.arange(start, start + len(out)), self.whole.shape[:-1])
-            left = [place for axis, place in enumerate(places) if axis not in self.repeated]
-            wanted = np.ravel_multi_index(left, kept) if kept else np.zeros(len(out), np.intp)
-            distinct, where = np.unique(wanted, return_inverse=True)
-            out[...] = rows.pick(distinct)[where]
-
-        return replace(expected, shape=(*self.whole.shape[:-1], expected.shape[-1]), fill=fill)
+        rows = reshaped(expected, (expected.size // expected.shape[-1], expected.shape[-1]))
+        return _gathered(rows, self.whole.shape[:-1], self.steps)
 
     def copies_differ(self) -> bool:
         """Whether what is repeated is not the same everywhere."""
-        if not self.repeated:
+        if not self.steps:
             return False
         blocks = zip(self.whole.blocks(), self.expand(self.one).blocks(), strict=True)
         return any(ours.tobytes() != theirs.tobytes() for ours, theirs in blocks)
@@ -78,31 +69,34 @@ def _repeats(table: Table) -> Iterator[View]:
     whole = plain.whole
     if not 2 <= len(whole.shape) <= MAX_AXES or not whole.size:
         return
-    axes = [axis for axis, length in enumerate(table.shape) if length != 1]  # of the file, by axis of `whole`
-    for count in range(1, len(whole.shape)):
-        for repeated in combinations(range(len(whole.shape) - 1), count):
-            words = (f"repeated {whole.shape[axis]}× along axis {axes[axis]}" for axis in repeated)
-            yield View(whole, _first_copy(whole, repeated), repeated, _listed(plain.note, *words))
+    named = [axis for axis, length in enumerate(table.shape) if length != 1]  # of the file, by axis of `whole`
+    leading, width = whole.shape[:-1], whole.shape[-1]
+    axes, apart = range(len(leading)), _steps(leading)
+    for repeated in (some for count in axes for some in combinations(axes, count + 1)):
+        kept = [axis for axis in axes if axis not in repeated]
+        lengths = tuple(leading[axis] for axis in kept)
+        one = _gathered(whole, lengths or (1,), [apart[axis] for axis in kept] or [0])
+        steps = dict(zip(kept, _steps(lengths), strict=True))
+        words = (f"repeated {leading[axis]}× along axis {named[axis]}" for axis in repeated)
+        note = _listed(plain.note, *words)
+        yield View(whole, reshaped(one, (*lengths, width)), tuple(steps.get(axis, 0) for axis in axes), note)
 
 
-def _kept(shape: tuple[int, ...], repeated: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes before the last that are positions and functions, not copies."""
-    return tuple(length for axis, length in enumerate(shape[:-1]) if axis not in repeated)
+def _steps(shape: Sequence[int]) -> list[int]:
+    """How many rows apart neighbours along each axis are."""
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
-def _first_copy(whole: Table, repeated: tuple[int, ...]) -> Table:
-    kept = _kept(whole.shape, repeated)
+def _gathered(table: Table, leading: tuple[int, ...], steps: Sequence[int]) -> Table:
+    """A table with these axes before the last, whose rows are those of another, so many apart along each axis."""
 
     def fill(start: int, out: Array) -> None:
-        if not kept:  # a vector, whose rows are its elements
-            out[:, 0] = whole.read(0, 1).reshape(-1)[start : start + len(out)]
-            return
-        left = iter(np.unravel_index(np.arange(start, start + len(out)), kept))
-        zeros = np.zeros(len(out), np.intp)
-        places = [zeros if axis in repeated else next(left) for axis in range(len(whole.shape) - 1)]
-        out[...] = whole.pick(np.ravel_multi_index(places, whole.shape[:-1]))
+        places = np.unravel_index(np.arange(start, start + len(out)), leading)
+        rows = sum(place * step for place, step in zip(places, steps, strict=True))
+        distinct, where = np.unique(rows, return_inverse=True)
+        out[...] = table.pick(distinct)[where]
 
-    return Table(whole.name, whole.dtype, (*kept, whole.shape[-1]), fill, whole.in_order)
+    return replace(table, shape=(*leading, table.shape[-1]), fill=fill)
 
 
 @dataclass(frozen=True)
@@ -127,7 +121,7 @@ class Reading:
     def seen(self, view: View) -> Reading:
         """The same reading of all copies of the table."""
         expected = view.expand(self.expected)
-        found = view.whole if view.repeated else self.found
+        found = view.whole if view.steps else self.found
         return replace(self, found=found, expected=expected, words=_listed(self.words, view.note), view=view)
 
     @property
@@ -163,8 +157,8 @@ def best_reading(table: Table, read: Callable[[Table], Iterable[Reading]]) -> Re
     copies = [(view, each.seen(view)) for view in _repeats(table) for each in read(view.one)]
     if not copies or (plain is not None and plain.is_near()):
         return plain
-    differ = {view.repeated: view.copies_differ() for view, _ in copies}
-    alike = [each for view, each in copies if not differ[view.repeated] or (not each.is_learned and each.is_near())]
+    differ = {view.steps: view.copies_differ() for view, _ in copies}
+    alike = [each for view, each in copies if not differ[view.steps] or (not each.is_learned and each.is_near())]
     return _nearest(alike) or plain
 
 

@@ -12,7 +12,7 @@ from pecli.checks.same_table import Reading, fitted
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verify.rotated import model_check
-from pecli.checks.verify.verification import Checked, Verification, conclusion, open_for_checks
+from pecli.checks.verify.verification import Checked, Verification, compared, conclusion, open_for_checks
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme
@@ -100,11 +100,10 @@ def _own_factors(found: Verification, path: str) -> Verification:
 
 def _readable(file: LoadedFile, scheme: Scheme) -> LoadedFile:
     """The file; what .csv says of neither dtype nor axes is that of the scheme."""
+    file = file.read_as(scheme.dtype)
     if file.format != "csv" or scheme.holds_several:
-        return file.read_as(scheme.dtype)
-    return replace(
-        file, tables=tuple(rows_of(table, scheme.single_array()) for table in file.read_as(scheme.dtype).tables)
-    )
+        return file
+    return replace(file, tables=tuple(rows_of(table, scheme.single_array()) for table in file.tables))
 
 
 class _SchemeCheck:
@@ -122,9 +121,7 @@ class _SchemeCheck:
         else:
             checked = [self._checked(name, table, table.name) for name, table in pairs]
             missing = self._missing([name for name, _ in pairs], file.tables)
-        known = {each.reading.found.name for each in checked}
-        others = [table.name for table in file.tables if table.name not in known]
-        return conclusion(path, self.scheme.name, checked, self.tolerance, missing, others)
+        return conclusion(path, self.scheme.name, checked, self.tolerance, missing, file.tables)
 
     def _matched(self, tables: Sequence[Table]) -> list[tuple[str, Table]]:
         """Which tensors of the file are which of the scheme: by the very name, or by what their names mean."""
@@ -162,8 +159,7 @@ class _SchemeCheck:
     def _checked(self, name: str, table: Table, label: str) -> Checked:
         expected, scheme = self._tables(table)[name], self._like(table)
         reading = fitted(table, expected, scheme) or Reading(table, expected, {name: table}, scheme=scheme)
-        named = replace(reading.expected, name=label), replace(reading.found, name=name)
-        result = compare(*named, self.tolerance, any_dtype=self.any_dtype)
+        result = compared(label, reading, self.tolerance, any_dtype=self.any_dtype)
         return Checked(reading, result, reading.words)
 
     def _nearest(self, table: Table) -> str:

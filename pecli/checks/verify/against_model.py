@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pecli.checks.compare import Comparison, compare
+from pecli.checks.compare import Comparison
 from pecli.checks.same_table import Reading, best_reading
 from pecli.checks.tensor_roles import ANYTHING, SCHEMES, layer_named, role_of
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.expected_tables import Place, readings
-from pecli.checks.verify.verification import Checked, Verification, conclusion, open_for_checks
+from pecli.checks.verify.verification import UNKNOWN, Checked, Verification, compared, conclusion, open_for_checks
 from pecli.engine.numerics.dtypes import COMPLEX
 from pecli.engine.table import Table, as_pairs, reshaped
 from pecli.engine.text import begun, bracketed
@@ -32,7 +32,6 @@ MAX_UNNAMED = 16
 """Tensors of a file that are looked at when no name tells anything."""
 
 _PARTS = ("vision", "audio")
-_UNKNOWN: dict[str, Any] = {"max_abs_error": None, "max_rel_error": None, "max_ulp_error": None}
 
 
 def verify_model(
@@ -84,18 +83,17 @@ class _Search:
         checked = [self._checked(table, reading, tolerance) for table, reading in found]
         encodings = [each.encoding for _, each in found if each and each.encoding] or self.encodings
         scheme = ", ".join(sorted({each.scheme for each in encodings}))
-        others = [table.name for table in self.file.tables if table not in (each for each, _ in found)]
         problems = _doubled_otherwise(each.reading for each in checked)
-        return conclusion(self.path, scheme, checked, tolerance, problems, others)
+        return conclusion(self.path, scheme, checked, tolerance, problems, self.file.tables)
 
     def _checked(self, table: Table, reading: Reading | None, tolerance: Tolerance) -> Checked:
         if reading is None:
             shapes = " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(table)))
             problem = f"its shape is {bracketed(table.shape)} where {shapes} is expected"
-            result = Comparison(table.name, table.shape, table.size, mismatched=None, problem=problem, **_UNKNOWN)
+            result = Comparison(table.name, table.shape, table.size, mismatched=None, problem=problem, **UNKNOWN)
             return Checked(self._likeliest(table), result)
         name = reading.expected.name if table.name == ARRAY_NAME else table.name
-        result = _compared(name, reading, tolerance)
+        result = compared(name, reading, tolerance)
         layers = self._layer_type(reading)
         other = "" if result.passed else self._other_layers(table, reading, tolerance)
         return Checked(reading, result, self._words(table, name, reading), layers, other)
@@ -135,7 +133,7 @@ class _Search:
         ]
         for other in others if self._named(table) else ():
             found = self._best(table, reading.expected.name, [other])
-            if found is not None and _compared(table.name, found, tolerance).passed:
+            if found is not None and compared(table.name, found, tolerance).passed:
                 return other.layer_type
         return ""
 
@@ -247,13 +245,6 @@ def _is_float(table: Table) -> bool:
 def _must_fit(role: str, kinds: set[str]) -> bool:
     """Whether a tensor of that name is wrong where its shape is; other names may mean other things."""
     return role != ANYTHING and (role != "rows" or bool(kinds & {"sinusoidal", "learned"}))
-
-
-def _compared(name: str, reading: Reading, tolerance: Tolerance) -> Comparison:
-    if reading.is_learned:
-        return Comparison(name, reading.found.shape, reading.found.size, **_UNKNOWN)
-    found = replace(reading.found, name=reading.expected.name)  # which says what it holds, whatever the file calls it
-    return compare(replace(reading.expected, name=name), found, tolerance, any_dtype=True)
 
 
 def _shapes_of(encoding: Encoding) -> str:

@@ -119,17 +119,29 @@ class Checked:
         return [(scheme, name, part) for name, part in self.reading.parts.items()] if scheme is not None else []
 
 
+UNKNOWN: dict[str, Any] = {"max_abs_error": None, "max_rel_error": None, "max_ulp_error": None}
+"""The errors of a tensor whose values are not compared."""
+
+
+def compared(label: str, reading: Reading, tolerance: Tolerance, *, any_dtype: bool = True) -> Comparison:
+    """A tensor, under that name, compared with what it is read as; learned values can only have the right shape."""
+    if reading.is_learned:
+        return Comparison(label, reading.found.shape, reading.found.size, **UNKNOWN)
+    found = replace(reading.found, name=reading.expected.name)  # which says what it holds, whatever the file calls it
+    return compare(replace(reading.expected, name=label), found, tolerance, any_dtype=any_dtype)
+
+
 def conclusion(
     path: str,
     scheme: str,
     checked: Sequence[Checked],
     tolerance: Tolerance,
     problems: Iterable[str] = (),
-    unchecked: Iterable[str] = (),
+    tables: Iterable[Table] = (),
     *,
     may_be_weak: bool = True,
 ) -> Verification:
-    """The answer about a file: why tensors failed, layers by layers, or what it does not prove that all passed."""
+    """The answer about a file of such tables: why tensors failed, layers by layers, or what passing does not prove."""
     failed: dict[str, list[Checked]] = {}
     moved: dict[str, list[str]] = {}
     for each in checked:
@@ -152,7 +164,9 @@ def conclusion(
     results = tuple(each.result for each in checked)
     words = {each.result.name: each.words for each in checked if each.words}
     wrong, reasons = (*problems, *problems_of(results)), tuple(dict.fromkeys(lines))
-    answer = Verification(path, scheme, results, wrong, reasons, words, tuple(why), unchecked=tuple(unchecked))
+    known = {each.reading.found.name for each in checked}
+    others = tuple(table.name for table in tables if table.name not in known)
+    answer = Verification(path, scheme, results, wrong, reasons, words, tuple(why), unchecked=others)
     if not answer.passed or not may_be_weak:
         return answer
     return replace(answer, weak=weak_checks([one for each in checked for one in each.suspects()], tolerance))
