@@ -59,7 +59,7 @@ def verify(
     own = _own_config(given) if spec is None else None
     spec = spec if own is None else own
     if spec is not None and not isinstance(spec, Scheme):
-        check = model_check(load_model(spec), spec, **{"before": None, **model_options})
+        check = model_check(load_model(spec), spec, **model_options)
         found: Verification = check(given, tolerance=allowed)
         return found if own is None or not own.lower().endswith(".gguf") else _own_factors(found, own)
     for name in model_options:
