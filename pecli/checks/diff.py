@@ -6,20 +6,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pecli.checks.compare import Comparison, as_json, compare, problems_of
+from pecli.checks.compare.error_summary import widest
 from pecli.checks.same_table import fitted
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
+from pecli.engine.arrays import AnyArray
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
-from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, rows_of, stacked
 from pecli.errors import PecliError
-from pecli.explain.edits import Arithmetic, ColumnsWrong, Dtype, Explanation, Recipe, Scaled
-from pecli.explain.words import comparison
 from pecli.files import LoadedFile
 from pecli.files.load import opened
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # schemes and explanations are imported where files differ
+    from pecli.engine.schemes.scheme import Scheme
+    from pecli.explain.edits import Explanation
     from pecli.files.load import Given
 
 
@@ -27,6 +30,14 @@ MAX_EXPLAINED = 16
 """Tensors of one file that explanations are sought for."""
 MIN_ELEMENTS = 8
 """Of a tensor that a scheme is sought for."""
+MAX_SEARCHED = 1 << 24
+"""Elements of a table up to which every difference is searched for a reason."""
+SAMPLED_ROWS = 256
+"""From the first on, and as many of all: looked at before a search."""
+MAX_SCATTERED = 1 / 8
+"""Fraction of every row and column of a sample up to which differing elements are accidents."""
+CLOSE = 1e-3
+"""Relative difference up to which tables are no two draws."""
 NOISE = 8
 """Units of the last place that no transform would leave."""
 
@@ -54,7 +65,7 @@ class Difference:
             "b": self.b,
             "tensors": [as_json(tensor) for tensor in self.tensors],
             "diagnosis": list(self.diagnosis),
-            "explanations": [each.as_json(comparison(each)) for each in self.explanations],
+            "explanations": [each.as_json(_comparison(each)) for each in self.explanations],
             "readings": dict(self.readings),
         }
 
@@ -92,18 +103,17 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
     may_miss = {name for scheme in schemes if scheme for name in scheme.derived_tensors}
     may_miss |= {table.name for file in (first, second) for table in file.tables if is_relative(table.name)}
     problems = [*_alone(first.tables, second.tables, pairs, may_miss), *problems_of(tensors)]
-    why, failed = list[Explanation](), list[Pair]()
-    for fit, found in zip(fits, tensors, strict=True):
-        if (
-            found.problem and found.mismatched == 0 and found.max_abs_error
-        ):  # rounded to another dtype, and nothing else
-            why.append(Explanation((Dtype(found.dtype),), None, found.max_abs_error, 0.0, (found.name,)))
-        elif not found.passed and (found.problem or found.max_ulp_error is None or found.max_ulp_error > NOISE):
-            failed.append(fit.sought)
-    why += _explained(failed[:MAX_EXPLAINED], schemes[0], tolerance)
-    problems += [comparison(each) for each in why]
+    changed = [(fit, found) for fit, found in zip(fits, tensors, strict=True) if not found.passed]
+    why = _explained(changed, schemes[0], tolerance) if changed else []
+    problems += map(_comparison, why)
     notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit.note}
     return Difference(a[0], b[0], tensors, tuple(problems), tuple(why), notes)
+
+
+def _comparison(why: Explanation) -> str:
+    from pecli.explain.words import comparison
+
+    return comparison(why)
 
 
 def aligned(a: LoadedFile, b: LoadedFile) -> list[Pair]:
@@ -135,23 +145,65 @@ def _fit(tables: Pair) -> _PairFit:
     return _PairFit(tables, tables)
 
 
-def _explained(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
-    """What makes B of A: a transform; or other parameters of the scheme that A carries, or turns out to be."""
+def _explained(
+    changed: Sequence[tuple[_PairFit, Comparison]], scheme: Scheme | None, tolerance: Tolerance
+) -> list[Explanation]:
+    """What makes B of A: another dtype; a transform; or other parameters of the scheme that A carries, or turns out to
+    be. Last places that are off, and elements scattered over a large table, have no reason.
+    """
+    from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Scaled
     from pecli.explain.search import explain_pair, explain_swapped
 
-    found = explain_swapped(pairs, tolerance.atol)
+    rounded, pairs = [], []
+    for fit, found in changed:
+        if found.problem and found.mismatched == 0 and found.max_abs_error:  # only rounded to another dtype
+            rounded.append(Explanation((Dtype(found.dtype),), None, found.max_abs_error, 0.0, (found.name,)))
+        elif not (_is_noise(found) or (found.size > MAX_SEARCHED and _is_scattered(fit.pair))):
+            pairs.append(fit.sought)
+    pairs = pairs[:MAX_EXPLAINED]
+    known = explain_swapped(pairs, tolerance.atol)
     unknown = []
-    for one, other in pairs:
-        if any(one.name in each.tensors for each in found):
-            continue
+    for one, other in (each for each in pairs if not any(each[0].name in why.tensors for why in known)):
         why = explain_pair(one, other, tolerance.atol)
         if why is None or any(isinstance(edit, (Scaled, ColumnsWrong)) for edit in why.edits):
             unknown.append((one, other, why))
         else:
-            found.append(why)
+            known.append(why)
     better = _by_parameters([(one, other) for one, other, _ in unknown], scheme, tolerance)
     named = {name for each in better for name in each.tensors}
-    return [*found, *better, *(why for one, _, why in unknown if why is not None and one.name not in named)]
+    left = [why for one, _, why in unknown if why is not None and one.name not in named]
+    return [*rounded, *known, *better, *left]
+
+
+def _is_noise(found: Comparison) -> bool:
+    return not found.problem and found.max_ulp_error is not None and found.max_ulp_error <= NOISE
+
+
+def _sampled(one: Table, other: Table) -> tuple[AnyArray, AnyArray] | None:
+    """Some rows of both, as they are looked at before a search; None where they have no rows in common."""
+    if one.shape != other.shape or len(one.shape) < 2:
+        return None
+    spread = np.linspace(0, one.rows - 1, SAMPLED_ROWS).astype(np.intp)
+    rows = np.unique([*range(min(one.rows, SAMPLED_ROWS)), *spread])
+    return widest(one.pick(rows)), widest(other.pick(rows))
+
+
+def _is_scattered(tables: Pair) -> bool:
+    """Whether so few elements differ that no parameter is the reason: one changes rows, columns, or more."""
+    sides = _sampled(*tables)
+    if sides is None:
+        return False
+    unlike = sides[0] != sides[1]
+    return bool(max(unlike.mean(axis=0).max(), unlike.mean(axis=1).max()) < MAX_SCATTERED)
+
+
+def _is_close(tables: Pair) -> bool:
+    """Whether tables are so close that they are no two draws."""
+    sides = _sampled(*tables)
+    if sides is None:
+        return False
+    with np.errstate(all="ignore"):
+        return bool(np.linalg.norm(sides[0] - sides[1]) <= CLOSE * np.linalg.norm(sides[0]))
 
 
 def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
@@ -159,7 +211,7 @@ def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tole
 
     pairs = [each for each in pairs if min(table.size for table in each) >= MIN_ELEMENTS]
     if pairs and scheme is None:
-        found = recognise({one.name: one for one, _ in pairs})
+        found = recognise({one.name: one for one, _ in pairs}, draws=not all(map(_is_close, pairs)))
         scheme = next((each.scheme for each in found if not each.mistakes), None)
     if not pairs or scheme is None or scheme.holds_several:
         return []
@@ -171,6 +223,8 @@ def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tole
 
 def _tells(why: Explanation) -> bool:
     """Whether it says more than how values were kept."""
+    from pecli.explain.edits import Arithmetic, Recipe
+
     return bool(why.mistakes) or any(isinstance(edit, (Arithmetic, Recipe)) for edit in why.edits)
 
 
@@ -180,7 +234,11 @@ def _scheme_of(file: LoadedFile) -> Scheme | None:
 
     try:
         spec = carried_spec(file.path, file.metadata)
-        return None if spec is None else Scheme.from_spec(spec)
+        if spec is None:
+            return None
+        from pecli.engine.schemes.scheme import Scheme
+
+        return Scheme.from_spec(spec)
     except PecliError:
         return None
 

@@ -10,16 +10,19 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.compare.error_summary import widest
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.engine.arrays import Array, Indices
-from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, reshaped, squeezed_views
 from pecli.explain.forms import DOUBLINGS, Form, columns
-from pecli.models.encoding import Encoding
+
+if TYPE_CHECKING:  # comparing two files needs neither
+    from pecli.engine.schemes.scheme import Scheme
+    from pecli.models.encoding import Encoding
 
 MAX_AXES = 5
 """Axes of a tensor that repetitions are looked for in."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison
 from pecli.checks.same_table import Reading, best_reading
-from pecli.checks.tensor_roles import ANYTHING, SCHEMES, layer_named, role_of
+from pecli.checks.tensor_roles import ANYTHING, layer_named, role_of, schemes_of
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.expected_tables import Place, readings
 from pecli.checks.verify.verification import UNKNOWN, Checked, Verification, compared, conclusion, open_for_checks
@@ -149,7 +149,7 @@ class _Search:
             role = role_of(table.name)
             if (
                 role is None
-                or not SCHEMES[role] & kinds
+                or not schemes_of(role) & kinds
                 or not (_is_float(table) or role == "index")
                 or self._is_foreign(table)
             ):
