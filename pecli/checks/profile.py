@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.checks.statistics import NO_EXTENT, Statistics, extent, in_pieces
+from pecli.checks.statistics import Statistics, extent, in_pieces
 from pecli.engine.arrays import Array, Floats, Ints, Positions
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.numerics.threads import results_in_order
@@ -24,7 +24,7 @@ MAX_ROWS = 1 << 22
 class _Measured(NamedTuple):
     """The contribution of one block, computed in a thread of its own."""
 
-    extent: tuple[float, float, float]
+    extents: list[tuple[float, float, float]]
     counts: Positions
     """Of zeros, NaNs and infinities."""
     squares: float
@@ -54,7 +54,8 @@ class Profile:
         """
         for block, measured in results_in_order(self._measured, self._centred(self.table.blocks())):
             self.statistics.see(block)
-            self.statistics.merge(*measured.extent)
+            for each in measured.extents:
+                self.statistics.merge(*each)
             self._counts += measured.counts
             self._squares += measured.squares
             self.quantiles.merge(measured.quantiles)
@@ -78,17 +79,17 @@ class Profile:
 
     def _measured(self, block: Array) -> tuple[Array, _Measured]:
         if block.dtype.kind == "c":
-            return block, _Measured(NO_EXTENT, _counts(block), 0.0, {}, _Rows())
-        found = extent(map(widened, in_pieces(block)))
-        counts, squares, rows = np.zeros(3, np.int64), 0.0, _Rows()
+            return block, _Measured([extent(block)], _counts(block), 0.0, {}, _Rows())
+        extents, counts, squares, rows = [], np.zeros(3, np.int64), 0.0, _Rows()
         for piece in in_pieces(block):
             values = widened(piece)
+            extents.append(extent(values))
             counts += _counts(values)
             with np.errstate(over="ignore", invalid="ignore"):
                 squares += float(np.square(_finite(values) - (self._centre or 0.0)).sum())
             if self._has_rows:
                 rows.merge(_rows(piece, values, self._weights))
-        return block, _Measured(found, counts, squares, self._counted(block), rows)
+        return block, _Measured(extents, counts, squares, self._counted(block), rows)
 
     def _counted(self, block: Array) -> Counts:
         return self.quantiles.counted(map(_finite, in_pieces(block)))
