@@ -54,7 +54,6 @@ PLACES: Mapping[str, Parameter] = {
     **{name: Rope.parameters()[name] for name in OWN_POSITIONS},
 }
 """Where the tables of a model are read, and how they were computed."""
-MAX_MATCHES, MAX_DEPTH = 10_000, 100
 MAX_BYTES = 512 << 10
 """Of a manifest: room for thousands of checks. The standard library's parser takes up to 240 times as much memory."""
 _KEYS = r"""(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"""
@@ -189,11 +188,8 @@ def _matching(folder: str, name: str) -> list[str]:
     if not glob.has_magic(name) or os.path.lexists(os.path.join(folder, name)):
         return [name]
     pattern, colon, tensor = name.partition(":")
-    deep = pattern.count("/") > MAX_DEPTH
-    found = [] if deep else sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
+    found = sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
     files = [each for each in found if pattern.endswith("/") or not os.path.isdir(os.path.join(folder, each))]
-    if len(files) > MAX_MATCHES:
-        raise ParameterError("file", quoted(name), f"more than {MAX_MATCHES:,} files match it")
     return [f"{each}{colon}{tensor}" for each in files] or [name]
 
 

@@ -94,8 +94,6 @@ def _stoppable(table: Table, path: str, stop: Event) -> Table:
     return replace(table, fill=fill)
 
 
-Suspect = tuple[Scheme, str, Table]
-"""A table, with the scheme it was compared with and its name there."""
 MAX_ROUNDING_ULP = 4
 """Units of the last place that other programs' sines and powers lose, where all else is right."""
 
@@ -112,11 +110,6 @@ class Checked:
     """What tells tensors of one name apart, where layers have each their own."""
     right_for: str = ""
     """Other layers whose table it is."""
-
-    def suspects(self) -> list[Suspect]:
-        """What a mistake is sought in."""
-        scheme = self.reading.scheme
-        return [(scheme, name, part) for name, part in self.reading.parts.items()] if scheme is not None else []
 
 
 UNKNOWN: dict[str, Any] = {"max_abs_error": None, "max_rel_error": None, "max_ulp_error": None}
@@ -137,7 +130,7 @@ def conclusion(
     checked: Sequence[Checked],
     tolerance: Tolerance,
     problems: Iterable[str] = (),
-    tables: Iterable[Table] = (),
+    present: Iterable[Table] = (),
     *,
     may_be_weak: bool = True,
 ) -> Verification:
@@ -156,20 +149,33 @@ def conclusion(
     why: list[Explanation] = []
     lines = [f"{', '.join(names)}: right for {layers} layers" for layers, names in moved.items()]
     for layers, some in failed.items():
-        suspects = [suspect for each in some for suspect in each.suspects()]
-        found = explanations(suspects, tolerance)
-        said = diagnosis(found, [each.result for each in some], [one for one, _, _ in suspects])
+        tables = _by_scheme(some)
+        found = explanations(tables, tolerance)
+        said = diagnosis(found, [each.result for each in some], tables)
         why += found
         lines += [_about(layers, line) for line in said]
     results = tuple(each.result for each in checked)
     words = {each.result.name: each.words for each in checked if each.words}
     wrong, reasons = (*problems, *problems_of(results)), tuple(dict.fromkeys(lines))
     known = {each.reading.found.name for each in checked}
-    others = tuple(table.name for table in tables if table.name not in known)
+    others = tuple(table.name for table in present if table.name not in known)
     answer = Verification(path, scheme, results, wrong, reasons, words, tuple(why), unchecked=others)
     if not answer.passed or not may_be_weak:
         return answer
-    return replace(answer, weak=weak_checks([one for each in checked for one in each.suspects()], tolerance))
+    return replace(answer, weak=weak_checks(_by_scheme(checked), tolerance))
+
+
+Tables = Mapping[Scheme, Mapping[str, Table]]
+"""What was found, by the scheme that it was compared with and by its name there."""
+
+
+def _by_scheme(checked: Iterable[Checked]) -> Tables:
+    found: dict[Scheme, dict[str, Table]] = {}
+    for each in checked:
+        if each.reading.scheme is not None:
+            known = found.setdefault(each.reading.scheme, {})
+            known |= {name: part for name, part in each.reading.parts.items() if name not in known}
+    return found
 
 
 def _about(layers: str, line: str) -> str:
@@ -178,22 +184,14 @@ def _about(layers: str, line: str) -> str:
     return f"{layers}{': ' if is_advice else ' '}{line}" if layers else line
 
 
-def explanations(suspects: Iterable[Suspect], tolerance: Tolerance) -> tuple[Explanation, ...]:
+def explanations(tables: Tables, tolerance: Tolerance) -> tuple[Explanation, ...]:
     """The reasons of all that failed, scheme by scheme."""
-    by_scheme = _by_scheme(suspects)
-    if not by_scheme:
+    if not tables:
         return ()
     from pecli.explain.search import explain, merged
 
-    every = [each for scheme, found in by_scheme.items() for each in explain(scheme, found, tolerance.atol)]
+    every = [each for scheme, found in tables.items() for each in explain(scheme, found, tolerance.atol)]
     return tuple(merged(every))
-
-
-def _by_scheme(suspects: Iterable[Suspect]) -> dict[Scheme, dict[str, Table]]:
-    found: dict[Scheme, dict[str, Table]] = {}
-    for scheme, name, table in suspects:
-        found.setdefault(scheme, {}).setdefault(name, table)
-    return found
 
 
 def diagnosis(
@@ -230,12 +228,11 @@ MAX_ELEMENTS = 1 << 22
 """In one row of all heads of a longer table."""
 
 
-def weak_checks(passed: Sequence[Suspect], tolerance: Tolerance) -> tuple[str, ...]:
+def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
     """A sentence for each known mistake that would have passed: «2 rows cannot tell …: compare 4,000 or more»."""
-    by_scheme = _by_scheme(passed)
-    lines = [line for scheme, found in by_scheme.items() for line in _weak(scheme, found, tolerance)]
-    every = {name for _, name, _ in passed}
-    lines += [line for is_blind, line in BLIND if any(is_blind(scheme, every) for scheme in by_scheme)]
+    lines = [line for scheme, found in tables.items() for line in _weak(scheme, found, tolerance)]
+    every = {name for found in tables.values() for name in found}
+    lines += [line for is_blind, line in BLIND if any(is_blind(scheme, every) for scheme in tables)]
     return tuple(dict.fromkeys(lines))
 
 
