@@ -94,9 +94,8 @@ class _Search:
             return Checked(self._likeliest(table), result)
         name = reading.expected.name if table.name == ARRAY_NAME else table.name
         result = compared(name, reading, tolerance)
-        layers = self._layer_type(reading)
         other = "" if result.passed else self._other_layers(table, reading, tolerance)
-        return Checked(reading, result, self._words(table, name, reading), layers, other)
+        return Checked(reading, result, self._words(table, name, reading), self._layer_type(reading), other)
 
     def _words(self, table: Table, name: str, reading: Reading) -> str:
         known = name == reading.expected.name or role_of(name) not in (None, ANYTHING)
@@ -128,11 +127,9 @@ class _Search:
 
     def _other_layers(self, table: Table, reading: Reading, tolerance: Tolerance) -> str:
         """The layers that a tensor would be right for, where its name says others."""
-        others = [
-            each for each in self.encodings if reading.encoding and each.layer_type != reading.encoding.layer_type
-        ]
-        for other in others if self._named(table) else ():
-            found = self._best(table, reading.expected.name, [other])
+        named = self._named(table)
+        for other in (each for each in self.encodings if named and each.layer_type != named):
+            found = self._best(table, role_of(reading.expected.name), [other])
             if found is not None and compared(table.name, found, tolerance).passed:
                 return other.layer_type
         return ""
@@ -147,12 +144,8 @@ class _Search:
         kinds = {encoding.scheme for encoding in self.encodings}
         for table in tables:
             role = role_of(table.name)
-            if (
-                role is None
-                or not schemes_of(role) & kinds
-                or not (_is_float(table) or role == "index")
-                or self._is_foreign(table)
-            ):
+            ours = role is not None and schemes_of(role) & kinds and (_is_float(table) or role == "index")
+            if role is None or not ours or self._is_foreign(table):
                 continue
             best = self._best(table, role)
             if best is not None or _must_fit(role, kinds):
