@@ -135,7 +135,7 @@ class _PairFit:
 def _fit(tables: Pair) -> _PairFit:
     """Two tensors as one table, whichever has more axes; as they are where their shapes do not allow it."""
     for label, one, other in (("B", *tables), ("A", *tables[::-1])):
-        if (fit := fitted(other, one)) is not None:
+        if (fit := fitted(other, [one])) is not None:
             (part,) = fit.parts.values()
             whole = fit.expected, fit.found
             sought = (one, part) if fit.found.size != part.size else whole
@@ -269,7 +269,7 @@ def pair(a: Sequence[Table], b: Sequence[Table]) -> list[Pair]:
         return [(a[0], b[0])]
     for alone, others in ((a, b), (b, a)):
         both = stacked_tables(others)
-        if len(alone) == 1 and both is not None and fitted(alone[0], both) is not None:
+        if len(alone) == 1 and both is not None and fitted(alone[0], [both]) is not None:
             return [(alone[0], both) if alone is a else (both, alone[0])]
     named = {table.name: table for table in b}
     pairs = [(table, named[table.name]) for table in a if table.name in named]

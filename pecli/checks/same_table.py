@@ -170,9 +170,9 @@ def _nearest(found: list[Reading]) -> Reading | None:
     return found[0] if len(found) == 1 else min(found, key=Reading.distance, default=None)
 
 
-def fitted(found: Table, expected: Table, scheme: Scheme | None = None) -> Reading | None:
-    """The found table read as the expected one; None where its shape does not allow it."""
-    targets = [view.whole for view in _views(expected)]
+def fitted(found: Table, expected: Iterable[Table], scheme: Scheme | None = None) -> Reading | None:
+    """The found table read as one of the expected ones; None where its shape allows none."""
+    targets = [view.whole for each in expected for view in _views(each)]
     return best_reading(found, lambda one: (each for target in targets for each in _as_table(one, target, scheme)))
 
 

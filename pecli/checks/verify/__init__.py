@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -113,29 +113,19 @@ class _SchemeCheck:
         self.scheme, self.any_dtype, self.tolerance = scheme, any_dtype, tolerance
 
     def verified(self, path: str, file: LoadedFile, named: bool) -> Verification:
-        pairs, missing = self._matched(file.tables), []
-        if len(file.tables) == 1 and (not pairs or named):
-            (table,) = file.tables
-            name = self._nearest(table)
-            checked = [self._checked(name, table, name)]
-        else:
-            checked = [self._checked(name, table, table.name) for name, table in pairs]
-            missing = self._missing([name for name, _ in pairs], file.tables)
-        return conclusion(path, self.scheme.name, checked, self.tolerance, missing, file.tables)
-
-    def _matched(self, tables: Sequence[Table]) -> list[tuple[str, Table]]:
-        """Which tensors of the file are which of the scheme: by the very name, or by what their names mean."""
+        present, missing = {table.name for table in file.tables}, []
         names = [table.name for table in self.scheme.tensors()]
-        there = {table.name: table for table in tables}
-        found = [(name, there[name]) for name in names if name in there]
-        missing = [name for name in names if name not in there]
-        meant = [
-            (name, table) for table in tables if table.name not in names for name in missing if _means(table, name)
-        ]
-        if self.scheme.holds_several:
-            return found + meant
-        both = [("cos_sin", table) for table in tables if role_of(table.name) == "both"] if "cos" in missing else []
-        return found + meant + both
+        if not self.scheme.holds_several and names[0] not in present:
+            names.append(self.scheme.single_array().name)
+        meant = [(table, found) for table in file.tables if (found := _meant(table.name, names, present))]
+        if len(file.tables) == 1 and (named or not meant):
+            (table,) = file.tables
+            checked = [self._checked(table, _meant(table.name, names, ()), "")]
+        else:
+            meant.sort(key=lambda each: names.index(each[1][0]))
+            checked = [self._checked(table, found, table.name) for table, found in meant]
+            missing = self._missing([each.reading.expected.name for each in checked], file.tables)
+        return conclusion(path, self.scheme.name, checked, self.tolerance, missing, file.tables)
 
     def _like(self, table: Table) -> Scheme:
         """The scheme; in the dtype of a table if it may be."""
@@ -156,21 +146,15 @@ class _SchemeCheck:
         plain = scheme.single_array()
         return {plain.name: plain, **tables}
 
-    def _checked(self, name: str, table: Table, label: str) -> Checked:
-        expected, scheme = self._tables(table)[name], self._like(table)
-        reading = fitted(table, expected, scheme) or Reading(table, expected, {name: table}, scheme=scheme)
-        result = compared(label, reading, self.tolerance, any_dtype=self.any_dtype)
+    def _checked(self, table: Table, names: Sequence[str], label: str) -> Checked:
+        """A tensor as one of these, or as any table of the scheme, whichever it is closest to."""
+        tables, scheme = self._tables(table), self._like(table)
+        reading = fitted(table, [tables[name] for name in names or tables], scheme)
+        if reading is None:
+            expected = tables[names[0]] if names else scheme.single_array()
+            reading = Reading(table, expected, {expected.name: table}, scheme=scheme)
+        result = compared(label or reading.expected.name, reading, self.tolerance, any_dtype=self.any_dtype)
         return Checked(reading, result, reading.words)
-
-    def _nearest(self, table: Table) -> str:
-        """What a single tensor is: the one of its name, or else the one of its shape that it is closest to."""
-        tables = self._tables(table)
-        likely = [name for name in tables if name == table.name] or [name for name in tables if _means(table, name)]
-        fits = {name: fitted(table, tables[name]) for name in likely or tables}
-        distances = {name: reading.distance() for name, reading in fits.items() if reading is not None}
-        if distances:
-            return min(distances, key=distances.__getitem__)
-        return likely[0] if likely else self.scheme.single_array().name
 
     def _missing(self, found: Sequence[str], tables: Sequence[Table]) -> list[str]:
         """Tensors that the file should hold; what follows from the others may be absent, unless it is all there is."""
@@ -181,10 +165,14 @@ class _SchemeCheck:
         return [f"{name}: the tensor is missing; {advice}" for name in missing]
 
 
-def _means(table: Table, name: str) -> bool:
-    """Whether the name of a file's tensor means what a scheme calls so; of a bundle, also whose part it is."""
-    part, _, tensor = name.rpartition(".")
-    return role_of(table.name) == (role_of(tensor) or tensor) and part in table.name
+def _meant(tensor: str, names: Sequence[str], present: Collection[str]) -> list[str]:
+    """What a scheme calls a tensor of a file: its very name, or what that means and no other tensor has as its name; of
+    a bundle, also whose part it is.
+    """
+    if tensor in names:
+        return [tensor]
+    parts = [(name, *name.rpartition(".")[::2]) for name in names if name not in present]
+    return [name for name, part, own in parts if role_of(tensor) == (role_of(own) or own) and part in tensor]
 
 
 def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, whole: bool) -> Verification:
