@@ -16,7 +16,6 @@ import numpy as np
 
 from pecli.checks.tolerance import DRIFT
 from pecli.engine.arrays import Array, Floats, Indices
-from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.numerics.rounding import as_dtype, widened
 from pecli.engine.numerics.threads import results_in_order
 from pecli.engine.schemes.scheme import Scheme
@@ -148,7 +147,7 @@ def audit(
 ) -> Audit:
     """Compare what the recipes (all but exact) or runtimes make of a scheme with its exact table.
 
-    `on_block` is told how many bytes are done, of `work(scheme, recipes)`.
+    `on_block` is told how many positions more are done.
     """
     scheme.by_position()  # refuses what has no recipes
     chosen = _chosen(scheme, recipes)
@@ -156,8 +155,7 @@ def audit(
     tables = [_computed(scheme, recipe, scheme.dtype) for recipe in chosen]
     result = Audit(scheme, tolerance, reference, _edges(reference.first, reference.first + reference.count))
     result.drifts = [_no_drift(result, name) for name in chosen]
-    width = len(reference.groups)
-    step = max(2, _BLOCK_ELEMENTS // max(1, width))
+    step = max(2, _BLOCK_ELEMENTS // max(1, len(reference.groups)))
 
     def measure(start: int) -> list[Drift]:
         stop, before = min(start + step, reference.count), min(start, 1)  # with the row before, which may be equal
@@ -172,23 +170,13 @@ def audit(
         for drift, after in zip(result.drifts, found, strict=True):
             drift.merge(after)
         if on_block is not None:
-            on_block(_bytes(scheme, min(step, reference.count - start) * width * len(chosen)))
+            on_block(min(step, reference.count - start))
     return result
 
 
 def _no_drift(result: Audit, recipe: str) -> Drift:
     stretches = len(result.edges) - 1
     return Drift(recipe, np.zeros(stretches), np.zeros(stretches), np.zeros(len(result.numbers.values)))
-
-
-def work(scheme: Scheme, recipes: Sequence[str] | None = None) -> int:
-    """How many bytes of tables an audit looks at."""
-    numbers = scheme.by_position()
-    return _bytes(scheme, numbers.count * len(numbers.groups) * len(_chosen(scheme, recipes)))
-
-
-def _bytes(scheme: Scheme, elements: int) -> int:
-    return elements * numpy_dtype(scheme.dtype).itemsize
 
 
 def _chosen(scheme: Scheme, recipes: Sequence[str] | None) -> list[str]:
@@ -200,8 +188,6 @@ def _chosen(scheme: Scheme, recipes: Sequence[str] | None) -> list[str]:
 
 def _computed(scheme: Scheme, recipe: str, dtype: str) -> ByPosition:
     """The numbers of a scheme as a recipe makes them; of one that knows no recipes, as the recipe keeps them."""
-    if "recipe" in scheme.parameters():
-        return scheme.in_dtype(dtype).computed_as(recipe).by_position()
     found = scheme.in_dtype(dtype).computed_as(recipe).by_position()
     return replace(found, read=lambda start, stop: as_dtype(found.read(start, stop), dtype))
 
