@@ -151,32 +151,37 @@ def _explained(
     """What makes B of A: another dtype; a transform; or other parameters of the scheme that A carries, or turns out to
     be. Last places that are off, and elements scattered over a large table, have no reason.
     """
-    from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Scaled
+    from pecli.explain.edits import Dtype, Explanation
+
+    found, pairs = list[Explanation](), []
+    for fit, result in changed:
+        if result.problem and result.mismatched == 0 and result.max_abs_error:  # only rounded to another dtype
+            found.append(Explanation((Dtype(result.dtype),), None, result.max_abs_error, 0.0, (result.name,)))
+        elif not (_is_noise(result) or (result.size > MAX_SEARCHED and _is_scattered(fit.pair))):
+            pairs.append(fit.sought)
+    return found + (_searched(pairs[:MAX_EXPLAINED], scheme, tolerance) if pairs else [])
+
+
+def _is_noise(result: Comparison) -> bool:
+    return not result.problem and result.max_ulp_error is not None and result.max_ulp_error <= NOISE
+
+
+def _searched(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
+    from pecli.explain.edits import ColumnsWrong, Scaled
     from pecli.explain.search import explain_pair, explain_swapped
 
-    rounded, pairs = [], []
-    for fit, found in changed:
-        if found.problem and found.mismatched == 0 and found.max_abs_error:  # only rounded to another dtype
-            rounded.append(Explanation((Dtype(found.dtype),), None, found.max_abs_error, 0.0, (found.name,)))
-        elif not (_is_noise(found) or (found.size > MAX_SEARCHED and _is_scattered(fit.pair))):
-            pairs.append(fit.sought)
-    pairs = pairs[:MAX_EXPLAINED]
-    known = explain_swapped(pairs, tolerance.atol)
+    found = explain_swapped(pairs, tolerance.atol)
+    swapped = {name for each in found for name in each.tensors}
     unknown = []
-    for one, other in (each for each in pairs if not any(each[0].name in why.tensors for why in known)):
+    for one, other in (each for each in pairs if each[0].name not in swapped):
         why = explain_pair(one, other, tolerance.atol)
         if why is None or any(isinstance(edit, (Scaled, ColumnsWrong)) for edit in why.edits):
             unknown.append((one, other, why))
         else:
-            known.append(why)
+            found.append(why)
     better = _by_parameters([(one, other) for one, other, _ in unknown], scheme, tolerance)
     named = {name for each in better for name in each.tensors}
-    left = [why for one, _, why in unknown if why is not None and one.name not in named]
-    return [*rounded, *known, *better, *left]
-
-
-def _is_noise(found: Comparison) -> bool:
-    return not found.problem and found.max_ulp_error is not None and found.max_ulp_error <= NOISE
+    return [*found, *better, *(why for one, _, why in unknown if why is not None and one.name not in named)]
 
 
 def _sampled(one: Table, other: Table) -> tuple[AnyArray, AnyArray] | None:
