@@ -6,7 +6,6 @@ context. Errors are absolute, against the exact values rounded to float32 (float
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from pecli.checks.statistics import finite
 from pecli.checks.tolerance import DRIFT
 from pecli.engine.arrays import Array, Floats, Indices
 from pecli.engine.numerics.rounding import as_dtype, widened
@@ -123,19 +123,19 @@ class Audit:
     def _described(self, drift: Drift) -> dict[str, Any]:
         decades = []
         for first, last in self.decades():
-            largest, mean = map(_finite, self.in_decade(drift, (first, last)))
+            largest, mean = map(finite, self.in_decade(drift, (first, last)))
             decades.append({"first": first, "last": last, "max_abs_error": largest, "mean_abs_error": mean})
         worst = drift.worst
         return {
             "recipe": drift.recipe,
-            "max_abs_error": _finite(drift.max_abs_error),
-            "mean_abs_error": _finite(self.mean(drift)),
+            "max_abs_error": finite(drift.max_abs_error),
+            "mean_abs_error": finite(self.mean(drift)),
             "kept_positions": self.kept_positions(drift),
             "first_beyond_tolerance": drift.first_beyond,
             "first_equal_neighbours": drift.first_equal,
-            "worst": worst and {**vars(worst), "found": _finite(worst.found)},
+            "worst": worst and {**vars(worst), "found": finite(worst.found)},
             "by_decade": decades,
-            "by_frequency": [_finite(float(error)) for error in drift.by_frequency],
+            "by_frequency": [finite(float(error)) for error in drift.by_frequency],
         }
 
 
@@ -238,7 +238,3 @@ def _collision(table: Array, exact: Array) -> int | None:
         if rows.size:
             return int(rows[0])
     return None
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

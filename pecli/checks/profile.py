@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.checks.statistics import Statistics, extent, in_pieces
+from pecli.checks.statistics import Statistics, extent, finite, in_pieces
 from pecli.engine.arrays import Array, Floats, Ints, Positions
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.numerics.threads import results_in_order
@@ -105,8 +105,7 @@ class Profile:
     def as_json(self) -> dict[str, Any]:
         found = self.statistics.as_json()
         digest = found.pop("sha256")
-        std = self.std
-        found |= {"std": std if math.isfinite(std) else None, "quantiles": self.quantiles.values()}
+        found |= {"std": finite(self.std), "quantiles": self.quantiles.values()}
         found |= zip(("zeros", "nan", "inf"), self._counts.tolist(), strict=True)
         if self._has_rows:
             duplicate = None if self._weights is None else self.rows.duplicate

@@ -46,9 +46,6 @@ class Statistics:
         return _sum(self._sums) / self.table.size if self.table.size else math.nan
 
     def as_json(self) -> dict[str, Any]:
-        def finite(value: float) -> float | None:
-            return value if math.isfinite(value) else None
-
         return {
             "shape": list(self.table.shape),
             "dtype": self.table.dtype,
@@ -75,6 +72,11 @@ def extent(values: AnyArray) -> tuple[float, float, float]:
         return math.nan, math.nan, math.nan
     with np.errstate(invalid="ignore", over="ignore"):
         return float(values.min()), float(values.max()), _sum(values.sum(axis=1).tolist())
+
+
+def finite(value: float) -> float | None:
+    """A number as JSON has it: None where it is not finite."""
+    return value if math.isfinite(value) else None
 
 
 def _sum(values: list[float]) -> float:
