@@ -122,7 +122,7 @@ class _SchemeCheck:
             (table,) = file.tables
             checked = [self._checked(table, _meant(table.name, names, ()), "")]
         else:
-            meant.sort(key=lambda each: names.index(each[1][0]))
+            meant.sort(key=lambda each: [*names, each[0].name].index(each[0].name))  # those first that it names
             checked = [self._checked(table, found, table.name) for table, found in meant]
             missing = self._missing([each.reading.expected.name for each in checked], file.tables)
         return conclusion(path, self.scheme.name, checked, self.tolerance, missing, file.tables)
