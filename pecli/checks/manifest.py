@@ -294,15 +294,12 @@ class Outcome:
 
 def without_tables(outcomes: Sequence[Outcome]) -> list[FileError]:
     """A problem for each group of files none of which has positional tables: something was to be checked."""
-    groups = dict.fromkeys(outcome.check.group for outcome in outcomes if outcome.skipped)
-    own = {group: [outcome for outcome in outcomes if outcome.check.group == group] for group in groups}
-    return [
-        FileError(
-            group, f"none of {len(found)} files has positional tables", "modern checkpoints compute them: use a dump"
-        )
-        for group, found in own.items()
-        if all(outcome.skipped for outcome in found)
-    ]
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault(outcome.check.group, []).append(outcome)
+    empty = {group: len(found) for group, found in groups.items() if all(outcome.skipped for outcome in found)}
+    advice = "modern checkpoints compute them: use a dump"
+    return [FileError(group, f"none of {count} files has positional tables", advice) for group, count in empty.items()]
 
 
 def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcome]:
