@@ -54,6 +54,8 @@ PLACES: Mapping[str, Parameter] = {
     **{name: Rope.parameters()[name] for name in OWN_POSITIONS},
 }
 """Where the tables of a model are read, and how they were computed."""
+MAX_DEPTH = 100
+"""Folders in a pattern: beyond, Python's recursion ends, and so do paths."""
 MAX_BYTES = 512 << 10
 """Of a manifest: room for thousands of checks. The standard library's parser takes up to 240 times as much memory."""
 _KEYS = r"""(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"""
@@ -188,7 +190,8 @@ def _matching(folder: str, name: str) -> list[str]:
     if not glob.has_magic(name) or os.path.lexists(os.path.join(folder, name)):
         return [name]
     pattern, colon, tensor = name.partition(":")
-    found = sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
+    deep = pattern.count("/") > MAX_DEPTH
+    found = [] if deep else sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
     files = [each for each in found if pattern.endswith("/") or not os.path.isdir(os.path.join(folder, each))]
     return [f"{each}{colon}{tensor}" for each in files] or [name]
 
