@@ -62,7 +62,7 @@ class Profile:
             self.rows.merge(measured.rows)
             if see is not None:
                 see(block)
-        while self.quantiles.next_bits():
+        while self.table.size and self.quantiles.next_bits():
             for counts in results_in_order(self._counted, self.table.blocks()):
                 self.quantiles.merge(counts)
         return self
