@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, cast, reshaped
 from pecli.explain.computed_tables import explain_computed
 from pecli.explain.describe import describe
-from pecli.explain.edits import Edit, Explanation, Layout, Noise, Recipe, Runtime
+from pecli.explain.edits import Edit, Explanation, Layout, Noise, Recipe, Runtime, parameter_edits
 from pecli.explain.readings import named_pairs
 from pecli.explain.sample import MAX_FULL_READ, sample
 from pecli.explain.search import recognise
@@ -145,18 +145,14 @@ def identify_tables(file: str, tables: Sequence[Table]) -> Identification:
         return Identification(file, (), (none or many,))
     matches: list[Match] = []
     description: list[str] = []
-    for group in chosen:
-        found = _matches(group)
-        if not found and len(group) > 1:  # what is no pair may still be something alone
-            for table in group:
-                alone = _matches([table])
-                matches += alone
-                with np.errstate(all="ignore"):
-                    description += [] if alone else describe(sample(table))
-        elif not found:
-            with np.errstate(all="ignore"):
-                description += describe(sample(group[0]))
-        matches += found
+    while chosen:
+        group = chosen.pop(0)
+        if found := _matches(group):
+            matches += found
+        elif len(group) > 1:  # what is no pair may still be something alone
+            chosen[:0] = [[table] for table in group]
+        else:
+            description += describe(sample(group[0]))
     return Identification(file, tuple(_merged(matches)), tuple(description))
 
 
@@ -166,7 +162,7 @@ def _matches(group: Sequence[Table]) -> list[Match]:
     if len(group) == 1 and (match := _by_first_rows(group[0])) is not None:
         return [match]
     tables = {table.name: table for table in group}
-    found = [_computed(_match(each), tables) for each in recognise(tables) if each.scheme is not None]
+    found = [_match(each, tables) for each in recognise(tables) if each.scheme is not None]
     return [each for each in found if each.runtimes] or found
 
 
@@ -191,8 +187,8 @@ def _by_first_rows(table: Table) -> Match | None:
             wide = scheme.in_dtype("float64")
             exact = {each.name: each for each in (wide.single_array(), *wide.tensors())}[made.name]
             error = float(np.abs(widened(exact.read(0, MEASURED_ROWS)) - widened(values[:MEASURED_ROWS])).max())
-            match = _match(replace(found[0], scheme=scheme, residual=max(error, found[0].residual)))
-            return _computed(match, {table.name: table})
+            told = replace(found[0], scheme=scheme, residual=max(error, found[0].residual))
+            return _match(told, {table.name: table})
     return None
 
 
@@ -200,32 +196,25 @@ def _same_bits(one: Array, other: Array) -> bool:
     return np.array_equal(one.view(f"u{one.itemsize}"), other.view(f"u{other.itemsize}"))
 
 
-def _computed(match: Match, tables: Mapping[str, Table]) -> Match:
+def _match(found: Explanation, tables: Mapping[str, Table]) -> Match:
     """The match as a recipe or a runtime computes it, where one makes these tables."""
-    if not match.scheme.runtime_names():
-        return match
-    samples = {name: sample(tables[name]) for name in match.tensors if name in tables}
-    found = explain_computed(match.scheme.computed_as("exact"), samples)
-    if found is None:
-        return match
-    recipes = [edit.found for edit in found.edits if isinstance(edit, Recipe)]
-    runtimes = [name for edit in found.edits if isinstance(edit, Runtime) for name in (edit.found, *edit.also)]
-    return replace(
-        match,
-        scheme=match.scheme.computed_as([*recipes, *runtimes][0]),
-        max_abs_error=found.residual,
-        edits=tuple(edit for edit in match.edits if not isinstance(edit, Noise)),
-        runtimes=tuple(runtimes),
-    )
-
-
-def _match(found: Explanation) -> Match:
-    assert found.scheme is not None
-    recipe = next((edit.found for edit in found.edits if isinstance(edit, Recipe)), "")
-    changes: dict[str, Any] = {"recipe": recipe} if recipe else {}
-    scheme = replace(found.scheme, **changes)
-    edits = tuple(edit for edit in found.edits if not isinstance(edit, Recipe))
-    return Match(scheme, found.residual, found.tensors, edits, found.open)
+    scheme, edits, residual = found.scheme, found.edits, found.residual
+    assert scheme is not None
+    how = [edit.found for edit in edits if isinstance(edit, Recipe)]
+    runtimes: list[str] = []
+    if scheme.runtime_names():
+        samples = {name: sample(tables[name]) for name in found.tensors}
+        computed = explain_computed(scheme.computed_as("exact"), samples)
+        if computed is not None:
+            recipes = [edit.found for edit in computed.edits if isinstance(edit, Recipe)]
+            runtimes = [
+                name for each in computed.edits if isinstance(each, Runtime) for name in (each.found, *each.also)
+            ]
+            how, residual = [*recipes, *runtimes], computed.residual
+            edits = tuple(edit for edit in edits if not isinstance(edit, Noise))
+    scheme = scheme.computed_as(how[0]) if how else scheme
+    edits = tuple(edit for edit in edits if not isinstance(edit, Recipe))
+    return Match(scheme, residual, found.tensors, edits, found.open, tuple(runtimes))
 
 
 def groups(tables: Sequence[Table]) -> list[list[Table]]:
@@ -241,36 +230,29 @@ def groups(tables: Sequence[Table]) -> list[list[Table]]:
     return found + [[table] for table in left.values()]
 
 
-def _merged(matches: list[Match]) -> list[Match]:
+def _merged(matches: Iterable[Match]) -> list[Match]:
     """Matches of one law made into one, of all their tensors: frequencies belong to their table, slopes to the bias."""
     merged: list[Match] = []
     for match in matches:
-        for k, other in enumerate(merged):
-            if (
-                _same_law(match.scheme, other.scheme)
-                and match.tensors != other.tensors
-                and not {*match.tensors} & {*other.tensors}
-            ):
-                main = other if len(other.tensors) > 1 or len(match.tensors) == 1 else match
-                main = (
-                    match if getattr(match.scheme, "seq_len", 0) and not getattr(other.scheme, "seq_len", 1) else main
-                )
-                errors = max(match.max_abs_error, other.max_abs_error)
-                merged[k] = replace(main, tensors=(*other.tensors, *match.tensors), max_abs_error=errors)
-                break
-        else:
+        same = (
+            each for each in merged if _same_law(each.scheme, match.scheme) and not {*each.tensors} & {*match.tensors}
+        )
+        other = next(same, None)
+        if other is None:
             merged.append(match)
+            continue
+        main = max(other, match, key=lambda each: (bool(getattr(each.scheme, "seq_len", 0)), len(each.tensors)))
+        errors = max(match.max_abs_error, other.max_abs_error)
+        merged[merged.index(other)] = replace(main, tensors=(*other.tensors, *match.tensors), max_abs_error=errors)
     return merged
 
 
-_PLACES = ("seq_len", "offset", "layout", "dtype", "form", "slopes", "recipe", "length", "attention_factor")
+_PLACES = ("seq_len", "offset", "layout", "form", "slopes", "length", "attention_factor")
 
 
 def _same_law(one: Scheme, other: Scheme) -> bool:
     """Whether two schemes differ by rows and layout alone."""
-    if one.name != other.name:
-        return False
-    return all(getattr(one, name) == getattr(other, name) for name in one.parameters() if name not in _PLACES)
+    return one.name == other.name and not any(parameter_edits(one, other, _PLACES))
 
 
 def _lines(lines: Table) -> Iterator[Table]:
