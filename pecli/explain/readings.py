@@ -15,15 +15,12 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray, Complex, Flags, Floats, Indices
 from pecli.explain.edits import Edit, Parameter, Repeated, Rows, RowsWrong, Transposed
-from pecli.explain.forms import Form
+from pecli.explain.forms import DOUBLINGS, EMPTY, Form, forms
 from pecli.explain.sample import Sample, chosen
 from pecli.explain.wave_schemes import WaveScheme
-from pecli.explain.waves import pairs_of
 
 SAME = 0.05
 """Root mean square of a difference, relative to the values, below which noisy copies are the same."""
-EMPTY = 1e-3
-"""Of the largest value: a row below it is zeros, noise or not."""
 MAX_WRONG = 0.2
 """Of the rows, that may be wrong in a table that is right otherwise."""
 CONSTANT = 0.12
@@ -143,84 +140,42 @@ def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator
     is tried first.
     """
     samples = list(found.values())
+    one = samples[0]
     for each in zip(*(list(arrays(one)) for one in samples), strict=False):
         values, edits = [array for array, _ in each], each[0][1]
         if not all(np.isfinite(array).all() for array in values) or values[0].size < 8:
             continue
-        for form, parts in _forms(values, first):
-            rows = (
-                samples[0].rows if not any(isinstance(edit, Transposed) for edit in edits) else np.arange(len(parts[0]))
-            )
-            rows = rows if len(rows) == len(parts[0]) else np.arange(len(parts[0]))
-            length = samples[0].shape[-2] if not samples[0].whole and len(samples[0].shape) > 1 else len(parts[0])
-            yield Reading(tuple(parts), rows, length, form, edits, tuple(found), samples[0].dtype, values[0].shape[-1])
+        straight = not any(isinstance(edit, Transposed) for edit in edits)
+        for form, parts in _split(values, first):
+            rows = one.rows if straight and len(one.rows) == len(parts[0]) else np.arange(len(parts[0]))
+            length = one.shape[-2] if not one.whole and len(one.shape) > 1 else len(parts[0])
+            yield Reading(tuple(parts), rows, length, form, edits, tuple(found), one.dtype, values[0].shape[-1])
 
 
-def _forms(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[Form, list[Floats]]]:
-    """The forms whose parts go together, best first."""
-    found: list[tuple[float, int, Form, list[Floats]]] = []
-    for rank, form in enumerate(dict.fromkeys([*([first] if first else []), *_possible(values)])):
-        parts = _split(values, form)
-        if parts is None or min(parts[0].shape) < 1 or len(parts[0]) < 2:
+def _split(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[Form, list[Floats]]]:
+    """The forms whose parts go together, best first, with the parts."""
+    found: list[tuple[bool, float, int, Form, list[Floats]]] = []
+    possible = [Form("alone", doubled) for doubled in DOUBLINGS] if len(values) == 2 else [*forms(values[0])]
+    padded = [] if len(values) == 2 else [Form("halves", padded=True)]
+    for rank, form in enumerate(dict.fromkeys([*([first] if first else []), *possible, *padded])):
+        split = [form.split(array, SAME) for array in values]
+        parts = [np.asarray(part, np.float64) for each in split for part in each or ()]
+        if None in split or min(parts[0].shape) < 1 or len(parts[0]) < 2:
             continue
-        full = ~empty_rows(parts) if len(parts) == 2 else np.zeros(0, bool)
-        off = 0.0 if len(parts) == 1 else pairs_of(*(part[full] for part in parts))[0] if full.any() else np.inf
-        if len(parts) == 2 and off > CONSTANT:
-            continue
-        found.append((round(off, 2), rank, form, parts))
-    if any(form.doubled for _, _, form, _ in found):  # where columns are doubled, no other reading means anything
-        found = [each for each in found if each[2].doubled]
-    found.sort(key=lambda each: (len(each[3]) == 1, each[0], each[1]))
-    yield from ((form, parts) for _, _, form, parts in found)
+        off = 0.0
+        if len(parts) == 2:
+            full = ~empty_rows(parts)
+            off = _unevenness(parts[0][full] ** 2 + parts[1][full] ** 2)
+        if off <= CONSTANT:
+            found.append((len(parts) == 1, round(off, 2), rank, form, parts))
+    doubled = [each for each in found if each[3].doubled]  # beside those, no other reading means anything
+    yield from (each[3:] for each in sorted(doubled or found, key=lambda each: each[:3]))
 
 
-def _possible(values: Sequence[AnyArray]) -> list[Form]:
-    array = values[0]
-    if np.iscomplexobj(array):
-        return [Form("complex")]
-    doublings = ["halves", "interleaved", ""]
-    if len(values) == 2:
-        return [Form("alone", doubled) for doubled in doublings]
-    if array.ndim == 3:
-        return [Form(kind, doubled) for kind in ("stacked", "pairs") for doubled in doublings]
-    both = [Form("interleaved"), Form("halves"), Form("halves", padded=True)]
-    return [*both, *(Form("alone", doubled) for doubled in doublings)]
-
-
-def _split(values: Sequence[AnyArray], form: Form) -> list[Floats] | None:
-    """The parts in a form; None where the tensors are not of it."""
-    if len(values) == 2:
-        split: tuple[AnyArray, ...] | None = tuple(array for array in values if array.ndim == 2)
-        return _singles(split, form.doubled) if split and len(split) == 2 else None
-    array = values[0]
-    if form.padded and array.ndim == 2 and np.abs(array[:, -1]).max() <= EMPTY * np.abs(array).max():
-        array = np.concatenate([array[:, :-1], np.zeros_like(array[:, :1])], axis=1)  # zeros, but for noise
-    split = replace(form, doubled="").split(array)
-    return None if split is None else _singles(split, form.doubled)
-
-
-def _singles(parts: Sequence[AnyArray], doubled: str) -> list[Floats] | None:
-    singles = [_single(part, doubled) for part in parts]
-    found = [part for part in singles if part is not None]
-    return found if len(found) == len(parts) else None
-
-
-def _single(part: AnyArray, doubled: str) -> Floats | None:
-    """Each column once; None where the doubled columns are not the same."""
-    if not doubled:
-        return np.asarray(part)
-    half = part.shape[1] // 2
-    if part.shape[1] % 2 or not half:
-        return None
-    one, other = (part[:, :half], part[:, half:]) if doubled == "halves" else (part[:, 0::2], part[:, 1::2])
-    return np.asarray(one) if _same_columns(one, other) else None
-
-
-def _same_columns(one: Floats, other: Floats) -> bool:
-    """Whether columns are doubled, also the fast ones, and not merely all near one."""
-    size = np.sqrt(np.mean(one**2, axis=0)) + 1e-300
-    off = np.sqrt(np.mean((one - other) ** 2, axis=0)) / size.max()
-    return bool((off < SAME).all())
+def _unevenness(power: Floats) -> float:
+    """How far from constant the sums of squares are, relative to them; infinite where there are none."""
+    power = power[:, power.any(axis=0)]
+    return float(np.quantile(power.std(axis=0) / power.mean(axis=0), 0.9)) if power.size else np.inf
 
 
 def wrapped(reading: Reading) -> Iterator[Reading]:

@@ -174,7 +174,7 @@ def _laid_out(
     if plain.ndim not in (2, 3) or plain.size > 1 << 22:
         return
     for source in forms(plain):
-        if source.transposed or source.padded or (source.arrangement == "interleaved" and plain.shape[-1] % 2):
+        if source.arrangement == "interleaved" and plain.shape[-1] % 2:
             continue
         parts = source.split(plain)
         if parts is None:

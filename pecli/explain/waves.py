@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Complex, Flags, Floats, Indices
+from pecli.engine.arrays import AnyArray, Complex, Floats, Indices
 
 QUANTUM = 12**0.5
 """Steps of rounding in standard deviations of what rounding leaves."""
@@ -301,17 +301,6 @@ def _moments(slope: Floats, at: Floats) -> tuple[Floats, Floats, Floats]:
     """Sums of slope² · at^k for k = 0, 1, 2."""
     square = slope**2
     return square.sum(axis=0), (square * at[:, None]).sum(axis=0), (square * at[:, None] ** 2).sum(axis=0)
-
-
-def pairs_of(first: Floats, second: Floats) -> tuple[float, Flags]:
-    """Whether two parts are the two functions of the same angles: how far from constant the sum of their squares is,
-    relative to it; and of which channels that was told.
-    """
-    power = first**2 + second**2
-    mean = power.mean(axis=0)
-    told = mean > 0
-    off = power.std(axis=0) / np.where(told, mean, 1)
-    return (float(np.quantile(off[told], 0.9)) if told.any() else np.inf), told
 
 
 @dataclass(frozen=True)
