@@ -12,6 +12,7 @@ import numpy as np
 
 from pecli.engine.arrays import Flags, Floats
 from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Negated, Uninitialised
+from pecli.explain.forms import Form
 from pecli.explain.laws import (
     BETAS,
     LENGTHS,
@@ -29,7 +30,7 @@ from pecli.explain.laws import (
     steps_of,
 )
 from pecli.explain.sample import BASES, Sample, digits, grain, plain_integer, plainest, precision
-from pecli.explain.wave_schemes import WaveScheme, found_scheme, law_edits, neighbours, rope_of, yarn_height
+from pecli.explain.wave_schemes import WaveScheme, expected_height, law_edits, neighbours, scheme_of
 from pecli.explain.waves import DRIFT
 
 
@@ -383,7 +384,7 @@ def _checked(
         change, rest = (float(np.sqrt(np.mean(((each - values) / error) ** 2))) for each in (before, found))
         if change < MIN_IMPROVEMENT * min(rest, 1.0):
             return None
-    scheme = found_scheme(prior, law, prior.offset, prior.length, prior.height, prior.form, cos_first=True, more={})
+    scheme = scheme_of(law, prior.offset, prior.length, prior.height, prior.form, prior.rotary)
     noise = float(np.sqrt(np.mean(left**2)))
     return Explanation((*edits, *told), scheme, float(left.max()), noise, (one.name,), fit.open, fit.cost - len(told))
 
@@ -410,7 +411,7 @@ def _recognised(one: Sample, values: Floats, curve: Curve) -> Iterator[Explanati
     for fit in sorted(every, key=lambda each: each.cost):
         left = np.abs(fit.law.frequencies() - values)
         if (left <= 4 * curve.error + 1e-15).all() and curve.known.sum() >= MIN_RECOGNISED // 2:
-            height = yarn_height(fit.law.factor) if fit.law.scaling == "yarn" else 1.0
-            if (scheme := rope_of(fit.law, 0, 1, height, "compact")) is not None:
+            height = expected_height(None, fit.law)
+            if (scheme := scheme_of(fit.law, 0, 1, height, Form("alone"), rotary=True)) is not None:
                 noise = float(np.sqrt(np.mean(left**2)))
                 yield Explanation((), scheme, float(left.max()), noise, (one.name,), fit.open, fit.cost)

@@ -14,15 +14,17 @@ from itertools import combinations
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Complex, Flags, Floats, Indices
+from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Edit, Parameter, Repeated, Rows, RowsWrong, Transposed
 from pecli.explain.forms import DOUBLINGS, EMPTY, Form, forms
 from pecli.explain.sample import Sample, chosen
-from pecli.explain.wave_schemes import WaveScheme
 
 SAME = 0.05
 """Root mean square of a difference, relative to the values, below which noisy copies are the same."""
 MAX_WRONG = 0.2
 """Of the rows, that may be wrong in a table that is right otherwise."""
+DOUBLED = ("alone", "stacked", "pairs")
+"""Arrangements of rotary tables, whose columns may be doubled."""
 CONSTANT = 0.12
 """How far the sum of squares of a pair may be from constant, relative to it."""
 
@@ -155,9 +157,11 @@ def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator
 def _split(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[Form, list[Floats]]]:
     """The forms whose parts go together, best first, with the parts."""
     found: list[tuple[bool, float, int, Form, list[Floats]]] = []
-    possible = [Form("alone", doubled) for doubled in DOUBLINGS] if len(values) == 2 else [*forms(values[0])]
-    padded = [] if len(values) == 2 else [Form("halves", padded=True)]
-    for rank, form in enumerate(dict.fromkeys([*([first] if first else []), *possible, *padded])):
+    possible = [Form("alone", doubled) for doubled in DOUBLINGS]
+    if len(values) == 1:  # columns beside each other are nearly the same in wide tables of both functions
+        possible = [form for form in forms(values[0]) if not form.doubled or form.arrangement in DOUBLED]
+        possible.append(Form("halves", padded=True))
+    for rank, form in enumerate(dict.fromkeys([*([first] if first else []), *possible])):
         split = [form.split(array, SAME) for array in values]
         parts = [np.asarray(part, np.float64) for each in split for part in each or ()]
         if None in split or min(parts[0].shape) < 1 or len(parts[0]) < 2:
@@ -223,52 +227,39 @@ def named_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
 _OTHER_END = {"padded": "padded at the end", "padded at the end": "padded"}
 
 
-def turned(edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
-    """The same of rows in reverse order: padding is at the other end of the table."""
-    return tuple(
-        replace(edit, order=_OTHER_END.get(edit.order, edit.order)) if isinstance(edit, Rows) else edit
-        for edit in edits
-    )
+def edits_of_rows(whole: Reading, expected: int, *, reverse: bool) -> Iterator[Edit]:
+    """The edits of a reading, compared with a table of so many rows: of rows in reverse order, padding is at the other
+    end; rows that wrap where the table should end are copies of it.
+    """
+    for edit in whole.edits:
+        if isinstance(edit, Rows) and edit.at == expected and edit.order == "wrapped" and whole.length % expected == 0:
+            yield Repeated(0, whole.length // expected)
+        elif isinstance(edit, Rows) and reverse:
+            yield replace(edit, order=_OTHER_END.get(edit.order, edit.order))
+        else:
+            yield edit
 
 
 def order_of_rows(
-    whole: Reading, prior: WaveScheme, start: int, wrong: Indices, *, reverse: bool
+    whole: Reading, scheme: Scheme | None, offset: int, start: int, wrong: Indices, *, reverse: bool
 ) -> tuple[list[Edit] | None, int]:
-    """What rows that are not explained say: padding in front or behind, positions that wrap, a row of zeros, or errors;
-    None where too many are wrong. Rows of padding move the start.
+    """What rows that are not explained by a scheme say: padding in front or behind, a row of zeros, or errors; None
+    where too many are wrong. Rows of padding move the start.
     """
-    if not len(wrong):
-        return _lost_padding(whole, prior, start), start
-    count, length = len(wrong), len(whole.rows)
-    empty = empty_rows(whole.parts)[wrong]
-    front = prior.offset - start
+    padding_idx, count, length = getattr(scheme, "padding_idx", None), len(wrong), len(whole.rows)
+    if not count:
+        lost = padding_idx is not None and padding_idx - start in whole.rows
+        return [Parameter("padding_idx", padding_idx, None)] if lost else [], start
+    empty = bool(empty_rows(whole.parts)[wrong].all())
+    front = offset - start
     if wrong[-1] < front <= 2 * count and not reverse:
-        return [Rows("padded", front)], prior.offset
-    if empty.all() and count > 1 and (wrong[0] == length - count or (reverse and wrong[-1] == count - 1)):
+        return [Rows("padded", front)], offset
+    if empty and count > 1 and (wrong[0] == length - count or (reverse and wrong[-1] == count - 1)):
         at_end = (wrong[0] == length - count) != reverse
         return [Rows("padded at the end" if at_end else "padded", count)], start
-    if empty.all() and not prior.rotary:
-        expected = getattr(prior.scheme, "padding_idx", None)
-        found = (whole.rows[wrong] + start).tolist()
-        if found == [expected]:
-            return [], start
-        return [Parameter("padding_idx", expected, found[0])] if len(found) == 1 else [
-            RowsWrong(tuple(wrong.tolist()))
-        ], start
+    if empty and count == 1 and scheme is not None and "padding_idx" in scheme.parameters():
+        found = int(whole.rows[wrong[0]]) + start
+        return [Parameter("padding_idx", padding_idx, found)] if found != padding_idx else [], start
     if count > MAX_WRONG * length:
         return None, start
     return [RowsWrong(tuple(whole.rows[wrong].tolist()))], start
-
-
-def _lost_padding(whole: Reading, prior: WaveScheme, start: int) -> list[Edit]:
-    expected = getattr(prior.scheme, "padding_idx", None)
-    if expected is None or expected - start not in range(whole.length) or expected - start not in whole.rows:
-        return []
-    return [Parameter("padding_idx", expected, None)]
-
-
-def copies_of_rows(edits: tuple[Edit, ...], length: int, expected: int) -> Iterator[Edit]:
-    """Rows that wrap where the table should end are copies of it."""
-    for edit in edits:
-        wraps = isinstance(edit, Rows) and edit.order == "wrapped" and edit.at == expected and length % expected == 0
-        yield Repeated(0, length // expected) if wraps else edit

@@ -38,12 +38,13 @@ from pecli.explain.edits import (
     Swapped,
     best,
 )
+from pecli.explain.forms import Form
 from pecli.explain.law_search import explain_frequencies, recognise_frequencies
 from pecli.explain.laws import Law
 from pecli.explain.row_positions import recognise_grid, recognise_positions
 from pecli.explain.sample import Sample, digits, kept, precision, sample
 from pecli.explain.transforms import transform
-from pecli.explain.wave_schemes import rope_of, wave_scheme
+from pecli.explain.wave_schemes import scheme_of, wave_scheme
 from pecli.explain.wave_search import explain_waves
 
 P = ParamSpec("P")
@@ -396,5 +397,5 @@ def _as_rotary(found: Explanation) -> Explanation | None:
     if (scheme.scale, scheme.amplitude, scheme.freq_shift) != (1.0, 1.0, 0.0):
         return None
     law = Law(scheme.dim // 2, scheme.dim / 2, scheme.base)
-    rope = rope_of(law, scheme.offset, scheme.seq_len, 1.0, "compact", dtype=scheme.dtype)
+    rope = scheme_of(law, scheme.offset, scheme.seq_len, 1.0, Form("alone"), rotary=True, dtype=scheme.dtype)
     return replace(found, scheme=rope, edits=(*found.edits, Layout("stacked", scheme.layout)), extra=found.extra + 0.5)
