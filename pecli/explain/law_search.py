@@ -12,21 +12,21 @@ import numpy as np
 
 from pecli.engine.arrays import Flags, Floats
 from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Negated, Uninitialised
-from pecli.explain.forms import Form
 from pecli.explain.laws import (
     BETAS,
     LENGTHS,
     MAX_MISFIT,
     PARAMETERS,
+    SEARCHED,
     SIGMAS,
     USUAL_MISFIT,
-    USUAL_VALUES,
     Curve,
     Fit,
     Law,
     fitted,
-    fitted_pair,
+    fitted_beside,
     geometric,
+    line,
     steps_of,
 )
 from pecli.explain.sample import BASES, Sample, digits, grain, plain_integer, plainest, precision
@@ -51,7 +51,7 @@ def bends(curve: Curve, half: float) -> Iterator[Fit]:
         after = np.flatnonzero(known & (np.abs(ratio - ratio[np.flatnonzero(known)[-1]]) < slack + 1e-9))
         for share in {
             float(np.average(ratio[after], weights=1 / error[after] ** 2)),
-            *(1 / f for f in USUAL_VALUES["factor"]),
+            *(1 / f for f in SEARCHED["factor"].usual),
         }:
             if 0 < share < 0.95 and (ratio[known] > share - slack[known]).all():
                 inside, ramp, doubt = _inside(share, ratio, error, curve)
@@ -69,17 +69,10 @@ def _inside(share: float, ratio: Floats, error: Floats, curve: Curve) -> tuple[F
     return curve.known & (ramp > 3 * doubt + 1e-4) & (ramp < 1 - 3 * doubt - 1e-4) & (doubt < 0.1), ramp, doubt
 
 
-def _line(x: Floats, y: Floats, error: Floats) -> tuple[float, float]:
-    weights = 1 / np.maximum(error, 1e-12) ** 2
-    centre = np.average(x, weights=weights)
-    slope = float((weights * (x - centre) * y).sum() / (weights * (x - centre) ** 2).sum())
-    return slope, float(np.average(y, weights=weights)) - slope * float(centre)
-
-
 def _yarns(law: Law, share: float, inside: Flags, ramp: Floats, doubt: Floats, curve: Curve) -> Iterator[Fit]:
     """A straight line over the channels, between two limits."""
     at = np.flatnonzero(inside).astype(np.float64)
-    slope, level = _line(at, ramp[inside], doubt[inside])
+    slope, level, *_ = line(at, ramp[inside], doubt[inside])
     if slope <= 0:
         return
     low, high = -level / slope, (1 - level) / slope
@@ -135,7 +128,7 @@ def _by_limits(law: Law, low: float, high: float, curve: Curve) -> Iterator[Fit]
 def _llamas(law: Law, share: float, inside: Flags, ramp: Floats, doubt: Floats, curve: Curve) -> Iterator[Fit]:
     """A straight line over the frequencies themselves."""
     plain = np.exp(-np.arange(law.count) / law.half * math.log(law.base))
-    slope, level = _line(plain[inside] / (2 * math.pi), 1 - ramp[inside], doubt[inside])
+    slope, level, *_ = line(plain[inside] / (2 * math.pi), 1 - ramp[inside], doubt[inside])
     if slope <= 0:
         return
     for low, high in ((1.0, 4.0), (1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (1.0, 16.0), (2.0, 8.0)):
@@ -286,27 +279,24 @@ def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
         return Fit(each, curve.misfit(each.frequencies()), cost)
 
     yield [fit(each, 0.5 * k) for k, each in enumerate(starts)]
-    near = replace(prior, law=starts[0])
     others = [
         fit(each, 0.95 if each.half == 2 * starts[0].half else 1.0 + 0.05 * k)  # rather than the root of the base
-        for k, each in enumerate(neighbours(near))
+        for k, each in enumerate(neighbours(replace(prior, law=starts[0])))
         if each.count == count  # the scheme's own neighbours have its dim
     ]
-    names = ("base", *(name for name in PARAMETERS[law.scaling] if name not in ("truncate", "turning", "divisors")))
-    names = (*names, "scale")
-    single = [
+    names = [name for name in ("base", *PARAMETERS[law.scaling], "scale") if name in SEARCHED]
+    yield others + [
         replace(one, cost=one.cost + 1) for start in starts for name in names for one in fitted(start, name, curve)
     ]
-    yield others + single
     yield [replace(one, cost=one.cost + 2.2) for one in laws(curve, [float(starts[0].half)], scales=not prior.rotary)]
     double = [
         replace(one, cost=one.cost + other.cost + 1)
         for other in others
         for name in ("base", *PARAMETERS[other.law.scaling])
-        if name not in ("truncate", "turning", "divisors")
+        if name in SEARCHED
         for one in fitted(other.law, name, curve)
     ]
-    pairs = (fit for one, other in combinations(names, 2) for fit in fitted_pair(starts[0], one, other, curve))
+    pairs = (fit for one, other in combinations(names, 2) for fit in fitted_beside(starts[0], one, other, curve))
     yield double + [replace(fit, cost=fit.cost + 2) for fit in pairs]
     yield list(divided(curve, float(starts[0].half))) if prior.rotary else []
 
@@ -337,7 +327,7 @@ def explain_frequencies(one: Sample, prior: WaveScheme) -> list[Explanation]:
 
 
 def _explained(one: Sample, values: Floats, prior: WaveScheme, edits: tuple[Edit, ...]) -> list[Explanation]:
-    floor = noise_floor(values, one.dtype)
+    floor = noise_floor(values)
     noises = [floor, *(each for each in (1e-6, 1e-5, 1e-4, 1e-3) if each > floor)]
     curves = [Curve(values, np.hypot(DRIFT / 4 * np.abs(values), noise), aliased=False) for noise in noises]
     loosest = curves[-1]
@@ -351,16 +341,12 @@ def _explained(one: Sample, values: Floats, prior: WaveScheme, edits: tuple[Edit
     return []
 
 
-def noise_floor(values: Floats, dtype: str) -> float:
-    """What rounding leaves of numbers of order one, as decimals, steps or bits say."""
+def noise_floor(values: Floats) -> float:
+    """What rounding leaves of numbers of order one, as decimals or steps say."""
     found = grain(values)
     if isinstance(found, Decimals):
         return 0.3 * 10.0**-found.digits
-    if isinstance(found, FixedPoint):
-        return 0.3 * found.step
-    if isinstance(found, Dtype):
-        return 0.0
-    return 0.0 * precision(dtype)
+    return 0.3 * found.step if isinstance(found, FixedPoint) else 0.0
 
 
 def _checked(
@@ -397,7 +383,7 @@ def recognise_frequencies(one: Sample) -> list[Explanation]:
     kind = grain(values)
     loose = precision(kind.found) if isinstance(kind, Dtype) else DRIFT / 2
     exact = [4 * precision(one.dtype)] if one.dtype == "float64" and kind is None else []
-    floor = noise_floor(values, one.dtype)
+    floor = noise_floor(values)
     for relative in (*exact, loose):  # numbers of float64 that follow a law to the last place need all of them
         curve = Curve(values, np.hypot(relative * np.abs(values), floor) + 1e-300, aliased=False)
         if found := list(islice(_recognised(one, values, curve), 3)):
@@ -412,6 +398,6 @@ def _recognised(one: Sample, values: Floats, curve: Curve) -> Iterator[Explanati
         left = np.abs(fit.law.frequencies() - values)
         if (left <= 4 * curve.error + 1e-15).all() and curve.known.sum() >= MIN_RECOGNISED // 2:
             height = expected_height(None, fit.law)
-            if (scheme := scheme_of(fit.law, 0, 1, height, Form("alone"), rotary=True)) is not None:
+            if (scheme := scheme_of(fit.law, 0, 1, height)) is not None:
                 noise = float(np.sqrt(np.mean(left**2)))
                 yield Explanation((), scheme, float(left.max()), noise, (one.name,), fit.open, fit.cost)

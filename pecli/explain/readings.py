@@ -216,6 +216,12 @@ def padded(reading: Reading) -> Iterator[Reading]:
             yield replace(reading, rows=rows, edits=(*reading.edits, Rows(order, count)), wrong=wrong)
 
 
+def float_dtype(dtype: str) -> str:
+    """The dtype of a scheme's table that was kept in another."""
+    dtype = {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)
+    return dtype if dtype in ("float64", "float32", "float16", "bfloat16") else "float32"
+
+
 def named_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Names of cosines and sines that belong together."""
     for one, other in combinations(names, 2):

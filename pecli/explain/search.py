@@ -38,7 +38,6 @@ from pecli.explain.edits import (
     Swapped,
     best,
 )
-from pecli.explain.forms import Form
 from pecli.explain.law_search import explain_frequencies, recognise_frequencies
 from pecli.explain.laws import Law
 from pecli.explain.row_positions import recognise_grid, recognise_positions
@@ -397,5 +396,5 @@ def _as_rotary(found: Explanation) -> Explanation | None:
     if (scheme.scale, scheme.amplitude, scheme.freq_shift) != (1.0, 1.0, 0.0):
         return None
     law = Law(scheme.dim // 2, scheme.dim / 2, scheme.base)
-    rope = scheme_of(law, scheme.offset, scheme.seq_len, 1.0, Form("alone"), rotary=True, dtype=scheme.dtype)
+    rope = scheme_of(law, scheme.offset, scheme.seq_len, 1.0, dtype=scheme.dtype)
     return replace(found, scheme=rope, edits=(*found.edits, Layout("stacked", scheme.layout)), extra=found.extra + 0.5)

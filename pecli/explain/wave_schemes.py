@@ -20,6 +20,7 @@ from pecli.explain.edits import Edit, Layout, Parameter, Scaled
 from pecli.explain.forms import Form
 from pecli.explain.laws import PARAMETERS, Law
 
+COMPACT = Form("alone")
 NAMES = {
     "original": "original_max_position_embeddings",
     "longest": "max_position_embeddings",
@@ -174,7 +175,14 @@ def layout_edit(prior: WaveScheme, found: Form) -> tuple[Edit, ...]:
 
 
 def scheme_of(
-    law: Law, offset: int, length: int, height: float, form: Form, rotary: bool, cos_first: bool = True, **more: Any
+    law: Law,
+    offset: int,
+    length: int,
+    height: float,
+    form: Form = COMPACT,
+    rotary: bool = True,
+    cos_first: bool = True,
+    **more: Any,
 ) -> Scheme | None:
     """The scheme with that law; None where there is none. Of rotary ones, cosines and sines are separate tensors."""
     rotary = rotary or law.scaling != "none"

@@ -33,6 +33,7 @@ from pecli.explain.readings import (
     Reading,
     edits_of_rows,
     empty_rows,
+    float_dtype,
     order_of_rows,
     padded,
     readings,
@@ -175,8 +176,6 @@ def _without_prior(seen: Measured, curve: Curve) -> Iterator[list[Fit]]:
             for fit in laws(curve, [h], scales=True)
         ]
     yield list(laws(curve, [count], scales=False))
-    loose = curve.loosened(2.0**-8)
-    yield [replace(fit, cost=fit.cost + 1) for fit in laws(loose, [count], scales=_is_sinusoidal(reading))]
     if reading.form.arrangement != "alone" or len(reading.parts) == 2:
         yield list(divided(curve, count))
 
@@ -369,7 +368,7 @@ def _difference(by: Proposal, prior: WaveScheme, signs: tuple[Edit, ...], start:
         edits.append(height_edit(prior, prior.height, by.height))
     cos_first = prior.cos_first != (Swapped() in signs)
     scheme = scheme_of(
-        law, max(0, start), whole.length, by.height, whole.form, prior.rotary, cos_first, dtype=_dtype(whole)
+        law, max(0, start), whole.length, by.height, whole.form, prior.rotary, cos_first, dtype=float_dtype(whole.dtype)
     )
     return scheme, edits, max(0.0, by.fit.cost - sum(edit.cost for edit in told))
 
@@ -382,7 +381,7 @@ def _description(
     sinusoidal, cos_first = _is_sinusoidal(whole), Swapped() not in signs or not both
     if start < 0 or law.base < MIN_BASE:
         return None
-    more: dict[str, Any] = {"dtype": _dtype(whole)}
+    more: dict[str, Any] = {"dtype": float_dtype(whole.dtype)}
     if sinusoidal and law.scaling == "none":
         zero = np.flatnonzero(empty_rows(whole.parts))
         more |= {"dim": whole.width} | ({"padding_idx": int(whole.rows[zero[0]]) + start} if len(zero) == 1 else {})
@@ -400,8 +399,3 @@ def _description(
         edits.append(Layout("stacked", whole.form.arrangement))
     unusual = law.scaling == "yarn" and height != by.usual
     return scheme, edits, by.fit.cost + 0.5 * (start != 0) + 0.05 * (height != 1) + 0.3 * unusual
-
-
-def _dtype(reading: Reading) -> str:
-    kind = {"complex64": "float32", "complex128": "float64"}.get(reading.dtype, reading.dtype)
-    return kind if kind in ("float64", "float32", "float16", "bfloat16") else "float32"
