@@ -6,7 +6,7 @@ angle, or both. Which part is the cosine is not a matter of layout; the numbers 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,8 +71,8 @@ class Form:
 
     def join(self, *parts: Array) -> Array:
         """The array in this form that has these parts."""
-        wide = [_joined([part, part], self.doubled) if self.doubled else part for part in parts]
-        array = _joined(wide, self.arrangement)
+        wide = [joined([part, part], self.doubled) if self.doubled else part for part in parts]
+        array = joined(wide, self.arrangement)
         return np.concatenate([array, np.zeros_like(array[:, :1])], axis=1) if self.padded else array
 
 
@@ -94,20 +94,21 @@ def _parts(array: Array, arrangement: str) -> tuple[Array, ...] | None:
     if arrangement == "alone":
         return (array,)
     if arrangement == "halves":
-        return _halved(array, "halves") if array.shape[1] % 2 == 0 else None
-    return _halved(array[:, : array.shape[1] // 2 * 2], "interleaved")  # an odd column has a sine and no cosine
+        return halved(array, "halves") if array.shape[1] % 2 == 0 else None
+    return halved(array[:, : array.shape[1] // 2 * 2], "interleaved")  # an odd column has a sine and no cosine
 
 
-def _halved(array: Array, layout: str) -> tuple[Array, Array]:
-    half = array.shape[1] // 2
-    return (array[:, :half], array[:, half:]) if layout == "halves" else (array[:, 0::2], array[:, 1::2])
+def halved(array: Array, layout: str) -> tuple[Array, Array]:
+    """The two parts of the last axis: its halves, or every other place."""
+    half = array.shape[-1] // 2
+    return (array[..., :half], array[..., half:]) if layout == "halves" else (array[..., 0::2], array[..., 1::2])
 
 
 def _single(part: Array, doubled: str, noise: float) -> Array | None:
     """Each column once; None where the doubled columns are not the same."""
     if not doubled or part.shape[1] % 2:
         return None if doubled else part
-    one, other = _halved(part, doubled)
+    one, other = halved(part, doubled)
     if noise:  # the fast columns, too, and not merely all near one
         x, y = np.asarray(one, np.float64), np.asarray(other, np.float64)
         apart, size = (np.sqrt(np.mean(each**2, axis=0)).max() for each in (x - y, x))
@@ -116,7 +117,8 @@ def _single(part: Array, doubled: str, noise: float) -> Array | None:
     return one if alike else None
 
 
-def _joined(parts: list[Array], arrangement: str) -> Array:
+def joined(parts: Sequence[Array], arrangement: str) -> Array:
+    """One array of several parts."""
     if arrangement == "alone":
         return parts[0]
     if arrangement == "complex":
@@ -126,4 +128,4 @@ def _joined(parts: list[Array], arrangement: str) -> Array:
     if arrangement == "halves":
         return np.concatenate(parts, axis=-1)
     pairs = np.stack(parts, axis=-1)
-    return pairs if arrangement == "pairs" else pairs.reshape(len(pairs), -1)
+    return pairs if arrangement == "pairs" else pairs.reshape(*pairs.shape[:-2], -1)
