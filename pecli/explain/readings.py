@@ -88,20 +88,17 @@ def _longest_run(bad: Flags) -> int:
     return int(starts[int(np.argmax(ends))]) if len(starts) else 0
 
 
+TRANSPOSES = {1: (), 2: ((1, 0),), 3: ((0, 2, 1), (1, 0, 2))}
+"""Other orders of axes, by their number."""
+
+
 def arrays(one: Sample) -> Iterator[tuple[AnyArray, tuple[Edit, ...]]]:
     """The tensor with two axes (three where functions are stacked or paired), straight and transposed."""
     values, edits = _without_copies(one)
-    if values.ndim == 1:
+    if values.ndim in TRANSPOSES:
         yield values, edits
-    elif values.ndim == 2:
-        yield values, edits
-        if one.whole:
-            yield values.T, (*edits, Transposed((1, 0)))
-    elif values.ndim == 3:
-        yield values, edits
-        if one.whole:
-            yield values.swapaxes(-1, -2), (*edits, Transposed((0, 2, 1)))
-            yield values.swapaxes(0, 1), (*edits, Transposed((1, 0, 2)))
+        for axes in TRANSPOSES[values.ndim] if one.whole else ():
+            yield values.transpose(axes), (*edits, Transposed(axes))
 
 
 def _without_copies(one: Sample) -> tuple[AnyArray, tuple[Edit, ...]]:
@@ -110,15 +107,11 @@ def _without_copies(one: Sample) -> tuple[AnyArray, tuple[Edit, ...]]:
     axes = [axis for axis, size in enumerate(values.shape) if size != 1]
     values = values.reshape([values.shape[axis] for axis in axes] or [1])
     while values.ndim > 2:
-        for k in range(values.ndim):
-            if values.ndim == 3 and len(edits) == 0 and values.shape[k] == 2 and k in (0, 2) and not _copies(values, k):
-                continue
-            if _copies(values, k):
-                edits.append(Repeated(axes[k], values.shape[k]))
-                values, axes = values.take(0, axis=k), axes[:k] + axes[k + 1 :]
-                break
-        else:
+        copied = next((k for k in range(values.ndim) if _copies(values, k)), None)
+        if copied is None:
             break
+        edits.append(Repeated(axes.pop(copied), values.shape[copied]))
+        values = values.take(0, axis=copied)
     return values, tuple(edits)
 
 
@@ -132,9 +125,7 @@ def _same(one: AnyArray, other: AnyArray) -> bool:
     with np.errstate(invalid="ignore"):
         size = float(np.abs(one).mean()) + float(np.abs(other).mean())
         off = np.sqrt(np.mean(np.abs(one - other) ** 2)) if one.shape == other.shape else np.inf
-    if np.array_equal(one, other, equal_nan=True):
-        return True
-    return bool(off < SAME * size / 2)
+    return bool(off < SAME * size / 2) or np.array_equal(one, other, equal_nan=True)
 
 
 def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator[Reading]:

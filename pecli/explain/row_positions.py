@@ -239,18 +239,12 @@ def _numbers(
 
 def _resampled(style: GridStyle, scales: Mapping[int, float], grid: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     """Positions that are multiplied by something: one base size or one scale for all axes, or one scale for each."""
-    sizes = [1, *grid] if len(grid) == 2 else [*grid]
-    sizes = [sizes["thw".index(axis)] for axis in style.sorted_axes]
-    counts = [plainest(scale * sizes[axis], 1e-3 * scale * sizes[axis]) for axis, scale in scales.items()]
-    divisors = [plainest(1 / scale, 1e-3 / scale) for scale in scales.values()]
-    ways: list[dict[str, Any]] = []
-    if len({*counts}) == 1:
-        ways.append({"grid_base": (counts[0],)})
-    if len({*divisors}) == 1:
-        ways.append({"grid_scale": (divisors[0],)})
-    if len(divisors) == len(grid):
-        order = sorted(scales)
-        ways.append({"grid_scale": tuple(divisors[list(scales).index(axis)] for axis in order)})
+    sizes = [(1, *grid)[-3:]["thw".index(axis)] for axis in style.sorted_axes]
+    counts = {plainest(scale * sizes[axis], 1e-3 * scale * sizes[axis]) for axis, scale in scales.items()}
+    divisors = tuple(plainest(1 / scales[axis], 1e-3 / scales[axis]) for axis in sorted(scales))
+    ways: list[dict[str, Any]] = [{"grid_base": tuple(counts)}] if len(counts) == 1 else []
+    if len({*divisors}) == 1 or len(divisors) == len(grid):
+        ways.append({"grid_scale": divisors[:1] if len({*divisors}) == 1 else divisors})
     yield from sorted(ways, key=lambda way: sum(digits(value) for values in way.values() for value in values))
 
 

@@ -170,12 +170,9 @@ def _without_prior(seen: Measured, curve: Curve) -> Iterator[list[Fit]]:
     if _is_sinusoidal(reading):
         whole = reading.width // 2 if reading.form.arrangement == "halves" else reading.width / 2
         halves = [each for each in (whole, whole - 1, whole - 0.5) if each > 0.4]
-        yield [
-            replace(fit, cost=fit.cost + 0.05 * k)
-            for k, h in enumerate(halves)
-            for fit in laws(curve, [h], scales=True)
-        ]
-    yield list(laws(curve, [count], scales=False))
+        every = ((0.05 * k, fit) for k, half in enumerate(halves) for fit in laws(curve, half, scales=True))
+        yield [replace(fit, cost=fit.cost + cost) for cost, fit in every]
+    yield list(laws(curve, count, scales=False))
     if reading.form.arrangement != "alone" or len(reading.parts) == 2:
         yield list(divided(curve, count))
 
