@@ -54,6 +54,14 @@ class KindError(ParameterError, TypeError):
     """A value is of a kind that the parameter can never take, such as integers where floats are added."""
 
 
+def path_of(name: str, given: object) -> str:
+    """The path that a Python function was given."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise KindError(name, repr(given), "it must be a path")
+    path = os.fspath(given)
+    return path if isinstance(path, str) else os.fsdecode(path)
+
+
 class UnsupportedError(ParameterError):
     """A runtime does not have what is asked for: an answer about that runtime, not a mistake in the question."""
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
+import pytest
+
+import pecli
 from pecli.cli.command import option_name
 from pecli.errors import FileError, KindError, ParameterError, PecliError
 
@@ -34,3 +40,17 @@ def test_errors_are_those_that_python_users_catch() -> None:
     }
     assert all(issubclass(error, kind) for error, kinds in caught.items() for kind in kinds)
     assert not issubclass(FileError, ValueError)
+
+
+def test_what_python_functions_cannot_take_is_an_error_of_ours_that_says_why() -> None:
+    table = pecli.Rope(seq_len=4, dim=8)
+    wrong: dict[str, Callable[[], object]] = {
+        "path is b'x'; it must be a path": lambda: pecli.load(b"x"),  # type: ignore[arg-type]
+        "path is None; it must be a path": lambda: pecli.save(None, table),  # type: ignore[arg-type]
+        "a table has rows of one length": lambda: pecli.identify([[1, 2], [3]]),
+        "tolerance is 5; it must be a Tolerance": lambda: pecli.report("pe.npy", tolerance=5),  # type: ignore[arg-type]
+        "a picture shows a scheme, a model, a file or an array": pecli.plot,
+    }
+    for text, call in wrong.items():
+        with pytest.raises(ParameterError, match=re.escape(text)):
+            call()

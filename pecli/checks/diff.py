@@ -7,19 +7,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, as_json, compare, problems_of
+from pecli.checks.compare.error_summary import widest
 from pecli.checks.same_table import fitted
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
+from pecli.engine.arrays import AnyArray
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
-from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, rows_of, stacked
 from pecli.errors import PecliError
-from pecli.explain.edits import Arithmetic, ColumnsWrong, Dtype, Explanation, Recipe, Scaled
-from pecli.explain.words import comparison
 from pecli.files import LoadedFile
 from pecli.files.load import opened
 
 if TYPE_CHECKING:
+    from pecli.engine.schemes.scheme import Scheme
+    from pecli.explain.edits import Explanation
     from pecli.files.load import Given
 
 
@@ -27,6 +28,14 @@ MAX_EXPLAINED = 16
 """Tensors of one file that explanations are sought for."""
 MIN_ELEMENTS = 8
 """Of a tensor that a scheme is sought for."""
+MAX_SEARCHED = 1 << 24
+"""Elements of a table up to which every difference is searched for a reason."""
+SAMPLED_ROWS = 256
+"""From the first on, and as many of all: looked at before a search."""
+MAX_SCATTERED = 1 / 8
+"""Fraction of every row and column of a sample up to which differing elements are accidents."""
+CLOSE = 1e-3
+"""Relative difference up to which tables are no two draws."""
 NOISE = 8
 """Units of the last place that no transform would leave."""
 
@@ -54,7 +63,7 @@ class Difference:
             "b": self.b,
             "tensors": [as_json(tensor) for tensor in self.tensors],
             "diagnosis": list(self.diagnosis),
-            "explanations": [each.as_json(comparison(each)) for each in self.explanations],
+            "explanations": [each.as_json(_comparison(each)) for each in self.explanations],
             "readings": dict(self.readings),
         }
 
@@ -94,11 +103,11 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
     failed = [
         _sought(*each, fit)
         for each, fit, found in zip(pairs, fits, tensors, strict=True)
-        if not (found.passed or _known(found))
+        if not (found.passed or _known(found) or (found.size > MAX_SEARCHED and _scattered(each)))
     ]
     why = [_as_rounded(found) for found in tensors if _rounded(found)]
-    why += _explained(failed[:MAX_EXPLAINED], schemes, tolerance)
-    problems += [comparison(each) for each in why]
+    why += _explained(failed[:MAX_EXPLAINED], schemes, tolerance) if failed else []
+    problems += map(_comparison, why)
     notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit and fit.note}
     return Difference(a[0], b[0], tensors, tuple(problems), tuple(why), notes)
 
@@ -140,7 +149,15 @@ def _sought(one: Table, other: Table, fit: _PairFit | None) -> Pair:
     return (one, other) if fit is None else fit.sought
 
 
+def _comparison(why: Explanation) -> str:
+    from pecli.explain.words import comparison  # equal files need no words
+
+    return comparison(why)
+
+
 def _as_rounded(found: Comparison) -> Explanation:
+    from pecli.explain.edits import Dtype, Explanation
+
     return Explanation((Dtype(found.dtype),), None, found.max_abs_error or 0.0, 0.0, (found.name,))
 
 
@@ -148,6 +165,7 @@ def _explained(
     pairs: Sequence[Pair], schemes: tuple[Scheme | None, Scheme | None], tolerance: Tolerance
 ) -> list[Explanation]:
     """What makes B of A: a transform; or other parameters of the scheme that A carries, or turns out to be."""
+    from pecli.explain.edits import ColumnsWrong, Scaled
     from pecli.explain.search import explain_pair, explain_swapped
 
     found = explain_swapped(pairs, tolerance.atol)
@@ -164,6 +182,37 @@ def _explained(
     return [*found, *better, *(why for one, _, why in unknown if why is not None and one.name not in named)]
 
 
+def _sampled(one: Table, other: Table) -> tuple[AnyArray, AnyArray] | None:
+    """Some rows of both, as they are looked at before a search; None where they have no rows in common."""
+    import numpy as np
+
+    if one.shape != other.shape or len(one.shape) < 2:
+        return None
+    spread = np.linspace(0, one.rows - 1, SAMPLED_ROWS).astype(np.intp)
+    rows = np.unique([*range(min(one.rows, SAMPLED_ROWS)), *spread])
+    return widest(one.pick(rows)), widest(other.pick(rows))
+
+
+def _scattered(tables: Pair) -> bool:
+    """Whether so few elements differ that no parameter is the reason: one changes rows, columns, or more."""
+    sides = _sampled(*tables)
+    if sides is None:
+        return False
+    unlike = sides[0] != sides[1]
+    return bool(max(unlike.mean(axis=0).max(), unlike.mean(axis=1).max()) < MAX_SCATTERED)
+
+
+def _is_close(tables: Pair) -> bool:
+    """Whether tables are so close that they are no two draws."""
+    import numpy as np
+
+    sides = _sampled(*tables)
+    if sides is None:
+        return False
+    with np.errstate(all="ignore"):
+        return bool(np.linalg.norm(sides[0] - sides[1]) <= CLOSE * np.linalg.norm(sides[0]))
+
+
 def _by_parameters(
     pairs: Sequence[Pair], schemes: tuple[Scheme | None, Scheme | None], tolerance: Tolerance
 ) -> list[Explanation]:
@@ -175,7 +224,8 @@ def _by_parameters(
         return []
     if scheme is None:
         tables = {one.name: one for one, _ in pairs}
-        scheme = next((each.scheme for each in recognise(tables) if not each.mistakes), None) if tables else None
+        draws = not all(map(_is_close, pairs))
+        scheme = next((each.scheme for each in recognise(tables, draws=draws) if not each.mistakes), None)
     if scheme is None or scheme.holds_several:
         return []
     known = {table.name for table in (scheme.single_array(), *scheme.tensors())}
@@ -187,6 +237,8 @@ def _by_parameters(
 
 def _tells(why: Explanation) -> bool:
     """Whether it says more than how values were kept."""
+    from pecli.explain.edits import Arithmetic, Recipe
+
     return bool(why.mistakes) or any(isinstance(edit, (Arithmetic, Recipe)) for edit in why.edits)
 
 
@@ -196,7 +248,11 @@ def scheme_of(file: LoadedFile) -> Scheme | None:
 
     try:
         spec = carried_spec(file.path, file.metadata)
-        return None if spec is None else Scheme.from_spec(spec)
+        if spec is None:
+            return None
+        from pecli.engine.schemes.scheme import Scheme
+
+        return Scheme.from_spec(spec)
     except PecliError:
         return None
 

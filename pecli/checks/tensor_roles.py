@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 
 from pecli.engine import schemes
-from pecli.engine.schemes import scheme_named
-from pecli.engine.schemes.scheme import Scheme
-
-_KINDS: list[type[Scheme]] = [scheme_named(name) for name in schemes.SCHEMES]
-
-ROLES: Mapping[str, tuple[str, ...]] = {role: words for kind in _KINDS for role, words in kind.checkpoint_names.items()}
-"""What tensors are called, by what they hold; a longer name may end in one of these, as in `rope_cos`."""
 
 ANYTHING = "anything"
 """The role of a tensor whose name says that it belongs to the encoding, and not what it is."""
+NAMELESS = "array"
+"""What the one array of a .npy file is called, which tells nothing."""
 
-SCHEMES: Mapping[str, frozenset[str]] = {
-    role: frozenset(kind.name.removesuffix("-init") for kind in _KINDS if role in kind.checkpoint_names)
-    for role in ROLES
-} | {ANYTHING: frozenset({"rope"})}
-"""The encodings of models that have a tensor of that role."""
 
-_ROLE = {word: role for role, words in ROLES.items() for word in words}
+@cache
+def roles() -> Mapping[str, tuple[str, ...]]:
+    """What tensors are called, by what they hold; a longer name may end in one of these, as in `rope_cos`."""
+    kinds = map(schemes.scheme_named, schemes.SCHEMES)
+    return {role: words for kind in kinds for role, words in kind.checkpoint_names.items()}
+
+
+@cache
+def schemes_of(role: str) -> frozenset[str]:
+    """The encodings of models that have a tensor of that role."""
+    kinds = [kind for kind in map(schemes.scheme_named, schemes.SCHEMES) if role in kind.checkpoint_names]
+    return frozenset({"rope"} if role == ANYTHING else {kind.name.removesuffix("-init") for kind in kinds})
+
+
+@cache
+def _role_of_word() -> Mapping[str, str]:
+    return {word: role for role, words in roles().items() for word in words}
+
+
 _WHOLE = {"bias": "bias", "weight": "rows", "weights": "rows"}
 """Words too common in checkpoints to tell anything, unless they are the whole name."""
 _ALIKE: Mapping[str, tuple[str, ...]] = {
@@ -45,12 +54,14 @@ def role_of(name: str) -> str | None:
     """
     if name in _WHOLE:
         return _WHOLE[name]
+    if name == NAMELESS:
+        return None
     parts = [part.strip("_").lower() for part in re.split(r"[./]", name)]
     while len(parts) > 1 and parts[-1] in ("weight", "weights"):
         parts.pop()
     words = _LAYERS.sub("", parts[-1]).split("_")
     for start in range(len(words)):  # the longest ending that is a word: cos_sin before sin
-        role = _ROLE.get("_".join(words[start:]))
+        role = _role_of_word().get("_".join(words[start:]))
         if role is not None:
             return role
     return ANYTHING if any(_HOLDERS.search(part) for part in parts[:-1]) else None

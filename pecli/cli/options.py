@@ -14,7 +14,6 @@ import typer
 from pecli.cli.command import command_of, keyword, with_options
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.parameters import Choice, Flag, Parameter
-from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -127,7 +127,10 @@ def table_of(name: str, array: Array) -> Table:
 
 def table_of_numbers(name: str, values: ArrayLike) -> Table:
     """The same of anything that NumPy makes an array of, unless that holds no numbers."""
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as problem:  # lists of unlike lengths
+        raise KindError(name, "a list of lists of unlike lengths", "a table has rows of one length") from problem
     if array.dtype.kind not in "biufcV" or array.dtype.type is np.void or array.dtype.hasobject:
         raise KindError(name, f"of dtype {array.dtype}", "a table holds numbers")
     return table_of(name, array)

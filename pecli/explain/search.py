@@ -330,11 +330,11 @@ def _apart(one: Table, other: Table) -> float:
 
 
 @_or_nothing([])
-def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
+def recognise(tables: Mapping[str, Table], *, draws: bool = True) -> list[Explanation]:
     """What made tables that belong together (cosines and sines, or one alone), the best first."""
     samples = {name: _as_made(sample(table)) for name, table in tables.items()}
     with np.errstate(all="ignore"):
-        found = best(_recognised(samples))
+        found = best(_recognised(samples, draws))
     out = []
     for each in found[:3]:
         one = samples[each.tensors[0]]
@@ -348,7 +348,7 @@ def _as_made(one: Sample) -> Sample:
     return replace(one, dtype="float32") if narrow else one
 
 
-def _recognised(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
+def _recognised(samples: Mapping[str, Sample], draws: bool) -> Iterator[Explanation]:
     """Slopes come before frequencies that would do as well; draws last, since they take longest."""
     found: list[Explanation] = []
     one = next(iter(samples.values()))
@@ -370,7 +370,7 @@ def _recognised(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
         found += [other for each in found[:1] if (other := _as_rotary(each)) is not None]
     if not found and one.values.ndim >= 2:
         found += recognise_positions(samples)
-    if not found and len(samples) == 1:
+    if draws and not found and len(samples) == 1:
         found += explain_draws(one, None)
     yield from found
 

@@ -16,7 +16,7 @@ from pecli.engine.arrays import AnyArray, Array
 from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.table import Table, table_of_numbers
 from pecli.engine.text import listed, quoted
-from pecli.errors import FileError, KindError, failure
+from pecli.errors import FileError, KindError, failure, path_of
 from pecli.files.checkpoints import Shards, shards_of
 from pecli.files.npy import ARRAY_NAME, read_table
 from pecli.files.source import Source, SourceGroup, UnreadTensor, open_source
@@ -144,7 +144,7 @@ def open_tensors(text: str) -> LoadedFile:
 
 def load(path: str | os.PathLike[str]) -> dict[str, Array]:
     """All tensors of a file by name, or one with `FILE:NAME`; that of a .npy or .csv file is called "array"."""
-    with open_tensors(os.fspath(path)) as file:
+    with open_tensors(path_of("path", path)) as file:
         file.check()
         return {table.name: table.array() for table in file.tables}
 

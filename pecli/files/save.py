@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.engine.text import quoted
-from pecli.errors import KindError, ParameterError
+from pecli.errors import KindError, ParameterError, path_of
 from pecli.files.output import OnBlock, Spec, Write, check_free_space, is_stream, open_output
 from pecli.version import __version__
 
@@ -54,13 +54,14 @@ def save(path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] 
 
     A scheme's .safetensors or .npz file carries its spec and can be verified with no other word.
     """
+    path = path_of("path", path)
     if isinstance(tables, Scheme):
-        save_scheme(os.fspath(path), tables)
+        save_scheme(path, tables)
     else:
         from pecli.files.load import table_in_memory  # with all readers, which a scheme's tables do not need
 
         named: Mapping[str, Any] = tables if isinstance(tables, Mapping) else {"table": tables}
-        save_tables(os.fspath(path), [table_in_memory(name, array) for name, array in named.items()], None)
+        save_tables(path, [table_in_memory(name, array) for name, array in named.items()], None)
 
 
 def save_tables(

@@ -257,6 +257,12 @@ def stored_table(
     return Table(name, dtype, shape, partial(_fill_rows, source, offset, swapped), source.in_order)
 
 
+def lies_in_rows(table: Table) -> bool:
+    """Whether a table's rows lie in a file as they are: reading them a few at a time costs hardly more."""
+    fill = table.fill
+    return isinstance(fill, partial) and fill.func is _fill_rows and not table.in_order
+
+
 def _fill_rows(source: Source, offset: int, swapped: bool, start: int, out: Array) -> None:
     if out.flags.c_contiguous:
         _fill_flat(source, offset + start * out.shape[1] * out.itemsize, swapped, out.reshape(-1))

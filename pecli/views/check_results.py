@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.compare import Comparison, problems_of
-from pecli.checks.verify.verification import Verification
 from pecli.engine.text import listed, spelled
 from pecli.errors import PecliError
 from pecli.views import screen
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from pecli.checks.compare.error_summary import ErrorMap
     from pecli.checks.diff import Difference
     from pecli.checks.identify import Identification, Match
+    from pecli.checks.verify.verification import Verification
     from pecli.views.pictures.panels import HeatmapPanel
 
 _LAYER = re.compile(r"\.\d+\.")
@@ -106,7 +106,7 @@ def say_failures(result: Verification, indent: str) -> None:
 
 def failures(result: Verification | PecliError) -> list[str]:
     """The same, a line each; of a check that passed, what makes it weak."""
-    if not isinstance(result, Verification):
+    if isinstance(result, PecliError):
         return [str(result)]
     if result.passed:
         return [f"weak: {line}" for line in result.weak]

@@ -14,6 +14,7 @@ from pecli.checks.identify import Identification
 from pecli.checks.verify.verification import Verification
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
+from pecli.errors import ParameterError
 from pecli.files.load import opened
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import named_model
@@ -47,6 +48,8 @@ def plot(
     """
     from pecli.views.pictures import mpl_render
 
+    if not what:
+        raise ParameterError("what", "missing", "a picture shows a scheme, a model, a file or an array", "name one")
     wide, high = size or (8.0, 5.0)
     request = PlotRequest(round(4 * high * dpi), round(wide * dpi), None if channels is None else tuple(channels))
     with ExitStack() as open_files:

@@ -146,8 +146,10 @@ def _differs(name: str, right: Array, given: Array, tolerance: dict[str, Any]) -
     if name in RELATIVE:
         atol, rtol = 0.0, rtol or (1e-5 if tolerance else 0.0)
     if tolerance.get("max_ulp") or str(given.dtype) in HALF or given.dtype != right.dtype:
-        coarse = 2.0**-7 if name not in RELATIVE and HALF.__contains__(str(given.dtype)) else 2.0**-9
-        atol, rtol = atol + (0.0 if name in RELATIVE else coarse), rtol + (1e-5 if name in RELATIVE else coarse)
+        half = str(given.dtype) in HALF
+        coarse = 2.0**-7 if half and name not in RELATIVE else 2.0**-9
+        asked = tolerance.get("max_ulp", 0) * 2.0**-7 if half and given.dtype == right.dtype else 1e-5
+        atol, rtol = atol + (0.0 if name in RELATIVE else coarse), rtol + (asked if name in RELATIVE else coarse)
     with np.errstate(all="ignore"):
         near = (a == b) | (np.abs(a - b) <= 1.1 * (atol + rtol * np.abs(a))) | (np.isnan(a) & np.isnan(b))
     return not bool(near.all())
@@ -233,14 +235,15 @@ DOORS: Mapping[str, tuple[float, Callable[[Case, Path], bool | None]]] = {
 @contextlib.contextmanager
 def verdicts_only() -> Iterator[None]:
     """Without the search for a reason, which takes most of the time."""
-    import pecli.checks.verify as module
+    import pecli.checks.diff as diff
+    import pecli.checks.verify as verify
 
-    kept = module.explanations
-    module.explanations = lambda *_: ()  # type: ignore[attr-defined]
+    kept: tuple[Any, Any] = diff._explained, verify.explanations
+    diff._explained, verify.explanations = (lambda *_: []), (lambda *_: ())  # type: ignore[assignment, attr-defined]
     try:
         yield
     finally:
-        module.explanations = kept  # type: ignore[attr-defined]
+        diff._explained, verify.explanations = kept  # type: ignore[attr-defined]
 
 
 def problem_of(seed: int, number: int, folder: Path, thorough: float = 1.0) -> str:
@@ -255,9 +258,8 @@ def problem_of(seed: int, number: int, folder: Path, thorough: float = 1.0) -> s
             vectors = [name for name, array in case.given.items() if array.ndim == 1]
             if door in ("identify", "pecli inspect --stats") and vectors:
                 case = replace(case, given={name: case.given[name] for name in vectors})
-            elif door != "verify":
-                door = "diff"
             elif case.changed != ("inv_freq",):
+                door = door if door in ("verify", "pecli diff") else "diff"
                 stack.enter_context(verdicts_only())
         return _problem(case, door, number, folder)
 

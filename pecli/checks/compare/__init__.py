@@ -19,14 +19,17 @@ from pecli.checks.compare.error_summary import ErrorSummary, Value, errors, merg
 from pecli.checks.compare.error_summary import ulps_apart as ulps_apart
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
-from pecli.engine.arrays import Array, Indices
+from pecli.engine.arrays import Array, Flags, Indices, aligned_buffer
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name, numpy_dtype
 from pecli.engine.numerics.threads import work_through
 from pecli.engine.table import Table, cast
 from pecli.engine.text import bracketed
+from pecli.files.source import lies_in_rows
 
 READ_BYTES = 1 << 22
 """Of a table, made or read at once: fewer calls than one for each measured piece."""
+PIECE_BYTES = 1 << 18
+"""Of a table, measured at once: with its scratch arrays it stays in a core's own cache."""
 
 
 @dataclass
@@ -102,35 +105,54 @@ def _fill_in(result: Comparison, summary: ErrorSummary) -> None:
 
 
 def _measure(expected: Table, found: Table, tolerance: Tolerance) -> ErrorSummary:
-    """The errors of all elements, block by block in threads; what must be read in order is read here."""
+    """The errors of all elements, block by block in threads; what must be read in order is read in that order.
+
+    Rows that lie in a file as they are, are read piece by piece: a piece is still in the cache when it is measured.
+    """
     tables = expected, found
     dtypes = [numpy_dtype(table.dtype) for table in tables]
-    step = max(1, READ_BYTES // max(1, expected.width * max(dtype.itemsize for dtype in dtypes)))
+    row_bytes = max(1, expected.width * max(dtype.itemsize for dtype in dtypes))
+    step, piece = (max(1, size // row_bytes) for size in (READ_BYTES, min(PIECE_BYTES, READ_BYTES)))
+    steps = [piece if lies_in_rows(table) else step for table in tables]
 
     def read(start: int) -> tuple[int, list[Array | None]]:
         return start, [table.read(start, min(start + step, table.rows)) if table.in_order else None for table in tables]
+
+    def meter_and_buffers() -> tuple[ErrorMeter, list[Array]]:
+        shapes = [(min(rows, expected.rows), expected.width) for rows in steps]
+        buffers = [
+            aligned_buffer(math.prod(shape), dtype).reshape(shape) for shape, dtype in zip(shapes, dtypes, strict=True)
+        ]
+        return ErrorMeter(dtypes[0], dtypes[1], tolerance), buffers
 
     spare: list[tuple[ErrorMeter, list[Array]]] = []  # each is used by one thread at a time
 
     def measure(given: tuple[int, list[Array | None]]) -> None:
         start, blocks = given
-        if spare:
-            meter, buffers = spare.pop()
-        else:  # memory that is used again costs no page faults
-            shape = min(step, expected.rows), expected.width
-            meter = ErrorMeter(dtypes[0], dtypes[1], tolerance)
-            buffers = [np.empty(shape, dtype) for dtype in dtypes]
-        pieces = []
-        for table, block, buffer in zip(tables, blocks, buffers, strict=True):
-            piece = buffer[: table.rows - start] if block is None else block
-            if block is None:
-                table.fill(start, piece)
-            pieces.append(piece.reshape(-1))
-        meter.measure(pieces[0], pieces[1], start * expected.width)
+        stop = min(start + step, expected.rows)
+        try:
+            meter, buffers = spare.pop()  # memory that is used again costs no page faults
+        except IndexError:
+            meter, buffers = meter_and_buffers()
+        for k, table in enumerate(tables):
+            if blocks[k] is None and steps[k] == step:
+                blocks[k] = _filled(table, start, buffers[k][: stop - start])
+        for low in range(start, stop, piece):
+            high = min(low + piece, stop)
+            ours, theirs = (
+                _filled(table, low, buffer[: high - low]) if block is None else block[low - start : high - start]
+                for table, block, buffer in zip(tables, blocks, buffers, strict=True)
+            )
+            meter.measure(ours.reshape(-1), theirs.reshape(-1), low * expected.width)
         spare.append((meter, buffers))
 
     work_through(measure, map(read, range(0, expected.rows if expected.size else 0, step)))
     return merged(meter.summary() for meter, _ in spare)
+
+
+def _filled(table: Table, start: int, out: Array) -> Array:
+    table.fill(start, out)
+    return out
 
 
 def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:
@@ -160,8 +182,8 @@ def _number(value: Value | None) -> float | list[float | None] | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-PIECE_BYTES = 1 << 18
-"""Of a table, measured at once: with its scratch arrays it stays in a core's own cache."""
+GLANCE = 1 << 10
+"""Elements looked at first where many have differed: if many of these do, equal ones are not sought."""
 SPARSE_CHUNK = 1 << 13
 """Elements measured exactly at a time: their temporary arrays stay in the cache, too."""
 
@@ -173,6 +195,8 @@ class ErrorMeter:
         self._summary, self._tolerance = ErrorSummary(), tolerance
         self._elements = max(1, PIECE_BYTES // max(4, expected.itemsize, found.itemsize))
         self._same_dtype = expected == found
+        self._many = False
+        self._flags = aligned_buffer(self._elements * -(-found.itemsize // 8), np.bool_)
         self._aside: list[tuple[Array, Array, Indices]] = []
         narrow = self._same_dtype and dtype_name(found) in SIGNIFICAND_BITS and found.itemsize < 8
         self._ratios = np.dtype(np.float32 if narrow else np.float64)
@@ -194,17 +218,22 @@ class ErrorMeter:
         return self._summary
 
     def _piece(self, ours: Array, theirs: Array, start: int) -> None:
-        if self._same_dtype:
-            word = f"u{min(8, ours.itemsize)}"
-            differ = ours.view(word) != theirs.view(word)  # in their bits: no NaN is unlike itself
-            differ = differ.reshape(ours.size, -1).any(axis=1) if differ.size > ours.size else differ
-            count = np.count_nonzero(differ)
-            if count <= MAX_SPARSE * ours.size:
-                few = np.flatnonzero(differ) if count else np.empty(0, np.intp)
-                self._set_aside(ours[few], theirs[few], few + start)
+        if self._same_dtype and not (self._many and self._unequal(ours[:GLANCE], theirs[:GLANCE])[1]):
+            differ, self._many = self._unequal(ours, theirs)
+            if not self._many:
+                if differ.any():
+                    few = np.flatnonzero(differ)
+                    self._set_aside(ours[few], theirs[few], few + start)
                 return
         if self._bulk is None or not self._bulk.measure(ours, theirs, start):
             self._measure_exactly(ours, theirs, np.arange(start, start + ours.size))
+
+    def _unequal(self, ours: Array, theirs: Array) -> tuple[Flags, bool]:
+        """Which elements differ in their bits (no NaN is unlike itself), and whether many do."""
+        word = f"u{min(8, ours.itemsize)}"
+        differ = np.not_equal(ours.view(word), theirs.view(word), out=self._flags[: ours.nbytes // int(word[1])])
+        differ = differ.reshape(ours.size, -1).any(axis=1) if differ.size > ours.size else differ
+        return differ, int(np.count_nonzero(differ)) > MAX_SPARSE * ours.size
 
     def _set_aside(self, ours: Array, theirs: Array, places: Indices) -> None:
         """Keep some elements until there are enough to be worth the calls."""

@@ -39,6 +39,9 @@ class BulkErrors:
         set_aside: Callable[[Array, Array, Indices], None],
     ) -> None:
         self._tolerance, self._summary, self._set_aside = tolerance, summary, set_aside
+        self._atol = dtype.type(min(tolerance.atol, float(np.finfo(dtype).max)))  # the largest float that is within
+        if float(self._atol) > tolerance.atol:
+            self._atol = np.nextafter(self._atol, dtype.type(0))
         self._signed = np.dtype(f"i{dtype.itemsize}")
         self._units_per_ratio = 2.0 ** SIGNIFICAND_BITS[dtype_name(dtype)] * MARGIN
         self._error, self._ratio = (aligned_buffer(elements, dtype) for _ in range(2))
@@ -88,7 +91,7 @@ class BulkErrors:
             limit = tolerance.atol + tolerance.rtol * np.abs(ours.astype(np.float64))
             np.greater(error.astype(np.float64), limit, out=off)
         else:
-            np.greater(error, np.float64(tolerance.atol), out=off)  # not rounded to float32, which it may exceed
+            np.greater(error, self._atol, out=off)
         if tolerance.max_ulp and gap is not None:
             np.logical_and(off, gap > tolerance.max_ulp, out=off)
         if count := int(np.count_nonzero(off)):

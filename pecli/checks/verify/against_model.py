@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pecli.checks.compare import Comparison, compare, problems_of
 from pecli.checks.same_table import MAX_DISTANCE
-from pecli.checks.tensor_roles import ANYTHING, SCHEMES, layer_named, role_of
+from pecli.checks.tensor_roles import ANYTHING, layer_named, role_of, schemes_of
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.expected_tables import Place, Reading, readings
 from pecli.checks.verify.verification import (
@@ -234,7 +234,7 @@ class _Search:
             role = role_of(table.name)
             if (
                 role is None
-                or not SCHEMES[role] & kinds
+                or not schemes_of(role) & kinds
                 or not (_is_float(table) or role == "index")
                 or self._is_foreign(table)
             ):

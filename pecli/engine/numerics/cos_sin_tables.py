@@ -19,7 +19,7 @@ from threading import Lock
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats, Indices
+from pecli.engine.arrays import Array, Flags, Floats, Indices, Ints
 from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.numerics.phases import Waves, round_waves
 from pecli.engine.numerics.tiles import COLUMNS, Factors, Tile, WideTiles
@@ -66,14 +66,14 @@ class Rotation:
                 for rows, columns in tile.fill(first, target):
                     undecided.add(rows, columns + column * width)
                 self._release(tile)
-        undecided.write(waves, first, out, part, dtype)
+        undecided.write(self._rounded, first, out, part, dtype)
 
     def at(self, part: str, positions: Indices, axes: Indices, dtype: str) -> Array:
         """The cos or sin of a few positions: of (axes, rows) positions, each wave follows one axis."""
         rows, width = positions.shape[1], len(axes)
         columns, sine = np.tile(np.arange(width), rows), np.full(rows * width, part == "sin")
         places = positions.T[:, axes].astype(np.uint64).reshape(-1)
-        return round_waves(self.waves, places, columns, sine, dtype).reshape(rows, width)
+        return self._rounded(places, columns, sine, dtype).reshape(rows, width)
 
     def _factors(self, part: str, column: int) -> Factors:
         """The small tables of some waves, made once, by whoever comes first."""
@@ -88,7 +88,14 @@ class Rotation:
             for place, tile in enumerate(self._idle):
                 if (tile.factors, tile.columns, tile.dtype) == (factors, columns, dtype):
                     return self._idle.pop(place)
+        return self._new_tile(factors, columns, dtype)
+
+    def _new_tile(self, factors: Factors, columns: int, dtype: str) -> Tile:
         return Tile(factors, columns, dtype)
+
+    def _rounded(self, positions: Ints, columns: Indices, sine: Flags, dtype: str) -> Array:
+        """Elements one by one; see `round_waves`."""
+        return round_waves(self.waves, positions, columns, sine, dtype)
 
     def _release(self, tile: Tile) -> None:
         with self._lock:
@@ -115,14 +122,14 @@ class _Undecided:
         self.rows.append(rows)
         self.columns.append(columns)
 
-    def write(self, waves: Waves, first: int, out: Array, part: str, dtype: str) -> None:
+    def write(self, rounded: Callable[..., Array], first: int, out: Array, part: str, dtype: str) -> None:
         if not any(rows.size for rows in self.rows):
             return
         rows, columns = np.concatenate(self.rows), np.concatenate(self.columns)
         pair = len(part.split(","))
         sine = (columns % 2 == (part == "cos,sin")) if pair == 2 else np.full(len(rows), part == "sin")
         positions = rows.astype(np.uint64) + np.uint64(first)
-        out[rows, columns] = round_waves(waves, positions, columns // pair, sine, dtype)
+        out[rows, columns] = rounded(positions, columns // pair, sine, dtype)
 
 
 EXTRA_BITS = 64

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain, islice
-from threading import local
+from threading import Event, Lock, local
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -66,6 +66,34 @@ def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> I
 
 
 def work_through(work: Callable[[Item], object], items: Iterable[Item]) -> None:
-    """Do the work on every item, in threads, for what it does and not for what it returns."""
-    for _ in results_in_order(work, items):
-        pass
+    """Do the work on every item, in threads, for what it does and not for what it returns. Each thread takes the next
+    item as soon as it is free, one thread at a time.
+    """
+    rest = iter(items)
+    first = list(islice(rest, 2))
+    if len(first) < 2 or thread_count() < 2:
+        for item in chain(first, rest):
+            work(item)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    rest, taking, stopped = chain(first, rest), Lock(), Event()
+
+    def work_off() -> None:
+        try:
+            while not stopped.is_set():
+                with taking:
+                    taken = list(islice(rest, 1))
+                if not taken:
+                    break
+                work(taken[0])
+        finally:  # an error ends the work of the others, too
+            stopped.set()
+
+    with ThreadPoolExecutor(thread_count()) as pool:
+        running = [pool.submit(work_off) for _ in range(thread_count())]
+        try:
+            for each in running:
+                each.result()
+        finally:
+            stopped.set()

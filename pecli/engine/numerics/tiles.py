@@ -91,7 +91,7 @@ class Factors:
     """
 
     def __init__(self, waves: Waves, columns: slice, part: str, count: int) -> None:
-        self.part = part
+        self.columns, self.part = columns, part
         self._backwards = part == "sin,cos"
         self._limbs = np.ascontiguousarray(waves.limbs[-_DIGITS:, None, columns])
         fitting = TILE // self._limbs.shape[-1]
@@ -180,13 +180,15 @@ class Tile:
                     stop = min(stop, row + self.factors.height - start)
                     turns = [self._turn(anchor, -(-(start + stop - row) // self.factors.fine))]
                     views = self._views(start, stop - row)
-                for rows, columns in self._make(turns, views, out[row:stop]):
+                for rows, columns in self._make(first + row, turns, views, out[row:stop]):
                     yield row + rows, columns
                 row = stop
         finally:
             np.setbufsize(usual)
 
-    def _make(self, turns: list[Callable[[], object]], views: Views, out: Array) -> Iterator[tuple[Indices, Indices]]:
+    def _make(
+        self, first: int, turns: list[Callable[[], object]], views: Views, out: Array
+    ) -> Iterator[tuple[Indices, Indices]]:
         """Tiles of one height that lie one below the other, each from its own turn."""
         values, kept, bits = views
         height = len(kept)
@@ -195,6 +197,7 @@ class Tile:
         tiles = out.reshape(-1, height, self.columns)
         for row, turn, target in zip(range(0, len(out), height), turns, tiles, strict=True):
             turn()
+            self._adjust(first + row, values)
             if single:
                 target[...] = kept
                 multiply(target, scale, target)
@@ -202,11 +205,14 @@ class Tile:
                 target[...] = round_to(kept * float(scale), self.dtype)
             rint(values, values)
             left_shift(bits, shift, bits)
-            first = argmin()
-            if not bits[first]:
-                rows, columns = np.divmod(_zeros(bits, int(first)), bits.size // height)
+            smallest = argmin()
+            if not bits[smallest]:
+                rows, columns = np.divmod(_zeros(bits, int(smallest)), bits.size // height)
                 wanted = columns < self.columns
                 yield row + rows[wanted], columns[wanted]
+
+    def _adjust(self, first: int, values: Floats) -> None:
+        """What is left to do to the values at positions first, first + 1, … before they are rounded."""
 
     def _move(self, leap: int) -> None:
         """Turn the anchors to where a leap begins."""

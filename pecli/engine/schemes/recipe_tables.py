@@ -19,14 +19,18 @@ from pecli.engine.numerics import fixed_point, geometric
 from pecli.engine.numerics.cos_sin_tables import EXTRA_BITS, AxisRotation, Coordinates, Rotation
 from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.numerics.float32_functions import as_bfloat16, power, round_single, waves_of
+from pecli.engine.numerics.float32_phases import RoundedRotation
 from pecli.engine.numerics.geometric import Frequencies
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.numerics.rounding import as_dtype, round_fixed
+from pecli.engine.numerics.tiles import TILE
 from pecli.engine.schemes.grid_styles import AxisBlock
 from pecli.engine.schemes.recipes import FrequencyRecipe, Recipe
 
 _CHUNK = 1 << 13
 """Elements dealt with at once, so that intermediate arrays stay in the cache."""
+_MIN_ROTATED = 1 << 20
+"""Elements of a block for which it pays to make small tables first."""
 
 
 class RecipeFiller:
@@ -38,7 +42,20 @@ class RecipeFiller:
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
         """Write positions first, first + 1, … into the rows of `out`; see `Rotation.fill`."""
-        self.fill_at(part, np.arange(first, first + len(out), dtype=np.int64), out, dtype)
+        rotation = self._rotation if out.size >= _MIN_ROTATED else None
+        if rotation is None or not rotation.suits(first + len(out)):
+            self.fill_at(part, np.arange(first, first + len(out), dtype=np.int64), out, dtype)
+            return
+        parts, count = part.split(","), self._frequencies.count
+        if len(parts) == 2 and dtype == "float32" and self._amplitude == 1 and not self._recipe.table:
+            rotation.fill(part, first, out, dtype)
+            return
+        step = max(1, TILE // count)
+        for start in range(0, len(out), step):
+            pairs = np.empty((min(step, len(out) - start), 2 * count), np.float32)
+            rotation.fill("cos,sin", first + start, pairs, "float32")
+            waves = [pairs[:, each == "sin" :: 2] for each in parts]
+            self._write(waves, out[start : start + step], dtype)
 
     def fill_at(self, part: str, positions: Indices | Floats, out: Array, dtype: str) -> None:
         """Write the given positions into the rows of `out`."""
@@ -53,14 +70,17 @@ class RecipeFiller:
         for start in range(0, len(out), step):
             angles = self.angles(positions[start : start + step])
             waves = _looked_up(angles, parts) if self._recipe.product == "bfloat16" else waves_of(angles, parts)
-            for k, values in enumerate(waves):
-                if self._amplitude != 1:
-                    values *= self._amplitude
-                target = out[start : start + step, k :: len(parts)]
-                kept: Array = values[:, : target.shape[1]]
-                if self._recipe.table:
-                    kept = as_dtype(kept, self._recipe.table)
-                target[...] = as_dtype(kept, dtype)
+            self._write(waves, out[start : start + step], dtype)
+
+    def _write(self, waves: list[Singles], out: Array, dtype: str) -> None:
+        for k, values in enumerate(waves):
+            if self._amplitude != 1:
+                values *= self._amplitude
+            target = out[:, k :: len(waves)]
+            kept: Array = values[:, : target.shape[1]]
+            if self._recipe.table:
+                kept = as_dtype(kept, self._recipe.table)
+            target[...] = as_dtype(kept, dtype)
 
     def at(self, part: str, positions: Indices, axes: Indices, dtype: str) -> Array:
         """The cos or sin of a few positions; see `Rotation.at`."""
@@ -87,6 +107,13 @@ class RecipeFiller:
 
     def _places(self, positions: Indices | Floats) -> Singles:
         return _rounded(positions.astype(np.float32), self._recipe.positions)
+
+    @cached_property
+    def _rotation(self) -> RoundedRotation | None:
+        """What makes many rows at once, where phases are plain float32 products of integers and frequencies."""
+        given, recipe = self._frequencies, self._recipe
+        plain = given.phases is None and given.scale == 1 and not recipe.recurrence
+        return RoundedRotation(self.inv_freq) if plain and recipe.positions == recipe.product == "float32" else None
 
     @cached_property
     def inv_freq(self) -> Singles:

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pecli.checks.diff import Difference, diff
-from pecli.checks.tolerance import EXACT, Tolerance
+from pecli.checks.tolerance import EXACT, Tolerance, tolerance_of
 from pecli.checks.verify import verify
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.schemes.recipes import RUNTIME
 from pecli.engine.table import Table
-from pecli.errors import FileError, PecliError
+from pecli.errors import FileError, PecliError, path_of
 from pecli.files import LoadedFile, open_tensors
 from pecli.files.output import open_output
 from pecli.files.provenance import carried_spec
@@ -79,7 +79,8 @@ def written(
 ) -> Report:
     """The same page, with the answers that an exit code tells."""
     RUNTIME.check("runtime", runtime)
-    names = [os.fspath(source) for source in sources]
+    tolerance = tolerance_of(tolerance, None, None, None)
+    names = [path_of("sources", source) for source in sources]
     found = [named_model(name) for name in names]
     models = [each for each in found if each is not None]
     files = [name for name, each in zip(names, found, strict=True) if each is None]
@@ -93,7 +94,7 @@ def written(
     made = shlex.join(["pecli", "report", *names, *_options(tolerance, runtime), "-o", "report.html"])
     page = _page(", ".join(map(os.path.basename, names)), parts, made)
     if output is not None:
-        with open_output(os.fspath(output)) as file_out:
+        with open_output(path_of("output", output)) as file_out:
             file_out.write(page.encode())
     return Report(page, answers)
 

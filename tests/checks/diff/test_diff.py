@@ -307,3 +307,25 @@ def test_a_dump_without_inv_freq_is_no_difference(tmp_path) -> None:
     assert pecli.diff(golden, _wrong(tmp_path, cos=tables["cos"], sin=tables["sin"])).passed
     only = pecli.diff(golden, _wrong(tmp_path, cos=tables["cos"]))
     assert only.diagnosis == ("sin: only A has it, B does not",)
+
+
+def test_of_large_tables_scattered_elements_are_not_searched_for_a_reason(monkeypatch) -> None:
+    def search(*_: object, **__: object) -> list[object]:
+        raise AssertionError
+
+    monkeypatch.setattr("pecli.checks.diff.MAX_SEARCHED", 1 << 10)
+    monkeypatch.setattr("pecli.explain.search.recognise", search)
+    one = np.random.default_rng(5).standard_normal((64, 64))
+    found = pecli.diff(one, one + 0.01 * np.eye(64))
+    assert [tensor.mismatched for tensor in found.tensors] == [64]
+    assert not found.explanations
+    with pytest.raises(AssertionError):
+        pecli.diff(one, one + 0.01 * np.random.default_rng(6).standard_normal(one.shape))
+
+
+def test_other_draws_are_searched_for_their_seed_and_noise_is_not() -> None:
+    one, other = (pecli.LearnedInit(max_len=64, dim=32, seed=seed).tables()["weight"] for seed in (3, 4))
+    (found,) = pecli.diff(one, other).explanations
+    assert Parameter("seed", 3, 4) in found.edits
+    noise = np.random.default_rng(0).standard_normal(one.shape, dtype=np.float32)
+    assert not pecli.diff(one, one * (1 + np.float32(1e-4) * noise)).explanations
