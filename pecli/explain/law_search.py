@@ -24,7 +24,7 @@ from pecli.explain.laws import (
     Fit,
     Law,
     fitted,
-    fitted_beside,
+    fitted_pair,
     geometric,
     line,
     steps_of,
@@ -252,7 +252,7 @@ def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
         if name in SEARCHED
         for one in fitted(other.law, name, curve)
     ]
-    pairs = (fit for one, other in combinations(names, 2) for fit in fitted_beside(starts[0], one, other, curve))
+    pairs = (fit for two in combinations(names, 2) for fit in fitted_pair(starts[0], two, curve))
     yield double + [replace(fit, cost=fit.cost + 2) for fit in pairs]
     yield list(divided(curve, float(starts[0].half))) if prior.rotary else []
 

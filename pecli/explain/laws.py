@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
-from pecli.explain.sample import BASES, digits, plain
+from pecli.explain.sample import BASES, digits, plain, plainest
 from pecli.explain.waves import wrap
 
 SIGMAS = 5.0
@@ -24,6 +24,8 @@ USUAL_MISFIT = 2.5
 """Root mean square, in standard errors, at which a usual number needs no search."""
 GRID = 64
 """Values of a parameter that a search starts from."""
+MIN_PROGRESS = 0.9
+"""What a step of a fit has to leave of the squares at most, to be followed by another."""
 FINER = 16
 """How many values on either side of the best each finer grid has."""
 ROUNDS = 5
@@ -283,15 +285,36 @@ def _written(law: Law, name: str, curve: Curve, log: float) -> Iterator[Fit]:
             return
 
 
-def fitted_beside(law: Law, one: str, other: str, curve: Curve) -> Iterator[Fit]:
-    """Two parameters at once: usual values of the one, and the other as somebody would have written it."""
-    low, high, _ = SEARCHED[other]
-    values, grid = np.array(SEARCHED[one].usual), np.geomspace(low, high, GRID)
-    both = {one: np.repeat(values, GRID)[:, None], other: np.tile(grid, len(values))[:, None]}
-    misfits = curve.loosened(0.01).misfit_by_row(law.having(**both).frequencies()).reshape(-1, GRID).min(axis=1)
-    for k in np.argsort(misfits)[:2]:
-        if misfits[k] <= HOPELESS:
-            yield from fitted(law.having(**{one: float(values[k])}), other, curve)
+def fitted_pair(law: Law, names: tuple[str, str], curve: Curve) -> Iterator[Fit]:
+    """Two parameters at once, by least squares of the logarithms; then each as somebody would have written it."""
+    use = curve.known & (curve.frequency > 0)
+    if use.sum() < 6:
+        return
+    measured, error = np.log(curve.frequency[use]), np.maximum(curve.error[use] / curve.frequency[use], 1e-7)
+
+    def misfits(logs: Floats) -> Floats:
+        """In standard errors, for rows of two logarithms."""
+        both = {name: np.exp(np.minimum(column, 40.0))[:, None] for name, column in zip(names, logs.T, strict=True)}
+        with np.errstate(all="ignore"):
+            off = (np.log(np.maximum(law.having(**both).frequencies()[:, use], 1e-30)) - measured) / error
+        return np.asarray(np.clip(np.nan_to_num(off, nan=1e9), -1e9, 1e9))
+
+    at = np.log([getattr(law, name) for name in names])
+    for _ in range(20):
+        here, *near = misfits(at + 1e-6 * np.array([[0, 0], [1, 0], [0, 1]]))
+        move = np.clip(
+            -np.linalg.pinv(np.stack([each - here for each in near], axis=1) / 1e-6, rcond=1e-9) @ here, -2, 2
+        )
+        shorter = at + move * 4.0 ** -np.arange(12)[:, None]
+        squares = (misfits(shorter) ** 2).sum(axis=1)
+        at = shorter[np.argmin(squares)]
+        if squares.min() > MIN_PROGRESS * (here**2).sum():
+            break
+    if np.sqrt(np.mean(misfits(at[None]) ** 2)) <= MAX_MISFIT:
+        values = dict(zip(names, np.exp(at).tolist(), strict=True))
+        for first, last in (names, names[::-1]):
+            rounded = plainest(values[first], 1e-3 * values[first])
+            yield from fitted(law.having(**{**values, first: rounded}), last, curve)
 
 
 def geometric(curve: Curve) -> tuple[float, float, float, float] | None:
