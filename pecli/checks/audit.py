@@ -6,17 +6,16 @@ context. Errors are absolute, against the exact values rounded to float32 (float
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from pecli.checks.statistics import finite
 from pecli.checks.tolerance import DRIFT
 from pecli.engine.arrays import Array, Floats, Indices
-from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.numerics.rounding import as_dtype, widened
 from pecli.engine.numerics.threads import results_in_order
 from pecli.engine.schemes.scheme import Scheme
@@ -59,6 +58,15 @@ class Drift:
     @property
     def max_abs_error(self) -> float:
         return float(self.largest.max())
+
+    def merge(self, after: Drift) -> None:
+        """Take the positions after these into account."""
+        self.worst = after.worst if self.worst is None or after.max_abs_error > self.max_abs_error else self.worst
+        np.maximum(self.largest, after.largest, out=self.largest)
+        np.maximum(self.by_frequency, after.by_frequency, out=self.by_frequency)
+        self.sums += after.sums
+        self.first_beyond = after.first_beyond if self.first_beyond is None else self.first_beyond
+        self.first_equal = after.first_equal if self.first_equal is None else self.first_equal
 
 
 @dataclass
@@ -115,32 +123,20 @@ class Audit:
     def _described(self, drift: Drift) -> dict[str, Any]:
         decades = []
         for first, last in self.decades():
-            largest, mean = map(_finite, self.in_decade(drift, (first, last)))
+            largest, mean = map(finite, self.in_decade(drift, (first, last)))
             decades.append({"first": first, "last": last, "max_abs_error": largest, "mean_abs_error": mean})
         worst = drift.worst
         return {
             "recipe": drift.recipe,
-            "max_abs_error": _finite(drift.max_abs_error),
-            "mean_abs_error": _finite(self.mean(drift)),
+            "max_abs_error": finite(drift.max_abs_error),
+            "mean_abs_error": finite(self.mean(drift)),
             "kept_positions": self.kept_positions(drift),
             "first_beyond_tolerance": drift.first_beyond,
             "first_equal_neighbours": drift.first_equal,
-            "worst": worst and {**vars(worst), "found": _finite(worst.found)},
+            "worst": worst and {**vars(worst), "found": finite(worst.found)},
             "by_decade": decades,
-            "by_frequency": [_finite(float(error)) for error in drift.by_frequency],
+            "by_frequency": [finite(float(error)) for error in drift.by_frequency],
         }
-
-
-class _Block(NamedTuple):
-    """The errors of one recipe in some rows, which are counted from the first of them."""
-
-    largest: Floats
-    sums: Floats
-    by_column: Floats
-    worst: tuple[int, int, float, float]
-    """Row and column, the exact value and the recipe's."""
-    equal: int | None
-    """The first row that equals the one before, though the exact rows differ."""
 
 
 def audit(
@@ -151,44 +147,36 @@ def audit(
 ) -> Audit:
     """Compare what the recipes (all but exact) or runtimes make of a scheme with its exact table.
 
-    `on_block` is told how many bytes are done, of `work(scheme, recipes)`.
+    `on_block` is told how many positions more are done.
     """
     scheme.by_position()  # refuses what has no recipes
     chosen = _chosen(scheme, recipes)
     reference = _computed(scheme, "exact", "float64" if scheme.dtype == "float64" else "float32")
     tables = [_computed(scheme, recipe, scheme.dtype) for recipe in chosen]
-    edges = _edges(reference.first, reference.first + reference.count)
-    result = Audit(scheme, tolerance, reference, edges)
-    width = len(reference.groups)
-    frequencies, stretches = len(reference.values), len(edges) - 1
-    result.drifts = [Drift(name, np.zeros(stretches), np.zeros(stretches), np.zeros(frequencies)) for name in chosen]
-    step = max(2, _BLOCK_ELEMENTS // max(1, width))
+    result = Audit(scheme, tolerance, reference, _edges(reference.first, reference.first + reference.count))
+    result.drifts = [_no_drift(result, name) for name in chosen]
+    step = max(2, _BLOCK_ELEMENTS // max(1, len(reference.groups)))
 
-    def measure(start: int) -> list[_Block]:
+    def measure(start: int) -> list[Drift]:
         stop, before = min(start + step, reference.count), min(start, 1)  # with the row before, which may be equal
         exact = reference.read(start - before, stop)
         return [
-            _measured(table.read(start - before, stop), exact, before, drift.first_equal is None)
+            _measured(result, drift, reference.first + start, table.read(start - before, stop), exact)
             for table, drift in zip(tables, result.drifts, strict=True)
         ]
 
     starts = range(0, reference.count, step)
-    for start, blocks in zip(starts, results_in_order(measure, starts), strict=True):
-        for drift, block in zip(result.drifts, blocks, strict=True):
-            _add(result, drift, reference.first + start, block)
+    for start, found in zip(starts, results_in_order(measure, starts), strict=True):
+        for drift, after in zip(result.drifts, found, strict=True):
+            drift.merge(after)
         if on_block is not None:
-            on_block(_bytes(scheme, min(step, reference.count - start) * width * len(chosen)))
+            on_block(min(step, reference.count - start))
     return result
 
 
-def work(scheme: Scheme, recipes: Sequence[str] | None = None) -> int:
-    """How many bytes of tables an audit looks at."""
-    numbers = scheme.by_position()
-    return _bytes(scheme, numbers.count * len(numbers.groups) * len(_chosen(scheme, recipes)))
-
-
-def _bytes(scheme: Scheme, elements: int) -> int:
-    return elements * numpy_dtype(scheme.dtype).itemsize
+def _no_drift(result: Audit, recipe: str) -> Drift:
+    stretches = len(result.edges) - 1
+    return Drift(recipe, np.zeros(stretches), np.zeros(stretches), np.zeros(len(result.numbers.values)))
 
 
 def _chosen(scheme: Scheme, recipes: Sequence[str] | None) -> list[str]:
@@ -200,8 +188,6 @@ def _chosen(scheme: Scheme, recipes: Sequence[str] | None) -> list[str]:
 
 def _computed(scheme: Scheme, recipe: str, dtype: str) -> ByPosition:
     """The numbers of a scheme as a recipe makes them; of one that knows no recipes, as the recipe keeps them."""
-    if "recipe" in scheme.parameters():
-        return scheme.in_dtype(dtype).computed_as(recipe).by_position()
     found = scheme.in_dtype(dtype).computed_as(recipe).by_position()
     return replace(found, read=lambda start, stop: as_dtype(found.read(start, stop), dtype))
 
@@ -213,20 +199,26 @@ def _edges(first: int, stop: int) -> Indices:
     return np.concatenate([[first], inner[(inner > first) & (inner < stop)], [stop]])
 
 
-def _measured(table: Array, exact: Array, before: int, wanted: bool) -> _Block:
-    error = _errors(table[before:], exact[before:])
-    largest = error.max(axis=1)
+def _measured(result: Audit, so_far: Drift, first: int, table: Array, exact: Array) -> Drift:
+    """The errors of rows from the position `first` on, which come with the row before, unless there is none."""
+    numbers, drift = result.numbers, _no_drift(result, so_far.recipe)
+    before = min(first - numbers.first, 1)
+    equal = _collision(table, exact) if so_far.first_equal is None else None
+    table, exact = table[before:], exact[before:]
+    error = _errors(table, exact)
+    largest = error.max(axis=1).astype(np.float64)
     row = int(largest.argmax())
     column = int(error[row].argmax())
-    worst = row, column, float(exact[before + row, column]), float(table[before + row, column])
-    equal = _collision(table, exact) if wanted else None
-    return _Block(
-        largest.astype(np.float64),
-        error.sum(axis=1, dtype=np.float64),
-        error.max(axis=0).astype(np.float64),
-        worst,
-        None if equal is None else equal + 1 - before,
-    )
+    values = float(exact[row, column]), float(table[row, column])
+    drift.worst = Worst(first + row, int(numbers.groups[column]), numbers.names[column], *values)
+    stretches = np.searchsorted(result.edges, np.arange(first, first + len(largest)), side="right") - 1
+    np.maximum.at(drift.largest, stretches, largest)
+    np.add.at(drift.sums, stretches, error.sum(axis=1, dtype=np.float64))
+    np.maximum.at(drift.by_frequency, numbers.groups, error.max(axis=0))
+    beyond = np.flatnonzero(largest > result.tolerance)
+    drift.first_beyond = first + int(beyond[0]) if beyond.size else None
+    drift.first_equal = None if equal is None else first + equal + 1 - before
+    return drift
 
 
 def _errors(table: Array, exact: Array) -> Any:
@@ -246,24 +238,3 @@ def _collision(table: Array, exact: Array) -> int | None:
         if rows.size:
             return int(rows[0])
     return None
-
-
-def _add(result: Audit, drift: Drift, first: int, block: _Block) -> None:
-    """Add the errors of a block that begins at position `first`."""
-    numbers, (row, column, expected, found) = result.numbers, block.worst
-    if drift.worst is None or block.largest[row] > drift.max_abs_error:
-        frequency = int(numbers.groups[column])
-        drift.worst = Worst(first + row, frequency, numbers.names[column], expected, found)
-    stretches = np.searchsorted(result.edges, np.arange(first, first + len(block.largest)), side="right") - 1
-    np.maximum.at(drift.largest, stretches, block.largest)
-    np.add.at(drift.sums, stretches, block.sums)
-    np.maximum.at(drift.by_frequency, numbers.groups, block.by_column)
-    beyond = np.flatnonzero(block.largest > result.tolerance)
-    if drift.first_beyond is None and beyond.size:
-        drift.first_beyond = first + int(beyond[0])
-    if drift.first_equal is None and block.equal is not None:
-        drift.first_equal = first + block.equal
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pecli.checks.compare import Comparison, as_json, compare, problems_of
 from pecli.checks.compare.error_summary import widest
 from pecli.checks.same_table import fitted
@@ -18,7 +20,7 @@ from pecli.errors import PecliError
 from pecli.files import LoadedFile
 from pecli.files.load import opened
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # schemes and explanations are imported where files differ
     from pecli.engine.schemes.scheme import Scheme
     from pecli.explain.edits import Explanation
     from pecli.files.load import Given
@@ -94,98 +96,96 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
         file.check()
     first, second = alike(a[1], b[1])
     pairs = pair(first.tables, second.tables)
-    fits = [_fit(*each) for each in pairs]
-    tensors = tuple(_compared(*each, tolerance) for each in zip(pairs, fits, strict=True))
-    schemes = scheme_of(first), scheme_of(second)
-    may_miss = frozenset[str]().union(*(scheme.derived_tensors for scheme in schemes if scheme))
+    fits = [_fit(each) for each in pairs]
+    loose = tolerance != EXACT  # within a tolerance, another dtype is none of the differences
+    tensors = tuple(compare(*fit.pair, tolerance, any_dtype=loose) for fit in fits)
+    schemes = [_scheme_of(first), _scheme_of(second)]
+    may_miss = {name for scheme in schemes if scheme for name in scheme.derived_tensors}
     may_miss |= {table.name for file in (first, second) for table in file.tables if is_relative(table.name)}
-    problems = [*alone(first.tables, second.tables, pairs, may_miss), *problems_of(tensors)]
-    failed = [
-        _sought(*each, fit)
-        for each, fit, found in zip(pairs, fits, tensors, strict=True)
-        if not (found.passed or _known(found) or (found.size > MAX_SEARCHED and _scattered(each)))
-    ]
-    why = [_as_rounded(found) for found in tensors if _rounded(found)]
-    why += _explained(failed[:MAX_EXPLAINED], schemes, tolerance) if failed else []
+    problems = [*_alone(first.tables, second.tables, pairs, may_miss), *problems_of(tensors)]
+    changed = [(fit, found) for fit, found in zip(fits, tensors, strict=True) if not found.passed]
+    why = _explained(changed, schemes[0], tolerance) if changed else []
     problems += map(_comparison, why)
-    notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit and fit.note}
+    notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit.note}
     return Difference(a[0], b[0], tensors, tuple(problems), tuple(why), notes)
+
+
+def _comparison(why: Explanation) -> str:
+    from pecli.explain.words import comparison
+
+    return comparison(why)
 
 
 def aligned(a: LoadedFile, b: LoadedFile) -> list[Pair]:
     """The tensors of two files that belong together, in one shape where they are one table."""
     first, second = alike(a, b)
-    pairs = pair(first.tables, second.tables)
-    return [each if fit is None else fit.pair for each, fit in ((each, _fit(*each)) for each in pairs)]
+    return [_fit(each).pair for each in pair(first.tables, second.tables)]
 
 
 @dataclass(frozen=True)
 class _PairFit:
-    """Two tensors in one shape, and how the one was seen as the other."""
+    """Two tensors in one shape if they can be, and how the one was seen as the other."""
 
     pair: Pair
     sought: Pair
     """The same without copies and doubled columns."""
-    note: str
+    note: str = ""
 
 
-def _fit(one: Table, other: Table) -> _PairFit | None:
-    """Two tensors as one table, whichever has more axes; None where their shapes do not allow it."""
-    if (fit := fitted(other, one)) is not None:
-        sought = (one, fit.one) if fit.found.size != fit.one.size else (fit.expected, fit.found)
-        return _PairFit((fit.expected, fit.found), sought, f"B: {fit.note}" if fit.note else "")
-    if (fit := fitted(one, other)) is not None:
-        sought = (fit.one, other) if fit.found.size != fit.one.size else (fit.found, fit.expected)
-        return _PairFit((fit.found, fit.expected), sought, f"A: {fit.note}" if fit.note else "")
-    return None
-
-
-def _compared(tables: Pair, fit: _PairFit | None, tolerance: Tolerance) -> Comparison:
-    """Within a tolerance, another dtype is none of the differences; exactly, it is one."""
-    return compare(*(tables if fit is None else fit.pair), tolerance, any_dtype=tolerance != EXACT)
-
-
-def _sought(one: Table, other: Table, fit: _PairFit | None) -> Pair:
-    return (one, other) if fit is None else fit.sought
-
-
-def _comparison(why: Explanation) -> str:
-    from pecli.explain.words import comparison  # equal files need no words
-
-    return comparison(why)
-
-
-def _as_rounded(found: Comparison) -> Explanation:
-    from pecli.explain.edits import Dtype, Explanation
-
-    return Explanation((Dtype(found.dtype),), None, found.max_abs_error or 0.0, 0.0, (found.name,))
+def _fit(tables: Pair) -> _PairFit:
+    """Two tensors as one table, whichever has more axes; as they are where their shapes do not allow it."""
+    for label, one, other in (("B", *tables), ("A", *tables[::-1])):
+        if (fit := fitted(other, [one])) is not None:
+            (part,) = fit.parts.values()
+            whole = fit.expected, fit.found
+            sought = (one, part) if fit.found.size != part.size else whole
+            if label == "A":
+                whole, sought = (whole[1], whole[0]), (sought[1], sought[0])
+            return _PairFit(whole, sought, f"{label}: {fit.words}" if fit.words else "")
+    return _PairFit(tables, tables)
 
 
 def _explained(
-    pairs: Sequence[Pair], schemes: tuple[Scheme | None, Scheme | None], tolerance: Tolerance
+    changed: Sequence[tuple[_PairFit, Comparison]], scheme: Scheme | None, tolerance: Tolerance
 ) -> list[Explanation]:
-    """What makes B of A: a transform; or other parameters of the scheme that A carries, or turns out to be."""
+    """What makes B of A: another dtype; a transform; or other parameters of the scheme that A carries, or turns out to
+    be. Last places that are off, and elements scattered over a large table, have no reason.
+    """
+    from pecli.explain.edits import Dtype, Explanation
+
+    found, pairs = list[Explanation](), []
+    for fit, result in changed:
+        if result.problem and result.mismatched == 0 and result.max_abs_error:  # only rounded to another dtype
+            found.append(Explanation((Dtype(result.dtype),), None, result.max_abs_error, 0.0, (result.name,)))
+        elif not (_is_noise(result) or (result.size > MAX_SEARCHED and _is_scattered(fit.pair))):
+            pairs.append(fit.sought)
+    return found + (_searched(pairs[:MAX_EXPLAINED], scheme, tolerance) if pairs else [])
+
+
+def _is_noise(result: Comparison) -> bool:
+    return not result.problem and result.max_ulp_error is not None and result.max_ulp_error <= NOISE
+
+
+def _searched(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
     from pecli.explain.edits import ColumnsWrong, Scaled
     from pecli.explain.search import explain_pair, explain_swapped
 
     found = explain_swapped(pairs, tolerance.atol)
-    left = [each for each in pairs if not any(each[0].name in one.tensors for one in found)]
+    swapped = {name for each in found for name in each.tensors}
     unknown = []
-    for one, other in left:
+    for one, other in (each for each in pairs if each[0].name not in swapped):
         why = explain_pair(one, other, tolerance.atol)
         if why is None or any(isinstance(edit, (Scaled, ColumnsWrong)) for edit in why.edits):
             unknown.append((one, other, why))
         else:
             found.append(why)
-    better = _by_parameters([(one, other) for one, other, _ in unknown], schemes, tolerance) if unknown else []
+    better = _by_parameters([(one, other) for one, other, _ in unknown], scheme, tolerance)
     named = {name for each in better for name in each.tensors}
     return [*found, *better, *(why for one, _, why in unknown if why is not None and one.name not in named)]
 
 
 def _sampled(one: Table, other: Table) -> tuple[AnyArray, AnyArray] | None:
     """Some rows of both, as they are looked at before a search; None where they have no rows in common."""
-    import numpy as np
-
     if one.shape != other.shape or len(one.shape) < 2:
         return None
     spread = np.linspace(0, one.rows - 1, SAMPLED_ROWS).astype(np.intp)
@@ -193,7 +193,7 @@ def _sampled(one: Table, other: Table) -> tuple[AnyArray, AnyArray] | None:
     return widest(one.pick(rows)), widest(other.pick(rows))
 
 
-def _scattered(tables: Pair) -> bool:
+def _is_scattered(tables: Pair) -> bool:
     """Whether so few elements differ that no parameter is the reason: one changes rows, columns, or more."""
     sides = _sampled(*tables)
     if sides is None:
@@ -204,8 +204,6 @@ def _scattered(tables: Pair) -> bool:
 
 def _is_close(tables: Pair) -> bool:
     """Whether tables are so close that they are no two draws."""
-    import numpy as np
-
     sides = _sampled(*tables)
     if sides is None:
         return False
@@ -213,23 +211,16 @@ def _is_close(tables: Pair) -> bool:
         return bool(np.linalg.norm(sides[0] - sides[1]) <= CLOSE * np.linalg.norm(sides[0]))
 
 
-def _by_parameters(
-    pairs: Sequence[Pair], schemes: tuple[Scheme | None, Scheme | None], tolerance: Tolerance
-) -> list[Explanation]:
+def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
     from pecli.explain.search import explain, recognise
 
-    scheme = schemes[0]
     pairs = [each for each in pairs if min(table.size for table in each) >= MIN_ELEMENTS]
-    if not pairs:
+    if pairs and scheme is None:
+        found = recognise({one.name: one for one, _ in pairs}, draws=not all(map(_is_close, pairs)))
+        scheme = next((each.scheme for each in found if not each.mistakes), None)
+    if not pairs or scheme is None or scheme.holds_several:
         return []
-    if scheme is None:
-        tables = {one.name: one for one, _ in pairs}
-        draws = not all(map(_is_close, pairs))
-        scheme = next((each.scheme for each in recognise(tables, draws=draws) if not each.mistakes), None)
-    if scheme is None or scheme.holds_several:
-        return []
-    known = {table.name for table in (scheme.single_array(), *scheme.tensors())}
-    single = next(iter(known & {scheme.single_array().name}))
+    single, known = scheme.single_array().name, {table.name for table in scheme.tensors()}
     named = {(one.name if one.name in known else single): (one.name, other) for one, other in pairs}
     found = explain(scheme, {name: other for name, (_, other) in named.items()}, tolerance.atol)
     return [replace(each, tensors=tuple(named[name][0] for name in each.tensors)) for each in found if _tells(each)]
@@ -242,7 +233,7 @@ def _tells(why: Explanation) -> bool:
     return bool(why.mistakes) or any(isinstance(edit, (Arithmetic, Recipe)) for edit in why.edits)
 
 
-def scheme_of(file: LoadedFile) -> Scheme | None:
+def _scheme_of(file: LoadedFile) -> Scheme | None:
     """The scheme that a file says it holds; None where it says nothing that makes a table."""
     from pecli.files.provenance import carried_spec
 
@@ -274,16 +265,6 @@ def _in_lines(file: LoadedFile, other: LoadedFile) -> LoadedFile:
     return replace(file, tables=tuple(rows_of(table, expected) for table in file.tables))
 
 
-def _rounded(found: Comparison) -> bool:
-    """Whether only the dtype differs, and every value is the nearest that the other dtype has."""
-    return bool(found.problem) and found.mismatched == 0 and bool(found.max_abs_error) and bool(found.dtype)
-
-
-def _known(found: Comparison) -> bool:
-    """Whether there is nothing to seek: rounding to another dtype, or so little that it is rounding within one."""
-    return _rounded(found) or (not found.problem and found.max_ulp_error is not None and found.max_ulp_error <= NOISE)
-
-
 Pair = tuple[Table, Table]
 
 
@@ -293,7 +274,7 @@ def pair(a: Sequence[Table], b: Sequence[Table]) -> list[Pair]:
         return [(a[0], b[0])]
     for alone, others in ((a, b), (b, a)):
         both = stacked_tables(others)
-        if len(alone) == 1 and both is not None and fitted(alone[0], both) is not None:
+        if len(alone) == 1 and both is not None and fitted(alone[0], [both]) is not None:
             return [(alone[0], both) if alone is a else (both, alone[0])]
     named = {table.name: table for table in b}
     pairs = [(table, named[table.name]) for table in a if table.name in named]
@@ -319,7 +300,7 @@ def stacked_tables(tables: Sequence[Table]) -> Table | None:
     return stacked("cos_sin", [named["cos"], named["sin"]])
 
 
-def alone(a: Sequence[Table], b: Sequence[Table], pairs: Sequence[Pair], may_miss: frozenset[str]) -> list[str]:
+def _alone(a: Sequence[Table], b: Sequence[Table], pairs: Sequence[Pair], may_miss: set[str]) -> list[str]:
     """What only one of the files has, in words; of schemes, what follows from the others may be absent."""
     if any(table.name == "cos_sin" for each in pairs for table in each):
         return []  # what follows from them may be absent

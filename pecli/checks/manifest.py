@@ -19,13 +19,15 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass
-from functools import partial
+from functools import cache, partial
 from threading import Event
 from typing import Any
 
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import verify
+from pecli.checks.verify.expected_tables import OWN_POSITIONS
 from pecli.checks.verify.rotated import model_check
 from pecli.checks.verify.verification import Verification, until
 from pecli.engine.schemes import SCHEMES, scheme_named
@@ -49,16 +51,17 @@ PLACES: Mapping[str, Parameter] = {
     "recipe": RECIPE,
     "runtime": RUNTIME,
     "seq_axis": Whole(help="the axis of positions of queries or keys", low=-64, high=64),
-    **{name: Rope.parameters()[name] for name in ("positions", "grid", "keep", "grid_base", "grid_scale")},
+    **{name: Rope.parameters()[name] for name in OWN_POSITIONS},
 }
 """Where the tables of a model are read, and how they were computed."""
-MAX_MATCHES, MAX_DEPTH = 10_000, 100
+MAX_DEPTH = 100
+"""Folders in a pattern: beyond, Python's recursion ends, and so do paths."""
 MAX_BYTES = 512 << 10
 """Of a manifest: room for thousands of checks. The standard library's parser takes up to 240 times as much memory."""
-_DOTTED = re.compile(r"""^[ \t]*+\[{0,2}+[ \t]*+(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){2}""", re.M)
-"""A key of three parts or more at the beginning of a line: of tables, each part takes half a kilobyte."""
-_DEEP = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){32}""")
-"""A key of so many parts: the standard library's parser takes time and memory that grow with the square of them."""
+_KEYS = r"""(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"""
+_NESTED = re.compile(rf"^[ \t]*+\[{{0,2}}+[ \t]*+{_KEYS}{{2}}|(?<![\w-]){_KEYS}{{32}}", re.M)
+"""A key of three parts or more at the beginning of a line, or of very many anywhere: the standard parser takes time and
+memory that grow with the square of them."""
 
 
 def is_manifest(path: str) -> bool:
@@ -69,18 +72,26 @@ def is_manifest(path: str) -> bool:
 def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None) -> list[Check]:
     """The checks of a manifest. Tolerances given here win over its defaults, those of a check win over both."""
     data = _toml(path)
-    _only_known(f"{path}: ", data, ("check", "defaults"))
-    defaults = data.get("defaults", {})
-    _must_be(f"{path}: ", "defaults", defaults, dict, "a table of max_ulp, atol and rtol")
-    _only_known(f"{path}: defaults: ", defaults, TOLERANCES)
-    common = {**defaults, **(tolerances or {})}
-    _tolerance(f"{path}: defaults: ", common)
-    checks = data.get("check", [])
-    _must_be(f"{path}: ", "check", checks, list, "one or more tables: [[check]]")
-    if not checks:
+    with _located(path):
+        _only_known(data, ("check", "defaults"))
+        defaults, tables = data.get("defaults", {}), data.get("check", [])
+        _must_be("defaults", defaults, dict, "a table of max_ulp, atol and rtol")
+        _must_be("check", tables, list, "one or more tables: [[check]]")
+        with _located("defaults"):
+            _only_known(defaults, TOLERANCES)
+            common = {**defaults, **(tolerances or {})}
+            Tolerance(**common)
+        models = cache(partial(_model, os.path.dirname(path)))
+        found = []
+        for number, given in enumerate(tables, 1):
+            _must_be("check", given, dict, "a table: [[check]]")
+            with _located(f"check {number}"):
+                name = _text(given, "name") if "name" in given else ""
+            with _located(f"check {quoted(name) if name else number}"):
+                found += _checks(path, {**common, **given}, models)
+    if not found:
         raise ParameterError(path, "empty", "a manifest has checks", "write [[check]] and file = … below it")
-    models = _Models(os.path.dirname(path))
-    return [each for number, given in enumerate(checks, 1) for each in _checks(path, number, given, common, models)]
+    return found
 
 
 def _toml(path: str) -> dict[str, Any]:
@@ -98,106 +109,83 @@ def _toml(path: str) -> dict[str, Any]:
         raise ParameterError(path, f"larger than {MAX_BYTES >> 10} KB", rule, "split it: verify takes several")
     try:
         decoded = text.decode()
-        if _DEEP.search(decoded):
-            raise ParameterError(path, "nested more than 32 levels deep", "a manifest has [defaults] and [[check]]")
-        if found := _DOTTED.search(decoded):
-            line = decoded.count("\n", 0, found.start()) + 1
-            raise ParameterError(path, f"nested too deep in line {line}", "a manifest has [defaults] and [[check]]")
-        return tomllib.loads(decoded)
+        nested = _NESTED.search(decoded)
+        found = {} if nested else tomllib.loads(decoded)
     except UnicodeDecodeError:
         raise ParameterError(path, "not UTF-8", "a manifest is TOML, in UTF-8") from None
-    except ParameterError:
-        raise
     except (ValueError, RecursionError) as problem:
         raise ParameterError(path, "not TOML", " ".join(str(problem).split())) from None
+    if nested:
+        line = decoded.count("\n", 0, nested.start()) + 1
+        raise ParameterError(path, f"nested too deep in line {line}", "a manifest has [defaults] and [[check]]")
+    return found
 
 
-def _only_known(where: str, given: Mapping[str, Any], known: Sequence[str]) -> None:
+@contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Problems with parameters inside the block say where in the manifest they are."""
+    try:
+        yield
+    except ParameterError as problem:
+        raise ParameterError(f"{where}: {problem.name}", problem.given, problem.rule, problem.advice) from None
+
+
+def _only_known(given: Mapping[str, Any], known: Sequence[str]) -> None:
     for key in given:
         if key not in known:
+            shown = key if key.isidentifier() and len(key) < 60 else repr(key[:60])
             advice = nearest(key, known) or f"known: {', '.join(known)}"
-            raise ParameterError(f"{where}{_shown(key)}", "unknown", "there is no such key here", advice)
+            raise ParameterError(shown, "unknown", "there is no such key here", advice)
 
 
-def _shown(key: str) -> str:
-    return key if key.isidentifier() and len(key) < 60 else repr(key[:60])
-
-
-def _must_be(where: str, key: str, value: Any, kind: type, rule: str) -> None:
+def _must_be(key: str, value: Any, kind: type, rule: str) -> None:
     if not isinstance(value, kind):
-        raise ParameterError(f"{where}{key}", quoted(value), f"it must be {rule}")
+        raise ParameterError(key, quoted(value), f"it must be {rule}")
 
 
-def _text(where: str, key: str, value: Any) -> str:
+def _text(given: Mapping[str, Any], key: str) -> str:
+    value = given[key]
     if not isinstance(value, str) or not value:
-        raise ParameterError(f"{where}{key}", quoted(value), "it must be a text that is not empty")
+        raise ParameterError(key, quoted(value), "it must be a text that is not empty")
     return value
 
 
-def _tolerance(where: str, given: Mapping[str, Any]) -> Tolerance:
+def _model(folder: str, kind: str, name: str) -> tuple[str, ModelEncodings | PecliError]:
+    """What a check names as its model or config: its path, from the manifest's folder, and the model or the problem."""
+    path = os.path.join(folder, name)
+    path = path if os.path.exists(path) or (kind == "config" and presets.find(name) is None) else name
     try:
-        return Tolerance(**{name: given[name] for name in TOLERANCES if name in given})
-    except ParameterError as problem:
-        raise _placed(where, problem) from None
+        return path, find_model(**{kind: path})
+    except PecliError as problem:
+        return path, problem
 
 
-def _placed(where: str, problem: ParameterError) -> ParameterError:
-    """The problem, as one of a check."""
-    return ParameterError(f"{where}{problem.name}", problem.given, problem.rule, problem.advice)
-
-
-class _Models:
-    """The models that checks name, each read once, or the problem with it."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-        self._read: dict[tuple[str, str], ModelEncodings | PecliError] = {}
-
-    def of(self, kind: str, name: str) -> ModelEncodings | PecliError:
-        if (kind, name) not in self._read:
-            try:
-                self._read[kind, name] = find_model(**{kind: self.path(kind, name)})
-            except PecliError as problem:
-                self._read[kind, name] = problem
-        return self._read[kind, name]
-
-    def path(self, kind: str, name: str) -> str:
-        """The name, or what it is from the manifest's folder."""
-        path = os.path.join(self.folder, name)
-        return path if os.path.exists(path) or (kind == "config" and presets.find(name) is None) else name
-
-
-def _checks(path: str, number: int, given: Any, common: Mapping[str, Any], models: _Models) -> list[Check]:
+def _checks(path: str, given: Mapping[str, Any], models: Callable[[str, str], Any]) -> list[Check]:
     """One check for each file that a table of the manifest names."""
-    where = f"{path}: check {number}: "
-    _must_be(f"{path}: ", "check", given, dict, "a table: [[check]]")
-    if "name" in given:
-        where = f"{path}: check {quoted(_text(where, 'name', given['name']))}: "
     if "file" not in given:
-        raise ParameterError(f"{where}file", "missing", "a check names the file that it is about")
-    name = _text(where, "file", given["file"])
-    if name == "-":
-        raise ParameterError(f"{where}file", "-", "a manifest names files, not standard input")
+        raise ParameterError("file", "missing", "a check names the file that it is about")
+    pattern = _text(given, "file")
+    if pattern == "-":
+        raise ParameterError("file", "-", "a manifest names files, not standard input")
     targets = [key for key in _TARGETS if key in given]
     if len(targets) > 1:
         rule = f"a check has one of {', '.join(_TARGETS)}, or none of them"
-        raise ParameterError(f"{where}{targets[1]}", f"beside {targets[0]}", rule)
-    tolerance = _tolerance(where, {**common, **{key: given[key] for key in TOLERANCES if key in given}})
+        raise ParameterError(targets[1], f"beside {targets[0]}", rule)
+    tolerance = Tolerance(**{key: given[key] for key in TOLERANCES if key in given})
     rest = {key: value for key, value in given.items() if key not in _COMMON}
-    files = _matching(where, models.folder, name)
-    try:
-        paths = [os.path.join(models.folder, file) for file in files]
-        runs = [_target(where, file, dict(rest), tolerance, models) for file in paths]
-    except ParameterError as problem:
-        raise (problem if problem.name.startswith(path) else _placed(where, problem)) from None
-    if files == [name]:
-        return [Check(paths[0], runs[0], given.get("name", name), path)]
-    prefix, group = f"{given['name']}: " if "name" in given else "", f"{path}: {name}"
-    rows = zip(paths, runs, files, strict=True)
-    return [Check(file, run, prefix + label, path, group) for file, run, label in rows]
+    folder = os.path.dirname(path)
+    run = partial(_target(folder, rest, models), tolerance=tolerance)
+    files = _matching(folder, pattern)
+    group = "" if files == [pattern] else f"{path}: {pattern}"
+    found = []
+    for each in files:
+        name = ": ".join(filter(None, (given.get("name"), each if group else "")))
+        file = os.path.join(folder, each)
+        found.append(Check(file, partial(run, file), name or each, path, group))
+    return found
 
 
-def _matching(where: str, folder: str, name: str) -> list[str]:
+def _matching(folder: str, name: str) -> list[str]:
     """The files that a pattern such as `dumps/**/*.npz` or `*.npz:cos` stands for; anything else is a name."""
     if not glob.has_magic(name) or os.path.lexists(os.path.join(folder, name)):
         return [name]
@@ -205,74 +193,54 @@ def _matching(where: str, folder: str, name: str) -> list[str]:
     deep = pattern.count("/") > MAX_DEPTH
     found = [] if deep else sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
     files = [each for each in found if pattern.endswith("/") or not os.path.isdir(os.path.join(folder, each))]
-    if len(files) > MAX_MATCHES:
-        raise ParameterError(f"{where}file", quoted(name), f"more than {MAX_MATCHES:,} files match it")
     return [f"{each}{colon}{tensor}" for each in files] or [name]
 
 
-def _target(where: str, file: str, given: dict[str, Any], tolerance: Tolerance, models: _Models) -> Any:
-    """What runs the check."""
+def _target(folder: str, given: dict[str, Any], models: Callable[[str, str], Any]) -> Any:
+    """What compares a file with what the keys of a check ask for."""
     if "scheme" in given:
-        name = _text(where, "scheme", given.pop("scheme"))
-        scheme = _scheme(where, name, given)
-        return partial(verify, file, scheme, tolerance, any_dtype="dtype" not in given)
+        return partial(verify, spec=_scheme(given), any_dtype="dtype" not in given)
+    of_models = ("layer_type", "before", *PLACES)
     kind = next((key for key in ("model", "config") if key in given), None)
     if kind is None:
-        if (key := next(iter(given), None)) is not None and key in (
-            "layer_type",
-            "before",
-            *PLACES,
-            *_every_parameter(),
-        ):
-            raise ParameterError(f"{where}{key}", "given", "it belongs to a model, a config or a scheme", "name one")
-        _only_known(where, given, (*_COMMON, *_TARGETS))
-        return partial(verify, file, None, tolerance)
-    name = _text(where, kind, given.pop(kind))
-    _only_known(where, given, (*_COMMON, *_TARGETS, "layer_type", "before", *PLACES))
+        for key in given:
+            if key in of_models or any(key in scheme_named(name).settings() for name in SCHEMES):
+                raise ParameterError(key, "given", "it belongs to a model, a config or a scheme", "name one")
+        _only_known(given, (*_COMMON, *_TARGETS))
+        return verify
+    name = _text(given, kind)
+    _only_known(given, (*_COMMON, *_TARGETS, *of_models))
     places = {key: rule.check(key, given[key]) for key, rule in PLACES.items() if key in given}
-    layer_type = _text(where, "layer_type", given["layer_type"]) if "layer_type" in given else None
-    model = models.of(kind, name)
+    layer_type = _text(given, "layer_type") if "layer_type" in given else None
+    before = os.path.join(folder, _text(given, "before")) if "before" in given else None
+    path, model = models(kind, name)
     if isinstance(model, PecliError):
         if kind == "model":
             raise model
         return partial(_fail, model)
     if layer_type is not None:
         model.one(layer_type)
-    before = os.path.join(models.folder, _text(where, "before", given["before"])) if "before" in given else None
-    run = model_check(model, models.path(kind, name), before, layer_type=layer_type, **places)
-    return partial(run, file, tolerance=tolerance)
+    return model_check(model, path, before, layer_type=layer_type, **places)
 
 
-def _fail(problem: PecliError) -> Verification:
+def _fail(problem: PecliError, file: str, tolerance: Tolerance) -> Verification:
     raise problem
 
 
-def _every_parameter() -> set[str]:
-    return {key for name in SCHEMES for key in scheme_named(name).settings()}
-
-
-def _scheme(where: str, name: str, given: Mapping[str, Any]) -> Scheme:
+def _scheme(given: Mapping[str, Any]) -> Scheme:
     """The scheme that the keys of a check describe."""
+    name = _text(given, "scheme")
     if name not in SCHEMES:
         rule = f"it must be one of {', '.join(SCHEMES)}"
-        raise ParameterError(f"{where}scheme", quoted(name), rule, nearest(name, SCHEMES))
+        raise ParameterError("scheme", quoted(name), rule, nearest(name, SCHEMES))
     kind: type[Scheme] = scheme_named(name)
     known = kind.settings()
-    given = _by_own_names(where, given, known)
-    _only_known(where, given, (*_COMMON, "scheme", *known))
+    values = kind.by_own_names({key: value for key, value in given.items() if key != "scheme"})
+    _only_known(values, (*_COMMON, "scheme", *known))
     for key, parameter in known.items():
-        if key not in given and kind.default_of(key) is MISSING:
+        if key not in values and kind.default_of(key) is MISSING:
             raise ParameterError(key, "missing", parameter.rule)
-    return kind(**given)
-
-
-def _by_own_names(where: str, given: Mapping[str, Any], known: Mapping[str, Parameter]) -> dict[str, Any]:
-    """The keys with options' other names, such as theta, turned into those of the parameters."""
-    aliases = {alias.lstrip("-").replace("-", "_"): name for name in known for alias in known[name].aliases}
-    for key, name in aliases.items():
-        if key in given and name in given:
-            raise ParameterError(f"{where}{key}", f"beside {name}", "they are one and the same")
-    return {aliases.get(key, key): value for key, value in given.items()}
+    return kind(**values)
 
 
 @dataclass(frozen=True)
@@ -323,31 +291,18 @@ class Outcome:
         name = {"name": self.check.label} if self.check.manifest else {}
         if isinstance(self.result, Verification):
             return {**name, **self.result.as_json(), "status": self.status}
-        problem: dict[str, Any] = {
-            "scheme": None,
-            "passed": False,
-            "tensors": [],
-            "diagnosis": [str(self.result)],
-            "readings": {},
-            "explanations": [],
-            "weak": [],
-            "unchecked": [],
-            "status": self.status,
-        }
-        return {**name, "file": self.check.file, **problem}
+        found = Verification(self.check.file, "", (), diagnosis=(str(self.result),)).as_json()
+        return {**name, **found, "scheme": None, "passed": False, "status": self.status}
 
 
 def without_tables(outcomes: Sequence[Outcome]) -> list[FileError]:
     """A problem for each group of files none of which has positional tables: something was to be checked."""
-    groups = dict.fromkeys(outcome.check.group for outcome in outcomes if outcome.skipped)
-    own = {group: [outcome for outcome in outcomes if outcome.check.group == group] for group in groups}
-    return [
-        FileError(
-            group, f"none of {len(found)} files has positional tables", "modern checkpoints compute them: use a dump"
-        )
-        for group, found in own.items()
-        if all(outcome.skipped for outcome in found)
-    ]
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault(outcome.check.group, []).append(outcome)
+    empty = {group: len(found) for group, found in groups.items() if all(outcome.skipped for outcome in found)}
+    advice = "modern checkpoints compute them: use a dump"
+    return [FileError(group, f"none of {count} files has positional tables", advice) for group, count in empty.items()]
 
 
 def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcome]:

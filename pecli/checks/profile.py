@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.checks.statistics import ELEMENTS, NO_EXTENT, Statistics, extent, in_pieces
+from pecli.checks.statistics import Statistics, extent, finite, in_pieces
 from pecli.engine.arrays import Array, Floats, Ints, Positions
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.numerics.threads import results_in_order
@@ -23,14 +24,13 @@ MAX_ROWS = 1 << 22
 class _Measured(NamedTuple):
     """The contribution of one block, computed in a thread of its own."""
 
-    extent: tuple[float, float, float]
-    zeros: int
-    nan: int
-    infinite: int
+    extents: list[tuple[float, float, float]]
+    counts: Positions
+    """Of zeros, NaNs and infinities."""
     squares: float
     """Of the distances from the centre, over all that is finite."""
-    quantiles: Counts | None
-    rows: _MeasuredRows | None
+    quantiles: Counts
+    rows: _Rows
 
 
 class Profile:
@@ -40,10 +40,13 @@ class Profile:
         self.table = table
         self.statistics = Statistics(table)
         self.quantiles = Quantiles(double=table.dtype in _DOUBLE)
-        self.zeros = self.nan = self.infinite = 0
+        self.rows = _Rows()
+        self._counts: Positions = np.zeros(3, np.int64)
         self._squares = 0.0
         self._centre: float | None = None
-        self.rows = _Rows(table) if len(table.shape) > 1 and table.dtype[:7] != "complex" else None
+        self._has_rows = len(table.shape) > 1 and table.dtype[:7] != "complex"
+        weights = np.random.default_rng(0).integers(1, 2**63, table.width, np.uint64) | np.uint64(1)
+        self._weights: Ints | None = weights if table.rows <= MAX_ROWS else None
 
     def gather(self, see: Callable[[Array], None] | None = None) -> Profile:
         """Read the table: once for nearly everything, and again for the last bits of the quantiles. `see` gets every
@@ -51,11 +54,15 @@ class Profile:
         """
         for block, measured in results_in_order(self._measured, self._centred(self.table.blocks())):
             self.statistics.see(block)
-            if measured is not None:
-                self._merge(measured)
+            for each in measured.extents:
+                self.statistics.merge(*each)
+            self._counts += measured.counts
+            self._squares += measured.squares
+            self.quantiles.merge(measured.quantiles)
+            self.rows.merge(measured.rows)
             if see is not None:
                 see(block)
-        while self.quantiles.next_bits():
+        while self.table.size and self.quantiles.next_bits():
             for counts in results_in_order(self._counted, self.table.blocks()):
                 self.quantiles.merge(counts)
         return self
@@ -63,41 +70,29 @@ class Profile:
     def _centred(self, blocks: Iterable[Array]) -> Iterator[Array]:
         """The blocks; where the squares are measured from is known before the first is handed on that has any."""
         for block in blocks:
-            if self._centre is None and block.size and block.dtype.kind != "c":
+            if self._centre is None and block.dtype.kind != "c":
                 kept = _finite(widened(block))
                 if kept.size:
                     with np.errstate(over="ignore", invalid="ignore"):
                         self._centre = float(kept.mean())
             yield block
 
-    def _measured(self, block: Array) -> tuple[Array, _Measured | None]:
-        if not block.size:
-            return block, None
+    def _measured(self, block: Array) -> tuple[Array, _Measured]:
         if block.dtype.kind == "c":
-            return block, _Measured(NO_EXTENT, *_counts(block), 0.0, None, None)
-        found = extent(map(widened, in_pieces(block)))
-        if math.isfinite(found[2]):
-            zeros = sum(int(np.count_nonzero(piece == 0)) for piece in in_pieces(block))
-            counts = (zeros, 0, 0)
-        else:
-            counts = _counts(widened(block))
-        squares = 0.0 if self._centre is None else _squares(block.reshape(-1), self._centre)
-        rows = None if self.rows is None else self.rows.measured(block)
-        return block, _Measured(found, *counts, squares, self._counted(block), rows)
+            return block, _Measured([extent(block)], _counts(block), 0.0, {}, _Rows())
+        extents, counts, squares, rows = [], np.zeros(3, np.int64), 0.0, _Rows()
+        for piece in in_pieces(block):
+            values = widened(piece)
+            extents.append(extent(values))
+            counts += _counts(values)
+            with np.errstate(over="ignore", invalid="ignore"):
+                squares += float(np.square(_finite(values) - (self._centre or 0.0)).sum())
+            if self._has_rows:
+                rows.merge(_rows(piece, values, self._weights))
+        return block, _Measured(extents, counts, squares, self._counted(block), rows)
 
     def _counted(self, block: Array) -> Counts:
         return self.quantiles.counted(map(_finite, in_pieces(block)))
-
-    def _merge(self, measured: _Measured) -> None:
-        self.statistics.merge(*measured.extent)
-        self.zeros += measured.zeros
-        self.nan += measured.nan
-        self.infinite += measured.infinite
-        self._squares += measured.squares
-        if measured.quantiles is not None:
-            self.quantiles.merge(measured.quantiles)
-        if self.rows is not None and measured.rows is not None:
-            self.rows.merge(measured.rows)
 
     @property
     def std(self) -> float:
@@ -110,145 +105,89 @@ class Profile:
     def as_json(self) -> dict[str, Any]:
         found = self.statistics.as_json()
         digest = found.pop("sha256")
-        std = self.std
-        found |= {"std": std if math.isfinite(std) else None, "quantiles": self.quantiles.values()}
-        found |= {"zeros": self.zeros, "nan": self.nan, "inf": self.infinite}
-        if self.rows is not None:
-            found["rows"] = self.rows.as_json()
+        found |= {"std": finite(self.std), "quantiles": self.quantiles.values()}
+        found |= zip(("zeros", "nan", "inf"), self._counts.tolist(), strict=True)
+        if self._has_rows:
+            duplicate = None if self._weights is None else self.rows.duplicate
+            found["rows"] = {**self.rows.as_json(), "duplicate": duplicate}
         return {**found, "sha256": digest}
 
 
-def _counts(values: Array) -> tuple[int, int, int]:
+def _counts(values: Array) -> Positions:
     """How many zeros, NaNs and infinities there are."""
-    return tuple(int(np.count_nonzero(found)) for found in (values == 0, np.isnan(values), np.isinf(values)))  # type: ignore[return-value]
+    return np.array([np.count_nonzero(found) for found in (values == 0, np.isnan(values), np.isinf(values))])
 
 
-def _finite(values: Array) -> Array:
+def _finite(values: Any) -> Any:
     """The finite values, as a flat array."""
     with np.errstate(invalid="ignore"):
         finite = np.isfinite(values)
     return values.reshape(-1) if finite.all() else values[finite]
 
 
-def _squares(flat: Array, centre: float) -> float:
-    """The sum of squares of all finite values, added pairwise as NumPy would for the whole."""
-    if len(flat) <= ELEMENTS:
-        with np.errstate(over="ignore", invalid="ignore"):
-            apart = widened(_finite(flat))
-            apart -= centre
-            return float(np.square(apart, out=apart).sum())
-    half = len(flat) // 2
-    half -= half % 8
-    return _squares(flat[:half], centre) + _squares(flat[half:], centre)
-
-
-class _MeasuredRows(NamedTuple):
-    """The contribution of the rows of one block."""
-
-    norms: Floats
-    constant: int
-    prints: Ints | None
-    nearest: tuple[float, int] | None
-    """The cosine distance of the closest adjacent rows, and the first of them, counted in the block."""
-    first: Floats
-    last: Floats
-    """As unit vectors."""
-
-
+@dataclass
 class _Rows:
     """Norms of rows, constant and duplicate rows, and the closest adjacent rows."""
 
-    def __init__(self, table: Table) -> None:
-        self.count = self.measured_norms = 0
-        self.low, self.high, self.total = math.inf, -math.inf, 0.0
-        self.constant = 0
-        self.nearest: tuple[float, int] | None = None
-        self._last: Floats | None = None
-        weights = np.random.default_rng(0).integers(1, 2**63, table.width, np.uint64)
-        self._weights: Ints = weights | np.uint64(1)
-        self._prints: list[Ints] | None = [] if table.rows <= MAX_ROWS else None
+    count: int = 0
+    constant: int = 0
+    norms: tuple[float, float, float, int] = (math.inf, -math.inf, 0.0, 0)
+    """The smallest, the largest, the sum and the number of those that are finite."""
+    nearest: tuple[float, int] = (math.inf, 0)
+    """The cosine distance of the closest adjacent rows, and the first of them."""
+    prints: list[Ints] = field(default_factory=list)
+    ends: tuple[Floats, Floats] | None = None
+    """The first and the last row, as unit vectors."""
 
-    def measured(self, block: Array) -> _MeasuredRows:
-        """Measure the rows of one block, some at a time."""
-        norms, prints, constant, nearest, row = [], [], 0, None, 0
-        first: Floats | None = None
-        last: Floats | None = None
-        for piece in in_pieces(block):
-            values = widened(piece)
-            constant += _constant(piece)
-            if self._prints is not None:
-                bits = np.ascontiguousarray(piece).view(f"u{piece.dtype.itemsize}").astype(np.uint64)
-                bits *= self._weights
-                prints.append(bits.sum(axis=1))
-            with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-                norms.append(np.sqrt(np.square(values).sum(axis=1)))
-                values /= norms[-1][:, None]
-                if last is None:
-                    first = values[:1].copy()
-                else:
-                    nearest = _nearer(nearest, last, values[:1], row - 1)
-                nearest = _nearer(nearest, values[:-1], values[1:], row)
-            last, row = values[-1:].copy(), row + len(values)
-        assert first is not None
-        assert last is not None
-        found = np.concatenate(prints) if prints else None
-        return _MeasuredRows(np.concatenate(norms), constant, found, nearest, first, last)
-
-    def merge(self, rows: _MeasuredRows) -> None:
-        """Take the next rows into account."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            self._add_norms(rows.norms[np.isfinite(rows.norms)])
-            if self._last is not None:
-                self.nearest = _nearer(self.nearest, self._last, rows.first, self.count - 1)
-        if rows.nearest is not None and (self.nearest is None or rows.nearest[0] < self.nearest[0]):
-            self.nearest = rows.nearest[0], self.count + rows.nearest[1]
-        self._last = rows.last
-        self.constant += rows.constant
-        if self._prints is not None and rows.prints is not None:
-            self._prints.append(rows.prints)
-        self.count += len(rows.norms)
-
-    def _add_norms(self, norms: Floats) -> None:
-        if norms.size:
-            self.low, self.high = min(self.low, float(norms.min())), max(self.high, float(norms.max()))
-            self.total += float(norms.sum())
-            self.measured_norms += norms.size
+    def merge(self, after: _Rows) -> None:
+        """Take the rows after these into account."""
+        if self.ends is not None and after.ends is not None:
+            self.nearest = min(self.nearest, _nearest(self.ends[1], after.ends[0], self.count - 1))
+        self.nearest = min(self.nearest, (after.nearest[0], after.nearest[1] + self.count))
+        self.ends = (self.ends[0], after.ends[1]) if self.ends and after.ends else self.ends or after.ends
+        (low, high, total, finite), other = self.norms, after.norms
+        self.norms = min(low, other[0]), max(high, other[1]), total + other[2], finite + other[3]
+        self.prints += after.prints
+        self.constant += after.constant
+        self.count += after.count
 
     @property
-    def duplicate(self) -> int | None:
-        """How many rows equal an earlier one; None for more than MAX_ROWS rows."""
-        if self._prints is None:
-            return None
-        return self.count - len(np.unique(np.concatenate(self._prints))) if self._prints else 0
+    def duplicate(self) -> int:
+        """How many rows equal an earlier one."""
+        return self.count - len(np.unique(np.concatenate(self.prints))) if self.prints else 0
 
     def as_json(self) -> dict[str, Any]:
-        norm = (
-            {"min": self.low, "max": self.high, "mean": self.total / self.measured_norms}
-            if self.measured_norms
-            else None
-        )
-        near = None
-        if self.nearest is not None:
-            near = {"rows": [self.nearest[1], self.nearest[1] + 1], "cosine_distance": self.nearest[0]}
-        return {"norm": norm, "constant": self.constant, "duplicate": self.duplicate, "nearest_neighbours": near}
+        (low, high, total, finite), (distance, row) = self.norms, self.nearest
+        norm = {"min": low, "max": high, "mean": total / finite} if finite else None
+        near = {"rows": [row, row + 1], "cosine_distance": distance} if distance < math.inf else None
+        return {"norm": norm, "constant": self.constant, "duplicate": None, "nearest_neighbours": near}
 
 
-def _nearer(known: tuple[float, int] | None, rows: Floats, others: Floats, first: int) -> tuple[float, int] | None:
-    """The closest of all pairs of unit rows, and of the closest so far."""
-    if not len(rows):
-        return known
+def _rows(piece: Array, values: Floats, weights: Ints | None) -> _Rows:
+    """Some rows, and the same as float64; with weights, also a fingerprint of each."""
+    likely = piece[piece[:, 0] == piece[:, -1]]  # others need not be read in full
+    constant = int(np.count_nonzero((likely == likely[:, :1]).all(axis=1)))
+    prints = []
+    if weights is not None:
+        bits = np.ascontiguousarray(piece).view(f"u{piece.dtype.itemsize}").astype(np.uint64)
+        bits *= weights
+        prints = [bits.sum(axis=1)]
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        norms = np.sqrt(np.square(values).sum(axis=1))
+        units = values / norms[:, None]
+        nearest = _nearest(units[:-1], units[1:], 0)
+    finite = norms[np.isfinite(norms)]
+    sums = (float(finite.min()), float(finite.max()), float(finite.sum()), finite.size) if finite.size else _Rows.norms
+    return _Rows(len(piece), constant, sums, nearest, prints, (units[:1].copy(), units[-1:].copy()))
+
+
+def _nearest(rows: Floats, others: Floats, first: int) -> tuple[float, int]:
+    """The smallest cosine distance of pairs of unit rows, and which pair it is."""
     apart = others - rows
     distance = np.square(apart, out=apart).sum(axis=1) / 2  # 1 − cos, exact for rows that are nearly the same
-    if not np.isfinite(distance).any():
-        return known
-    place = int(np.nanargmin(distance))
-    return known if known is not None and known[0] <= distance[place] else (float(distance[place]), first + place)
-
-
-def _constant(rows: Array) -> int:
-    """How many rows hold a single value; only those whose ends are equal are read in full."""
-    likely = rows[rows[:, 0] == rows[:, -1]]
-    return int(np.count_nonzero((likely == likely[:, :1]).all(axis=1)))
+    distance[np.isnan(distance)] = math.inf
+    place = int(distance.argmin()) if distance.size else 0
+    return (float(distance[place]), first + place) if distance.size else (math.inf, 0)
 
 
 SHARES = (0.01, 0.25, 0.5, 0.75, 0.99)

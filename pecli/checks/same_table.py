@@ -1,5 +1,5 @@
 """One table in the shapes that dumps give it: with axes of length 1, repeated along a batch or head axis, with its last
-axis doubled. Every check reads a table through here, so that all of them know it again alike.
+axis doubled. Every check reads a tensor through here, so that all of them know it again alike.
 
 Nothing is taken on trust: it is the expected table that is repeated and doubled, and every element is compared.
 """
@@ -7,17 +7,22 @@ Nothing is taken on trust: it is the expected table that is repeated and doubled
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.checks.compare.error_summary import widest
 from pecli.checks.tensor_roles import ANYTHING, role_of
-from pecli.engine.arrays import Array
+from pecli.engine.arrays import Array, Indices
 from pecli.engine.table import Table, reshaped, squeezed_views
-from pecli.explain.forms import Form, columns
+from pecli.explain.forms import DOUBLINGS, Form, columns
+
+if TYPE_CHECKING:  # comparing two files needs neither
+    from pecli.engine.schemes.scheme import Scheme
+    from pecli.models.encoding import Encoding
 
 MAX_AXES = 5
 """Axes of a tensor that repetitions are looked for in."""
@@ -25,9 +30,8 @@ MAX_DISTANCE = 0.1
 """How near, on the whole, a tensor has to be that only its content speaks for."""
 MAX_ERROR = 2.0
 """What an element counts for that is further off than this, or is no number."""
-PROBE_ROWS = 4
-"""Positions at the beginning that tell readings apart, beside one in the middle and the last."""
-_DOUBLINGS = ("halves", "interleaved")
+PROBE_ROWS, PROBE_GROUPS, PROBE_ELEMENTS = 4, 16, 1 << 16
+"""What tells readings apart: the first positions, one in the middle and the last, of some heads; much of a vector."""
 _DOUBLED_ROLES = ("cos", "sin", "both", ANYTHING, None)
 
 
@@ -37,187 +41,189 @@ class View:
 
     whole: Table
     one: Table
-    repeated: tuple[int, ...] = ()
-    """The axes of `whole` along which it may be repeated."""
+    steps: tuple[int, ...] = ()
+    """Of copies, by axis of `whole` before the last: how many rows of `one` apart neighbours are, 0 if repeated."""
     note: str = ""
 
     def expand(self, expected: Table) -> Table:
         """The table that `whole` has to equal, where its copies have to equal this one."""
-        if not self.repeated:
+        if not self.steps:
             return expected
-        kept = _kept(self.whole.shape, self.repeated)
-        rows = reshaped(expected, (math.prod(kept), expected.shape[-1]))
-
-        def fill(start: int, out: Array) -> None:
-            places = np.unravel_index(np.arange(start, start + len(out)), self.whole.shape[:-1])
-            left = [place for axis, place in enumerate(places) if axis not in self.repeated]
-            wanted = np.ravel_multi_index(left, kept) if kept else np.zeros(len(out), np.intp)
-            distinct, where = np.unique(wanted, return_inverse=True)
-            out[...] = rows.pick(distinct)[where]
-
-        return replace(expected, shape=(*self.whole.shape[:-1], expected.shape[-1]), fill=fill)
+        rows = reshaped(expected, (expected.size // expected.shape[-1], expected.shape[-1]))
+        return _gathered(rows, self.whole.shape[:-1], self.steps)
 
     def copies_differ(self) -> bool:
         """Whether what is repeated is not the same everywhere."""
-        if not self.repeated:
+        if not self.steps:
             return False
-        step = self.whole.block_rows()
-        expected = self.expand(self.one)
-        for start in range(0, self.whole.rows, step):
-            stop = min(start + step, self.whole.rows)
-            if not np.array_equal(_bits(self.whole.read(start, stop)), _bits(expected.read(start, stop))):
-                return True
-        return False
+        blocks = zip(self.whole.blocks(), self.expand(self.one).blocks(), strict=True)
+        return any(ours.tobytes() != theirs.tobytes() for ours, theirs in blocks)
 
 
-def _bits(block: Array) -> Array:
-    return np.ascontiguousarray(block).view(np.uint8)
-
-
-def views(table: Table) -> Iterator[View]:
+def _views(table: Table) -> Iterator[View]:
     """The table as it is, and without its axes of length 1."""
     for seen in squeezed_views(table):
-        note = "" if seen.shape == table.shape else "axes of length 1 dropped"
-        yield View(seen, seen, (), note)
+        yield View(seen, seen, (), "" if seen.shape == table.shape else "axes of length 1 dropped")
 
 
-def repeats(table: Table) -> Iterator[View]:
+def _repeats(table: Table) -> Iterator[View]:
     """The table as one that is repeated along some of its axes, the fewest first; the last axis never is."""
-    *_, plain = views(table)
+    *_, plain = _views(table)
     whole = plain.whole
     if not 2 <= len(whole.shape) <= MAX_AXES or not whole.size:
         return
-    axes = [axis for axis, length in enumerate(table.shape) if length != 1]  # of the file, by axis of `whole`
-    for count in range(1, len(whole.shape)):
-        for repeated in combinations(range(len(whole.shape) - 1), count):
-            words = (f"repeated {whole.shape[axis]}× along axis {axes[axis]}" for axis in repeated)
-            note = ", ".join(filter(None, (plain.note, *words)))
-            yield View(whole, _first_copy(whole, repeated), repeated, note)
+    named = [axis for axis, length in enumerate(table.shape) if length != 1]  # of the file, by axis of `whole`
+    leading, width = whole.shape[:-1], whole.shape[-1]
+    axes, apart = range(len(leading)), _steps(leading)
+    for repeated in (some for count in axes for some in combinations(axes, count + 1)):
+        kept = [axis for axis in axes if axis not in repeated]
+        lengths = tuple(leading[axis] for axis in kept)
+        one = _gathered(whole, lengths or (1,), [apart[axis] for axis in kept] or [0])
+        steps = dict(zip(kept, _steps(lengths), strict=True))
+        words = (f"repeated {leading[axis]}× along axis {named[axis]}" for axis in repeated)
+        note = _listed(plain.note, *words)
+        yield View(whole, reshaped(one, (*lengths, width)), tuple(steps.get(axis, 0) for axis in axes), note)
 
 
-def _kept(shape: tuple[int, ...], repeated: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes before the last that are positions and functions, not copies."""
-    return tuple(length for axis, length in enumerate(shape[:-1]) if axis not in repeated)
+def _steps(shape: Sequence[int]) -> list[int]:
+    """How many rows apart neighbours along each axis are."""
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
-def _first_copy(whole: Table, repeated: tuple[int, ...]) -> Table:
-    kept = _kept(whole.shape, repeated)
+def _gathered(table: Table, leading: tuple[int, ...], steps: Sequence[int]) -> Table:
+    """A table with these axes before the last, whose rows are those of another, so many apart along each axis."""
 
     def fill(start: int, out: Array) -> None:
-        if not kept:  # a vector, whose rows are its elements
-            out[:, 0] = whole.read(0, 1).reshape(-1)[start : start + len(out)]
-            return
-        left = iter(np.unravel_index(np.arange(start, start + len(out)), kept))
-        zeros = np.zeros(len(out), np.intp)
-        places = [zeros if axis in repeated else next(left) for axis in range(len(whole.shape) - 1)]
-        out[...] = whole.pick(np.ravel_multi_index(places, whole.shape[:-1]))
+        places = np.unravel_index(np.arange(start, start + len(out)), leading)
+        rows = sum(place * step for place, step in zip(places, steps, strict=True))
+        distinct, where = np.unique(rows, return_inverse=True)
+        out[...] = table.pick(distinct)[where]
 
-    return Table(whole.name, whole.dtype, (*kept, whole.shape[-1]), fill, whole.in_order)
+    return replace(table, shape=(*leading, table.shape[-1]), fill=fill)
 
 
 @dataclass(frozen=True)
-class Fit:
-    """A tensor as it was found, what it has to equal in that shape, and how the one was seen as the other."""
+class Reading:
+    """A tensor as it was found, the table that it has to equal in that shape, and how the one is read as the other."""
 
     found: Table
     expected: Table
-    one: Table
-    """One copy, each column once: the table that a mistake is sought in."""
-    view: View
-    note: str = ""
+    """By the scheme's name for it."""
+    parts: Mapping[str, Table]
+    """What was found, by the names of the scheme's tensors; of copies, one: a mistake is sought in there."""
+    words: str = ""
     doubled: str = ""
+    """How each column is there twice, if it is."""
+    scheme: Scheme | None = None
+    """What makes the expected table, unless that is learned or another file's."""
+    encoding: Encoding | None = None
+    """That of a model which has such a table."""
+    view: View | None = None
+    """How its axes were seen."""
+
+    def seen(self, view: View) -> Reading:
+        """The same reading of all copies of the table."""
+        expected = view.expand(self.expected)
+        found = view.whole if view.steps else self.found
+        return replace(self, found=found, expected=expected, words=_listed(self.words, view.note), view=view)
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether the values are learned, so that only the shape can be right or wrong."""
+        return self.encoding is not None and self.scheme is None
 
     def copies_differ(self) -> bool:
-        """Whether it is seen as copies of one table that are not all alike."""
-        return self.view.copies_differ()
+        """Whether it is read as copies of one table that are not all alike."""
+        return self.view is not None and self.view.copies_differ()
 
     def distance(self) -> float:
-        """How far off it is on the whole, going by a few positions."""
-        return distance(self.expected, self.found)
+        """The mean error, going by a few positions; what is no number counts as 2."""
+        rows = _probes(self.expected)
+        with np.errstate(invalid="ignore", over="ignore"):
+            error = np.abs(widest(self.expected.pick(rows)) - widest(self.found.pick(rows)))
+        return float(np.minimum(np.nan_to_num(error, nan=MAX_ERROR), MAX_ERROR).mean()) if error.size else 0.0
+
+    def is_near(self) -> bool:
+        """Whether its content speaks for this reading."""
+        return self.distance() < MAX_DISTANCE
+
+    def is_doubled(self) -> bool:
+        """Whether columns come twice in the very way of this reading, whatever the values are."""
+        return bool(self.doubled) and _is_doubled(self.found, self.doubled)
 
 
-def fitted(found: Table, expected: Table) -> Fit | None:
-    """The found table as the expected one; None where its shape does not allow it."""
-    targets = [view.whole for view in views(expected)]
-    for candidates in (views(found), repeats(found)):
-        fits = [fit for view in candidates for each in targets for fit in _fits(view, each)]
-        fits = [
-            fit for fit in fits if not fit.view.repeated or fit.distance() < MAX_DISTANCE or not fit.copies_differ()
-        ]
-        fits = [fit for fit in fits if is_doubled(fit.found, fit.doubled)] or [
-            fit for fit in fits if not fit.doubled or fit.distance() < MAX_DISTANCE
-        ]
-        if fits:
-            return fits[0] if len(fits) == 1 else min(fits, key=Fit.distance)
-    return None
+def best_reading(table: Table, read: Callable[[Table], Iterable[Reading]]) -> Reading | None:
+    """The nearest of all readings that there are of a tensor's views; of those that double columns as the table does,
+    if there are any: its values may be anything. Where none is near, it may be copies.
+    """
+    plain = _nearest([each.seen(view) for view in _views(table) for each in read(view.one)])
+    copies = [(view, each.seen(view)) for view in _repeats(table) for each in read(view.one)]
+    if not copies or (plain is not None and plain.is_near()):
+        return plain
+    differ = {view.steps: view.copies_differ() for view, _ in copies}
+    alike = [each for view, each in copies if not differ[view.steps] or (not each.is_learned and each.is_near())]
+    return _nearest(alike) or plain
 
 
-def _fits(view: View, expected: Table) -> Iterator[Fit]:
-    shape, wanted = view.one.shape, expected.shape
+def _nearest(found: list[Reading]) -> Reading | None:
+    found = [each for each in found if len(found) > 1 and each.is_doubled()] or found
+    return found[0] if len(found) == 1 else min(found, key=Reading.distance, default=None)
+
+
+def fitted(found: Table, expected: Iterable[Table], scheme: Scheme | None = None) -> Reading | None:
+    """The found table read as one of the expected ones; None where its shape allows none."""
+    targets = [view.whole for each in expected for view in _views(each)]
+    return best_reading(found, lambda one: (each for target in targets for each in _as_table(one, target, scheme)))
+
+
+def _as_table(one: Table, expected: Table, scheme: Scheme | None) -> Iterator[Reading]:
+    name, shape, wanted = expected.name, one.shape, expected.shape
     if shape == wanted:
-        yield Fit(view.whole, view.expand(expected), view.one, view, view.note)
+        yield Reading(one, expected, {name: one}, scheme=scheme)
         return
-    roles = role_of(view.whole.name), role_of(expected.name)
-    wide = len(shape) > 1 and shape[:-1] == wanted[:-1] and all(role in _DOUBLED_ROLES for role in roles)
-    if wide and shape[-1] == 2 * wanted[-1]:
-        for way in _DOUBLINGS:
-            note = ", ".join(filter(None, (view.note, columns(way))))
-            right = view.expand(_doubled(expected, way))
-            yield Fit(view.whole, right, _single(view.one, way), view, note, way)
-    elif wide and 2 * shape[-1] == wanted[-1]:
-        for way in _DOUBLINGS:
-            if is_doubled(expected, way):
-                note = ", ".join(filter(None, (view.note, f"each column once, where {columns(way)} is expected")))
-                yield Fit(view.whole, view.expand(_single(expected, way)), view.one, view, note)
-                return
+    wide = len(shape) > 1 and shape[:-1] == wanted[:-1] and {role_of(one.name), role_of(name)} <= {*_DOUBLED_ROLES}
+    for way in filter(None, DOUBLINGS if wide else ()):
+        if shape[-1] == 2 * wanted[-1]:
+            doubled = changed(expected, Form("alone", way).join, shape[-1])
+            reading = Reading(one, doubled, {name: _single(one, way)}, columns(way), way, scheme)
+            if reading.is_doubled() or reading.is_near():
+                yield reading
+        elif 2 * shape[-1] == wanted[-1] and _is_doubled(expected, way):
+            words = f"each column once, where {columns(way)} is expected"
+            yield Reading(one, _single(expected, way), {name: one}, words, scheme=scheme)
+            return
 
 
-def _doubled(table: Table, way: str) -> Table:
-    form = Form("alone", way)
+def changed(table: Table, change: Callable[[Array], Array], width: int) -> Table:
+    """The table with every row changed, into one of that width."""
 
     def fill(start: int, out: Array) -> None:
-        out[...] = form.join(table.read(start, start + len(out)))
+        out[...] = change(table.read(start, start + len(out)))
 
-    return replace(table, shape=(*table.shape[:-1], 2 * table.shape[-1]), fill=fill)
+    return replace(table, shape=(*table.shape[:-1], width), fill=fill)
 
 
 def _single(table: Table, way: str) -> Table:
     """Each column once."""
     half = table.shape[-1] // 2
     part = slice(0, half) if way == "halves" else slice(0, None, 2)
-
-    def fill(start: int, out: Array) -> None:
-        out[...] = table.read(start, start + len(out))[:, part]
-
-    return replace(table, shape=(*table.shape[:-1], half), fill=fill)
+    return changed(table, lambda rows: rows[:, part], half)
 
 
-def is_doubled(table: Table, way: str) -> bool:
-    """Whether columns come twice in that very way, whatever the values are, going by a few positions."""
-    form = Form("alone", way)
-    return bool(way) and all(form.split(table.read(start, stop)) is not None for start, stop in probes(table))
+def _is_doubled(table: Table, way: str) -> bool:
+    return Form("alone", way).split(table.pick(_probes(table))) is not None
 
 
-def distance(expected: Table, found: Table) -> float:
-    """The mean error of two tables of one shape, going by a few positions; what is no number counts as 2."""
-    errors = []
-    for start, stop in probes(expected):
-        with np.errstate(invalid="ignore", over="ignore"):
-            error = np.abs(widest(expected.read(start, stop)) - widest(found.read(start, stop)))
-        errors.append(np.minimum(np.where(np.isnan(error), MAX_ERROR, error), MAX_ERROR).reshape(-1))
-    return float(np.concatenate(errors).mean()) if errors else 0.0
+def _probes(table: Table) -> Indices:
+    """The numbers of some rows: in each of some groups along the axis before the last, which are positions or heads."""
+    if len(table.shape) < 2:
+        return np.arange(min(table.rows, PROBE_ELEMENTS))
+    length = table.shape[-2]
+    groups = table.rows // max(1, length)
+    starts = np.unique(np.linspace(0, groups - 1, min(groups, PROBE_GROUPS)).astype(np.intp)) * length
+    within = np.unique(np.r_[: min(PROBE_ROWS, length), length // 2, length - 1])
+    return np.asarray((starts[:, None] + within).reshape(-1))
 
 
-def probes(table: Table) -> Iterator[tuple[int, int]]:
-    """Some rows of each function: where there are three axes, the first may count functions, or positions."""
-    shape = table.shape
-    if len(shape) < 2:
-        yield 0, min(table.rows, 1 << 16)
-        return
-    each = shape[1] if len(shape) == 3 and shape[-1] == 2 else 1  # rows a position
-    starts = range(0, table.rows, shape[1]) if len(shape) == 3 and each == 1 else (0,)
-    length = shape[1] if len(shape) == 3 and each == 1 else table.rows // each
-    for start in list(starts)[:64]:
-        yield start, start + min(PROBE_ROWS, length) * each
-        for position in sorted({length // 2, length - 1} - set(range(PROBE_ROWS))):
-            yield start + position * each, start + (position + 1) * each
+def _listed(*words: str) -> str:
+    return ", ".join(filter(None, words))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats
+from pecli.engine.arrays import AnyArray, Array
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.table import Table, raw_bytes
 
@@ -27,8 +27,8 @@ class Statistics:
     def add(self, block: Array) -> None:
         """Take the next rows into account."""
         self.see(block)
-        if block.size:
-            self.merge(*extent(map(widened, in_pieces(block))) if block.dtype.kind != "c" else NO_EXTENT)
+        for piece in in_pieces(block):
+            self.merge(*extent(piece if piece.dtype.kind == "c" else widened(piece)))
 
     def see(self, block: Array) -> None:
         """The bytes of the next rows."""
@@ -46,9 +46,6 @@ class Statistics:
         return _sum(self._sums) / self.table.size if self.table.size else math.nan
 
     def as_json(self) -> dict[str, Any]:
-        def finite(value: float) -> float | None:
-            return value if math.isfinite(value) else None
-
         return {
             "shape": list(self.table.shape),
             "dtype": self.table.dtype,
@@ -61,24 +58,25 @@ class Statistics:
 
 ELEMENTS = 1 << 16
 """Processed at once, so that intermediate arrays stay in the cache."""
-NO_EXTENT = (math.nan, math.nan, math.nan)
-"""Of complex numbers, which have no order."""
 
 
 def in_pieces(block: Array) -> Iterator[Array]:
     """The rows of a block, some at a time."""
-    step = max(1, ELEMENTS // block.shape[1])
+    step = max(1, ELEMENTS // max(1, block.shape[1]))
     return (block[row : row + step] for row in range(0, len(block), step))
 
 
-def extent(pieces: Iterable[Floats]) -> tuple[float, float, float]:
-    """The smallest and the largest value of some rows, and their sum."""
-    low, high, sums = math.inf, -math.inf, []
+def extent(values: AnyArray) -> tuple[float, float, float]:
+    """The smallest and the largest value of some rows, and their sum; of complex numbers, which have no order, none."""
+    if values.dtype.kind == "c":
+        return math.nan, math.nan, math.nan
     with np.errstate(invalid="ignore", over="ignore"):
-        for values in pieces:
-            low, high = float(np.minimum(low, values.min())), float(np.maximum(high, values.max()))
-            sums += values.sum(axis=1).tolist()
-    return low, high, _sum(sums)
+        return float(values.min()), float(values.max()), _sum(values.sum(axis=1).tolist())
+
+
+def finite(value: float) -> float | None:
+    """A number as JSON has it: None where it is not finite."""
+    return value if math.isfinite(value) else None
 
 
 def _sum(values: list[float]) -> float:

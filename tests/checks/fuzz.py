@@ -236,14 +236,14 @@ DOORS: Mapping[str, tuple[float, Callable[[Case, Path], bool | None]]] = {
 def verdicts_only() -> Iterator[None]:
     """Without the search for a reason, which takes most of the time."""
     import pecli.checks.diff as diff
-    import pecli.checks.verify as verify
+    import pecli.checks.verify.verification as verify
 
     kept: tuple[Any, Any] = diff._explained, verify.explanations
-    diff._explained, verify.explanations = (lambda *_: []), (lambda *_: ())  # type: ignore[assignment, attr-defined]
+    diff._explained, verify.explanations = (lambda *_: []), (lambda *_: ())  # type: ignore[assignment]
     try:
         yield
     finally:
-        diff._explained, verify.explanations = kept  # type: ignore[attr-defined]
+        diff._explained, verify.explanations = kept
 
 
 def problem_of(seed: int, number: int, folder: Path, thorough: float = 1.0) -> str:

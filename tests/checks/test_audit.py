@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pecli.checks import audit as module
-from pecli.checks.audit import audit, work
+from pecli.checks.audit import audit
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
@@ -125,7 +125,7 @@ def test_progress_adds_up():
     scheme = Rope(20000, 64, dtype="float16")
     audit(scheme, ["bfloat16-positions", "float16-table"], on_block=seen.append)
     assert len(seen) > 1
-    assert sum(seen) == work(scheme, ["bfloat16-positions", "float16-table"]) == 20000 * 64 * 2 * 2
+    assert sum(seen) == 20000
 
 
 @pytest.mark.parametrize(

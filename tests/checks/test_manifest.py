@@ -142,9 +142,10 @@ MALFORMED = {
     f"[[check]]\nfile = 0x{'f' * 5000}": "check 1: file is a number of thousands of digits; it must be a text",
     CHECK + f"scheme = 'alibi'\nheads = 4\nrule = [0x{'f' * 5000}]": "rule is a number of thousands of digits",
     CHECK + f"scheme = '{'a' * 5000}'": "scheme is 'aaaaaaaa",
-    ("a." * 20000) + "a = 1": "nested more than 32 levels deep",
-    "[" + '"a" . ' * 40 + "a]": "nested more than 32 levels deep",
+    ("a." * 20000) + "a = 1": "nested too deep in line 1",
+    "[" + '"a" . ' * 40 + "a]": "nested too deep in line 1",
     CHECK + "[a.b.c]": "nested too deep in line 3",
+    CHECK + "x = {" + "a." * 40 + "a = 1}": "nested too deep in line 3",
     "#" * (3 << 20): "larger than 512 KB",
     "[[check]]\nfile = '-'": "standard input",
     CHECK + "name = 3": "check 1: name is 3",
@@ -235,7 +236,7 @@ def test_other_names_of_options_are_keys_too(manifest) -> None:
         """)
     assert verdicts(path, {"atol": 1e-6}) == [True, False]
     twice = '[[check]]\nfile = "both.npz"\nscheme = "rope"\nseq_len = 6\ndim = 16\ntheta = 1\nbase = 1'
-    with pytest.raises(ParameterError, match="theta is beside base; they are one and the same"):
+    with pytest.raises(ParameterError, match="theta is given beside base; they are one parameter"):
         read_manifest(manifest(twice))
 
 

@@ -112,7 +112,7 @@ def test_there_are_thirty_dumps() -> None:
 
 def test_how_a_table_was_read_is_said_in_a_note(pecli_cli: Any, tmp_path: Path) -> None:
     dump = {"cos": np.tile(halves(COS), (2, 1, 1, 1)), "sin": SIN}
-    note = "axes of length 1 dropped, repeated 2× along axis 0, two columns per frequency (c0 c1 … c0 c1 …)"
+    note = "two columns per frequency (c0 c1 … c0 c1 …), axes of length 1 dropped, repeated 2× along axis 0"
     assert pecli.verify(dump, ROPE).readings == {"cos": note}
     assert pecli.diff(ROPE.tables(), dump).readings == {"cos": f"B: {note}"}
     save_file(dump, tmp_path / "dump.safetensors")

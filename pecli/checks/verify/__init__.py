@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pecli.checks.compare import Comparison, compare, problems_of
-from pecli.checks.same_table import Fit, fitted
+from pecli.checks.compare import compare
+from pecli.checks.same_table import Reading, fitted
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verify.rotated import model_check
-from pecli.checks.verify.verification import Verification, diagnosis, explanations, open_for_checks, weak_checks
+from pecli.checks.verify.verification import Checked, Verification, compared, conclusion, open_for_checks
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from pecli.files.load import Given
 
 __all__ = ["Verification", "verify"]
-
-_ROLES = {"pe": "rows", "weight": "rows", "cos_sin": "both"}
-"""What the names of other programs say that a scheme's tensors hold, where that is not their own name."""
 
 
 def verify(
@@ -62,7 +59,7 @@ def verify(
     own = _own_config(given) if spec is None else None
     spec = spec if own is None else own
     if spec is not None and not isinstance(spec, Scheme):
-        check = model_check(load_model(spec), spec, **{"before": None, **model_options})
+        check = model_check(load_model(spec), spec, **model_options)
         found: Verification = check(given, tolerance=allowed)
         return found if own is None or not own.lower().endswith(".gguf") else _own_factors(found, own)
     for name in model_options:
@@ -103,11 +100,10 @@ def _own_factors(found: Verification, path: str) -> Verification:
 
 def _readable(file: LoadedFile, scheme: Scheme) -> LoadedFile:
     """The file; what .csv says of neither dtype nor axes is that of the scheme."""
+    file = file.read_as(scheme.dtype)
     if file.format != "csv" or scheme.holds_several:
-        return file.read_as(scheme.dtype)
-    return replace(
-        file, tables=tuple(rows_of(table, scheme.single_array()) for table in file.read_as(scheme.dtype).tables)
-    )
+        return file
+    return replace(file, tables=tuple(rows_of(table, scheme.single_array()) for table in file.tables))
 
 
 class _SchemeCheck:
@@ -117,91 +113,48 @@ class _SchemeCheck:
         self.scheme, self.any_dtype, self.tolerance = scheme, any_dtype, tolerance
 
     def verified(self, path: str, file: LoadedFile, named: bool) -> Verification:
-        pairs, missing = self._matched(file.tables), []
-        if len(file.tables) == 1 and (not pairs or named):
-            table = file.tables[0]
-            name = self._nearest(table)
-            pairs, labels = [(name, table)], [name]
-        else:
-            labels = [table.name for _, table in pairs]
-            missing = self._missing([name for name, _ in pairs], file.tables)
-        fits = [self._fit(name, table) for name, table in pairs]
-        checked = list(zip(pairs, fits, labels, strict=True))
-        results = [self._compared(name, table, fit, label) for (name, table), fit, label in checked]
-        suspects = []
-        for ((name, table), fit, _), result in zip(checked, results, strict=True):
-            if result.passed:
-                continue
-            if fit is not None and fit.copies_differ():
-                result.problem = "its copies differ"
-            else:
-                suspects.append((self._like(table), name, table if fit is None else fit.one))
-        found = explanations(suspects, self.tolerance)
-        why = diagnosis(found, results, [self.scheme])
-        notes = {label: fit.note for _, fit, label in checked if fit and fit.note}
-        problems = (*missing, *problems_of(results))
-        passed = not problems and all(result.passed for result in results)
-        likely = (
-            weak_checks([(self._like(table), name, table) for name, table in pairs], self.tolerance) if passed else ()
-        )
-        names = {table.name for _, table in pairs}
-        others = tuple(table.name for table in file.tables if table.name not in names)
-        return Verification(path, self.scheme.name, tuple(results), problems, why, notes, found, likely, others)
-
-    def _matched(self, tables: Sequence[Table]) -> list[tuple[str, Table]]:
-        """Which tensors of the file are which of the scheme: by the very name, or by what their names mean."""
+        present, missing = {table.name for table in file.tables}, []
         names = [table.name for table in self.scheme.tensors()]
-        there = {table.name: table for table in tables}
-        found = [(name, there[name]) for name in names if name in there]
-        missing = [name for name in names if name not in there]
-        meant = [
-            (name, table) for table in tables if table.name not in names for name in missing if _means(table, name)
-        ]
-        if self.scheme.holds_several:
-            return found + meant
-        both = [("cos_sin", table) for table in tables if role_of(table.name) == "both"] if "cos" in missing else []
-        return found + meant + both
+        if not self.scheme.holds_several and names[0] not in present:
+            names.append(self.scheme.single_array().name)
+        meant = [(table, found) for table in file.tables if (found := _meant(table.name, names, present))]
+        if len(file.tables) == 1 and (named or not meant):
+            (table,) = file.tables
+            checked = [self._checked(table, _meant(table.name, names, ()), "")]
+        else:
+            meant.sort(key=lambda each: [*names, each[0].name].index(each[0].name))  # those first that it names
+            checked = [self._checked(table, found, table.name) for table, found in meant]
+            missing = self._missing([each.reading.expected.name for each in checked], file.tables)
+        return conclusion(path, self.scheme.name, checked, self.tolerance, missing, file.tables)
 
     def _like(self, table: Table) -> Scheme:
         """The scheme; in the dtype of a table if it may be."""
         dtype = COMPLEX.get(table.dtype, table.dtype)
         return self.scheme.in_dtype(dtype) if self.any_dtype and dtype in SIGNIFICAND_BITS else self.scheme
 
-    def _wide(self, like: Table) -> Scheme:
-        """The scheme in a dtype that frequencies and slopes can be compared in: half precision only if it says so."""
-        half = self._like(like).dtype not in ("float64", "float32", self.scheme.dtype)
-        return self.scheme.in_dtype("float32") if half else self._like(like)
-
     def _tables(self, like: Table) -> dict[str, Table]:
-        """The scheme's tables by name, the one that stands for them all first."""
+        """The scheme's tables by name, the one that stands for them all first; frequencies and slopes in a dtype that
+        they can be compared in: half precision only if the scheme says so.
+        """
         scheme = self._like(like)
         tables = {table.name: table for table in scheme.tensors()}
-        tables |= {table.name: table for table in self._wide(like).tensors() if is_relative(table.name)}
-        if not scheme.holds_several:
-            plain = scheme.single_array()
-            tables = {plain.name: plain, **tables}
-        return tables
+        if scheme.dtype not in ("float64", "float32", self.scheme.dtype):
+            wide = self.scheme.in_dtype("float32").tensors()
+            tables |= {table.name: table for table in wide if is_relative(table.name)}
+        if scheme.holds_several:
+            return tables
+        plain = scheme.single_array()
+        return {plain.name: plain, **tables}
 
-    def _fit(self, name: str, table: Table) -> Fit | None:
-        return fitted(table, self._tables(table)[name])
-
-    def _compared(self, name: str, table: Table, fit: Fit | None, label: str) -> Comparison:
-        expected, found = (self._tables(table)[name], table) if fit is None else (fit.expected, fit.found)
-        named = replace(expected, name=label), replace(found, name=name)
-        return compare(*named, self.tolerance, any_dtype=self.any_dtype)
-
-    def _nearest(self, table: Table) -> str:
-        """What a single tensor is: the one of its name, or else the one of its shape that it is closest to."""
-        tables = self._tables(table)
-        likely = [name for name in tables if name == table.name] or [name for name in tables if _means(table, name)]
-        if not likely:
-            plain = next(iter(tables)) if not self.scheme.holds_several else self.scheme.single_array().name
-            fits = {name: fitted(table, expected) for name, expected in tables.items()}
-            likely = [name for name, fit in fits.items() if fit] or [plain]
-        if len(likely) == 1:
-            return likely[0]
-        results = {name: self._compared(name, table, self._fit(name, table), name) for name in likely}
-        return min(results, key=lambda name: (not results[name].passed, results[name].max_abs_error or 0.0))
+    def _checked(self, table: Table, names: Sequence[str], label: str) -> Checked:
+        """A tensor as one of these, or as any table of the scheme, whichever it is closest to."""
+        tables, scheme = self._tables(table), self._like(table)
+        reading = fitted(table, [tables[name] for name in names or tables], scheme)
+        if reading is None:
+            expected = tables[names[0]] if names else scheme.single_array()
+            reading = Reading(table, expected, {expected.name: table}, scheme=scheme)
+        result = compared(label or reading.expected.name, reading, self.tolerance, any_dtype=self.any_dtype)
+        return Checked(reading, result, reading.words)
 
     def _missing(self, found: Sequence[str], tables: Sequence[Table]) -> list[str]:
         """Tensors that the file should hold; what follows from the others may be absent, unless it is all there is."""
@@ -212,14 +165,20 @@ class _SchemeCheck:
         return [f"{name}: the tensor is missing; {advice}" for name in missing]
 
 
-def _means(table: Table, name: str) -> bool:
-    """Whether the name of a file's tensor means what a scheme calls so; of a bundle, also whose part it is."""
-    part, _, tensor = name.rpartition(".")
-    return role_of(table.name) == _ROLES.get(tensor, tensor) and part in table.name
+def _meant(tensor: str, names: Sequence[str], present: Collection[str]) -> list[str]:
+    """What a scheme calls a tensor of a file: its very name, or what that means and no other tensor has as its name; of
+    a bundle, also whose part it is.
+    """
+    if tensor in names:
+        return [tensor]
+    parts = [(name, *name.rpartition(".")[::2]) for name in names if name not in present]
+    return [name for name, part, own in parts if role_of(tensor) == (role_of(own) or own) and part in tensor]
 
 
 def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, whole: bool) -> Verification:
     """Every tensor against its spec; where the file is `whole`, also that none is missing, and the sha256."""
+    from hashlib import sha256
+
     spec = carried_spec(file.path, file.metadata)
     if spec is None:
         advice = "say what it should be: --config FILE, --model NAME, pecli rope … --verify FILE, or in Python a scheme"
@@ -229,38 +188,29 @@ def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, whole: boo
     except ParameterError as problem:
         raise FileError(path, f"carries a spec that makes no table ({problem})") from None
     expected = {table.name: table for table in scheme.tensors()}
-    hashes = _Hashed()
+    digest = sha256()
     hashed = "sha256" in spec or file.format not in ("json", "h", "zarr")  # those carry the spec alone
-    found, problems = [], []
+    checked, problems = [], []
     for table in file.tables:
         if table.name not in expected:
             problems.append(f"{table.name}: {scheme.name} has no such tensor")
         else:
-            found.append(compare(expected.pop(table.name), hashes.of(table) if hashed else table, tolerance))
+            right = expected.pop(table.name)
+            result = compare(right, _hashed(table, digest) if hashed else table, tolerance)
+            checked.append(Checked(Reading(table, right, {table.name: table}, scheme=scheme), result))
     if whole:
         problems += [f"{name}: the tensor is missing" for name in expected]
-    problems += problems_of(found)
-    if whole and hashed and not problems and spec.get("sha256") != hashes.hexdigest():
+    sound = not problems and not any(each.result.problem for each in checked)
+    if whole and hashed and sound and spec.get("sha256") != digest.hexdigest():
         problems.append("the stored sha256 is not that of the data: the file was changed after it was written")
-    failed = {result.name for result in found if not result.passed}
-    suspects = ((scheme, table.name, table) for table in file.tables if table.name in failed)
-    why = explanations(suspects, tolerance)
-    said = diagnosis(why, found, [scheme])
-    return Verification(path, scheme.name, tuple(found), tuple(problems), said, explanations=why)
+    return conclusion(path, scheme.name, checked, tolerance, problems, may_be_weak=False)
 
 
-class _Hashed:
-    """Hashes tables as they are read, block after block."""
+def _hashed(table: Table, digest: Any) -> Table:
+    """The table, hashed as it is read, block after block."""
 
-    def __init__(self) -> None:
-        from hashlib import sha256
+    def fill(start: int, out: Array) -> None:
+        table.fill(start, out)
+        digest.update(raw_bytes(out))
 
-        self._hash = sha256()
-        self.hexdigest = self._hash.hexdigest
-
-    def of(self, table: Table) -> Table:
-        def fill(start: int, out: Array) -> None:
-            table.fill(start, out)
-            self._hash.update(raw_bytes(out))
-
-        return replace(table, fill=fill, in_order=True)
+    return replace(table, fill=fill, in_order=True)

@@ -6,123 +6,41 @@ table that it then has to equal.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.same_table import View, distance, is_doubled, repeats, views
-from pecli.checks.tensor_roles import ANYTHING
+from pecli.checks.same_table import Reading, changed
 from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
+from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import round_to, widened
-from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table, as_pairs, cast, reshaped, stacked
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.table import Table, cast, reshaped, stacked, table_of
+from pecli.errors import KindError, ParameterError
 from pecli.explain.forms import ARRANGEMENTS, Form, columns
 from pecli.models.encoding import Encoding
 
 if TYPE_CHECKING:
     from pecli.engine.schemes.alibi import Alibi
-    from pecli.engine.schemes.rope import Rope
 
 _PLURALS = {"cos": "cosines", "sin": "sines"}
-ORDERS = {"both": (("cos", "sin"),), None: (("cos", "sin"), ("sin", "cos"))}
+_BOTH = ("cos", "sin")
+_ORDERS = {"both": (_BOTH,), "complex": (_BOTH,), None: (_BOTH, _BOTH[::-1])}
 """Which function may come first, by what a name says: where it says nothing, either, as GPT-J has sines first."""
+_FORMS = (
+    *(Form("alone", doubled) for doubled in ("", "halves", "interleaved")),
+    *(Form("halves"), Form("interleaved")),
+    *(Form("stacked", doubled) for doubled in ("", "halves", "interleaved")),
+    *(Form("pairs"), Form("complex")),
+)
+"""The likelier ones first."""
 
 
-@dataclass(frozen=True)
-class Layout:
-    """A form, and the functions in it: one, or both in their order."""
-
-    form: Form
-    functions: tuple[str, ...]
-
-    def words(self) -> str:
-        if len(self.functions) == 1:
-            return columns(self.form.doubled)
-        both = ARRANGEMENTS[self.form.arrangement].format(*(_PLURALS[each] for each in self.functions))
-        return f"{both}, {columns(self.form.doubled)}" if self.form.doubled else both
-
-
-def layouts(shape: tuple[int, ...], half: int, role: str | None, *, pairs_are_complex: bool) -> Iterator[Layout]:
-    """The layouts of cos and sin over positions × `half` frequencies that have such a shape and such a name."""
-    singles = [function for function in ("cos", "sin") if role in (function, None)]
-    orders = ORDERS.get(role, ())
-    if pairs_are_complex:
-        if len(shape) == 3 and shape[1:] == (half, 2) and orders:
-            yield Layout(Form("complex"), ("cos", "sin"))
-        return
-    if len(shape) == 2 and shape[1] == half:
-        yield from (Layout(Form("alone"), (each,)) for each in singles)
-    if len(shape) == 2 and shape[1] == 2 * half:
-        for doubled in ("halves", "interleaved"):
-            yield from (Layout(Form("alone", doubled), (each,)) for each in singles)
-        for arrangement in ("halves", "interleaved"):
-            yield from (Layout(Form(arrangement), order) for order in orders)
-    if len(shape) == 3 and shape[0] == 2 and shape[2] in (half, 2 * half):
-        for doubled in ("",) if shape[2] == half else ("halves", "interleaved"):
-            yield from (Layout(Form("stacked", doubled), order) for order in orders)
-    if len(shape) == 3 and shape[1:] == (half, 2):
-        yield from (Layout(Form("pairs"), order) for order in orders)
-
-
-def positions_in(shape: tuple[int, ...], layout: Layout) -> int:
-    """How many positions a table of that shape and layout covers."""
-    return shape[1] if layout.form.arrangement == "stacked" else shape[0]
-
-
-def laid_out(rope: Rope, layout: Layout, shape: tuple[int, ...]) -> Table:
-    """The table of a compact rope in a layout that gives it this shape."""
-    parts = {table.name: table for table in rope.tensors()}
-    tables = [parts[function] for function in layout.functions]
-    form = layout.form
-    if form.arrangement == "stacked":
-        alone = replace(form, arrangement="alone")
-        return stacked(tables[0].name, [_joined([table], alone, shape[1:]) for table in tables])
-    return _joined(tables, replace(form, arrangement="pairs") if form.arrangement == "complex" else form, shape)
-
-
-def _joined(parts: list[Table], form: Form, shape: tuple[int, ...]) -> Table:
-    """Parts of (positions, frequencies) joined position by position."""
-    table = replace(parts[0], shape=shape)
-    each = math.prod(shape[1:])
-
-    def fill(start: int, out: Array) -> None:
-        begin, end = start * table.width, start * table.width + out.size
-        first = begin // each
-        block = form.join(*(part.read(first, -(-end // each)) for part in parts))
-        out[...] = np.asarray(block).reshape(-1)[begin - first * each :][: out.size].reshape(out.shape)
-
-    return replace(table, fill=fill)
-
-
-def taken_apart(table: Table, layout: Layout) -> dict[str, Table]:
-    """The functions of a table in that layout, each a table of its own, one row per position."""
-    positions = positions_in(table.shape, layout)
-    if len(layout.functions) == 1:
-        return {layout.functions[0]: table}
-    if layout.form.arrangement == "stacked":
-        rows = reshaped(table, (2 * positions, table.shape[-1]))
-        starts = zip(layout.functions, (0, positions), strict=True)
-        return {name: _cut(name, rows, range(start, start + positions), slice(None)) for name, start in starts}
-    rows = reshaped(table, (positions, table.size // positions))
-    half = rows.width // 2
-    in_turn = slice(0, None, 2), slice(1, None, 2)
-    columns = (slice(0, half), slice(half, None)) if layout.form.arrangement == "halves" else in_turn
-    parts = zip(layout.functions, columns, strict=True)
-    return {name: _cut(name, rows, range(positions), part) for name, part in parts}
-
-
-def _cut(name: str, table: Table, rows: range, columns: slice) -> Table:
-    """Some rows and columns of a table."""
-    width = len(range(*columns.indices(table.width)))
-
-    def fill(start: int, out: Array) -> None:
-        out[...] = table.read(rows.start + start, rows.start + start + len(out))[:, columns]
-
-    return Table(name, table.dtype, (len(rows), width), fill, table.in_order)
+OWN_POSITIONS = ("positions", "grid", "keep", "grid_base", "grid_scale")
+"""What says where rows are if not one after the other."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +58,18 @@ class Place:
     own: Mapping[str, Any] = field(default_factory=dict)
     """Positions that are no range: `positions`, or `grid` and what belongs to it."""
 
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Place:
+        """As the options of a check say."""
+        for name in given:
+            if name not in ("offset", "length", "recipe", "runtime", *OWN_POSITIONS):
+                raise KindError(name, "given", "a model has no such option", "leave it out")
+        rules = Rope.parameters()
+        own = {name: rules[name].check(name, given[name]) for name in OWN_POSITIONS if given.get(name) is not None}
+        if own and given.get("offset") is not None:
+            raise ParameterError("offset", given["offset"], "positions are given otherwise", "leave it out")
+        return cls(**{name: value for name, value in given.items() if name not in OWN_POSITIONS}, own=own)
+
     def rows(self, count: int) -> dict[str, Any]:
         """The parameters that say where so many rows are."""
         return dict(self.own) if self.own else {"seq_len": count, "offset": self.offset or 0}
@@ -149,63 +79,13 @@ class Place:
         return {"recipe": self.recipe, "runtime": self.runtime}
 
 
-@dataclass(frozen=True)
-class Reading:
-    """A tensor as the file has it, the table that it should be, and how that is laid out, in words."""
-
-    found: Table
-    expected: Table
-    encoding: Encoding
-    words: str
-    scheme: Scheme | None
-    """None where the values are learned, so that only the shape can be right or wrong."""
-    name: str
-    """The scheme's name for such a tensor."""
-    layout: Layout | None = None
-    view: View | None = None
-    """How its axes were seen."""
-
-    def parts(self) -> dict[str, Table]:
-        """What was found, by the names of the scheme's tensors; of copies, one."""
-        one = self.found if self.view is None or not self.view.repeated else self.view.one
-        return {self.name: one} if self.layout is None else taken_apart(one, self.layout)
-
-    def seen(self, view: View) -> Reading:
-        """The same reading of all copies of the table."""
-        words = ", ".join(filter(None, (self.words, view.note)))
-        if not view.repeated:
-            return replace(self, words=words, view=view)
-        return replace(self, found=view.whole, expected=view.expand(self.expected), words=words, view=view)
-
-    def copies_differ(self) -> bool:
-        """Whether it is read as copies of one table that are not all alike."""
-        return self.view is not None and self.view.copies_differ()
-
-    def distance(self) -> float:
-        """How far off it is on the whole, going by a few positions."""
-        return 0.0 if self.scheme is None else distance(self.expected, self.found)
-
-    def is_doubled(self) -> bool:
-        """Whether columns come twice in the very way of this reading, whatever the values are."""
-        return is_doubled(self.found, "" if self.layout is None else self.layout.form.doubled)
-
-
-def readings(
-    encoding: Encoding, table: Table, role: str | None, place: Place, *, repeated: bool = False
-) -> list[Reading]:
-    """Everything that the tensor can be of this encoding, the likelier things first; or what it can be if some of its
-    axes only repeat a table.
+def readings(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:
+    """Everything that a tensor of this role can be of this encoding, the likelier things first. Complex numbers have
+    a last axis of two, and a role of their own; without a role, it can be anything.
     """
-    role = None if role == ANYTHING else role
     kinds = {"rope": _rope, "alibi": _alibi, "sinusoidal": _sinusoidal, "learned": _learned, "relative": _relative}
-    if encoding.scheme not in kinds or not table.size or (table.dtype in COMPLEX and not encoding.is_rotary):
-        return []
-    read = kinds[encoding.scheme]
-    if not repeated:
-        return [each.seen(view) for view in views(table) for each in read(encoding, view.one, role, place)]
-    seen = repeats(as_pairs(table) if table.dtype in COMPLEX else table)
-    found = [each.seen(view) for view in seen for each in read(encoding, view.one, role, place)]
-    return [each for each in found if each.scheme is not None or not each.copies_differ()]
+    if encoding.scheme in kinds and view.size:
+        yield from kinds[encoding.scheme](encoding, view, role, place)
 
 
 def _dtype(table: Table, *, relative: bool = False) -> str:
@@ -217,27 +97,75 @@ def _dtype(table: Table, *, relative: bool = False) -> str:
 
 def _rope(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:
     role = None if role == "rows" else role  # which says that it is a table, not of what
-    half, complex_numbers = (encoding.axis_dim or 0) // 2, view.dtype in COMPLEX
-    if role in ("inv_freq", None) and view.size == half == max(view.shape, default=1) and not complex_numbers:
+    half = (encoding.axis_dim or 0) // 2
+    if role in ("inv_freq", None) and view.size == half == max(view.shape, default=1):
         yield from _inverse_frequencies(encoding, view, place)
-    if "axes" in encoding.extra and not place.own:  # positions in a plane: no row is one position
+    in_a_plane = "axes" in encoding.extra and not place.own  # so that no row is one position
+    if in_a_plane or len(view.shape) < 2:
         return
     if place.own:
         half = encoding.rope(**place.own).rotary_dim // 2
-    found = as_pairs(view) if complex_numbers else view
     ropes: dict[int, Any] = {}
-    for layout in layouts(found.shape, half, role, pairs_are_complex=complex_numbers):
-        count = positions_in(found.shape, layout)
-        if count not in ropes:
-            common: dict[str, Any] = {"dtype": _dtype(found), **place.computed()}
-            ropes[count] = encoding.rope(**place.rows(count), length=place.length, **common)
-        rope = ropes[count]
-        if rope.seq_len != count:
+    for form in _FORMS:
+        count = view.shape[1] if form.arrangement == "stacked" else view.shape[0]
+        if view.shape != _shape(form, count, half) or (form.arrangement == "complex") != (role == "complex"):
             continue
-        expected = laid_out(rope, layout, found.shape)
-        name = layout.functions[0] if len(layout.functions) == 1 else "cos_sin"
-        scheme = replace(rope, layout=layout.form.doubled or "compact")
-        yield Reading(found, expected, encoding, layout.words(), scheme, name, layout)
+        if count not in ropes:
+            common: dict[str, Any] = {"dtype": _dtype(view), **place.computed()}
+            ropes[count] = encoding.rope(**place.rows(count), length=place.length, **common)
+        if ropes[count].seq_len != count:
+            continue
+        alone = [(function,) for function in _BOTH if role in (function, None)]
+        for functions in alone if form.arrangement == "alone" else _ORDERS.get(role, ()):
+            yield _rotary(encoding, view, ropes[count], form, functions)
+
+
+def _shape(form: Form, positions: int, half: int) -> tuple[int, ...]:
+    width = 2 * half if form.doubled or form.arrangement in ("halves", "interleaved") else half
+    shapes = {"stacked": (2, positions, width), "pairs": (positions, half, 2), "complex": (positions, half, 2)}
+    return shapes.get(form.arrangement, (positions, width))
+
+
+def _rotary(encoding: Encoding, view: Table, rope: Rope, form: Form, functions: tuple[str, ...]) -> Reading:
+    """One or both functions of a compact rope, in that form and order."""
+    tables = {table.name: table for table in rope.tensors()}
+    made = [tables[function] for function in functions]
+    name, words = "cos_sin", ARRANGEMENTS[form.arrangement].format(*map(_PLURALS.get, functions))
+    flat = Form("interleaved") if form.arrangement in ("pairs", "complex") else form  # the same, without an axis
+    if len(functions) == 1:
+        (name,), words = functions, columns(form.doubled)
+        parts, expected = {name: view}, _joined(made, form)
+    elif form.arrangement == "stacked":
+        rows, count = reshaped(view, (2 * rope.seq_len, view.shape[-1])), rope.seq_len
+        parts = {each: _cut(rows, k * count, count) for k, each in enumerate(functions)}
+        expected = stacked(name, [_joined([table], Form("alone", form.doubled)) for table in made])
+        words = f"{words}, {columns(form.doubled)}" if form.doubled else words
+    else:
+        rows = reshaped(view, (rope.seq_len, view.size // rope.seq_len))
+        splits = [partial(_split, flat, k) for k in range(2)]
+        parts = {each: changed(rows, split, rows.width // 2) for each, split in zip(functions, splits, strict=True)}
+        expected = reshaped(_joined(made, flat), view.shape)
+    scheme = replace(rope, layout=form.doubled or "compact")
+    return Reading(view, replace(expected, name=name), parts, words, form.doubled, scheme, encoding)
+
+
+def _split(form: Form, number: int, rows: Array) -> Array:
+    return (form.split(rows) or ())[number]
+
+
+def _joined(parts: list[Table], form: Form) -> Table:
+    """Parts of (positions, frequencies) joined row by row."""
+
+    def fill(start: int, out: Array) -> None:
+        out[...] = form.join(*(part.read(start, start + len(out)) for part in parts))
+
+    width = len(parts) * parts[0].width * (2 if form.doubled else 1)
+    return replace(parts[0], shape=(parts[0].rows, width), fill=fill)
+
+
+def _cut(table: Table, first: int, count: int) -> Table:
+    """Some rows of a table."""
+    return replace(table, shape=(count, table.width), fill=lambda start, out: table.fill(first + start, out))
 
 
 def _inverse_frequencies(encoding: Encoding, view: Table, place: Place) -> Iterator[Reading]:
@@ -247,72 +175,44 @@ def _inverse_frequencies(encoding: Encoding, view: Table, place: Place) -> Itera
     lengths = {"": place.length or 1}
     if place.length is None and encoding.follows_length:
         lengths |= {f"at length {end}": end for end in place.ends}
+    flat = reshaped(view, (view.size,))
     for at, length in lengths.items():
         rope = encoding.frequency_rope(length, **place.computed())
+        (made,) = (cast(each, _dtype(view, relative=True)) for each in rope.tensors() if each.name == "inv_freq")
         for how, kept in orders.items():
-            yield _frequencies(encoding, view, rope, kept, ", ".join(filter(None, (how, at))))
-
-
-def _frequencies(encoding: Encoding, view: Table, rope: Rope, order: list[int] | None, words: str) -> Reading:
-    from pecli.engine.numerics.rounding import round_fixed
-
-    dtype = _dtype(view, relative=True)
-
-    def numbers() -> list[float]:
-        if rope.recipe != "exact" or rope.runtime != "none":
-            (table,) = (each for each in rope.tensors() if each.name == "inv_freq")
-            return [float(value) for value in cast(table, dtype).array()]
-        values, bits, _ = rope.frequencies()
-        return [round_fixed(value, bits, dtype) for value in values]
-
-    def fill(start: int, out: Array) -> None:
-        values = numbers()
-        kept = values if order is None else [values[k] for k in order]
-        out[:, 0] = kept[start : start + len(out)]
-
-    flat = reshaped(view, (view.size,))
-    expected = Table("inv_freq", dtype, flat.shape, fill)
-    return Reading(flat, expected, encoding, words, rope, "inv_freq")
+            expected = made if kept is None else table_of("inv_freq", made.array()[kept])
+            words = ", ".join(filter(None, (how, at)))
+            yield Reading(flat, expected, {"inv_freq": flat}, words, "", rope, encoding)
 
 
 def _alibi(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:
+    """Exact; and as the model computes it, from rounded slopes, divided as the scores are."""
     from pecli.engine.schemes.alibi import Alibi
 
-    heads = encoding.parameters["heads"]
-    common = {"heads": heads, "max_bias": encoding.parameters["max_bias"], "dtype": _dtype(view)}
-    if role in ("slopes", None) and view.shape == (heads,):
-        scheme = Alibi(slopes=True, **{**common, "dtype": _dtype(view, relative=True)})
-        for expected, words in _slopes(scheme, encoding):
-            yield Reading(view, expected, encoding, words, scheme, "slopes")
-    if role not in ("bias", None) or view.shape[:1] != (heads,) or len(view.shape) not in (2, 3):
+    heads, shape = encoding.parameters["heads"], view.shape
+    rounded, divisor = encoding.extra.get("slope_dtype"), encoding.extra.get("bias_divisor")
+    common = {"heads": heads, "max_bias": encoding.parameters["max_bias"]}
+    if role in ("slopes", None) and shape == (heads,):
+        scheme = Alibi(slopes=True, dtype=_dtype(view, relative=True), **common)
+        found = {"": scheme.tensors()[0]}
+        if rounded:
+            found[f"rounded to {rounded}"] = cast(scheme.in_dtype(rounded).tensors()[0], scheme.dtype)
+        for words, expected in found.items():
+            yield Reading(view, expected, {"slopes": view}, words, "", scheme, encoding)
+    by_key = len(shape) == 2 or (len(shape) == 3 and shape[1] == 1)
+    if role not in ("bias", None) or shape[:1] != (heads,) or not (by_key or shape[1:] == shape[-1:] * 2):
         return
-    length = view.shape[-1]
-    forms = ["key", "key-last"] if len(view.shape) == 2 or view.shape[1] == 1 else ["symmetric", "causal"]
-    if len(view.shape) == 3 and view.shape[1] not in (1, length):
-        return
+    forms = ["key", "key-last"] if by_key else ["symmetric", "causal"]
     for form in sorted(forms, key=lambda form: form != encoding.parameters["form"]):
-        scheme = Alibi(seq_len=length, form=form, **common)
-        for expected, words in _biases(scheme, encoding):
-            yield Reading(view, reshaped(expected, view.shape), encoding, f"in the {form} form{words}", scheme, "bias")
-
-
-def _slopes(scheme: Alibi, encoding: Encoding) -> Iterator[tuple[Table, str]]:
-    """The slopes, and as the model rounds them."""
-    yield scheme.tensors()[0], ""
-    if rounded := encoding.extra.get("slope_dtype"):
-        yield cast(replace(scheme, dtype=rounded).tensors()[0], scheme.dtype), f"rounded to {rounded}"
-
-
-def _biases(scheme: Alibi, encoding: Encoding) -> Iterator[tuple[Table, str]]:
-    """The bias, and as the model computes it: from rounded slopes, divided as the scores are."""
-    exact, rounded, divisor = scheme.tensors()[0], encoding.extra.get("slope_dtype"), encoding.extra.get("bias_divisor")
-    found = [(exact, "")]
-    if rounded and scheme.form == "key":
-        found.append((_product(scheme, rounded), f", slopes and products rounded to {rounded}"))
-    yield from found
-    if divisor:
-        for table, words in found:
-            yield _divided(table, divisor), f"{words}, divided by √head_dim"
+        scheme = Alibi(seq_len=shape[-1], form=form, dtype=_dtype(view), **common)
+        found = {"": scheme.tensors()[0]}
+        if rounded and form == "key":
+            found[f", slopes and products rounded to {rounded}"] = _product(scheme, rounded)
+        if divisor:
+            found |= {f"{words}, divided by √head_dim": _divided(table, divisor) for words, table in found.items()}
+        for words, expected in found.items():
+            bias = reshaped(expected, shape)
+            yield Reading(view, bias, {"bias": view}, f"in the {form} form{words}", "", scheme, encoding)
 
 
 def _product(scheme: Alibi, dtype: str) -> Table:
@@ -330,11 +230,7 @@ def _product(scheme: Alibi, dtype: str) -> Table:
 
 def _divided(table: Table, divisor: float) -> Table:
     by = float(np.float32(divisor))
-
-    def fill(start: int, out: Array) -> None:
-        out[...] = round_to(widened(table.read(start, start + len(out))) / by, table.dtype)
-
-    return replace(table, fill=fill)
+    return changed(table, lambda rows: round_to(widened(rows) / by, table.dtype), table.width)
 
 
 def _sinusoidal(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:
@@ -348,12 +244,12 @@ def _sinusoidal(encoding: Encoding, view: Table, role: str | None, place: Place)
         given = {key: value for key, value in given.items() if key not in ("seq_len", "layout", "freq_shift")}
         scheme = Sinusoidal(**{**given, **place.own})
         if scheme.rows == view.shape[0]:
-            yield Reading(view, scheme.tensors()[0], encoding, f"as in {given['style']}", scheme, "pe")
+            yield Reading(view, scheme.tensors()[0], {"pe": view}, f"as in {given['style']}", "", scheme, encoding)
         return
     for offset in dict.fromkeys((stated, 0) if place.offset is None else (place.offset,)):
         scheme = Sinusoidal(**{**given, "seq_len": view.shape[0]}, offset=offset)
         words = f"as in {given['style']}" + (f", from position {offset}" if offset or stated else "")
-        yield Reading(view, scheme.tensors()[0], encoding, words, scheme, "pe")
+        yield Reading(view, scheme.tensors()[0], {"pe": view}, words, "", scheme, encoding)
 
 
 def _relative(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:
@@ -364,11 +260,11 @@ def _relative(encoding: Encoding, view: Table, role: str | None, place: Place) -
         return
     scheme = Relative(**given, seq_len=None if "grid" in given else view.shape[0])
     if scheme.length == view.shape[0]:
-        yield Reading(view, scheme.tensors()[0], encoding, f"as in {scheme.style}", scheme, "index")
+        yield Reading(view, scheme.tensors()[0], {"index": view}, f"as in {scheme.style}", "", scheme, encoding)
 
 
 def _learned(encoding: Encoding, view: Table, role: str | None, place: Place) -> Iterator[Reading]:
     shape = (encoding.parameters["max_len"], encoding.parameters["dim"])
     if role in ("rows", None) and view.shape == shape:
         words = "values are learned; the shape is right"
-        yield Reading(view, replace(view, name="weight"), encoding, words, None, "weight")
+        yield Reading(view, replace(view, name="weight"), {}, words, "", None, encoding)

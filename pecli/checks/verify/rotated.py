@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,13 @@ import numpy as np
 from pecli.checks.compare import Comparison, compare, problems_of
 from pecli.checks.tolerance import FREQ_RTOL, Tolerance
 from pecli.checks.verify.against_model import verify_model
+from pecli.checks.verify.expected_tables import Place
 from pecli.checks.verify.verification import Verification, diagnosis, open_for_checks
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Floats
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import round_to, widened
-from pecli.engine.table import Table, table_of
+from pecli.engine.table import table_of
 from pecli.engine.text import begun, bracketed, quoted
 from pecli.errors import FileError, ParameterError, PecliError
 from pecli.explain.edits import Explanation, Layout, Parameter, Rotation, Rows
@@ -44,12 +45,9 @@ def verify_rotated(
     model: Model,
     tolerance: Tolerance,
     *,
-    layer_type: str | None = None,
-    offset: int | None = None,
-    seq_axis: int | None = None,
-    length: int | None = None,
-    recipe: str = "exact",
-    runtime: str = "none",
+    layer_type: str | None,
+    seq_axis: int | None,
+    place: Place,
 ) -> Verification:
     """Compare rotated tensors (…, positions, channels) with the rotation of those before; where `seq_axis` does not say
     so, positions are the last axis but one, unless that is a number of heads of the model.
@@ -58,13 +56,12 @@ def verify_rotated(
     encodings = (found.one(layer_type),) if layer_type is not None else found.ropes()
     if not encodings or not encodings[0].is_rotary:
         raise ParameterError("before", "given", "the model has no rotary encoding", "leave it out")
-    computed = {"offset": offset or 0, "length": length, "recipe": recipe, "runtime": runtime}
-    heads = _heads(model, layer_type) if seq_axis is None else ()
+    computed = {"offset": place.offset or 0, "length": place.length, **place.computed()}
     label, pairs = _both_sides(after, before)
     checks = []
     for one in pairs:
-        axes = _position_axes(one, heads) if seq_axis is None else (seq_axis,)
-        width = one.after.shape[-1]
+        shape = one.after.shape
+        axes, width = _position_axes(shape, model, layer_type) if seq_axis is None else (seq_axis,), shape[-1]
         likely = [each for each in encodings if width in (each.head_dim, each.rotary_dim)] or encodings[:1]
         every = [_RotatedCheck(one, each, found.file, axis, computed, tolerance) for axis in axes for each in likely]
         passed = [each for each in every if each.result.passed]
@@ -93,14 +90,12 @@ class _Sides:
     several: bool
     """Whether it is one of several."""
 
-    def wrong(self, rule: str, advice: str) -> ParameterError:
-        return ParameterError(self.label, f"of shape {self.after.shape}", rule, advice)
-
 
 def _both_sides(after: Given, before: Given) -> tuple[str, list[_Sides]]:
     """Tensors that belong together: the only ones, or those of the same name."""
     label, file = opened(after, open_for_checks)
     place, source = opened(before, open_for_checks)
+    found = []
     with file, source:
         file.check()
         source.check()
@@ -108,37 +103,29 @@ def _both_sides(after: Given, before: Given) -> tuple[str, list[_Sides]]:
         if len(file.tables) == len(there) == 1:
             there = {file.tables[0].name: source.tables[0]}
         for table in file.tables:
-            if table.name not in there:
-                names = begun(list(there), 8)
-                rule = f"holds {table.name}, and {place} {names}"
+            name = table.name
+            if name not in there:
+                rule = f"holds {name}, and {place} {begun(list(there), 8)}"
                 raise FileError(label, rule, "the names must agree; or name one of each: FILE:NAME")
-        return label, [_sides(label, place, table, there[table.name], len(file.tables) > 1) for table in file.tables]
+            called = f"{'the array' if name == ARRAY_NAME else name} of {label}".removesuffix(" of ")
+            if table.shape != there[name].shape or len(table.shape) < 2:
+                rule = f"before it is of shape {there[name].shape}"
+                raise ParameterError(called, f"of shape {table.shape}", rule, "they must be alike, (…, L, D)")
+            dtype = table.dtype if table.dtype in SIGNIFICAND_BITS else "float32"
+            values = [np.asarray(widened(each.array())) for each in (there[name], table)]
+            found.append(_Sides(name, called, dtype, values[0], values[1], place, len(file.tables) > 1))
+    return label, found
 
 
-def _sides(label: str, place: str, table: Table, source: Table, several: bool) -> _Sides:
-    called = f"{'the array' if table.name == ARRAY_NAME else table.name} of {label}".removesuffix(" of ")
-    if table.shape != source.shape or len(table.shape) < 2:
-        rule = f"before it is of shape {source.shape}"
-        raise ParameterError(called, f"of shape {table.shape}", rule, "they must be alike, (…, L, D)")
-    dtype = table.dtype if table.dtype in SIGNIFICAND_BITS else "float32"
-    values = [np.asarray(widened(each.array())) for each in (source, table)]
-    return _Sides(table.name, called, dtype, values[0], values[1], place, several)
-
-
-def _heads(model: Model, layer_type: str | None) -> tuple[int, ...]:
-    """How many query and key heads a model has, as far as it says so."""
+def _position_axes(shape: tuple[int, ...], model: Model, layer_type: str | None) -> tuple[int, ...]:
+    """Where positions may be: before the last axis, or with a model's number of heads there, before those."""
     if isinstance(model, (ModelEncodings, Encoding)):
-        return ()
+        return (-2,)
     try:
         found = attention_of(model, None, layer_type)
     except PecliError:  # layers that differ
-        return ()
-    return tuple(count for count in (found.heads, found.kv_heads) if count is not None)
-
-
-def _position_axes(one: _Sides, heads: Sequence[int]) -> tuple[int, ...]:
-    """Where positions may be: before the last axis, or with a model's number of heads there, before those."""
-    shape = one.after.shape
+        return (-2,)
+    heads = [count for count in (found.heads, found.kv_heads) if count is not None]
     return (-3, -2) if len(shape) > 2 and shape[-2] in heads and shape[-3] not in heads else (-2,)
 
 
@@ -159,7 +146,8 @@ class _RotatedCheck:
         head = encoding.head_dim or rope.rotary_dim
         if shape[-1] not in (head, rope.rotary_dim):
             some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
-            raise one.wrong(f"a head of {file} has {head} channels{some}", f"D, the last axis, is {shape[-1]}")
+            rule, advice = f"a head of {file} has {head} channels{some}", f"D, the last axis, is {shape[-1]}"
+            raise ParameterError(one.label, f"of shape {shape}", rule, advice)
         self.layout = encoding.layout or "halves"
         self.plan = HeadRotation(rope, LAYOUTS[self.layout], encoding.trailing, axis)
         self.one, self.tolerance = one, tolerance
@@ -248,14 +236,22 @@ class _RotatedCheck:
         return bool(same and one.shape == other.shape and np.allclose(one, other, rtol=FREQ_RTOL, atol=0))
 
 
-def model_check(found: ModelEncodings, model: Model, before: Given | None, **places: Any) -> Any:
+def model_check(
+    found: ModelEncodings,
+    model: Model,
+    before: Given | None = None,
+    *,
+    layer_type: str | None = None,
+    seq_axis: int | None = None,
+    **options: Any,
+) -> Any:
     """What compares a file with a model, which was found already: its tables, or what was `before` the rotation."""
-    if before is None and "seq_axis" in places:
-        raise ParameterError("seq_axis", places["seq_axis"], "it is the axis of queries or keys", "give `before`, too")
+    place = Place.of(options)
     if before is None:
-        return partial(verify_model, model=found, **places)
-    for name in ("positions", "grid", "keep", "grid_base", "grid_scale"):
-        if name in places:
-            rule = "with `before`, one position follows the other"
-            raise ParameterError(name, quoted(places[name]), rule, "leave it out")
-    return partial(verify_rotated, before=before, model=model, **places)
+        if seq_axis is not None:
+            raise ParameterError("seq_axis", seq_axis, "it is the axis of queries or keys", "give `before`, too")
+        return partial(verify_model, model=found, layer_type=layer_type, **options)
+    for name in place.own:
+        rule = "with `before`, one position follows the other"
+        raise ParameterError(name, quoted(options[name]), rule, "leave it out")
+    return partial(verify_rotated, before=before, model=model, layer_type=layer_type, seq_axis=seq_axis, place=place)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event, local
@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pecli.checks.compare import Comparison, as_json, compare
+from pecli.checks.compare import Comparison, as_json, compare, problems_of
+from pecli.checks.same_table import Reading
 from pecli.checks.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
-from pecli.engine.arrays import Array, Indices
+from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, PecliError
@@ -93,22 +94,103 @@ def _stoppable(table: Table, path: str, stop: Event) -> Table:
     return replace(table, fill=fill)
 
 
-Suspect = tuple[Scheme, str, Table]
-"""A table that failed, with the scheme it was compared with and its name there."""
 MAX_ROUNDING_ULP = 4
 """Units of the last place that other programs' sines and powers lose, where all else is right."""
 
 
-def explanations(suspects: Iterable[Suspect], tolerance: Tolerance) -> tuple[Explanation, ...]:
+@dataclass(frozen=True)
+class Checked:
+    """A tensor of a file that was compared with what it should be."""
+
+    reading: Reading
+    result: Comparison
+    words: str = ""
+    """How it was read, for the report."""
+    layers: str = ""
+    """What tells tensors of one name apart, where layers have each their own."""
+    right_for: str = ""
+    """Other layers whose table it is."""
+
+
+UNKNOWN: dict[str, Any] = {"max_abs_error": None, "max_rel_error": None, "max_ulp_error": None}
+"""The errors of a tensor whose values are not compared."""
+
+
+def compared(label: str, reading: Reading, tolerance: Tolerance, *, any_dtype: bool = True) -> Comparison:
+    """A tensor, under that name, compared with what it is read as; learned values can only have the right shape."""
+    if reading.is_learned:
+        return Comparison(label, reading.found.shape, reading.found.size, **UNKNOWN)
+    found = replace(reading.found, name=reading.expected.name)  # which says what it holds, whatever the file calls it
+    return compare(replace(reading.expected, name=label), found, tolerance, any_dtype=any_dtype)
+
+
+def conclusion(
+    path: str,
+    scheme: str,
+    checked: Sequence[Checked],
+    tolerance: Tolerance,
+    problems: Iterable[str] = (),
+    present: Iterable[Table] = (),
+    *,
+    may_be_weak: bool = True,
+) -> Verification:
+    """The answer about a file of such tables: why tensors failed, layers by layers, or what passing does not prove."""
+    failed: dict[str, list[Checked]] = {}
+    moved: dict[str, list[str]] = {}
+    for each in checked:
+        if each.result.passed:
+            continue
+        if each.reading.copies_differ():
+            each.result.problem = "its copies differ"
+        elif each.right_for:
+            moved.setdefault(each.right_for, []).append(each.result.name)
+        else:
+            failed.setdefault(each.layers, []).append(each)
+    why: list[Explanation] = []
+    lines = [f"{', '.join(names)}: right for {layers} layers" for layers, names in moved.items()]
+    for layers, some in failed.items():
+        tables = _by_scheme(some)
+        found = explanations(tables, tolerance)
+        said = diagnosis(found, [each.result for each in some], tables)
+        why += found
+        lines += [_about(layers, line) for line in said]
+    results = tuple(each.result for each in checked)
+    words = {each.result.name: each.words for each in checked if each.words}
+    wrong, reasons = (*problems, *problems_of(results)), tuple(dict.fromkeys(lines))
+    known = {each.reading.found.name for each in checked}
+    others = tuple(table.name for table in present if table.name not in known)
+    answer = Verification(path, scheme, results, wrong, reasons, words, tuple(why), unchecked=others)
+    if not answer.passed or not may_be_weak:
+        return answer
+    return replace(answer, weak=weak_checks(_by_scheme(checked), tolerance))
+
+
+Tables = Mapping[Scheme, Mapping[str, Table]]
+"""What was found, by the scheme that it was compared with and by its name there."""
+
+
+def _by_scheme(checked: Iterable[Checked]) -> Tables:
+    found: dict[Scheme, dict[str, Table]] = {}
+    for each in checked:
+        if each.reading.scheme is not None:
+            known = found.setdefault(each.reading.scheme, {})
+            known |= {name: part for name, part in each.reading.parts.items() if name not in known}
+    return found
+
+
+def _about(layers: str, line: str) -> str:
+    """A line of some layers: «full_attention cos, sin: base is …», «full_attention: reproduce with …»."""
+    is_advice = line.startswith(("reproduce with", "without this", "verify with", "the last place"))
+    return f"{layers}{': ' if is_advice else ' '}{line}" if layers else line
+
+
+def explanations(tables: Tables, tolerance: Tolerance) -> tuple[Explanation, ...]:
     """The reasons of all that failed, scheme by scheme."""
-    by_scheme: dict[Scheme, dict[str, Table]] = {}
-    for scheme, name, table in suspects:
-        by_scheme.setdefault(scheme, {}).setdefault(name, table)
-    if not by_scheme:
+    if not tables:
         return ()
     from pecli.explain.search import explain, merged
 
-    every = [each for scheme, found in by_scheme.items() for each in explain(scheme, found, tolerance.atol)]
+    every = [each for scheme, found in tables.items() for each in explain(scheme, found, tolerance.atol)]
     return tuple(merged(every))
 
 
@@ -146,18 +228,15 @@ MAX_ELEMENTS = 1 << 22
 """In one row of all heads of a longer table."""
 
 
-def weak_checks(passed: Sequence[Suspect], tolerance: Tolerance) -> tuple[str, ...]:
+def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
     """A sentence for each known mistake that would have passed: «2 rows cannot tell …: compare 4,000 or more»."""
-    by_scheme: dict[Scheme, list[str]] = {}
-    for scheme, name, _ in passed:
-        by_scheme.setdefault(scheme, []).append(name)
-    lines = [line for scheme, names in by_scheme.items() for line in _weak(scheme, names, tolerance)]
-    every = {name for _, name, _ in passed}
-    lines += [line for is_blind, line in BLIND if any(is_blind(scheme, every) for scheme in by_scheme)]
+    lines = [line for scheme, found in tables.items() for line in _weak(scheme, found, tolerance)]
+    every = {name for found in tables.values() for name in found}
+    lines += [line for is_blind, line in BLIND if any(is_blind(scheme, every) for scheme in tables)]
     return tuple(dict.fromkeys(lines))
 
 
-def _weak(scheme: Scheme, names: Sequence[str], tolerance: Tolerance) -> Iterator[str]:
+def _weak(scheme: Scheme, names: Iterable[str], tolerance: Tolerance) -> Iterator[str]:
     tables = {} if scheme.holds_several else _tables(scheme)
     looked = [name for name in names if name in tables]
     count = next((tables[name].shape[-2] for name in looked if len(tables[name].shape) > 1), 0)
@@ -193,15 +272,12 @@ def _words(edit: Mapping[str, Any]) -> str:
 
 def _advice(scheme: Scheme, mistake: Scheme, names: Sequence[str], tolerance: Tolerance) -> str | None:
     """What to do where tables of this length do not show a mistake; None where they do, or where it does no harm."""
-    error = 0.0
-    for choose in (_later_rows, _sampled_rows):
-        error = max(error, _error(scheme, mistake, names, tolerance, choose))
-        if error == math.inf:
-            return None
-    length = getattr(scheme, "seq_len", None)
-    if not isinstance(length, int) or "seq_len" not in scheme.parameters():
-        return ""
-    while length and (length := 2 * length) <= MAX_ROWS:
+    error = _error(scheme, mistake, names, tolerance, few=True)
+    error = max(error, 0.0 if error == math.inf else _error(scheme, mistake, names, tolerance, few=False))
+    length = getattr(scheme, "seq_len", None) if "seq_len" in scheme.parameters() else None
+    if error == math.inf or not length:
+        return None if error == math.inf else ""
+    while (length := 2 * length) <= MAX_ROWS:
         changes: dict[str, Any] = {"seq_len": length}
         try:
             longer = [replace(each, **changes) for each in (scheme, mistake)]
@@ -209,39 +285,32 @@ def _advice(scheme: Scheme, mistake: Scheme, names: Sequence[str], tolerance: To
             return ""
         if any(table.size // table.shape[-2] > MAX_ELEMENTS for table in longer[0].tensors() if len(table.shape) > 1):
             return ""
-        error = max(error, _error(longer[0], longer[1], names, tolerance, _later_rows))
+        error = max(error, _error(longer[0], longer[1], names, tolerance, few=True))
         if error == math.inf:
             return f": compare {length:,} or more"
     return " within this tolerance, and no number of rows would" if error > 1 else None
 
 
-def _error(
-    right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolerance, choose: Callable[[int, int], Indices]
-) -> float:
-    """Infinite where some rows tell two schemes apart, else the largest error relative to one that does no harm."""
+def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolerance, few: bool) -> float:
+    """Infinite where some rows, a few or many, tell two schemes apart, else the largest error relative to one that does
+    no harm.
+    """
     tables, others, error = _tables(right), _tables(wrong), 0.0
     for name in names:
         one, other = tables[name], others.get(name)
         if other is None or one.shape != other.shape:
             return math.inf
         if len(one.shape) > 1:
-            rows = choose(one.shape[-2], one.width)
-            rows = (np.arange(one.rows // one.shape[-2])[:, None] * one.shape[-2] + rows).reshape(-1)
-            one, other = (table_of(name, table.pick(rows)) for table in (one, other))
+            count = one.shape[-2]
+            rows = np.linspace(count // 2, count - 1, PROBES) if few else np.r_[chosen(count, one.width), count - 1]
+            every = np.arange(0, one.rows, count)[:, None] + np.unique(rows.astype(np.intp))
+            one, other = (table_of(name, table.pick(every.reshape(-1))) for table in (one, other))
         found = compare(one, other, tolerance)
         if not found.passed:
             return math.inf
         relative = (found.max_rel_error or 0.0) / FREQ_RTOL
         error = max(error, relative if is_relative(name) else (found.max_abs_error or 0.0) / DRIFT)
     return error
-
-
-def _later_rows(count: int, width: int) -> Indices:
-    return np.unique(np.linspace(count // 2, count - 1, PROBES).astype(np.intp))
-
-
-def _sampled_rows(count: int, width: int) -> Indices:
-    return np.unique(np.r_[chosen(count, width), count - 1])
 
 
 def _tables(scheme: Scheme) -> dict[str, Table]:

@@ -92,7 +92,7 @@ def _command(kind: type[Scheme]) -> Any:
 
 
 def _audit(scheme: Scheme, values: Mapping[str, Any]) -> int:
-    from pecli.checks.audit import audit, work
+    from pecli.checks.audit import audit
     from pecli.views import drift, screen
     from pecli.views.pictures import figure
     from pecli.views.progress import counting
@@ -102,7 +102,8 @@ def _audit(scheme: Scheme, values: Mapping[str, Any]) -> int:
         figure.check_suffix(path)
     parts = dict(scheme.named_parts())
     recipes = _recipes(next(iter(parts.values())), values["recipes"])
-    with counting("audit", sum(work(part, recipes) for part in parts.values()), values) as advance:
+    positions = sum(part.by_position().count for part in parts.values())
+    with counting("audit", positions, values, bytes=False) as advance:
         audits = {name: audit(part, recipes, tolerance, advance) for name, part in parts.items()}
     if path is not None:
         given = {

@@ -222,3 +222,18 @@ def test_tensors_that_belong_to_no_table_are_named(pecli_cli, tmp_path) -> None:
         assert (found.passed, found.unchecked) == (True, ("junk",))
     words = "rope", "--seq-len", 300, "--dim", 16, "--verify", tmp_path / "t.npz", "--atol", 1e-6
     assert pecli_cli(*words).out.splitlines()[-1] == "  not checked: junk"
+
+
+def test_a_weak_check_of_many_layers_names_their_tensor_once() -> None:
+    """llama3's factor of 8 is within a relative error of 10."""
+    low, high, scale = 8192 / 4, 8192 / 1, 8.0
+    plain = 500000.0 ** (-np.arange(64) / 64)
+    wavelength = 2 * np.pi / plain
+    smooth = np.clip((8192 / wavelength - 1) / (4 - 1), 0, 1)
+    scaled = np.where(wavelength < low, plain, np.where(wavelength > high, plain / scale, plain))
+    between = (wavelength >= low) & (wavelength <= high)
+    scaled[between] = ((1 - smooth) * plain / scale + smooth * plain)[between]
+    layers = {f"layers.{layer}.rotary_emb.inv_freq": scaled for layer in range(3)}
+    found = pecli.verify(layers, "llama-3.1-8b", rtol=10)
+    assert pecli.verify(layers, "llama-3.1-8b").passed
+    assert [line.partition(" cannot tell ")[0] for line in found.weak] == ["inv_freq"]
