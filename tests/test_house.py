@@ -46,11 +46,7 @@ MAX_FUNCTION = 60
 """Lines, those of its signature included."""
 MAX_MODULE = 400
 
-LONGER = {
-    "pecli/explain/law_search.py": 416,
-    "pecli/explain/row_positions.py": 436,
-    "pecli/explain/wave_search.py": 448,
-}
+LONGER: dict[str, int] = {}
 """Modules that are too long, and functions as "module function"; these numbers may only fall."""
 
 NAMES = {*SCHEMES, "layers"}

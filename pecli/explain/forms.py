@@ -6,7 +6,7 @@ angle, or both. Which part is the cosine is not a matter of layout; the numbers 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,9 @@ ARRANGEMENTS: Mapping[str, str] = {
 DOUBLINGS: Mapping[str, str] = {"": "", "halves": "c0 c1 … c0 c1 …", "interleaved": "c0 c0 c1 c1 …"}
 """How often each column of a part is there: once, or twice, in that order."""
 
+EMPTY = 1e-3
+"""Of the largest value: below it, rows and columns are zeros but for noise."""
+
 
 def columns(way: str) -> str:
     """The columns of a part, in words."""
@@ -34,11 +37,10 @@ def columns(way: str) -> str:
 
 @dataclass(frozen=True)
 class Form:
-    """One layout: how the functions lie, whether columns are doubled, whether positions run along the rows."""
+    """One layout: how the functions lie, and whether columns are doubled."""
 
     arrangement: str
     doubled: str = ""
-    transposed: bool = False
     padded: bool = False
     """A column of zeros at the end, which makes an odd dim."""
 
@@ -49,73 +51,74 @@ class Form:
             return self.doubled or "compact"
         return f"{self.arrangement}, columns doubled: {self.doubled}" if self.doubled else self.arrangement
 
-    def split(self, array: Array) -> tuple[Array, ...] | None:
-        """The parts of an array in this form, each (positions, frequencies); None where it cannot be."""
-        array = _straight(array, self)
+    def split(self, array: Array, noise: float = 0.0) -> tuple[Array, ...] | None:
+        """The parts of an array in this form, each (positions, frequencies); None where it cannot be.
+
+        With noise, doubled columns may differ by that much of the largest, root mean square.
+        """
         if self.padded:
-            if array.ndim != 2 or not array.shape[1] % 2 or array[:, -1].any():
+            if array.ndim != 2 or not array.shape[1] % 2:
+                return None
+            if not np.abs(array[:, -1]).max(initial=0) <= (EMPTY * np.abs(array).max() if noise else 0):
                 return None
             array = array[:, :-1]
         parts = _parts(array, self.arrangement)
-        if parts is None or not all(part.ndim == 2 and part.size for part in parts):
+        if parts is None or not all(part.size for part in parts):
             return None
-        singles = [_single(part, self.doubled) for part in parts]
+        singles = [_single(part, self.doubled, noise) for part in parts]
         found = tuple(part for part in singles if part is not None)
         return found if len(found) == len(parts) else None
 
     def join(self, *parts: Array) -> Array:
         """The array in this form that has these parts."""
-        wide = [_double(part, self.doubled) for part in parts]
-        array = _arranged(wide, self.arrangement)
-        if self.padded:
-            array = np.concatenate([array, np.zeros_like(array[:, :1])], axis=1)
-        return _straight(array, self)
+        wide = [joined([part, part], self.doubled) if self.doubled else part for part in parts]
+        array = joined(wide, self.arrangement)
+        return np.concatenate([array, np.zeros_like(array[:, :1])], axis=1) if self.padded else array
 
 
 def forms(array: Array) -> Iterator[Form]:
-    """Every form that an array of such a shape can have, and whose doublings it has; the likelier ones first."""
-    kinds = ["complex"] if array.dtype.kind == "c" else ["interleaved", "halves", "alone"]
-    if array.ndim == 3 and array.dtype.kind != "c":
-        kinds = ["stacked", "pairs"]
-    for transposed in (False, True):
-        for arrangement in kinds:
-            for doubled in DOUBLINGS:
-                for padded in (False, True):
-                    form = Form(arrangement, doubled, transposed, padded)
-                    if form.split(array) is not None:
-                        yield form
-
-
-def _straight(array: Array, form: Form) -> Array:
-    """Transposed back or forth: the two axes of positions and frequencies change places."""
-    if not form.transposed or array.ndim < 2:
-        return array
-    first = 0 if form.arrangement == "pairs" else array.ndim - 2
-    return np.swapaxes(array, first, first + 1)
+    """The forms that an array of such a shape may have, the likelier ones first."""
+    for arrangement in ("interleaved", "halves", "alone", "stacked", "pairs", "complex"):
+        if _parts(array, arrangement) is not None:
+            yield from (Form(arrangement, doubled) for doubled in DOUBLINGS)
 
 
 def _parts(array: Array, arrangement: str) -> tuple[Array, ...] | None:
-    width = array.shape[-1] if array.ndim else 0
+    axis = {"stacked": 0, "pairs": -1}.get(arrangement)
+    if (arrangement == "complex") != (array.dtype.kind == "c") or array.ndim != (2 if axis is None else 3):
+        return None
+    if axis is not None:
+        return tuple(np.moveaxis(array, axis, 0)) if array.shape[axis] == 2 else None
     if arrangement == "complex":
-        return (array.real, array.imag) if array.dtype.kind == "c" else None
-    if array.dtype.kind == "c":
-        return None
-    if arrangement == "stacked":
-        return (array[0], array[1]) if array.ndim == 3 and len(array) == 2 else None
-    if arrangement == "pairs":
-        return (array[..., 0], array[..., 1]) if array.ndim == 3 and width == 2 else None
-    if array.ndim != 2:
-        return None
+        return array.real, array.imag
     if arrangement == "alone":
         return (array,)
     if arrangement == "halves":
-        return (array[:, : width // 2], array[:, width // 2 :]) if width % 2 == 0 else None
-    if width % 2:  # the odd column has a sine and no cosine: read without it
-        array = array[:, :-1]
-    return array[:, 0::2], array[:, 1::2]
+        return halved(array, "halves") if array.shape[1] % 2 == 0 else None
+    return halved(array[:, : array.shape[1] // 2 * 2], "interleaved")  # an odd column has a sine and no cosine
 
 
-def _arranged(parts: list[Array], arrangement: str) -> Array:
+def halved(array: Array, layout: str) -> tuple[Array, Array]:
+    """The two parts of the last axis: its halves, or every other place."""
+    half = array.shape[-1] // 2
+    return (array[..., :half], array[..., half:]) if layout == "halves" else (array[..., 0::2], array[..., 1::2])
+
+
+def _single(part: Array, doubled: str, noise: float) -> Array | None:
+    """Each column once; None where the doubled columns are not the same."""
+    if not doubled or part.shape[1] % 2:
+        return None if doubled else part
+    one, other = halved(part, doubled)
+    if noise:  # the fast columns, too, and not merely all near one
+        x, y = np.asarray(one, np.float64), np.asarray(other, np.float64)
+        apart, size = (np.sqrt(np.mean(each**2, axis=0)).max() for each in (x - y, x))
+        return one if apart < noise * (size + 1e-300) else None
+    alike = all(np.array_equal(one[rows], other[rows], equal_nan=True) for rows in (slice(1), slice(1, None)))
+    return one if alike else None
+
+
+def joined(parts: Sequence[Array], arrangement: str) -> Array:
+    """One array of several parts."""
     if arrangement == "alone":
         return parts[0]
     if arrangement == "complex":
@@ -125,22 +128,4 @@ def _arranged(parts: list[Array], arrangement: str) -> Array:
     if arrangement == "halves":
         return np.concatenate(parts, axis=-1)
     pairs = np.stack(parts, axis=-1)
-    return pairs if arrangement == "pairs" else pairs.reshape(len(pairs), -1)
-
-
-def _single(part: Array, doubled: str) -> Array | None:
-    """Each column once; None where the doubled columns are not the same."""
-    if not doubled:
-        return part
-    if part.shape[1] % 2:
-        return None
-    half = part.shape[1] // 2
-    one, other = (part[:, :half], part[:, half:]) if doubled == "halves" else (part[:, 0::2], part[:, 1::2])
-    alike = all(np.array_equal(one[rows], other[rows], equal_nan=True) for rows in (slice(1), slice(1, None)))
-    return one if alike else None
-
-
-def _double(part: Array, doubled: str) -> Array:
-    if not doubled:
-        return part
-    return np.concatenate([part, part], axis=-1) if doubled == "halves" else np.repeat(part, 2, axis=-1)
+    return pairs if arrangement == "pairs" else pairs.reshape(*pairs.shape[:-2], -1)

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import combinations, islice, product
+from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Flags, Floats
+from pecli.engine.arrays import Floats, Indices
 from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Negated, Uninitialised
 from pecli.explain.laws import (
     BETAS,
     LENGTHS,
     MAX_MISFIT,
     PARAMETERS,
+    SEARCHED,
     SIGMAS,
     USUAL_MISFIT,
-    USUAL_VALUES,
     Curve,
     Fit,
     Law,
     fitted,
     fitted_pair,
     geometric,
+    line,
     steps_of,
 )
 from pecli.explain.sample import BASES, Sample, digits, grain, plain_integer, plainest, precision
-from pecli.explain.wave_schemes import WaveScheme, found_scheme, law_edits, neighbours, rope_of, yarn_height
+from pecli.explain.wave_schemes import WaveScheme, expected_height, law_edits, neighbours, scheme_of
 from pecli.explain.waves import DRIFT
 
 
@@ -48,48 +49,28 @@ def bends(curve: Curve, half: float) -> Iterator[Fit]:
         base = plainest(math.exp(step * half), math.exp(step * half) * 1e-7)
         law = Law(len(index), half, base)
         after = np.flatnonzero(known & (np.abs(ratio - ratio[np.flatnonzero(known)[-1]]) < slack + 1e-9))
-        for share in {
-            float(np.average(ratio[after], weights=1 / error[after] ** 2)),
-            *(1 / f for f in USUAL_VALUES["factor"]),
-        }:
-            if 0 < share < 0.95 and (ratio[known] > share - slack[known]).all():
-                inside, ramp, doubt = _inside(share, ratio, error, curve)
-                if inside.sum() < 2:
-                    yield from _by_usual_lengths(law, share, curve)
-                else:
-                    yield from _yarns(law, share, inside, ramp, doubt, curve)
-                    yield from _llamas(law, share, inside, ramp, doubt, curve)
+        measured = float(np.average(ratio[after], weights=1 / error[after] ** 2))
+        for share in {measured, *(1 / factor for factor in SEARCHED["factor"].usual)}:
+            if not 0 < share < 0.95 or not (ratio[known] > share - slack[known]).all():
+                continue
+            ramp, doubt = (1 - ratio) / (1 - share), error / (1 - share)  # how much is interpolated
+            inside = np.flatnonzero(known & (np.abs(ramp - 0.5) < 0.5 - 3 * doubt - 1e-4) & (doubt < 0.1))
+            if len(inside) < 2:
+                yield from _by_usual_lengths(law, share, curve)
+            else:
+                yield from _yarns(replace(law, scaling="yarn", factor=1 / share), inside, ramp, doubt, curve)
+                yield from _llamas(law, share, inside, ramp, doubt, curve)
 
 
-def _inside(share: float, ratio: Floats, error: Floats, curve: Curve) -> tuple[Flags, Floats, Floats]:
-    """How much of each frequency is interpolated, where that is neither all nor nothing."""
-    ramp = (1 - ratio) / (1 - share)
-    doubt = error / (1 - share)
-    return curve.known & (ramp > 3 * doubt + 1e-4) & (ramp < 1 - 3 * doubt - 1e-4) & (doubt < 0.1), ramp, doubt
-
-
-def _line(x: Floats, y: Floats, error: Floats) -> tuple[float, float]:
-    weights = 1 / np.maximum(error, 1e-12) ** 2
-    centre = np.average(x, weights=weights)
-    slope = float((weights * (x - centre) * y).sum() / (weights * (x - centre) ** 2).sum())
-    return slope, float(np.average(y, weights=weights)) - slope * float(centre)
-
-
-def _yarns(law: Law, share: float, inside: Flags, ramp: Floats, doubt: Floats, curve: Curve) -> Iterator[Fit]:
-    """A straight line over the channels, between two limits."""
-    at = np.flatnonzero(inside).astype(np.float64)
-    slope, level = _line(at, ramp[inside], doubt[inside])
+def _yarns(law: Law, inside: Indices, ramp: Floats, doubt: Floats, curve: Curve) -> Iterator[Fit]:
+    """A straight line over the channels, between two limits, which are rounded or not."""
+    slope, level, *_ = line(inside, ramp[inside], doubt[inside])
     if slope <= 0:
         return
     low, high = -level / slope, (1 - level) / slope
-    for truncate in (True, False):
-        for one, other in (
-            {(round(low), round(high)), (math.floor(low), math.ceil(high))} if truncate else {(low, high)}
-        ):
-            if -0.5 <= one < other <= 2 * law.half:
-                yield from _by_limits(
-                    replace(law, scaling="yarn", factor=1 / share, truncate=truncate), one, other, curve
-                )
+    for one, other in {(round(low), round(high)), (math.floor(low), math.ceil(high)), (low, high)}:
+        if -0.5 <= one < other <= 2 * law.half:
+            yield from _by_limits(replace(law, truncate=(one, other) != (low, high)), one, other, curve)
 
 
 def _by_usual_lengths(law: Law, share: float, curve: Curve) -> Iterator[Fit]:
@@ -131,24 +112,18 @@ def _by_limits(law: Law, low: float, high: float, curve: Curve) -> Iterator[Fit]
             yield Fit(whole_law, fit, extra + 0.1 * _digits(whole_law, "base", "factor"), (said,))
 
 
-def _llamas(law: Law, share: float, inside: Flags, ramp: Floats, doubt: Floats, curve: Curve) -> Iterator[Fit]:
+def _llamas(law: Law, share: float, inside: Indices, ramp: Floats, doubt: Floats, curve: Curve) -> Iterator[Fit]:
     """A straight line over the frequencies themselves."""
     plain = np.exp(-np.arange(law.count) / law.half * math.log(law.base))
-    slope, level = _line(plain[inside] / (2 * math.pi), 1 - ramp[inside], doubt[inside])
+    slope, level, *_ = line(plain[inside] / (2 * math.pi), 1 - ramp[inside], doubt[inside])
     if slope <= 0:
         return
     for low, high in ((1.0, 4.0), (1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (1.0, 16.0), (2.0, 8.0)):
         original = slope * (high - low)
         if abs(-level * (high - low) / low - 1) < 0.1:
             for whole in {plain_integer(original * 0.97, original * 1.03) or original, float(round(original))}:
-                found = replace(
-                    law,
-                    scaling="llama3",
-                    factor=plainest(1 / share, 0.02 / share),
-                    original=float(whole),
-                    low=low,
-                    high=high,
-                )
+                factor = plainest(1 / share, 0.02 / share)
+                found = replace(law, scaling="llama3", factor=factor, original=float(whole), low=low, high=high)
                 fit = curve.misfit(found.frequencies())
                 said = "an original length k times as long, with both freq_factors k times as large, is the same"
                 yield Fit(found, fit, 0.1 * _digits(found, "base", "factor", "high") + 0.1 * (low != 1), (said,))
@@ -169,28 +144,13 @@ def stretched(curve: Curve, half: float, base: float) -> Iterator[Fit]:
                 yield replace(fit, cost=fit.cost + 0.4 + 0.1 * digits(plain_base), open=(said,))
 
 
-def _other_bases(curve: Curve, half: float) -> list[float]:
-    """Bases of up to five digits for which the divisors of all frequencies that are known well have two decimals."""
-    use = np.flatnonzero(curve.known & (curve.error < 2e-5 * np.abs(curve.frequency)))
-    if len(use) < 9:
-        return []
-    first, rest = int(use[use > 0][0]), use[use > 0][1:]
-    divisors = np.arange(50, 3200) / 100
-    with np.errstate(all="ignore"):
-        every = np.abs(divisors * curve.frequency[first]) ** (-half / first)
-    bases = np.array([*{float(f"{base:.4e}") for base in every if 10 < base < 1e8}])
-    found = np.exp(np.multiply.outer(np.log(bases), -rest / half)) / curve.frequency[rest]
-    doubt = 4 * found * curve.error[rest] / np.abs(curve.frequency[rest]) + 1e-9
-    return [float(base) for base in bases[(np.abs(found * 100 - np.rint(found * 100)) / 100 <= doubt).all(axis=1)]]
-
-
 def divided(curve: Curve, half: float) -> Iterator[Fit]:
     """LongRoPE: a divisor for every frequency. As many numbers explain as many: only where the divisors of the
     frequencies that are known well come out as plain numbers does that mean anything.
     """
     known = curve.known
     best: tuple[int, Law] | None = None
-    for base in (*BASES, *_other_bases(curve, half)):
+    for base in BASES:
         plain = np.exp(-np.arange(len(curve.frequency)) / half * math.log(base))
         divisors = np.where(known, plain / np.where(known, curve.frequency, 1), 1.0)
         doubt = np.where(known, divisors * curve.error / np.where(known, np.abs(curve.frequency), 1), np.inf)
@@ -217,26 +177,24 @@ def divided(curve: Curve, half: float) -> Iterator[Fit]:
         yield Fit(best[1], curve.misfit(best[1].frequencies()), 3.0, said)
 
 
-def laws(curve: Curve, halves: Sequence[float], *, scales: bool) -> Iterator[Fit]:
-    """Every law that the frequencies may follow, for exponents over each of `halves`; with `scales`, positions may be
-    multiplied (sinusoidal tables), else frequencies divided (linear scaling) and bent.
+def laws(curve: Curve, half: float, *, scales: bool) -> Iterator[Fit]:
+    """Every law that the frequencies may follow, with exponents over `half`; with `scales`, positions may be multiplied
+    (sinusoidal tables), else frequencies divided (linear scaling) and bent.
     """
     count = len(curve.frequency)
     still = np.abs(curve.frequency) <= 6 * curve.error
     turning = count - int(np.argmin(still[::-1])) if not still.all() else 0
-    straight = geometric(curve)
-    for half, base in product(halves, BASES if scales else ()):  # most channels of timesteps turn more than once a row
+    for base in BASES if scales else ():  # most channels of timesteps turn more than once a row
         if (off := curve.misfit((timesteps := Law(count, half, base, TIMESTEPS)).frequencies())) < USUAL_MISFIT:
             yield Fit(timesteps, off, 0.2)
-    for half in halves:
-        if straight is not None:
-            yield from _straight(curve, half, straight, scales=scales, turning=turning)
-        elif curve.known.sum() == 1 and abs(curve.frequency[0] - 1) <= MAX_MISFIT * curve.error[0]:
-            yield Fit(
-                Law(count, half), curve.misfit(Law(count, half).frequencies()), 0.5, ("one channel turns: any base",)
-            )
+    straight = geometric(curve)
+    if straight is not None:
+        yield from _straight(curve, half, straight, scales=scales, turning=turning)
+    elif curve.known.sum() == 1 and abs(curve.frequency[0] - 1) <= MAX_MISFIT * curve.error[0]:
+        one = Law(count, half)
+        yield Fit(one, curve.misfit(one.frequencies()), 0.5, ("one channel turns: any base",))
     if not scales:
-        yield from bends(curve, halves[0])
+        yield from bends(curve, half)
 
 
 def _straight(
@@ -251,20 +209,15 @@ def _straight(
         inverse = plainest(1 / scale, slack / scale**2)
         direct = plainest(scale, slack)
         shorter = inverse if digits(inverse) < digits(direct) else None
-        options = (
-            [{"scale": 1 / shorter if shorter else direct}] if scales else [{"scaling": "linear", "factor": inverse}]
-        )
+        scaled = {"scale": 1 / shorter if shorter else direct}
+        options = [scaled if scales else {"scaling": "linear", "factor": inverse}]
     if 0 < turning < count and not scales:
         options.append({**(options[0] if options else {}), "scaling": "proportional", "turning": turning})
     for changes in options:
         for fit in fitted(Law(count, half, base, **changes), "base", curve):
-            said = (
-                (f"the base is known within {SIGMAS * step_error * half * base:.1g}",)
-                if step_error * half > 1e-4
-                else ()
-            )
+            doubt = f"the base is known within {SIGMAS * step_error * half * base:.1g}"
             cost = fit.cost + 0.1 * sum(digits(v) for v in changes.values() if isinstance(v, float))
-            yield replace(fit, cost=cost, open=said)
+            yield replace(fit, cost=cost, open=(doubt,) if step_error * half > 1e-4 else ())
             if digits(fit.law.base) > 2 and fit.law.base not in BASES and not scales and fit.law.scaling == "none":
                 yield from stretched(curve, half, fit.law.base)
 
@@ -275,37 +228,31 @@ def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     if law.scaling != "longrope" and curve.rises:  # no other law does
         yield list(divided(curve, float(law.half))) if prior.rotary and count == law.count else []
         return
-    if count != law.count:
-        resized = replace(law, count=count, half=law.half * count / law.count)
-        starts = [resized, replace(law, count=count)]
-    else:
-        starts = [law]
+    resized = replace(law, count=count, half=law.half * count / law.count)
+    starts = [law] if count == law.count else [resized, replace(law, count=count)]
 
     def fit(each: Law, cost: float) -> Fit:
         return Fit(each, curve.misfit(each.frequencies()), cost)
 
     yield [fit(each, 0.5 * k) for k, each in enumerate(starts)]
-    near = replace(prior, law=starts[0])
     others = [
         fit(each, 0.95 if each.half == 2 * starts[0].half else 1.0 + 0.05 * k)  # rather than the root of the base
-        for k, each in enumerate(neighbours(near))
+        for k, each in enumerate(neighbours(replace(prior, law=starts[0])))
         if each.count == count  # the scheme's own neighbours have its dim
     ]
-    names = ("base", *(name for name in PARAMETERS[law.scaling] if name not in ("truncate", "turning", "divisors")))
-    names = (*names, "scale")
-    single = [
+    names = [name for name in ("base", *PARAMETERS[law.scaling], "scale") if name in SEARCHED]
+    yield others + [
         replace(one, cost=one.cost + 1) for start in starts for name in names for one in fitted(start, name, curve)
     ]
-    yield others + single
-    yield [replace(one, cost=one.cost + 2.2) for one in laws(curve, [float(starts[0].half)], scales=not prior.rotary)]
+    yield [replace(one, cost=one.cost + 2.2) for one in laws(curve, float(starts[0].half), scales=not prior.rotary)]
     double = [
         replace(one, cost=one.cost + other.cost + 1)
         for other in others
         for name in ("base", *PARAMETERS[other.law.scaling])
-        if name not in ("truncate", "turning", "divisors")
+        if name in SEARCHED
         for one in fitted(other.law, name, curve)
     ]
-    pairs = (fit for one, other in combinations(names, 2) for fit in fitted_pair(starts[0], one, other, curve))
+    pairs = (fit for two in combinations(names, 2) for fit in fitted_pair(starts[0], two, curve))
     yield double + [replace(fit, cost=fit.cost + 2) for fit in pairs]
     yield list(divided(curve, float(starts[0].half))) if prior.rotary else []
 
@@ -328,89 +275,76 @@ def explain_frequencies(one: Sample, prior: WaveScheme) -> list[Explanation]:
         return []
     signs: tuple[Edit, ...] = (Negated("all"),) if (values < 0).sum() > len(values) / 2 else ()
     values = -values if signs else values
-    if found := _explained(one, values, prior, signs):
+    floor = noise_floor(values)
+    noises = [floor, *(each for each in (1e-6, 1e-5, 1e-4, 1e-3) if each > floor)]
+    curves = [Curve(values, np.hypot(DRIFT / 4 * np.abs(values), noise), aliased=False) for noise in noises]
+    likely = any(fit.misfit <= ENOUGH for tier in laws_with_prior(prior, curves[-1]) for fit in tier)
+    if likely and (found := _explained(one, prior, curves, signs)):
         return found
     if len(values) == prior.law.count and abs(values[0] / prior.law.frequencies()[0] - 1) > 0.5:
         return [Explanation((Uninitialised(),), None, math.inf, 0.0, (one.name,))]
     return []
 
 
-def _explained(one: Sample, values: Floats, prior: WaveScheme, edits: tuple[Edit, ...]) -> list[Explanation]:
-    floor = noise_floor(values, one.dtype)
-    noises = [floor, *(each for each in (1e-6, 1e-5, 1e-4, 1e-3) if each > floor)]
-    curves = [Curve(values, np.hypot(DRIFT / 4 * np.abs(values), noise), aliased=False) for noise in noises]
-    loosest = curves[-1]
-    if not any(fit.misfit <= ENOUGH for tier in laws_with_prior(prior, loosest) for fit in tier):
-        return []
+def _explained(
+    one: Sample, prior: WaveScheme | None, curves: Iterable[Curve], edits: tuple[Edit, ...] = (), most: int = 1
+) -> list[Explanation]:
+    """Explanations by the first laws that give a curve, the simplest first; the curves have larger errors each time."""
     for curve in curves:
-        for tier in laws_with_prior(prior, curve):
-            for fit in sorted((fit for fit in tier if math.isfinite(fit.misfit)), key=lambda fit: fit.cost):
-                if found := _checked(one, values, prior, fit, curve, edits):
-                    return [found]
+        count = float(len(curve.frequency))
+        any_law = iter(() if prior else ([*laws(curve, count, scales=False), *divided(curve, count)],))
+        for tier in laws_with_prior(prior, curve) if prior else any_law:
+            fits = sorted((fit for fit in tier if math.isfinite(fit.misfit)), key=lambda fit: fit.cost)
+            made = (_checked(one, prior, fit, curve, edits) for fit in fits)
+            if found := list(islice(filter(None, made), most)):
+                return found
     return []
 
 
-def noise_floor(values: Floats, dtype: str) -> float:
-    """What rounding leaves of numbers of order one, as decimals, steps or bits say."""
+def noise_floor(values: Floats) -> float:
+    """What rounding leaves of numbers of order one, as decimals or steps say."""
     found = grain(values)
     if isinstance(found, Decimals):
         return 0.3 * 10.0**-found.digits
-    if isinstance(found, FixedPoint):
-        return 0.3 * found.step
-    if isinstance(found, Dtype):
-        return 0.0
-    return 0.0 * precision(dtype)
+    return 0.3 * found.step if isinstance(found, FixedPoint) else 0.0
 
 
 def _checked(
-    one: Sample, values: Floats, prior: WaveScheme, fit: Fit, curve: Curve, edits: tuple[Edit, ...]
+    one: Sample, prior: WaveScheme | None, fit: Fit, curve: Curve, edits: tuple[Edit, ...]
 ) -> Explanation | None:
     """The explanation, if all frequencies are within their errors and it earns its numbers."""
-    law = fit.law
-    found = law.frequencies()
-    kind = grain(values)
-    error = curve.error
-    if isinstance(kind, Dtype):
-        error = np.hypot(error, precision(kind.found) * np.abs(values))
-    left = np.abs(found - values)
-    if (left > 4 * error + 1e-12).any() or np.sqrt(np.mean((left / error) ** 2)) > ENOUGH:
+    law, values, kind = fit.law, curve.frequency, grain(curve.frequency)
+    rounding = precision(kind.found) if isinstance(kind, Dtype) else 0.0
+    error = np.hypot(curve.error, rounding * np.abs(values))
+    left = np.abs(law.frequencies() - values)
+    misfit = float(np.sqrt(np.mean((left / error) ** 2)))
+    if (left > 4 * error + 1e-15).any() or misfit > ENOUGH:
         return None
-    told = law_edits(prior, law)
-    if told and len(values) < MIN_FREQUENCIES * len(told):
-        return None
-    if told and law.count == prior.law.count:
-        before = prior.law.frequencies()
-        change, rest = (float(np.sqrt(np.mean(((each - values) / error) ** 2))) for each in (before, found))
-        if change < MIN_IMPROVEMENT * min(rest, 1.0):
+    told: tuple[Edit, ...] = law_edits(prior, law) if prior else ()
+    if prior is None:
+        scheme = scheme_of(law, 0, 1, expected_height(None, law))
+        if scheme is None:
             return None
-    scheme = found_scheme(prior, law, prior.offset, prior.length, prior.height, prior.form, cos_first=True, more={})
-    noise = float(np.sqrt(np.mean(left**2)))
-    return Explanation((*edits, *told), scheme, float(left.max()), noise, (one.name,), fit.open, fit.cost - len(told))
+    else:
+        scheme = scheme_of(law, prior.offset, prior.length, prior.height, prior.form, prior.rotary)
+        if len(values) < MIN_FREQUENCIES * len(told):
+            return None
+        if told and law.count == prior.law.count:
+            change = float(np.sqrt(np.mean(((prior.law.frequencies() - values) / error) ** 2)))
+            if change < MIN_IMPROVEMENT * min(misfit, 1.0):
+                return None
+    noise, extra = float(np.sqrt(np.mean(left**2))), fit.cost - len(told)
+    return Explanation((*edits, *told), scheme, float(left.max()), noise, (one.name,), fit.open, extra)
 
 
 def recognise_frequencies(one: Sample) -> list[Explanation]:
-    """The rotary scheme of a vector of frequencies that falls from 1 or less."""
+    """The rotary schemes of a vector of frequencies that falls from 1 or less."""
     values = one.values.reshape(-1)
     if len(values) < MIN_RECOGNISED or not np.isfinite(values).all() or (values < 0).any() or values[0] <= 0:
         return []
-    kind = grain(values)
+    kind, floor = grain(values), noise_floor(values)
     loose = precision(kind.found) if isinstance(kind, Dtype) else DRIFT / 2
     exact = [4 * precision(one.dtype)] if one.dtype == "float64" and kind is None else []
-    floor = noise_floor(values, one.dtype)
-    for relative in (*exact, loose):  # numbers of float64 that follow a law to the last place need all of them
-        curve = Curve(values, np.hypot(relative * np.abs(values), floor) + 1e-300, aliased=False)
-        if found := list(islice(_recognised(one, values, curve), 3)):
-            return found
-    return []
-
-
-def _recognised(one: Sample, values: Floats, curve: Curve) -> Iterator[Explanation]:
-    count = float(len(values))
-    every = [*laws(curve, [count], scales=False), *divided(curve, count)]
-    for fit in sorted(every, key=lambda each: each.cost):
-        left = np.abs(fit.law.frequencies() - values)
-        if (left <= 4 * curve.error + 1e-15).all() and curve.known.sum() >= MIN_RECOGNISED // 2:
-            height = yarn_height(fit.law.factor) if fit.law.scaling == "yarn" else 1.0
-            if (scheme := rope_of(fit.law, 0, 1, height, "compact")) is not None:
-                noise = float(np.sqrt(np.mean(left**2)))
-                yield Explanation((), scheme, float(left.max()), noise, (one.name,), fit.open, fit.cost)
+    errors = (np.hypot(relative * np.abs(values), floor) + 1e-300 for relative in (*exact, loose))
+    curves = (Curve(values, error, aliased=False) for error in errors)  # float64 may follow a law to the last place
+    return _explained(one, None, (curve for curve in curves if curve.known.sum() >= MIN_RECOGNISED // 2), most=3)

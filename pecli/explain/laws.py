@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Flags, Floats
+from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.explain.sample import BASES, digits, plain, plainest
 from pecli.explain.waves import wrap
 
@@ -207,44 +207,35 @@ class Fit:
 
 # One parameter, the others being known.
 
-USUAL_VALUES: dict[str, tuple[float, ...]] = {
-    "base": BASES,
-    "factor": (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0),
-    "original": LENGTHS,
-    "longest": LENGTHS,
-    "length": LENGTHS,
-    "beta_fast": (32.0, 64.0, 16.0, 128.0, 8.0, 24.0, 48.0),
-    "beta_slow": (1.0, 2.0, 4.0, 0.5, 8.0),
-    "low": (1.0, 2.0, 4.0, 0.5),
-    "high": (4.0, 8.0, 2.0, 16.0, 32.0),
-    "scale": (1.0, 1000.0, 0.5, 2.0, 180 / math.pi, math.pi / 180, 2 * math.pi, math.pi),
-    "half": (),
+
+class Searched(NamedTuple):
+    """Where values of a parameter are looked for, and those that models have, the likeliest first."""
+
+    low: float
+    high: float
+    usual: tuple[float, ...]
+
+
+SEARCHED = {
+    "base": Searched(1.5, 1e9, BASES),
+    "factor": Searched(0.01, 1e4, (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0)),
+    "original": Searched(64.0, 2.0**22, LENGTHS),
+    "longest": Searched(64.0, 2.0**22, LENGTHS),
+    "length": Searched(64.0, 2.0**22, LENGTHS),
+    "beta_fast": Searched(0.25, 2048.0, (32.0, 64.0, 16.0, 128.0, 8.0, 24.0, 48.0)),
+    "beta_slow": Searched(0.01, 256.0, (1.0, 2.0, 4.0, 0.5, 8.0)),
+    "low": Searched(0.05, 64.0, (1.0, 2.0, 4.0, 0.5)),
+    "high": Searched(0.1, 256.0, (4.0, 8.0, 2.0, 16.0, 32.0)),
+    "scale": Searched(1e-4, 3000.0, (1.0, 1000.0, 0.5, 2.0, 180 / math.pi, math.pi / 180, 2 * math.pi, math.pi)),
 }
-_DIGIT_COST = {"base": 0.15}
 MAX_COSTLY_DIGITS = 5
 """A number with more digits was not chosen for its plainness: how near it comes decides."""
-_RANGES: dict[str, tuple[float, float]] = {
-    "base": (1.5, 1e9),
-    "factor": (0.01, 1e4),
-    "original": (64.0, 2.0**22),
-    "longest": (64.0, 2.0**22),
-    "length": (64.0, 2.0**22),
-    "beta_fast": (0.25, 2048.0),
-    "beta_slow": (0.01, 256.0),
-    "low": (0.05, 64.0),
-    "high": (0.1, 256.0),
-    "scale": (1e-4, 3000.0),
-    "half": (1.0, 65536.0),
-}
 
 
 def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
     """The law with the value of one parameter that comes nearest, as somebody would have written it."""
-    low, high = _RANGES[name]
-    if name == "half":
-        low, high = law.half / 20, law.half * 20
-
-    for known, off in zip(USUAL_VALUES[name], _misfits(law, name, curve, USUAL_VALUES[name]), strict=True):
+    low, high, usual = SEARCHED[name]
+    for known, off in zip(usual, _misfits(law, name, curve, usual), strict=True):
         if off < USUAL_MISFIT:
             yield Fit(law.having(**{name: known}), float(off), 0.0)
             return
@@ -284,50 +275,46 @@ def _written(law: Law, name: str, curve: Curve, log: float) -> Iterator[Fit]:
     value = math.exp(log)
     least = float(_misfits(law, name, curve, [value])[0])
     allowed = math.sqrt(least**2 + SIGMAS**2 * max(1.0, least**2) / max(1, len(curve.frequency)))
-    near = [each for each in USUAL_VALUES[name] if abs(math.log(each / value)) < 0.2]
+    usual = SEARCHED[name].usual
+    near = [each for each in usual if abs(math.log(each / value)) < 0.2]
     candidates = [*sorted(near, key=lambda each: abs(math.log(each / value))), *plain(value, 0.05 * value)]
     for candidate, off in zip(candidates, _misfits(law, name, curve, candidates), strict=True):
         if off <= allowed:
-            cost = (
-                0.0
-                if candidate in USUAL_VALUES[name]
-                else _DIGIT_COST.get(name, 0.1) * min(digits(candidate), MAX_COSTLY_DIGITS)
-            )
-            yield Fit(law.having(**{name: candidate}), float(off), cost)
+            cost = (0.15 if name == "base" else 0.1) * min(digits(candidate), MAX_COSTLY_DIGITS)
+            yield Fit(law.having(**{name: candidate}), float(off), 0.0 if candidate in usual else cost)
             return
 
 
-def fitted_pair(law: Law, one: str, other: str, curve: Curve) -> Iterator[Fit]:
+def fitted_pair(law: Law, names: tuple[str, str], curve: Curve) -> Iterator[Fit]:
     """Two parameters at once, by least squares of the logarithms; then each as somebody would have written it."""
-    use = np.flatnonzero(curve.known & (curve.frequency > 0))
-    if len(use) < 6:
+    use = curve.known & (curve.frequency > 0)
+    if use.sum() < 6:
         return
-    logs, errors = np.log(curve.frequency[use]), curve.error[use] / curve.frequency[use]
+    measured, error = np.log(curve.frequency[use]), np.maximum(curve.error[use] / curve.frequency[use], 1e-7)
 
-    def at(x: Floats) -> Law:
-        return law.having(**{one: math.exp(min(x[0], 40.0)), other: math.exp(min(x[1], 40.0))})
-
-    def rest(x: Floats) -> Floats:
+    def misfits(logs: Floats) -> Floats:
+        """In standard errors, for rows of two logarithms."""
+        both = {name: np.exp(np.minimum(column, 40.0))[:, None] for name, column in zip(names, logs.T, strict=True)}
         with np.errstate(all="ignore"):
-            off = (np.log(np.maximum(at(x).frequencies()[use], 1e-30)) - logs) / np.maximum(errors, 1e-7)
+            off = (np.log(np.maximum(law.having(**both).frequencies()[:, use], 1e-30)) - measured) / error
         return np.asarray(np.clip(np.nan_to_num(off, nan=1e9), -1e9, 1e9))
 
-    x = np.log(np.array([getattr(law, one), getattr(law, other)]))
-    here = rest(x)
+    at = np.log([getattr(law, name) for name in names])
     for _ in range(20):
-        slopes = np.stack([(rest(x + 1e-6 * unit) - here) / 1e-6 for unit in np.eye(2)], axis=1)
-        move = np.clip(-np.linalg.pinv(slopes, rcond=1e-9) @ here, -2, 2)
-        while (rest(x + move) ** 2).sum() > (here**2).sum() and np.abs(move).max() > 1e-9:
-            move = move / 4
-        before, (x, here) = float((here**2).sum()), (x + move, rest(x + move))
-        if np.abs(move).max() < 1e-10 or float((here**2).sum()) > MIN_PROGRESS * before:
-            break
-    if np.sqrt(np.mean(here**2)) > MAX_MISFIT:
-        return
-    for name, last in ((one, other), (other, one)):
-        yield from fitted(
-            at(x).having(**{name: plainest(getattr(at(x), name), 1e-3 * getattr(at(x), name))}), last, curve
+        here, *near = misfits(at + 1e-6 * np.array([[0, 0], [1, 0], [0, 1]]))
+        move = np.clip(
+            -np.linalg.pinv(np.stack([each - here for each in near], axis=1) / 1e-6, rcond=1e-9) @ here, -2, 2
         )
+        shorter = at + move * 4.0 ** -np.arange(12)[:, None]
+        squares = (misfits(shorter) ** 2).sum(axis=1)
+        at = shorter[np.argmin(squares)]
+        if squares.min() > MIN_PROGRESS * (here**2).sum():
+            break
+    if np.sqrt(np.mean(misfits(at[None]) ** 2)) <= MAX_MISFIT:
+        values = dict(zip(names, np.exp(at).tolist(), strict=True))
+        for first, last in (names, names[::-1]):
+            rounded = plainest(values[first], 1e-3 * values[first])
+            yield from fitted(law.having(**{**values, first: rounded}), last, curve)
 
 
 def geometric(curve: Curve) -> tuple[float, float, float, float] | None:
@@ -338,30 +325,26 @@ def geometric(curve: Curve) -> tuple[float, float, float, float] | None:
     if len(known) < 2:
         return None
     logs, errors = np.log(curve.frequency[known]), curve.error[known] / curve.frequency[known]
-    best: tuple[float, ...] | None = None
-    for some in (known, known[len(known) // 2 :]):
-        pick = np.isin(known, some)
-        if pick.sum() < 2:
-            continue
-        slopes = np.diff(logs[pick]) / np.diff(known[pick])
-        step = float(np.median(slopes))
-        level = float(np.median(logs[pick] - step * known[pick]))
-        for _ in range(6):
-            off = np.abs(logs - level - step * known)
-            use = off <= np.maximum(MAX_MISFIT * errors, 1.5 * float(np.median(off)) + 1e-12)
-            if use.sum() < 2:
-                break
-            weights = 1 / np.maximum(errors[use], 1e-15) ** 2
-            centre = np.average(known[use], weights=weights)
-            spread = (weights * (known[use] - centre) ** 2).sum()
-            step = float((weights * (known[use] - centre) * logs[use]).sum() / spread)
-            level = float(np.average(logs[use], weights=weights) - step * centre)
-            level_error = math.sqrt(1 / weights.sum() + centre**2 / spread)
-        else:
-            good = float(use.sum())
-            if best is None or good > best[-1]:
-                best = level, -step, level_error, 1 / math.sqrt(spread), good
-    return best[:4] if best else None  # type: ignore[return-value]
+    slow = slice(len(known) // 2 if len(known) > 3 else 0, None)
+    step = float(np.median(np.diff(logs[slow]) / np.diff(known[slow])))
+    level = float(np.median(logs[slow] - step * known[slow]))
+    for _ in range(6):
+        off = np.abs(logs - level - step * known)
+        use = off <= np.maximum(MAX_MISFIT * errors, 1.5 * float(np.median(off)) + 1e-12)
+        if use.sum() < 2:
+            return None
+        step, level, step_error, level_error = line(known[use], logs[use], errors[use])
+    return level, -step, level_error, step_error
+
+
+def line(x: Floats | Indices, y: Floats, error: Floats) -> tuple[float, float, float, float]:
+    """Slope and level of the line through some points, by least squares, and the errors of both."""
+    weights = 1 / np.maximum(error, 1e-15) ** 2
+    centre = np.average(x, weights=weights)
+    spread = np.maximum((weights * (x - centre) ** 2).sum(), 1e-300)
+    slope = (weights * (x - centre) * y).sum() / spread
+    level = np.average(y, weights=weights) - slope * centre
+    return float(slope), float(level), float(spread**-0.5), float(np.sqrt(1 / weights.sum() + centre**2 / spread))
 
 
 def steps_of(curve: Curve, half: float) -> list[float]:

@@ -14,18 +14,17 @@ from itertools import combinations
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Complex, Flags, Floats, Indices
+from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Edit, Parameter, Repeated, Rows, RowsWrong, Transposed
-from pecli.explain.forms import Form
+from pecli.explain.forms import DOUBLINGS, EMPTY, Form, forms
 from pecli.explain.sample import Sample, chosen
-from pecli.explain.wave_schemes import WaveScheme
-from pecli.explain.waves import pairs_of
 
 SAME = 0.05
 """Root mean square of a difference, relative to the values, below which noisy copies are the same."""
-EMPTY = 1e-3
-"""Of the largest value: a row below it is zeros, noise or not."""
 MAX_WRONG = 0.2
 """Of the rows, that may be wrong in a table that is right otherwise."""
+DOUBLED = ("alone", "stacked", "pairs")
+"""Arrangements of rotary tables, whose columns may be doubled."""
 CONSTANT = 0.12
 """How far the sum of squares of a pair may be from constant, relative to it."""
 
@@ -89,20 +88,17 @@ def _longest_run(bad: Flags) -> int:
     return int(starts[int(np.argmax(ends))]) if len(starts) else 0
 
 
+TRANSPOSES = {1: (), 2: ((1, 0),), 3: ((0, 2, 1), (1, 0, 2))}
+"""Other orders of axes, by their number."""
+
+
 def arrays(one: Sample) -> Iterator[tuple[AnyArray, tuple[Edit, ...]]]:
     """The tensor with two axes (three where functions are stacked or paired), straight and transposed."""
     values, edits = _without_copies(one)
-    if values.ndim == 1:
+    if values.ndim in TRANSPOSES:
         yield values, edits
-    elif values.ndim == 2:
-        yield values, edits
-        if one.whole:
-            yield values.T, (*edits, Transposed((1, 0)))
-    elif values.ndim == 3:
-        yield values, edits
-        if one.whole:
-            yield values.swapaxes(-1, -2), (*edits, Transposed((0, 2, 1)))
-            yield values.swapaxes(0, 1), (*edits, Transposed((1, 0, 2)))
+        for axes in TRANSPOSES[values.ndim] if one.whole else ():
+            yield values.transpose(axes), (*edits, Transposed(axes))
 
 
 def _without_copies(one: Sample) -> tuple[AnyArray, tuple[Edit, ...]]:
@@ -111,15 +107,11 @@ def _without_copies(one: Sample) -> tuple[AnyArray, tuple[Edit, ...]]:
     axes = [axis for axis, size in enumerate(values.shape) if size != 1]
     values = values.reshape([values.shape[axis] for axis in axes] or [1])
     while values.ndim > 2:
-        for k in range(values.ndim):
-            if values.ndim == 3 and len(edits) == 0 and values.shape[k] == 2 and k in (0, 2) and not _copies(values, k):
-                continue
-            if _copies(values, k):
-                edits.append(Repeated(axes[k], values.shape[k]))
-                values, axes = values.take(0, axis=k), axes[:k] + axes[k + 1 :]
-                break
-        else:
+        copied = next((k for k in range(values.ndim) if _copies(values, k)), None)
+        if copied is None:
             break
+        edits.append(Repeated(axes.pop(copied), values.shape[copied]))
+        values = values.take(0, axis=copied)
     return values, tuple(edits)
 
 
@@ -133,9 +125,7 @@ def _same(one: AnyArray, other: AnyArray) -> bool:
     with np.errstate(invalid="ignore"):
         size = float(np.abs(one).mean()) + float(np.abs(other).mean())
         off = np.sqrt(np.mean(np.abs(one - other) ** 2)) if one.shape == other.shape else np.inf
-    if np.array_equal(one, other, equal_nan=True):
-        return True
-    return bool(off < SAME * size / 2)
+    return bool(off < SAME * size / 2) or np.array_equal(one, other, equal_nan=True)
 
 
 def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator[Reading]:
@@ -143,84 +133,44 @@ def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator
     is tried first.
     """
     samples = list(found.values())
+    one = samples[0]
     for each in zip(*(list(arrays(one)) for one in samples), strict=False):
         values, edits = [array for array, _ in each], each[0][1]
         if not all(np.isfinite(array).all() for array in values) or values[0].size < 8:
             continue
-        for form, parts in _forms(values, first):
-            rows = (
-                samples[0].rows if not any(isinstance(edit, Transposed) for edit in edits) else np.arange(len(parts[0]))
-            )
-            rows = rows if len(rows) == len(parts[0]) else np.arange(len(parts[0]))
-            length = samples[0].shape[-2] if not samples[0].whole and len(samples[0].shape) > 1 else len(parts[0])
-            yield Reading(tuple(parts), rows, length, form, edits, tuple(found), samples[0].dtype, values[0].shape[-1])
+        straight = not any(isinstance(edit, Transposed) for edit in edits)
+        for form, parts in _split(values, first):
+            rows = one.rows if straight and len(one.rows) == len(parts[0]) else np.arange(len(parts[0]))
+            length = one.shape[-2] if not one.whole and len(one.shape) > 1 else len(parts[0])
+            yield Reading(tuple(parts), rows, length, form, edits, tuple(found), one.dtype, values[0].shape[-1])
 
 
-def _forms(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[Form, list[Floats]]]:
-    """The forms whose parts go together, best first."""
-    found: list[tuple[float, int, Form, list[Floats]]] = []
-    for rank, form in enumerate(dict.fromkeys([*([first] if first else []), *_possible(values)])):
-        parts = _split(values, form)
-        if parts is None or min(parts[0].shape) < 1 or len(parts[0]) < 2:
+def _split(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[Form, list[Floats]]]:
+    """The forms whose parts go together, best first, with the parts."""
+    found: list[tuple[bool, float, int, Form, list[Floats]]] = []
+    possible = [Form("alone", doubled) for doubled in DOUBLINGS]
+    if len(values) == 1:  # columns beside each other are nearly the same in wide tables of both functions
+        possible = [form for form in forms(values[0]) if not form.doubled or form.arrangement in DOUBLED]
+        possible.append(Form("halves", padded=True))
+    for rank, form in enumerate(dict.fromkeys([*([first] if first else []), *possible])):
+        split = [form.split(array, SAME) for array in values]
+        parts = [np.asarray(part, np.float64) for each in split for part in each or ()]
+        if None in split or min(parts[0].shape) < 1 or len(parts[0]) < 2:
             continue
-        full = ~empty_rows(parts) if len(parts) == 2 else np.zeros(0, bool)
-        off = 0.0 if len(parts) == 1 else pairs_of(*(part[full] for part in parts))[0] if full.any() else np.inf
-        if len(parts) == 2 and off > CONSTANT:
-            continue
-        found.append((round(off, 2), rank, form, parts))
-    if any(form.doubled for _, _, form, _ in found):  # where columns are doubled, no other reading means anything
-        found = [each for each in found if each[2].doubled]
-    found.sort(key=lambda each: (len(each[3]) == 1, each[0], each[1]))
-    yield from ((form, parts) for _, _, form, parts in found)
+        off = 0.0
+        if len(parts) == 2:
+            full = ~empty_rows(parts)
+            off = _unevenness(parts[0][full] ** 2 + parts[1][full] ** 2)
+        if off <= CONSTANT:
+            found.append((len(parts) == 1, round(off, 2), rank, form, parts))
+    doubled = [each for each in found if each[3].doubled]  # beside those, no other reading means anything
+    yield from (each[3:] for each in sorted(doubled or found, key=lambda each: each[:3]))
 
 
-def _possible(values: Sequence[AnyArray]) -> list[Form]:
-    array = values[0]
-    if np.iscomplexobj(array):
-        return [Form("complex")]
-    doublings = ["halves", "interleaved", ""]
-    if len(values) == 2:
-        return [Form("alone", doubled) for doubled in doublings]
-    if array.ndim == 3:
-        return [Form(kind, doubled) for kind in ("stacked", "pairs") for doubled in doublings]
-    both = [Form("interleaved"), Form("halves"), Form("halves", padded=True)]
-    return [*both, *(Form("alone", doubled) for doubled in doublings)]
-
-
-def _split(values: Sequence[AnyArray], form: Form) -> list[Floats] | None:
-    """The parts in a form; None where the tensors are not of it."""
-    if len(values) == 2:
-        split: tuple[AnyArray, ...] | None = tuple(array for array in values if array.ndim == 2)
-        return _singles(split, form.doubled) if split and len(split) == 2 else None
-    array = values[0]
-    if form.padded and array.ndim == 2 and np.abs(array[:, -1]).max() <= EMPTY * np.abs(array).max():
-        array = np.concatenate([array[:, :-1], np.zeros_like(array[:, :1])], axis=1)  # zeros, but for noise
-    split = replace(form, doubled="").split(array)
-    return None if split is None else _singles(split, form.doubled)
-
-
-def _singles(parts: Sequence[AnyArray], doubled: str) -> list[Floats] | None:
-    singles = [_single(part, doubled) for part in parts]
-    found = [part for part in singles if part is not None]
-    return found if len(found) == len(parts) else None
-
-
-def _single(part: AnyArray, doubled: str) -> Floats | None:
-    """Each column once; None where the doubled columns are not the same."""
-    if not doubled:
-        return np.asarray(part)
-    half = part.shape[1] // 2
-    if part.shape[1] % 2 or not half:
-        return None
-    one, other = (part[:, :half], part[:, half:]) if doubled == "halves" else (part[:, 0::2], part[:, 1::2])
-    return np.asarray(one) if _same_columns(one, other) else None
-
-
-def _same_columns(one: Floats, other: Floats) -> bool:
-    """Whether columns are doubled, also the fast ones, and not merely all near one."""
-    size = np.sqrt(np.mean(one**2, axis=0)) + 1e-300
-    off = np.sqrt(np.mean((one - other) ** 2, axis=0)) / size.max()
-    return bool((off < SAME).all())
+def _unevenness(power: Floats) -> float:
+    """How far from constant the sums of squares are, relative to them; infinite where there are none."""
+    power = power[:, power.any(axis=0)]
+    return float(np.quantile(power.std(axis=0) / power.mean(axis=0), 0.9)) if power.size else np.inf
 
 
 def wrapped(reading: Reading) -> Iterator[Reading]:
@@ -257,6 +207,12 @@ def padded(reading: Reading) -> Iterator[Reading]:
             yield replace(reading, rows=rows, edits=(*reading.edits, Rows(order, count)), wrong=wrong)
 
 
+def float_dtype(dtype: str) -> str:
+    """The dtype of a scheme's table that was kept in another."""
+    dtype = {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)
+    return dtype if dtype in ("float64", "float32", "float16", "bfloat16") else "float32"
+
+
 def named_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Names of cosines and sines that belong together."""
     for one, other in combinations(names, 2):
@@ -268,52 +224,39 @@ def named_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
 _OTHER_END = {"padded": "padded at the end", "padded at the end": "padded"}
 
 
-def turned(edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
-    """The same of rows in reverse order: padding is at the other end of the table."""
-    return tuple(
-        replace(edit, order=_OTHER_END.get(edit.order, edit.order)) if isinstance(edit, Rows) else edit
-        for edit in edits
-    )
+def edits_of_rows(whole: Reading, expected: int, *, reverse: bool) -> Iterator[Edit]:
+    """The edits of a reading, compared with a table of so many rows: of rows in reverse order, padding is at the other
+    end; rows that wrap where the table should end are copies of it.
+    """
+    for edit in whole.edits:
+        if isinstance(edit, Rows) and edit.at == expected and edit.order == "wrapped" and whole.length % expected == 0:
+            yield Repeated(0, whole.length // expected)
+        elif isinstance(edit, Rows) and reverse:
+            yield replace(edit, order=_OTHER_END.get(edit.order, edit.order))
+        else:
+            yield edit
 
 
 def order_of_rows(
-    whole: Reading, prior: WaveScheme, start: int, wrong: Indices, *, reverse: bool
+    whole: Reading, scheme: Scheme | None, offset: int, start: int, wrong: Indices, *, reverse: bool
 ) -> tuple[list[Edit] | None, int]:
-    """What rows that are not explained say: padding in front or behind, positions that wrap, a row of zeros, or errors;
-    None where too many are wrong. Rows of padding move the start.
+    """What rows that are not explained by a scheme say: padding in front or behind, a row of zeros, or errors; None
+    where too many are wrong. Rows of padding move the start.
     """
-    if not len(wrong):
-        return _lost_padding(whole, prior, start), start
-    count, length = len(wrong), len(whole.rows)
-    empty = empty_rows(whole.parts)[wrong]
-    front = prior.offset - start
+    padding_idx, count, length = getattr(scheme, "padding_idx", None), len(wrong), len(whole.rows)
+    if not count:
+        lost = padding_idx is not None and padding_idx - start in whole.rows
+        return [Parameter("padding_idx", padding_idx, None)] if lost else [], start
+    empty = bool(empty_rows(whole.parts)[wrong].all())
+    front = offset - start
     if wrong[-1] < front <= 2 * count and not reverse:
-        return [Rows("padded", front)], prior.offset
-    if empty.all() and count > 1 and (wrong[0] == length - count or (reverse and wrong[-1] == count - 1)):
+        return [Rows("padded", front)], offset
+    if empty and count > 1 and (wrong[0] == length - count or (reverse and wrong[-1] == count - 1)):
         at_end = (wrong[0] == length - count) != reverse
         return [Rows("padded at the end" if at_end else "padded", count)], start
-    if empty.all() and not prior.rotary:
-        expected = getattr(prior.scheme, "padding_idx", None)
-        found = (whole.rows[wrong] + start).tolist()
-        if found == [expected]:
-            return [], start
-        return [Parameter("padding_idx", expected, found[0])] if len(found) == 1 else [
-            RowsWrong(tuple(wrong.tolist()))
-        ], start
+    if empty and count == 1 and scheme is not None and "padding_idx" in scheme.parameters():
+        found = int(whole.rows[wrong[0]]) + start
+        return [Parameter("padding_idx", padding_idx, found)] if found != padding_idx else [], start
     if count > MAX_WRONG * length:
         return None, start
     return [RowsWrong(tuple(whole.rows[wrong].tolist()))], start
-
-
-def _lost_padding(whole: Reading, prior: WaveScheme, start: int) -> list[Edit]:
-    expected = getattr(prior.scheme, "padding_idx", None)
-    if expected is None or expected - start not in range(whole.length) or expected - start not in whole.rows:
-        return []
-    return [Parameter("padding_idx", expected, None)]
-
-
-def copies_of_rows(edits: tuple[Edit, ...], length: int, expected: int) -> Iterator[Edit]:
-    """Rows that wrap where the table should end are copies of it."""
-    for edit in edits:
-        wraps = isinstance(edit, Rows) and edit.order == "wrapped" and edit.at == expected and length % expected == 0
-        yield Repeated(0, length // expected) if wraps else edit

@@ -26,7 +26,7 @@ from pecli.explain.edits import (
     Swapped,
     best,
 )
-from pecli.explain.forms import Form
+from pecli.explain.forms import Form, halved, joined
 from pecli.explain.readings import MAX_WRONG, Reading, padded
 from pecli.explain.sample import grain, kept, precision
 from pecli.explain.wave_schemes import WaveScheme, wave_scheme
@@ -97,21 +97,14 @@ class HeadRotation:
         out, channels = x.copy(), self.channels(x.shape[-1])
         a, b = split(x[..., channels], self.layouts[0])
         with np.errstate(invalid="ignore"):  # infinities times zero
-            out[..., channels] = joined(*formula(a, b, *waves), self.layouts[1])
+            out[..., channels] = joined(formula(a, b, *waves), self.layouts[1])
         return out
 
 
 def split(values: Floats, layout: str) -> Pair:
     """The two channels of every pair."""
-    half = values.shape[-1] // 2
-    return (values[..., :half], values[..., half:]) if layout == "halves" else (values[..., 0::2], values[..., 1::2])
-
-
-def joined(a: Floats, b: Floats, layout: str) -> Floats:
-    """Pairs as channels."""
-    if layout == "halves":
-        return np.concatenate([a, b], axis=-1)
-    return np.stack([a, b], axis=-1).reshape(*a.shape[:-1], -1)
+    a, b = halved(values, layout)
+    return np.asarray(a, np.float64), np.asarray(b, np.float64)
 
 
 class Mistake(NamedTuple):
@@ -170,9 +163,10 @@ def _mixed(plan: HeadRotation, rotating: str, table: str) -> Callable[[Floats, I
 
     def render(x: Floats, rows: Indices) -> Floats:
         out, channels = x.copy(), plan.channels(x.shape[-1])
-        cos, sin = (joined(each, each, table) for each in plan.waves(rows))
+        cos, sin = (joined((each, each), table) for each in plan.waves(rows))
         a, b = split(x[..., channels], rotating)
-        out[..., channels] = x[..., channels] * cos + joined(-b, a, rotating) * sin
+        parts = np.multiply(x[..., channels], cos), np.multiply(joined((-b, a), rotating), sin)
+        out[..., channels] = parts[0] + parts[1]
         return out
 
     return render
@@ -192,14 +186,11 @@ def explain_rotation(
         found = _known(before, after, plan, atol) or _nearly_right(before, after, plan, dtype, atol)
         if found is not None:
             return [found]
-        if before.ndim > 3 and len(before) > 1 and not _alike(before, after, plan):
+        found = _measured(before, after, plan, prior, atol)
+        if found is None and before.ndim > 3 and len(before) > 1:
             each = [explain_rotation(one, other, plan, atol, dtype) for one, other in zip(before, after, strict=True)]
-            return [
-                replace(found[0], tensors=(f"sequence {k}",))
-                for k, found in enumerate(each)
-                if found and found[0].edits
-            ]
-        return _measured(before, after, plan, prior, atol)
+            return [replace(found[0], tensors=(f"sequence {k}",)) for k, found in enumerate(each) if found]
+        return [found] if found is not None and found.mistakes else []
 
 
 def _known(before: Floats, after: Floats, plan: HeadRotation, atol: float) -> Explanation | None:
@@ -307,8 +298,8 @@ def _turns(before: Floats, after: Floats, spans: list[slice], layouts: tuple[str
             yield found
 
 
-def _measured(before: Floats, after: Floats, plan: HeadRotation, prior: WaveScheme, atol: float) -> list[Explanation]:
-    """Explanations of the quotient as a table."""
+def _measured(before: Floats, after: Floats, plan: HeadRotation, prior: WaveScheme, atol: float) -> Explanation | None:
+    """The explanation of the quotient as a table."""
     stored = grain(after)
     if isinstance(stored, Dtype):  # angles that are smaller than half a unit are lost in all heads alike
         atol = max(atol, precision(stored.found))
@@ -327,8 +318,8 @@ def _measured(before: Floats, after: Floats, plan: HeadRotation, prior: WaveSche
         for found in best(explain_readings([reading, *padded(reading)], seen, atol)):
             in_part = all(isinstance(edit, Rows) for edit in found.mistakes)
             if found.residual <= most or in_part:
-                return [found] if found.mistakes else []
-    return []
+                return found
+    return None
 
 
 def _told(turns: Turns, plan: HeadRotation) -> Iterator[Edit]:
@@ -336,14 +327,6 @@ def _told(turns: Turns, plan: HeadRotation) -> Iterator[Edit]:
         yield Parameter("position_axis", plan.axis, -3 if plan.axis == -2 else -2)
     if turns.layouts != plan.layouts:
         yield Layout(_named(plan.layouts), _named(turns.layouts))
-
-
-def _alike(before: Floats, after: Floats, plan: HeadRotation) -> bool:
-    """Whether one rotation does for all sequences as well as for the first."""
-    spans = _spans(before, after, plan)
-    every = min((found.left for found in _turns(before, after, spans, plan.layouts)), default=1.0)
-    first = min((found.left for found in _turns(before[:1], after[:1], spans, plan.layouts)), default=1.0)
-    return every < max(2 * first, 1e-3)
 
 
 def _spans(before: Floats, after: Floats, plan: HeadRotation) -> list[slice]:

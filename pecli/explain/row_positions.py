@@ -23,6 +23,8 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.explain.edits import Explanation
+from pecli.explain.laws import line
+from pecli.explain.readings import Reading, float_dtype, readings
 from pecli.explain.sample import BASES, Sample, digits, plainest, precision
 
 MAX_POINTS = 1 << 14
@@ -41,43 +43,30 @@ def tolerance(one: Sample) -> float:
     return GRID_SLACK + STEPS * precision(one.dtype)
 
 
-def doubling(values: Floats) -> tuple[str, Floats]:
-    """How the columns of a rotary table come twice, and one of each; in compact tables they come once."""
-    width = values.shape[1]
-    if width % 2 == 0 and width >= 4:
-        if np.array_equal(values[:, : width // 2], values[:, width // 2 :]):
-            return "halves", values[:, : width // 2]
-        if np.array_equal(values[:, 0::2], values[:, 1::2]):
-            return "interleaved", values[:, 0::2]
-    return "compact", values
-
-
-def rotary_parts(samples: Sequence[Sample]) -> tuple[str, Complex] | None:
-    """The layout, and cos + i·sin, one column per pair; of two tables, or of one that stacks them."""
-    if len(samples) == 1 and samples[0].values.ndim == 3 and len(samples[0].values) == 2:
-        cos, sin = samples[0].values
-    elif len(samples) == 2 and samples[0].values.ndim == samples[1].values.ndim == 2:
-        cos, sin = samples[0].values, samples[1].values
-    else:
-        return None
-    (layout, first), (other, second) = doubling(cos), doubling(sin)
-    return (layout, first + 1j * second) if layout == other else None
-
-
 def recognise_grid(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
     """Schemes on grids that make the tables."""
     some = list(samples.values())
     if _is_whole(some) and 4 <= some[0].shape[-2] <= MAX_POINTS:
-        schemes = _rotary_grids(some) if rotary_parts(some) else _added_grids(some[0])
-        yield from _first_match(schemes, samples, tolerance(some[0]))
+        yield from _first_match(_on_grids(samples), samples, tolerance(some[0]))
 
 
 def recognise_positions(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
     """Schemes at given positions that make the tables."""
     some = list(samples.values())
     if _is_whole(some) and 2 <= some[0].shape[-2] <= MAX_ROWS and some[0].dtype in ("float32", "float64"):
-        schemes = _rotary_positions(some) if rotary_parts(some) else _added_positions(some[0])
-        yield from _first_match((each for each in schemes if not _in_sequence(each)), samples, SLACK)
+        schemes = (each for each in _at_positions(samples) if not _in_sequence(each))
+        yield from _first_match(schemes, samples, SLACK)
+
+
+def _is_rotary(reading: Reading) -> bool:
+    return reading.form.arrangement in ("alone", "stacked")
+
+
+def _plain_readings(samples: Mapping[str, Sample]) -> Iterator[Reading]:
+    """Readings of both functions, axes being as schemes have them."""
+    for each in readings(samples):
+        if len(each.parts) == 2 and not each.edits and each.form.arrangement not in ("pairs", "complex"):
+            yield each
 
 
 def _is_whole(some: Sequence[Sample]) -> bool:
@@ -96,22 +85,35 @@ def _first_match(schemes: Iterator[Scheme], samples: Mapping[str, Sample], limit
             return
 
 
-def _added_grids(one: Sample) -> Iterator[Scheme]:
-    """Sinusoidal tables: zeros first, then points."""
-    if one.values.ndim != 2 or one.dtype.startswith(("int", "uint")):
+def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
+    """Tables of every style; other tokens have rows of no rotation, or of zeros."""
+    one = next(iter(samples.values()))
+    rotary = next(filter(_is_rotary, _plain_readings(samples)), None)
+    if rotary is None and (one.values.ndim != 2 or one.dtype.startswith(("int", "uint"))):
         return
-    dim = one.values.shape[1]
-    keep = int(np.argmax(np.append(np.abs(one.values).max(axis=1) > 0, True)))
-    for name, style in ADDED.items():
+    dim, limit, common = one.values.shape[1], tolerance(one), {"dtype": float_dtype(one.dtype)}
+    if rotary is not None:
+        dim, common = 2 * rotary.channels, {**common, "layout": rotary.form.doubled or "compact"}
+    styles: list[tuple[GridStyle, tuple[int, ...] | None]] = [
+        (style, None) for style in (ROTARY if rotary else ADDED).values()
+    ]
+    styles += [(ROTARY["flux"], known) for known in KNOWN_AXES if rotary and sum(known) == dim]
+    for style, channels in styles:
         try:
-            blocks = style.blocks(dim)
+            blocks = style.blocks(dim, channels)
         except ParameterError:
             continue
-        waves = _in_pairs(one.values, style, blocks)
-        if np.abs(np.abs(waves[keep:]) - 1).max(initial=0.0) > tolerance(one):
-            continue
-        common = {"dim": dim, "style": name, "keep": keep or None, "dtype": _dtype(one)}
-        yield from _schemes(Sinusoidal, style, blocks, waves, keep, common, tolerance(one))
+        waves = (
+            np.asarray(rotary.values(cos_first=True), np.complex128) if rotary else _in_pairs(one.values, style, blocks)
+        )
+        still = np.abs(waves - (1 if rotary else 0)).max(axis=1) == 0
+        before, after = (int(np.argmin(np.append(each, False))) for each in (still, still[::-1]))
+        for keep in {after} if style.keep_last else sorted({before, max(0, before - 1)}):
+            points = waves[: len(waves) - keep] if style.keep_last else waves[keep:]
+            if np.abs(np.abs(points) - 1).max(initial=0.0) <= limit:
+                given = {**common, "dim": dim, "axes": channels, "style": style.name}
+                given["keep"] = keep if keep != style.keep else None
+                yield from _schemes(Rope if rotary else Sinusoidal, style, blocks, points, keep, given, limit)
 
 
 def _in_pairs(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> Complex:
@@ -129,60 +131,27 @@ def _in_pairs(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> 
     return np.concatenate(found, axis=1)
 
 
-def _rotary_grids(samples: Sequence[Sample]) -> Iterator[Scheme]:
-    layout, waves = rotary_parts(samples) or ("", np.empty((0, 0), np.complex128))
-    limit = tolerance(samples[0])
-    if np.abs(np.abs(waves) - 1).max(initial=0.0) > limit:
-        return
-    still = np.abs(waves - 1).max(axis=1) == 0
-    before = int(np.argmin(np.append(still, False)))
-    after = int(np.argmin(np.append(still[::-1], False)))
-    dim = 2 * waves.shape[1]
-    shares: list[tuple[GridStyle, tuple[int, ...] | None]] = [(style, None) for style in ROTARY.values()]
-    shares += [(ROTARY["flux"], known) for known in KNOWN_AXES if sum(known) == dim]
-    for style, channels in shares:
-        try:
-            blocks = style.blocks(dim, channels)
-        except ParameterError:
-            continue
-        common = {"dim": dim, "axes": channels, "style": style.name, "layout": layout, "dtype": _dtype(samples[0])}
-        for keep in {after} if style.keep_last else sorted({before, max(0, before - 1)}):
-            given = {**common, "keep": keep if keep != style.keep else None}
-            yield from _schemes(Rope, style, blocks, waves, keep, given, limit)
-
-
-def _dtype(one: Sample) -> str:
-    return one.dtype if one.dtype in ("float64", "float32", "float16", "bfloat16") else "float32"
-
-
 def _schemes(
     kind: type[Scheme],
     style: GridStyle,
     blocks: Sequence[AxisBlock],
-    waves: Complex,
+    points: Complex,
     keep: int,
     common: Mapping[str, Any],
     limit: float,
 ) -> Iterator[Scheme]:
     """Schemes of a style for every grid that the rows may be."""
-    points = len(waves) - keep
-    for grid in _grids(points, style):
-        first, last = (0, points) if style.keep_last else (keep, len(waves))
-        if not _may_be(waves[first:last], grid, style, blocks, limit):
+    first = 0 if style.keep_last else keep
+    for grid in _grids(len(points), style):
+        if not _may_be(points, grid, style, blocks, limit):
             continue
         coordinates = style.coordinates(grid, keep, None, None)
-        index = coordinates.index(first, last)
-        tables = _by_axis(waves[first:last], index, blocks, limit)
+        tables = _by_axis(points, coordinates.index(first, first + len(points)), blocks, limit)
         if tables is None:
             continue
-        steps = {block.axis: coordinates.values[block.axis][1] - coordinates.values[block.axis][0] for block in blocks}
-        for more in _numbers(style, blocks, tables, {axis: float(step) for axis, step in steps.items()}, grid):
-            try:
-                given = {key: value for key, value in {**common, **more}.items() if value is not None}
-                scheme: Any = kind
-                yield scheme(grid=grid, **given)
-            except ParameterError:
-                continue
+        steps = [float(values[1] - values[0]) for values in coordinates.values]
+        for more in _numbers(style, blocks, tables, steps, grid):
+            yield from _made(kind, grid=grid, **common, **more)
 
 
 def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
@@ -240,7 +209,7 @@ def _numbers(
     style: GridStyle,
     blocks: Sequence[AxisBlock],
     tables: Sequence[Complex],
-    steps: Mapping[int, float],
+    steps: Sequence[float],
     grid: tuple[int, ...],
 ) -> Iterator[dict[str, Any]]:
     """The style's own base and positions, then those that the angles between neighbouring points say."""
@@ -254,7 +223,7 @@ def _numbers(
         if np.count_nonzero(known) < 2:
             continue
         exponents = np.array([float(i / block.denominator) for i in block.indices])[known]
-        slope, level = np.polyfit(exponents, np.log(np.abs(angle[known])), 1)
+        slope, level, *_ = line(exponents, np.log(np.abs(angle[known])), np.ones(len(exponents)))
         bases.append(math.exp(-slope))
         unit = abs(steps[block.axis]) * (2 * math.pi if style.in_turns else 1.0)
         scales[block.axis] = math.exp(level) / unit
@@ -270,18 +239,12 @@ def _numbers(
 
 def _resampled(style: GridStyle, scales: Mapping[int, float], grid: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     """Positions that are multiplied by something: one base size or one scale for all axes, or one scale for each."""
-    sizes = [1, *grid] if len(grid) == 2 else [*grid]
-    sizes = [sizes["thw".index(axis)] for axis in style.sorted_axes]
-    counts = [plainest(scale * sizes[axis], 1e-3 * scale * sizes[axis]) for axis, scale in scales.items()]
-    divisors = [plainest(1 / scale, 1e-3 / scale) for scale in scales.values()]
-    ways: list[dict[str, Any]] = []
-    if len({*counts}) == 1:
-        ways.append({"grid_base": (counts[0],)})
-    if len({*divisors}) == 1:
-        ways.append({"grid_scale": (divisors[0],)})
-    if len(divisors) == len(grid):
-        order = sorted(scales)
-        ways.append({"grid_scale": tuple(divisors[list(scales).index(axis)] for axis in order)})
+    sizes = [(1, *grid)[-3:]["thw".index(axis)] for axis in style.sorted_axes]
+    counts = {plainest(scale * sizes[axis], 1e-3 * scale * sizes[axis]) for axis, scale in scales.items()}
+    divisors = tuple(plainest(1 / scales[axis], 1e-3 / scales[axis]) for axis in sorted(scales))
+    ways: list[dict[str, Any]] = [{"grid_base": tuple(counts)}] if len(counts) == 1 else []
+    if len({*divisors}) == 1 or len(divisors) == len(grid):
+        ways.append({"grid_scale": divisors[:1] if len({*divisors}) == 1 else divisors})
     yield from sorted(ways, key=lambda way: sum(digits(value) for values in way.values() for value in values))
 
 
@@ -303,40 +266,25 @@ def _in_sequence(scheme: Scheme) -> bool:
     return bool(steps.size and (steps == 1).all())
 
 
-def _rotary_positions(samples: Sequence[Sample]) -> Iterator[Scheme]:
-    layout, waves = rotary_parts(samples) or ("", np.empty((0, 0), np.complex128))
-    pairs = waves.shape[1]
-    for base in _bases(waves, (float(pairs),)):
-        found = _axes(waves, base[0] ** (-np.arange(pairs) / pairs))
-        if found is None:
-            continue
-        places, follows = found
-        common = {"dim": 2 * pairs, "base": base[0], "layout": layout, "dtype": samples[0].dtype}
-        for more in _sections(places, follows):
-            yield from _made(Rope, **common, **more)
-
-
-def _added_positions(one: Sample) -> Iterator[Scheme]:
-    values, dim = one.values, one.values.shape[-1]
-    if values.ndim != 2 or dim < 6 or dim % 2:
-        return
-    ways = {"interleaved": (values[:, 0::2], values[:, 1::2]), "halves": (values[:, : dim // 2], values[:, dim // 2 :])}
-    for layout, parts in ways.items():
-        for cos_first in (False, True):
-            cos, sin = parts if cos_first else parts[::-1]
-            waves = cos + 1j * sin
-            for base, denominator in _bases(waves, (dim / 2, dim / 2 - 1)):
-                found = _axes(waves, base ** (-np.arange(dim // 2) / denominator))
-                if found is None or len(found[0]) > 1:
-                    continue
-                shift = dim / 2 - denominator
-                common = {"dim": dim, "base": base, "layout": layout, "cos_first": cos_first, "freq_shift": shift}
-                yield from _made(Sinusoidal, dtype=one.dtype, **common, **_place(found[0][0]))
+def _at_positions(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
+    for reading in _plain_readings(samples):
+        pairs, rotary = reading.channels, _is_rotary(reading)
+        common: dict[str, Any] = {"dim": 2 * pairs, "dtype": reading.dtype}
+        for cos_first in (True,) if rotary else (False, True):
+            waves = np.asarray(reading.values(cos_first), np.complex128)
+            for base, denominator in _bases(waves, (pairs,) if rotary else (pairs, pairs - 1)):
+                found = _axes(waves, base ** (-np.arange(pairs) / denominator))
+                if found is not None and rotary:
+                    for more in _sections(*found):
+                        yield from _made(Rope, base=base, layout=reading.form.doubled or "compact", **common, **more)
+                elif found is not None and len(found[0]) == 1:
+                    more = {"layout": reading.form.arrangement, "cos_first": cos_first, **_place(found[0][0])}
+                    yield from _made(Sinusoidal, base=base, freq_shift=float(pairs - denominator), **common, **more)
 
 
 def _made(kind: type[Scheme], **parameters: Any) -> Iterator[Scheme]:
     try:
-        yield kind(**parameters)
+        yield kind(**{name: value for name, value in parameters.items() if value is not None})
     except ParameterError:
         return
 

@@ -47,7 +47,7 @@ from pecli.explain.laws import Law
 from pecli.explain.row_positions import recognise_grid, recognise_positions
 from pecli.explain.sample import Sample, kept, precision, sample
 from pecli.explain.transforms import transform
-from pecli.explain.wave_schemes import rope_of, wave_scheme
+from pecli.explain.wave_schemes import scheme_of, wave_scheme
 from pecli.explain.wave_search import explain_waves
 
 WAVES = ("cos", "sin", "cos_sin", "pe")
@@ -316,7 +316,7 @@ def _recognise_waves(samples: Samples) -> Iterator[Explanation]:
         usual = getattr(scheme, "cos_first", False) and (scheme.scale, scheme.amplitude, scheme.freq_shift) == (1, 1, 0)
         if usual:
             law = Law(scheme.dim // 2, scheme.dim / 2, scheme.base)
-            rope = rope_of(law, scheme.offset, scheme.seq_len, 1.0, "compact", dtype=scheme.dtype)
+            rope = scheme_of(law, scheme.offset, scheme.seq_len, 1.0, dtype=scheme.dtype)
             edits = (*each.edits, Layout("stacked", scheme.layout))
             yield replace(each, scheme=rope, edits=edits, extra=each.extra + 0.5)
 

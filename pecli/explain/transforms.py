@@ -145,7 +145,7 @@ def _of_shape(array: AnyArray, shape: tuple[int, ...]) -> Iterator[Candidate]:
 def _laid_out(plain: AnyArray, size: int) -> Iterator[Candidate]:
     """The two functions swapped, one of them negated, or both in another layout, of so many elements."""
     for source in forms(plain):
-        if source.transposed or source.padded or (source.arrangement == "interleaved" and plain.shape[-1] % 2):
+        if source.arrangement == "interleaved" and plain.shape[-1] % 2:
             continue
         parts = source.split(plain)
         if parts is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +19,8 @@ from pecli.errors import ParameterError
 from pecli.explain.edits import Edit, Layout, Parameter, Scaled
 from pecli.explain.forms import Form
 from pecli.explain.laws import PARAMETERS, Law
-from pecli.explain.sample import digits, plainest
 
+COMPACT = Form("alone")
 NAMES = {
     "original": "original_max_position_embeddings",
     "longest": "max_position_embeddings",
@@ -137,21 +137,15 @@ def _whole(value: float) -> float | int:
 
 def expected_height(prior: WaveScheme | None, law: Law) -> float:
     """What the values are multiplied by where a law stands for the prior's."""
-    if prior is None or not prior.rotary:
-        return 1.0 if prior is None else prior.height
+    by_rule = yarn_height(law.factor) if law.scaling == "yarn" else 1.0
+    if prior is None:
+        return by_rule
     scheme = prior.scheme
-    if law.scaling == prior.law.scaling and (scheme.attention_factor is not None or scheme.scaling != "yarn"):
-        return prior.height
-    if law.scaling != "yarn":
-        return 1.0
-    if law.factor == prior.law.factor:
+    same = law.scaling == prior.law.scaling
+    if not prior.rotary or (same and (scheme.attention_factor is not None or law.scaling != "yarn")):
         return prior.height
     try:
-        return (
-            replace(scheme, factor=law.factor).attention_factor_value()
-            if scheme.scaling == "yarn"
-            else yarn_height(law.factor)
-        )
+        return replace(scheme, factor=law.factor).attention_factor_value() if same else by_rule
     except ParameterError:
         return prior.height
 
@@ -167,16 +161,6 @@ def height_edit(prior: WaveScheme, usual: float, found: float) -> Edit:
     return Parameter(name, expected, value) if name else Scaled(found / usual)
 
 
-def written_height(measured: float, error: float, usual: float, spec: float) -> float:
-    """An amplitude as somebody wrote it: as usual, as the spec says, 1, twice applied, or a plain number."""
-    for known in (usual, spec, 1.0, usual**2, math.sqrt(usual)):
-        if abs(measured - known) <= error:
-            return known
-    times = plainest(measured / usual, error / usual)
-    value = plainest(measured, error)
-    return usual * times if digits(times) < digits(value) else value
-
-
 def layout_edit(prior: WaveScheme, found: Form) -> tuple[Edit, ...]:
     """Another layout, if it is one: axes and copies aside, and one function alone, or each column once, of rotary
     tables, which any check accepts.
@@ -190,44 +174,38 @@ def layout_edit(prior: WaveScheme, found: Form) -> tuple[Edit, ...]:
     return (Layout(expected.name, found.name),)
 
 
-def found_scheme(
-    prior: WaveScheme | None,
+def scheme_of(
     law: Law,
     offset: int,
     length: int,
     height: float,
-    form: Form,
-    *,
-    cos_first: bool,
-    more: Mapping[str, Any],
+    form: Form = COMPACT,
+    rotary: bool = True,
+    cos_first: bool = True,
+    **more: Any,
 ) -> Scheme | None:
-    """The scheme with that law; None where no scheme has it."""
-    if prior is not None and (prior.rotary or law.scaling != "none"):
-        found: Scheme | None = rope_of(law, offset, length, height, form.doubled or "compact", **more)
-        return found
-    dim = int(more.get("dim", 2 * law.count + form.padded))
-    waves = WaveTable(
-        dim, law.half, law.base, law.scale, Scaling(), law.count, height, offset, length, form.arrangement, cos_first,
-        separate=False,
-    )  # fmt: skip
-    return _of_waves(waves, {key: value for key, value in more.items() if key != "dim"})
-
-
-def rope_of(law: Law, offset: int, length: int, height: float, layout: str, **more: Any) -> Any:
-    """The scheme with that law whose cosines and sines are tensors of their own; None where there is none."""
+    """The scheme with that law; None where there is none. Of rotary ones, cosines and sines are separate tensors."""
+    rotary = rotary or law.scaling != "none"
     scaling = _scaling(law, height)
     if law.times != 1 or scaling is None:
         return None
+    dim = int(more.pop("dim", 2 * law.count + (form.padded and not rotary)))
+    layout = (form.doubled or "compact") if rotary else form.arrangement
     rotating = law.turning if law.scaling == "proportional" else law.count
     waves = WaveTable(
-        2 * law.count, law.half, law.base, law.scale, scaling, rotating, height, offset, length, layout,
-        cos_first=True, separate=True,
-    )  # fmt: skip
-    return _of_waves(waves, more)
-
-
-def _of_waves(waves: WaveTable, more: Mapping[str, Any]) -> Scheme | None:
-    """The first scheme that makes these waves."""
+        dim,
+        law.half,
+        law.base,
+        law.scale,
+        scaling,
+        rotating,
+        height,
+        offset,
+        length,
+        layout,
+        cos_first or rotary,
+        rotary,
+    )
     found = (scheme_named(name).from_waves(waves, **more) for name in SCHEMES)
     return next((scheme for scheme in found if scheme is not None), None)
 
@@ -263,11 +241,3 @@ def rendered(scheme: Scheme, recipe: str, rows: Indices, form: Form, prior: Wave
         return np.stack([widened(tables[name].pick(rows)) for name in names])
     parts = form.split(made.tensors()[0].pick(rows))
     return None if parts is None else np.stack([widened(part) for part in parts])
-
-
-def plain_amplitude(measured: float, error: float, noise: float, dim: int) -> float:
-    """An amplitude as projects have it: one, a root of the dim, or a plain number within the noise."""
-    for usual in (1.0, math.sqrt(2 / dim), 1 / math.sqrt(dim)):
-        if abs(measured - usual) <= max(error, 1e-6 * usual):
-            return usual
-    return plainest(measured, min(error, max(noise, 2e-9 * abs(measured))))

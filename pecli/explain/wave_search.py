@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from pecli.engine.arrays import Complex, Floats, Indices
+from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.computed_tables import recipe_edit
 from pecli.explain.edits import (
     ColumnsWrong,
@@ -29,27 +31,16 @@ from pecli.explain.laws import MAX_MISFIT, Curve, Fit, Law
 from pecli.explain.readings import (
     MAX_WRONG,
     Reading,
-    copies_of_rows,
+    edits_of_rows,
     empty_rows,
+    float_dtype,
     order_of_rows,
     padded,
     readings,
-    turned,
     wrapped,
 )
-from pecli.explain.sample import Sample
-from pecli.explain.wave_schemes import (
-    WaveScheme,
-    expected_height,
-    found_scheme,
-    height_edit,
-    law_edits,
-    layout_edit,
-    plain_amplitude,
-    rope_of,
-    written_height,
-    yarn_height,
-)
+from pecli.explain.sample import Sample, digits, plainest
+from pecli.explain.wave_schemes import WaveScheme, expected_height, height_edit, law_edits, layout_edit, scheme_of
 from pecli.explain.waves import DRIFT, USUAL, Place, Waves, agreeing_places, measure, wrap
 
 ENOUGH = 2.0
@@ -157,8 +148,9 @@ def _explained(
             for fit in good[: most if not some else 0]:
                 if some and (prior is not None or some[0].cost <= good[0].cost < fit.cost):  # none can be cheaper
                     break
-                one = _placed(seen, whole, prior, fit, atol, far=far)
-                if one is not None:
+                places = _places(seen, fit.law.frequencies(), prior, whole.length, far=far)
+                made = (_explanation(Proposal(seen, whole, prior, fit, place, atol)) for place in places)
+                if (one := next(filter(None, made), None)) is not None:
                     (in_part if any(isinstance(edit, ColumnsWrong) for edit in one.edits) else some).append(one)
         if some:
             yield from some
@@ -178,14 +170,9 @@ def _without_prior(seen: Measured, curve: Curve) -> Iterator[list[Fit]]:
     if _is_sinusoidal(reading):
         whole = reading.width // 2 if reading.form.arrangement == "halves" else reading.width / 2
         halves = [each for each in (whole, whole - 1, whole - 0.5) if each > 0.4]
-        yield [
-            replace(fit, cost=fit.cost + 0.05 * k)
-            for k, h in enumerate(halves)
-            for fit in laws(curve, [h], scales=True)
-        ]
-    yield list(laws(curve, [count], scales=False))
-    loose = curve.loosened(2.0**-8)
-    yield [replace(fit, cost=fit.cost + 1) for fit in laws(loose, [count], scales=_is_sinusoidal(reading))]
+        every = ((0.05 * k, fit) for k, half in enumerate(halves) for fit in laws(curve, half, scales=True))
+        yield [replace(fit, cost=fit.cost + cost) for cost, fit in every]
+    yield list(laws(curve, count, scales=False))
     if reading.form.arrangement != "alone" or len(reading.parts) == 2:
         yield list(divided(curve, count))
 
@@ -197,59 +184,82 @@ def _is_sinusoidal(reading: Reading) -> bool:
 # Positions, signs, height.
 
 
-def _placed(
-    seen: Measured, whole: Reading, prior: WaveScheme | None, fit: Fit, atol: float, *, far: bool
-) -> Explanation | None:
-    """The explanation with a law, if positions, signs and a height go with it; by any start where that is `far`."""
-    frequency = fit.law.frequencies()
-    for place in _places(seen, frequency, prior, whole.length, far=far):
-        usual = expected_height(prior, fit.law) if prior else _usual_height(seen, fit.law)
-        height = usual
-        if abs(seen.waves.height - usual) > seen.height_error:
-            height = written_height(seen.waves.height, seen.height_error, usual, prior.height if prior else 1.0)
-        check = _check(seen, frequency, place, height, atol)
-        if check is None:
-            continue
-        maker = _prior_explanation if prior else _free_explanation
-        made = maker(seen, whole, prior, fit, place, height, usual, check)  # type: ignore[arg-type]
-        if made is not None:
-            return made
-    return None
-
-
-def _usual_height(seen: Measured, law: Law) -> float:
-    if law.scaling == "yarn":
-        return yarn_height(law.factor)
-    return plain_amplitude(seen.waves.height, seen.height_error, seen.waves.level, 2 * law.count)
-
-
 @dataclass(frozen=True)
-class Check:
-    """How a table compares with a proposal: what is left, and which channels it does not explain."""
+class Proposal:
+    """A law and a place of rows for a reading, with the height that goes with them."""
 
-    residual: float
-    wrong: tuple[int, ...]
+    seen: Measured
+    whole: Reading
+    prior: WaveScheme | None
+    fit: Fit
+    place: Place
     atol: float
 
+    @cached_property
+    def frequency(self) -> Floats:
+        return self.fit.law.frequencies()
 
-def _model(seen: Measured, frequency: Floats, place: Place, height: float, rows: Floats) -> Complex | Floats:
-    angles = place.angles(frequency, rows)
-    return height * (np.exp(1j * angles) if seen.waves.both else np.cos(angles))
+    @cached_property
+    def usual(self) -> float:
+        return expected_height(self.prior, self.fit.law)
+
+    @cached_property
+    def height(self) -> float:
+        """As somebody wrote it: as usual, as the spec says, 1, a root of the dim, twice applied, or a plain number."""
+        measured, error, dim = self.seen.waves.height, self.seen.height_error, 2 * self.fit.law.count
+        roots = (math.sqrt(2 / dim), 1 / math.sqrt(dim)) if self.prior is None else ()
+        spec = self.prior.height if self.prior else 1.0
+        likely: tuple[float, ...] = (self.usual, spec, 1.0, *roots, self.usual**2, math.sqrt(self.usual))
+        for known in likely:
+            if abs(measured - known) <= error:
+                return known
+        error = min(error, max(self.seen.waves.level, 2e-9 * abs(measured)))
+        times, value = plainest(measured / self.usual, error / self.usual), plainest(measured, error)
+        return self.usual * times if digits(times) < digits(value) else value
+
+    def left(self, values: Complex | Floats, rows: Indices) -> Complex | Floats:
+        """What the waves leave of values at some rows."""
+        angles = self.place.angles(self.frequency, rows.astype(np.float64))
+        return values - self.height * (np.exp(1j * angles) if self.seen.waves.both else np.cos(angles))
+
+    def drift(self, rows: Indices) -> Floats:
+        """What float32 arithmetic may leave of each row and unit of frequency."""
+        return np.asarray(abs(self.height) * DRIFT * (rows + abs(self.place.start)))
 
 
-def _check(seen: Measured, frequency: Floats, place: Place, height: float, atol: float) -> Check | None:
-    """Whether every channel but a few is explained: what is left of it is noise, or float32 drift."""
-    rows = seen.reading.rows.astype(np.float64)
-    off = seen.values - _model(seen, frequency, place, height, rows)
+def _wrong_columns(by: Proposal) -> tuple[tuple[int, ...], float] | None:
+    """Channels of which more is left than noise, or float32 drift, and the residual of the others; None where too many
+    are wrong.
+    """
+    seen, rows = by.seen, by.seen.reading.rows
+    off = by.left(seen.values, rows)
     noise = seen.waves.noise * (math.sqrt(2) if seen.waves.both else 1)
     floor = np.maximum(noise, np.quantile(noise, USUAL))
-    drift = height * DRIFT * np.abs(frequency) * float(np.sqrt(np.mean((rows + abs(place.start)) ** 2)))
-    limit = np.maximum(ENOUGH * floor + drift + 1e-7 * height, atol)
+    drift = np.abs(by.frequency) * float(np.sqrt(np.mean(by.drift(rows) ** 2)))
+    limit = np.maximum(ENOUGH * floor + drift + 1e-7 * by.height, by.atol)
     wrong = np.flatnonzero(np.sqrt(np.mean(np.abs(off) ** 2, axis=0)) > limit)
     if len(wrong) > off.shape[1] // 16 or (len(wrong) and off.shape[1] < 8):
         return None
     left = np.delete(np.maximum(np.abs(off.real), np.abs(off.imag)), wrong, axis=1)
-    return Check(float(left.max()), tuple(wrong.tolist()), atol)
+    return tuple(wrong.tolist()), float(left.max())
+
+
+def _wrong_rows(by: Proposal, columns: tuple[int, ...]) -> Indices:
+    """Which rows of the whole reading are not explained."""
+    whole = by.whole
+    left = np.delete(np.abs(by.left(whole.values(by.seen.cos_first), whole.rows)), columns, axis=1)
+    drift = by.drift(whole.rows) * float(np.sqrt(np.mean(by.frequency**2)))
+    level = float(np.sqrt(np.mean(by.seen.waves.noise**2)))
+    wrong = np.sqrt(np.mean(left**2, axis=1)) > np.maximum(4 * level + drift + 1e-6 * by.height, by.atol)
+    return np.flatnonzero(wrong if whole.wrong is None else wrong & ~whole.wrong)
+
+
+def _without_rows(by: Proposal, wrong: Indices) -> tuple[float, float]:
+    """What is left of the other rows: at most, and root mean square."""
+    right = np.delete(np.arange(len(by.whole.rows)), wrong)
+    off = by.left(by.whole.values(by.seen.cos_first)[right], by.whole.rows[right])
+    left = np.abs(np.concatenate([off.real, off.imag]))
+    return float(left.max()), float(np.sqrt(np.mean(left**2)))
 
 
 def _places(seen: Measured, frequency: Floats, prior: WaveScheme | None, length: int, *, far: bool) -> Iterator[Place]:
@@ -309,140 +319,80 @@ def _positions(
     return _ALONE[turn], start, rows
 
 
-def _prior_explanation(
-    seen: Measured, whole: Reading, prior: WaveScheme, fit: Fit, place: Place, height: float, usual: float, check: Check
-) -> Explanation | None:
-    expected_quarter = 3 if prior.one == "sin" else 0
-    signs, start, rows = _positions(place, seen.waves.both, whole.last, expected_quarter)
-    told = law_edits(prior, fit.law)
-    edits: list[Edit] = [
-        *copies_of_rows(turned(whole.edits) if rows else whole.edits, whole.length, prior.length),
-        *layout_edit(prior, whole.form),
-        *signs,
-    ]
-    edits += [*told, *rows]
-    if height != usual:
-        edits.append(height_edit(prior, prior.height, height))
-    if check.wrong:
-        edits.append(ColumnsWrong(check.wrong))
-    scheme = found_scheme(
-        prior,
-        fit.law,
-        max(0, start),
-        whole.length,
-        height,
-        whole.form,
-        cos_first=prior.cos_first != (Swapped() in signs),
-        more={"dtype": _dtype(whole)},
-    )
-    wrong = _wrong_rows(seen, whole, fit.law.frequencies(), place, height, check)
-    recipe, residual = tuple[Edit, ...](), check.residual
-    if len(wrong) > MAX_WRONG * len(whole.rows) or check.residual > RECIPE_MATTERS * max(
-        seen.waves.level, 2.0**-24 * height
-    ):
-        recipe, left = recipe_edit(scheme, whole, prior, wrong, (fit.law.frequencies(), place, height))
+def _explanation(by: Proposal) -> Explanation | None:
+    """The explanation by a proposal, if all but a few channels and rows follow it."""
+    checked = _wrong_columns(by)
+    if checked is None:
+        return None
+    (columns, residual), whole, prior, level = checked, by.whole, by.prior, by.seen.waves.level
+    sines = prior.one == "sin" if prior else not by.seen.waves.both and by.place.quarter % 2 == 1
+    signs, start, order = _positions(by.place, by.seen.waves.both, whole.last, 3 if sines else 0)
+    told = _difference(by, prior, signs, start, order) if prior else _description(by, signs, start, order, sines=sines)
+    if told is None:
+        return None
+    scheme, edits, extra = told
+    wrong, recipe = _wrong_rows(by, columns), tuple[Edit, ...]()
+    many = MAX_WRONG * len(whole.rows)
+    if len(wrong) > many or residual > RECIPE_MATTERS * max(level, 2.0**-24 * by.height):
+        recipe, left = recipe_edit(scheme, whole, prior, wrong, (by.frequency, by.place, by.height))
         wrong, residual = (np.zeros(0, np.intp), min(left, residual)) if recipe else (wrong, residual)
-    padded, start = order_of_rows(whole, prior, start, wrong, reverse=bool(rows))
-    if padded is None:
+    offset = prior.offset if prior else start
+    rows, start = order_of_rows(whole, prior.scheme if prior else scheme, offset, start, wrong, reverse=bool(order))
+    if rows is None:
         return None
-    edits += padded
-    level = seen.waves.level
-    if any(isinstance(edit, RowsWrong) for edit in padded):
-        residual, level = _without_rows(seen, whole, fit.law.frequencies(), place, height, wrong)
-    if residual > max(check.atol, MAX_RESIDUAL * abs(height)):
+    if any(isinstance(edit, RowsWrong) for edit in rows):
+        residual, level = _without_rows(by, wrong)
+    if residual > max(by.atol, MAX_RESIDUAL * abs(by.height)):
         return None
-    if start != prior.offset:
-        edits.append(Parameter("offset", prior.offset, start))
-    extra = max(0.0, fit.cost - sum(edit.cost for edit in told))
-    return Explanation((*edits, *recipe), scheme, residual, level, whole.tensors, fit.open, extra)
+    edits += [*([ColumnsWrong(columns)] if columns else []), *rows]
+    edits += [Parameter("offset", offset, start)] if start != offset else []
+    if not prior:  # an explanation that leaves more than the noise costs more
+        extra += 0.8 * max(0.0, math.log10(max(residual, 1e-300) / (6 * level + 1e-9)))
+    return Explanation((*edits, *recipe), scheme, residual, level, whole.tensors, by.fit.open, extra)
 
 
-def _wrong_rows(
-    seen: Measured, whole: Reading, frequency: Floats, place: Place, height: float, check: Check
-) -> Indices:
-    """Which rows of the whole reading are not explained."""
-    values = whole.values(seen.cos_first)
-    rows = whole.rows.astype(np.float64)
-    angles = place.angles(frequency, rows)
-    left = np.abs(values - height * (np.exp(1j * angles) if seen.waves.both else np.cos(angles)))
-    left = np.delete(left, check.wrong, axis=1)
-    drift = DRIFT * height * float(np.sqrt(np.mean(frequency**2))) * (rows + abs(place.start))
-    level = float(np.sqrt(np.mean(seen.waves.noise**2)))
-    wrong = np.sqrt(np.mean(left**2, axis=1)) > np.maximum(4 * level + drift + 1e-6 * height, check.atol)
-    return np.flatnonzero(wrong if whole.wrong is None else wrong & ~whole.wrong)
+Told = tuple[Scheme | None, list[Edit], float]
+"""A scheme, how the table differs from it or from the prior, and what that costs beside the edits."""
 
 
-def _without_rows(
-    seen: Measured, whole: Reading, frequency: Floats, place: Place, height: float, wrong: Indices
-) -> tuple[float, float]:
-    """What is left of the other rows: at most, and root mean square."""
-    right = np.delete(np.arange(len(whole.rows)), wrong)
-    off = whole.values(seen.cos_first)[right] - _model(seen, frequency, place, height, whole.rows[right].astype(float))
-    left = np.abs(np.concatenate([off.real, off.imag]))
-    return float(left.max()), float(np.sqrt(np.mean(left**2)))
-
-
-def _dtype(reading: Reading) -> str:
-    return {"complex64": "float32", "complex128": "float64"}.get(
-        reading.dtype, reading.dtype if reading.dtype in ("float64", "float32", "float16", "bfloat16") else "float32"
+def _difference(by: Proposal, prior: WaveScheme, signs: tuple[Edit, ...], start: int, order: tuple[Edit, ...]) -> Told:
+    """What differs from the prior."""
+    whole, law = by.whole, by.fit.law
+    told = law_edits(prior, law)
+    axes = edits_of_rows(whole, prior.length, reverse=bool(order))
+    edits = [*axes, *layout_edit(prior, whole.form), *signs, *told, *order]
+    if by.height != by.usual:
+        edits.append(height_edit(prior, prior.height, by.height))
+    cos_first = prior.cos_first != (Swapped() in signs)
+    scheme = scheme_of(
+        law, max(0, start), whole.length, by.height, whole.form, prior.rotary, cos_first, dtype=float_dtype(whole.dtype)
     )
+    return scheme, edits, max(0.0, by.fit.cost - sum(edit.cost for edit in told))
 
 
-def _free_explanation(
-    seen: Measured, whole: Reading, prior: None, fit: Fit, place: Place, height: float, usual: float, check: Check
-) -> Explanation | None:
+def _description(
+    by: Proposal, signs: tuple[Edit, ...], start: int, order: tuple[Edit, ...], *, sines: bool
+) -> Told | None:
     """The scheme itself; how it is laid out in the file is in the edits."""
-    both = seen.waves.both
-    sinusoidal = _is_sinusoidal(whole)
-    more: dict[str, Any] = {"dtype": _dtype(whole)}
-    if both:
-        signs, start, rows = _positions(place, True, whole.last, 0)
-        cos_first = Swapped() not in signs
-        signs = tuple(edit for edit in signs if not (sinusoidal and isinstance(edit, Swapped)))
-    else:
-        expected = 3 if place.quarter % 2 else 0
-        signs, start, rows = _positions(place, False, whole.last, expected)
-        cos_first = True
-    if start < 0 or fit.law.base < MIN_BASE:
+    whole, law, height, both = by.whole, by.fit.law, by.height, by.seen.waves.both
+    sinusoidal, cos_first = _is_sinusoidal(whole), Swapped() not in signs or not both
+    if start < 0 or law.base < MIN_BASE:
         return None
-    if sinusoidal and fit.law.scaling == "none":
-        zero = _padding_idx(whole, start)
-        more |= {"dim": whole.width} | ({"padding_idx": zero} if zero is not None else {})
-        scheme = found_scheme(None, fit.law, start, whole.length, height, whole.form, cos_first=cos_first, more=more)
-    else:
-        scheme = rope_of(fit.law, start, whole.length, height, whole.form.doubled or "compact", **more)
+    more: dict[str, Any] = {"dtype": float_dtype(whole.dtype)}
+    if sinusoidal and law.scaling == "none":
+        zero = np.flatnonzero(empty_rows(whole.parts))
+        more |= {"dim": whole.width} | ({"padding_idx": int(whole.rows[zero[0]]) + start} if len(zero) == 1 else {})
+    scheme = scheme_of(law, start, whole.length, height, whole.form, not sinusoidal, cos_first, **more)
     if scheme is None:
         return None
-    edits = [*whole.edits, *signs, *rows, *([ColumnsWrong(check.wrong)] if check.wrong else [])]
+    kept = [edit for edit in signs if not (both and sinusoidal and isinstance(edit, Swapped))]
+    edits: list[Edit] = [*whole.edits, *kept, *order]
     made = scheme.wave_table()
     if made is not None and abs(height / made.amplitude - 1) > 1e-6:
         edits.append(Scaled(height / made.amplitude))
     if not both:
-        edits.append(Layout("cos and sin", "sin alone" if place.quarter % 2 else "cos alone"))
+        edits.append(Layout("cos and sin", "sin alone" if sines else "cos alone"))
     elif not sinusoidal and whole.form.arrangement not in ("alone", "stacked"):
         edits.append(Layout("stacked", whole.form.arrangement))
-    wrong, residual = _wrong_rows(seen, whole, fit.law.frequencies(), place, height, check), check.residual
-    if check.residual > RECIPE_MATTERS * max(seen.waves.level, 2.0**-24 * height) or len(wrong) > MAX_WRONG * len(
-        whole.rows
-    ):
-        recipe, left = recipe_edit(scheme, whole, None, wrong, (fit.law.frequencies(), place, height))
-        wrong, residual = (np.zeros(0, np.intp), min(left, residual)) if recipe else (wrong, residual)
-        edits += recipe
-    if len(wrong) > MAX_WRONG * len(whole.rows):
-        return None
-    wrong = np.array([row for row in wrong if whole.rows[row] + start != more.get("padding_idx")], np.intp)
-    edits += [RowsWrong(tuple(whole.rows[wrong].tolist()))] if len(wrong) else []
-    extra = (
-        fit.cost + (0.5 if start else 0.0) + 0.05 * (height != 1) + 0.3 * (height != usual) + _excess(seen, residual)
-    )
-    return Explanation(tuple(edits), scheme, residual, seen.waves.level, whole.tensors, fit.open, extra)
-
-
-def _excess(seen: Measured, residual: float) -> float:
-    """What an explanation costs that leaves more than the noise."""
-    return 0.8 * max(0.0, math.log10(max(residual, 1e-300) / (6 * seen.waves.level + 1e-9)))
-
-
-def _padding_idx(whole: Reading, start: int) -> int | None:
-    zero = np.flatnonzero(empty_rows(whole.parts))
-    return int(whole.rows[zero[0]]) + start if len(zero) == 1 else None
+    unusual = law.scaling == "yarn" and height != by.usual
+    return scheme, edits, by.fit.cost + 0.5 * (start != 0) + 0.05 * (height != 1) + 0.3 * unusual

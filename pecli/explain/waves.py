@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Complex, Flags, Floats, Indices
+from pecli.engine.arrays import AnyArray, Complex, Floats, Indices
 
 QUANTUM = 12**0.5
 """Steps of rounding in standard deviations of what rounding leaves."""
@@ -63,15 +63,13 @@ class Waves:
 
     @property
     def height(self) -> float:
-        """The amplitude that the channels share, as the best-known ones say."""
-        weights = self.amplitude_weight
-        return float(np.average(self.amplitude, weights=weights)) if weights.any() else float(np.median(self.amplitude))
-
-    @property
-    def amplitude_weight(self) -> Floats:
-        """Which amplitudes are known: where a channel turns; else rounding may be off the same way in all rows."""
+        """The amplitude that the channels share, as those that turn say: in others rounding may be off the same way in
+        all rows.
+        """
         turning = np.abs(self.frequency) * self.rows > 2 * np.pi
-        return np.where(turning, 1.0, 0.0) if turning.any() or not self.both else np.ones(self.count)
+        if not turning.any() and not self.both:
+            return float(np.median(self.amplitude))
+        return float(np.mean(self.amplitude[turning] if turning.any() else self.amplitude))
 
     @property
     def clean(self) -> bool:
@@ -163,17 +161,9 @@ def _with_errors(
     precision = 4e-16 * (1 + np.abs(phase))
     middle = float(round(centre))  # at a whole row, whole turns per row that were lost do not show
     phase, centre = phase + frequency * (middle - centre), middle
-    return Waves(
-        frequency,
-        np.hypot(error, precision / max(1.0, float(at[-1]))),
-        wrap(phase),
-        np.hypot(phase_error, precision),
-        amplitude,
-        noise,
-        centre,
-        len(at),
-        both,
-    )
+    error = np.hypot(error, precision / max(1.0, float(at[-1])))
+    phase_error = np.hypot(phase_error, precision)
+    return Waves(frequency, error, wrap(phase), phase_error, amplitude, noise, centre, len(at), both)
 
 
 def _measure_one(x: Floats, rows: Floats, run: int) -> Waves:
@@ -202,16 +192,12 @@ def _measure_one(x: Floats, rows: Floats, run: int) -> Waves:
     steps = np.ptp(x, axis=0) / np.maximum(QUANTUM * np.maximum(noise, np.quantile(noise, USUAL)), 1e-300)
     wide, unsure = (np.where(steps < FEW_STEPS, 4 * error, error) for error in (wide, unsure))
     wide, unsure = (np.where(steps < 3, np.pi, error) for error in (wide, unsure))  # nothing to be seen
-    return Waves(
-        np.abs(frequency),
-        np.maximum(found.error, wide),
-        wrap(np.where(frequency < 0, -found.phase, found.phase)),
-        np.maximum(found.phase_error, unsure),
-        amplitude,
-        noise,
-        found.centre,
-        len(at),
-        False,
+    return replace(
+        found,
+        frequency=np.abs(frequency),
+        error=np.maximum(found.error, wide),
+        phase=wrap(np.where(frequency < 0, -found.phase, found.phase)),
+        phase_error=np.maximum(found.phase_error, unsure),
     )
 
 
@@ -276,9 +262,8 @@ def _slow(x: Floats, at: Floats, height: float, frequency: Floats, phase: Floats
     from the free fit, and from a line through the arc cosines; the better of the two.
     """
     angle = np.arccos(np.clip(x / height, -1, 1)) * np.where(x[-1] > x[0], -1.0, 1.0)
-    line = ((at - at.mean()) @ angle) / ((at - at.mean()) ** 2).sum()
-    tries = [_refined(x, at, height, frequency, phase)]
-    tries.append(_refined(x, at, height, line, angle.mean(axis=0) - line * at.mean()))
+    slope = at @ angle / (at**2).sum()
+    tries = [_refined(x, at, height, *start) for start in ((frequency, phase), (slope, angle.mean(axis=0)))]
     left = [((x - height * np.cos(np.multiply.outer(at, f) + p)) ** 2).sum(axis=0) for f, p in tries]
     first = np.nan_to_num(left[0], nan=np.inf) <= np.nan_to_num(left[1], nan=np.inf)
     return np.where(first, tries[0][0], tries[1][0]), np.where(first, tries[0][1], tries[1][1])
@@ -303,17 +288,6 @@ def _moments(slope: Floats, at: Floats) -> tuple[Floats, Floats, Floats]:
     return square.sum(axis=0), (square * at[:, None]).sum(axis=0), (square * at[:, None] ** 2).sum(axis=0)
 
 
-def pairs_of(first: Floats, second: Floats) -> tuple[float, Flags]:
-    """Whether two parts are the two functions of the same angles: how far from constant the sum of their squares is,
-    relative to it; and of which channels that was told.
-    """
-    power = first**2 + second**2
-    mean = power.mean(axis=0)
-    told = mean > 0
-    off = power.std(axis=0) / np.where(told, mean, 1)
-    return (float(np.quantile(off[told], 0.9)) if told.any() else np.inf), told
-
-
 @dataclass(frozen=True)
 class Place:
     """Where rows are: angle = frequency · direction · (row + start) + quarter · π/2."""
@@ -323,9 +297,8 @@ class Place:
     start: int
 
     def angles(self, frequency: Floats, rows: Floats) -> Floats:
-        return np.asarray(
-            np.multiply.outer(self.direction * (rows + self.start), frequency) + self.quarter * math.pi / 2
-        )
+        angles = np.multiply.outer(self.direction * (rows + self.start), frequency)
+        return np.asarray(angles + self.quarter * math.pi / 2)
 
 
 def agreeing_places(

@@ -19,7 +19,7 @@ from pecli.explain.edits import Edit, Explanation, Parameter, Recipe
 from pecli.explain.search import explain, recognise
 from pecli.explain.words import sentence
 from tests.explain import rotations, unrelated
-from tests.explain.matrix import MISTAKES, alike, storages, subjects
+from tests.explain.matrix import LLAMA3, MISTAKES, alike, storages, subjects
 
 GOLDEN = Path(__file__).with_name("words.json")
 SUBJECTS = list(subjects(large=False))
@@ -107,11 +107,19 @@ def test_rotated_queries_explain_themselves(mistake: str) -> None:
     assert pecli.verify(right.astype(np.float32), model, before=before, atol=1e-5).passed
 
 
+SPEC = {**LLAMA3, "base": 5e5}
+
+
+def test_two_numbers_that_nobody_has() -> None:
+    tables = Rope(1024, 64, **{**SPEC, "factor": 5.5, "high_freq_factor": 6.0}).tables()
+    for names in (("cos", "sin"), ("inv_freq",)):
+        found = explain(Rope(1024, 64, **SPEC), {name: table_of(name, tables[name]) for name in names})
+        assert found[0].mistakes == (Parameter("factor", 8.0, 5.5), Parameter("high_freq_factor", 4.0, 6.0))
+
+
 def test_a_pass_that_proves_little_says_so() -> None:
-    llama3 = {"scaling": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
-    freq_factors = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
     for length, weak in ((2, True), (8192, False)):
-        scheme = Rope(length, 128, base=5e5, **llama3, **freq_factors)  # type: ignore[arg-type]
+        scheme = Rope(length, 128, **SPEC)
         tables = {name: table for name, table in scheme.tables().items() if name != "inv_freq"}
         result = pecli.verify(tables, scheme, atol=1e-3)
         assert result.passed
