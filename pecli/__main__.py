@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import io
 import os
@@ -94,15 +95,19 @@ def _code(stopped: KeyboardInterrupt | Stopped) -> int:
 
 
 def _leave(code: int) -> NoReturn:
-    """Exit without the interpreter trying once more to write what cannot be written, or to report a late signal."""
+    """Exit at once: the interpreter would take itself apart for 10 ms, try once more to write what cannot be written,
+    and report a late signal.
+    """
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name) and callable(signal.getsignal(getattr(signal, name))):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError, AttributeError):  # the last where there was no stream to begin with
-        os._exit(code)
-    sys.exit(code)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:  # noqa: SIM105 - which needs an import
+            stream.flush()
+        except (OSError, ValueError, AttributeError):  # the last where there was no stream to begin with
+            pass
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,13 @@ def pecli_cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
         return Outcome(code, captured.out, captured.err)
 
     return call
+
+
+@pytest.fixture(autouse=True)
+def no_width_of_help() -> Iterator[None]:
+    """A command in the test's own process sets the width of its help, which later processes would inherit."""
+    yield
+    os.environ.pop("TERMINAL_WIDTH", None)
 
 
 @pytest.fixture

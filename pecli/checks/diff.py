@@ -11,9 +11,9 @@ import numpy as np
 from pecli.checks.compare import Comparison, as_json, compare, problems_of
 from pecli.checks.compare.error_summary import widest
 from pecli.checks.same_table import fitted
+from pecli.checks.statistics import has_waves
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
-from pecli.engine.arrays import AnyArray
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.table import Table, rows_of, stacked
 from pecli.errors import PecliError
@@ -32,12 +32,12 @@ MIN_ELEMENTS = 8
 """Of a tensor that a scheme is sought for."""
 MAX_SEARCHED = 1 << 24
 """Elements of a table up to which every difference is searched for a reason."""
-SAMPLED_ROWS = 256
+SAMPLED_ROWS = 128
 """From the first on, and as many of all: looked at before a search."""
 MAX_SCATTERED = 1 / 8
 """Fraction of every row and column of a sample up to which differing elements are accidents."""
 CLOSE = 1e-3
-"""Relative difference up to which tables are no two draws."""
+"""The largest difference, relative to the largest element, up to which tables are no two draws."""
 NOISE = 8
 """Units of the last place that no transform would leave."""
 
@@ -149,15 +149,16 @@ def _explained(
     changed: Sequence[tuple[_PairFit, Comparison]], scheme: Scheme | None, tolerance: Tolerance
 ) -> list[Explanation]:
     """What makes B of A: another dtype; a transform; or other parameters of the scheme that A carries, or turns out to
-    be. Last places that are off, and elements scattered over a large table, have no reason.
+    be. Last places that are off, elements scattered over a large table, and noise on large draws have no reason.
     """
-    from pecli.explain.edits import Dtype, Explanation
-
-    found, pairs = list[Explanation](), []
+    found: list[Explanation] = []
+    pairs: list[Pair] = []
     for fit, result in changed:
         if result.problem and result.mismatched == 0 and result.max_abs_error:  # only rounded to another dtype
+            from pecli.explain.edits import Dtype, Explanation
+
             found.append(Explanation((Dtype(result.dtype),), None, result.max_abs_error, 0.0, (result.name,)))
-        elif not (_is_noise(result) or (result.size > MAX_SEARCHED and _is_scattered(fit.pair))):
+        elif not (_is_noise(result) or (result.size > MAX_SEARCHED and _hopeless(*fit.pair))):
             pairs.append(fit.sought)
     return found + (_searched(pairs[:MAX_EXPLAINED], scheme, tolerance) if pairs else [])
 
@@ -184,31 +185,22 @@ def _searched(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance
     return [*found, *better, *(why for one, _, why in unknown if why is not None and one.name not in named)]
 
 
-def _sampled(one: Table, other: Table) -> tuple[AnyArray, AnyArray] | None:
-    """Some rows of both, as they are looked at before a search; None where they have no rows in common."""
+def _hopeless(one: Table, other: Table) -> bool:
+    """Whether no parameter makes the difference, by some of the rows: too few elements of every row and column differ;
+    or the tables are too close for other draws, and the first is nothing but draws, or learned.
+    """
     if one.shape != other.shape or len(one.shape) < 2:
-        return None
+        return False
     spread = np.linspace(0, one.rows - 1, SAMPLED_ROWS).astype(np.intp)
     rows = np.unique([*range(min(one.rows, SAMPLED_ROWS)), *spread])
-    return widest(one.pick(rows)), widest(other.pick(rows))
-
-
-def _is_scattered(tables: Pair) -> bool:
-    """Whether so few elements differ that no parameter is the reason: one changes rows, columns, or more."""
-    sides = _sampled(*tables)
-    if sides is None:
-        return False
-    unlike = sides[0] != sides[1]
-    return bool(max(unlike.mean(axis=0).max(), unlike.mean(axis=1).max()) < MAX_SCATTERED)
-
-
-def _is_close(tables: Pair) -> bool:
-    """Whether tables are so close that they are no two draws."""
-    sides = _sampled(*tables)
-    if sides is None:
-        return False
+    ours, theirs = widest(one.pick(rows)), widest(other.pick(rows))
+    unlike = ours != theirs
+    if max(unlike.mean(axis=0).max(), unlike.mean(axis=1).max()) < MAX_SCATTERED:
+        return True
     with np.errstate(all="ignore"):
-        return bool(np.linalg.norm(sides[0] - sides[1]) <= CLOSE * np.linalg.norm(sides[0]))
+        close = np.abs(ours - theirs).max() <= CLOSE * np.abs(ours).max()
+    some = ours[:SAMPLED_ROWS]
+    return bool(close) and not (has_waves(some) or has_waves(some.T))
 
 
 def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
@@ -216,7 +208,7 @@ def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tole
 
     pairs = [each for each in pairs if min(table.size for table in each) >= MIN_ELEMENTS]
     if pairs and scheme is None:
-        found = recognise({one.name: one for one, _ in pairs}, draws=not all(map(_is_close, pairs)))
+        found = recognise({one.name: one for one, _ in pairs})
         scheme = next((each.scheme for each in found if not each.mistakes), None)
     if not pairs or scheme is None or scheme.holds_several:
         return []

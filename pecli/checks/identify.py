@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pecli.checks.statistics import has_waves
+from pecli.engine.arrays import Array
+from pecli.engine.numerics.rounding import widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, cast, reshaped
 from pecli.explain.computed_tables import explain_computed
 from pecli.explain.describe import describe
-from pecli.explain.edits import Edit, Explanation, Noise, Recipe, Runtime
+from pecli.explain.edits import Edit, Explanation, Layout, Noise, Recipe, Runtime, parameter_edits
 from pecli.explain.readings import named_pairs
-from pecli.explain.sample import sample
+from pecli.explain.sample import MAX_FULL_READ, sample
 from pecli.explain.search import recognise
 from pecli.explain.words import clause, command_of, lacking
 from pecli.files.float_text import numerals
@@ -27,6 +30,12 @@ if TYPE_CHECKING:
 
 MAX_UNNAMED = 8
 """A file of so many tensors is looked at whole; of more, only those whose names speak of positions."""
+FIRST_ROWS = 64
+"""Of a table of many, searched before all are."""
+MIN_ELEMENTS = 1 << 17
+"""Of a table for which that is worth it."""
+MEASURED_ROWS = 256
+"""Whose rounding errors are measured; those of all others are alike."""
 MAX_TENSORS = 256
 """Tensors that are looked at in one file."""
 _POSITIONAL = re.compile(
@@ -136,55 +145,76 @@ def identify_tables(file: str, tables: Sequence[Table]) -> Identification:
         return Identification(file, (), (none or many,))
     matches: list[Match] = []
     description: list[str] = []
-    for group in chosen:
-        found = _matches(group)
-        if not found and len(group) > 1:  # what is no pair may still be something alone
-            for table in group:
-                alone = _matches([table])
-                matches += alone
-                with np.errstate(all="ignore"):
-                    description += [] if alone else describe(sample(table))
-        elif not found:
-            with np.errstate(all="ignore"):
-                description += describe(sample(group[0]))
-        matches += found
+    while chosen:
+        group = chosen.pop(0)
+        if found := _matches(group):
+            matches += found
+        elif len(group) > 1:  # what is no pair may still be something alone
+            chosen[:0] = [[table] for table in group]
+        else:
+            description += describe(sample(group[0]))
     return Identification(file, tuple(_merged(matches)), tuple(description))
 
 
 def _matches(group: Sequence[Table]) -> list[Match]:
     if not all(table.size for table in group):
         return []
+    if len(group) == 1 and (match := _by_first_rows(group[0])) is not None:
+        return [match]
     tables = {table.name: table for table in group}
-    found = [_computed(_match(each), tables) for each in recognise(tables) if each.scheme is not None]
+    found = [_match(each, tables) for each in recognise(tables) if each.scheme is not None]
     return [each for each in found if each.runtimes] or found
 
 
-def _computed(match: Match, tables: Mapping[str, Table]) -> Match:
+def _by_first_rows(table: Table) -> Match | None:
+    """What makes a table of many rows, where the first of them tell it, and all others are bit for bit what they should
+    be. That takes a fraction of a search in all of them.
+    """
+    if len(table.shape) != 2 or not MIN_ELEMENTS <= table.size <= MAX_FULL_READ or table.dtype not in _DTYPES:
+        return None
+    first = replace(table, shape=(FIRST_ROWS, table.width))
+    if table.rows < MEASURED_ROWS or not has_waves(widened(first.array())):
+        return None
+    found = recognise({table.name: first})
+    if len(found) != 1 or found[0].open or not all(isinstance(edit, Layout) for edit in found[0].edits):
+        return None
+    scheme: Any = found[0].scheme
+    if getattr(scheme, "seq_len", None) != FIRST_ROWS:
+        return None
+    scheme, values = replace(scheme, dtype=table.dtype, seq_len=table.rows), table.array()
+    for made in (scheme.single_array(), *scheme.tensors()):
+        if made.shape == table.shape and made.dtype == table.dtype and _same_bits(made.array(), values):
+            wide = scheme.in_dtype("float64")
+            exact = {each.name: each for each in (wide.single_array(), *wide.tensors())}[made.name]
+            error = float(np.abs(widened(exact.read(0, MEASURED_ROWS)) - widened(values[:MEASURED_ROWS])).max())
+            told = replace(found[0], scheme=scheme, residual=max(error, found[0].residual))
+            return _match(told, {table.name: table})
+    return None
+
+
+def _same_bits(one: Array, other: Array) -> bool:
+    return np.array_equal(one.view(f"u{one.itemsize}"), other.view(f"u{other.itemsize}"))
+
+
+def _match(found: Explanation, tables: Mapping[str, Table]) -> Match:
     """The match as a recipe or a runtime computes it, where one makes these tables."""
-    if not match.scheme.runtime_names():
-        return match
-    samples = {name: sample(tables[name]) for name in match.tensors if name in tables}
-    found = explain_computed(match.scheme.computed_as("exact"), samples)
-    if found is None:
-        return match
-    recipes = [edit.found for edit in found.edits if isinstance(edit, Recipe)]
-    runtimes = [name for edit in found.edits if isinstance(edit, Runtime) for name in (edit.found, *edit.also)]
-    return replace(
-        match,
-        scheme=match.scheme.computed_as([*recipes, *runtimes][0]),
-        max_abs_error=found.residual,
-        edits=tuple(edit for edit in match.edits if not isinstance(edit, Noise)),
-        runtimes=tuple(runtimes),
-    )
-
-
-def _match(found: Explanation) -> Match:
-    assert found.scheme is not None
-    recipe = next((edit.found for edit in found.edits if isinstance(edit, Recipe)), "")
-    changes: dict[str, Any] = {"recipe": recipe} if recipe else {}
-    scheme = replace(found.scheme, **changes)
-    edits = tuple(edit for edit in found.edits if not isinstance(edit, Recipe))
-    return Match(scheme, found.residual, found.tensors, edits, found.open)
+    scheme, edits, residual = found.scheme, found.edits, found.residual
+    assert scheme is not None
+    how = [edit.found for edit in edits if isinstance(edit, Recipe)]
+    runtimes: list[str] = []
+    if scheme.runtime_names():
+        samples = {name: sample(tables[name]) for name in found.tensors}
+        computed = explain_computed(scheme.computed_as("exact"), samples)
+        if computed is not None:
+            recipes = [edit.found for edit in computed.edits if isinstance(edit, Recipe)]
+            runtimes = [
+                name for each in computed.edits if isinstance(each, Runtime) for name in (each.found, *each.also)
+            ]
+            how, residual = [*recipes, *runtimes], computed.residual
+            edits = tuple(edit for edit in edits if not isinstance(edit, Noise))
+    scheme = scheme.computed_as(how[0]) if how else scheme
+    edits = tuple(edit for edit in edits if not isinstance(edit, Recipe))
+    return Match(scheme, residual, found.tensors, edits, found.open, tuple(runtimes))
 
 
 def groups(tables: Sequence[Table]) -> list[list[Table]]:
@@ -200,36 +230,29 @@ def groups(tables: Sequence[Table]) -> list[list[Table]]:
     return found + [[table] for table in left.values()]
 
 
-def _merged(matches: list[Match]) -> list[Match]:
+def _merged(matches: Iterable[Match]) -> list[Match]:
     """Matches of one law made into one, of all their tensors: frequencies belong to their table, slopes to the bias."""
     merged: list[Match] = []
     for match in matches:
-        for k, other in enumerate(merged):
-            if (
-                _same_law(match.scheme, other.scheme)
-                and match.tensors != other.tensors
-                and not {*match.tensors} & {*other.tensors}
-            ):
-                main = other if len(other.tensors) > 1 or len(match.tensors) == 1 else match
-                main = (
-                    match if getattr(match.scheme, "seq_len", 0) and not getattr(other.scheme, "seq_len", 1) else main
-                )
-                errors = max(match.max_abs_error, other.max_abs_error)
-                merged[k] = replace(main, tensors=(*other.tensors, *match.tensors), max_abs_error=errors)
-                break
-        else:
+        same = (
+            each for each in merged if _same_law(each.scheme, match.scheme) and not {*each.tensors} & {*match.tensors}
+        )
+        other = next(same, None)
+        if other is None:
             merged.append(match)
+            continue
+        main = max(other, match, key=lambda each: (bool(getattr(each.scheme, "seq_len", 0)), len(each.tensors)))
+        errors = max(match.max_abs_error, other.max_abs_error)
+        merged[merged.index(other)] = replace(main, tensors=(*other.tensors, *match.tensors), max_abs_error=errors)
     return merged
 
 
-_PLACES = ("seq_len", "offset", "layout", "dtype", "form", "slopes", "recipe", "length", "attention_factor")
+_PLACES = ("seq_len", "offset", "layout", "form", "slopes", "length", "attention_factor")
 
 
 def _same_law(one: Scheme, other: Scheme) -> bool:
     """Whether two schemes differ by rows and layout alone."""
-    if one.name != other.name:
-        return False
-    return all(getattr(one, name) == getattr(other, name) for name in one.parameters() if name not in _PLACES)
+    return one.name == other.name and not any(parameter_edits(one, other, _PLACES))
 
 
 def _lines(lines: Table) -> Iterator[Table]:

@@ -1,4 +1,4 @@
-"""Minimum, maximum, mean and SHA-256 of a table, gathered block by block."""
+"""Minimum, maximum, mean and SHA-256 of a table, gathered block by block; and whether rows may be of waves."""
 
 from __future__ import annotations
 
@@ -85,3 +85,22 @@ def _sum(values: list[float]) -> float:
         return math.fsum(values)
     except (OverflowError, ValueError):
         return math.nan
+
+
+MAX_PROBED = 64
+"""Columns that are looked at for waves."""
+SMOOTH = 0.05
+"""Of its largest value, what a wave, or a line, with some noise leaves."""
+
+
+def has_waves(values: AnyArray) -> bool:
+    """Whether some column is a wave, or a line: x[n + 1] + x[n − 1] is a multiple of x[n].
+
+    >>> has_waves(np.sin(np.arange(32.0))[:, None]), has_waves(np.random.default_rng(0).normal(size=(32, 4)))
+    (True, False)
+    """
+    values = values[:, :: max(1, values.shape[1] // MAX_PROBED)]
+    here, both = values[1:-1], values[:-2] + values[2:]
+    with np.errstate(all="ignore"):
+        left = np.median(np.abs(both - (both * here).sum(axis=0) / (here * here).sum(axis=0) * here), axis=0)
+        return not (left > SMOOTH * np.abs(here).max(axis=0)).all()

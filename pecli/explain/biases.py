@@ -5,8 +5,9 @@ whose buckets or which window they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,13 @@ from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.relative import Relative
 from pecli.errors import ParameterError
-from pecli.explain.edits import Dtype, Edit, Explanation, Heads, Mask, Negated, Parameter, Repeated, Scaled, Transposed
-from pecli.explain.sample import Sample, digits, grain, plainest, precision
+from pecli.explain.edits import Edit, Explanation, Heads, Mask, Negated, Repeated, Scaled, Transposed, parameter_edits
+from pecli.explain.sample import Sample, digits, plainest, rms, rounding
 from pecli.explain.waves import FEW_STEPS, QUANTUM
 
-MAX_HEADS = 4096
-MASKED = -1e4
-"""Values below this are masks."""
+MAX_HEADS, MAX_SURE_HEADS = 4096, 512
+MASKED, NEGATED_MASK = -1e4, 1e8
+"""Values below and above these are masks."""
 MAX_NOISE = 0.05
 """Of the values: beyond it nothing is a bias of this kind."""
 MIN_EXPLAINED = 0.99
@@ -35,80 +36,52 @@ TRIED_HEADS = 16
 
 @dataclass(frozen=True)
 class Bias:
-    """Slopes in a form, with their errors, and what is left of the values."""
+    """Slopes in a form, with their errors, and what is left of the values; slopes alone have no form and no length."""
 
     slopes: Floats
     errors: Floats
-    form: str
     edits: tuple[Edit, ...]
     noise: float
-    residual: float
-    length: int | None
-    known: Flags
+    residual: float = 0.0
+    form: str = ""
+    length: int | None = None
 
-
-@dataclass(frozen=True)
-class Rule:
-    """Slopes by a rule, the edits that make them those at hand, and how far-fetched that is."""
-
-    rule: str
-    max_bias: float
-    edits: tuple[Edit, ...]
-    cost: float
-    left: float
-    """The largest difference of a slope."""
+    def once(self) -> Bias:
+        """Heads once, where a batch has them several times over."""
+        heads = len(self.slopes)
+        for times in (each for each in range(heads // 3, 1, -1) if heads % each == 0):
+            parts, errors = (each.reshape(times, -1) for each in (self.slopes, self.errors))
+            if (np.abs(parts - parts[0]) <= SIGMAS * errors).all():
+                return replace(self, slopes=parts[0], errors=errors[0], edits=(Repeated(0, times), *self.edits))
+        return self
 
 
 def explain_bias(one: Sample, prior: Alibi | None, name: str) -> list[Explanation]:
-    """Explanations of a bias, or of slopes alone."""
-    found: list[Explanation] = []
-    for bias in map(_without_batch, _slopes_alone(one) if name == "slopes" else _biases(one, prior)):
-        for rule in _rules(bias, prior):
-            scheme = _scheme(one, bias, rule)
-            edits = (*bias.edits, *_differences(bias, rule, prior))
-            extra = rule.cost + 0.3 * (prior is None and bias.form == "")
-            left = rule.left if name == "slopes" else bias.residual
-            found.append(Explanation(edits, scheme, left, bias.noise, (one.name,), (), extra))
-        if found:
-            break
-    return sorted(found, key=lambda each: each.cost)[:4]
+    """Explanations of a bias, or of slopes alone: by the prior's rule or another, times a factor, in another order."""
+    rules = tuple(dict.fromkeys((prior.rule if prior else "paper", "paper", "naive")))
+    for bias in _slopes_alone(one) if name == "slopes" else _biases(one, prior):
+        bias = bias.once()
+        if len(bias.slopes) > MAX_HEADS or np.count_nonzero(bias.slopes > 2 * bias.errors) < 2:
+            continue
+        for permuted, scaled in product((False, True), repeat=2):
+            every = (_by_rule(one, bias, prior, rule, permuted=permuted, scaled=scaled) for rule in rules)
+            if found := sorted(filter(None, every), key=lambda each: each.cost):
+                return found[:2]
+    return []
 
 
-def _without_batch(bias: Bias) -> Bias:
-    """Heads once, where a batch has them several times over."""
-    heads, slopes = len(bias.slopes), bias.slopes
-    for times in (each for each in range(heads // 2, 1, -1) if heads % each == 0):
-        parts = slopes.reshape(times, -1)
-        if parts.shape[1] > 2 and (np.abs(parts - parts[0]) <= SIGMAS * bias.errors.reshape(times, -1)).all():
-            part = slice(0, heads // times)
-            kept = replace(bias, slopes=slopes[part], errors=bias.errors[part], known=bias.known[part])
-            return replace(kept, edits=(Repeated(0, times), *bias.edits))
-    return bias
-
-
-def _scheme(one: Sample, bias: Bias, rule: Rule) -> Alibi | None:
-    dtype = one.dtype if one.dtype in ("float64", "float32", "float16", "bfloat16") else "float32"
-    try:
-        alone = bias.length is None
-        more = {"slopes": True} if alone else {"form": bias.form, "seq_len": bias.length}
-        return Alibi(len(bias.slopes), rule=rule.rule, max_bias=rule.max_bias, dtype=dtype, **more)
-    except ParameterError:
-        return None
-
-
-def _differences(bias: Bias, rule: Rule, prior: Alibi | None) -> Iterator[Edit]:
-    if prior is not None:
-        if len(bias.slopes) != prior.heads:
-            yield Parameter("heads", prior.heads, len(bias.slopes))
-        if bias.form and bias.form != prior.form:
-            yield Parameter("form", prior.form, bias.form)
-        if bias.length not in (None, prior.seq_len):
-            yield Parameter("seq_len", prior.seq_len, bias.length)
-        if rule.rule != prior.rule:
-            yield Parameter("rule", prior.rule, rule.rule)
-        if rule.max_bias != prior.max_bias:
-            yield Parameter("max_bias", prior.max_bias, rule.max_bias)
-    yield from rule.edits
+def recognise_bias(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
+    """What is sure with nothing known before: enough heads in their order, a plain max_bias; slopes as they are."""
+    one = next(iter(samples.values()))
+    if len(samples) > 1 or np.iscomplexobj(one.values):
+        return
+    is_vector = max(one.shape, default=1) == one.values.size
+    for each in explain_bias(one, None, "slopes" if is_vector else "bias"):
+        scheme: Any = each.scheme
+        loose = any(is_vector or isinstance(edit, (Scaled, Heads)) for edit in each.edits)
+        plain = scheme.max_bias >= 1 and digits(scheme.max_bias) <= 3
+        if plain and not loose and 3 <= scheme.heads <= MAX_SURE_HEADS:
+            yield each
 
 
 def _slopes_alone(one: Sample) -> Iterator[Bias]:
@@ -117,171 +90,121 @@ def _slopes_alone(one: Sample) -> Iterator[Bias]:
     if not np.isfinite(values).all() or len(values) < 2 or not values.any():
         return
     sign: tuple[Edit, ...] = (Negated("all"),) if values.sum() < 0 else ()
-    size = -values if sign else values
-    relative = _relative(values)
-    for noise in (1e-8, 4e-7, 3e-5, 2e-4, 3e-3 * float(size.max())):
-        errors = np.hypot(noise, relative * np.abs(size))
-        if (size > -3 * errors).all():
-            yield Bias(size, errors, "", sign, noise, noise, None, size > 3 * errors)
+    slopes = -values if sign else values
+    for noise in (1e-8, 4e-7, 3e-5, 2e-4, 3e-3 * float(slopes.max())):
+        errors = np.hypot(noise, _relative(values) * np.abs(slopes))
+        if (slopes > -3 * errors).all():
+            yield Bias(slopes, errors, sign, noise)
 
 
 def _relative(values: Floats) -> float:
     """The relative error of values in the dtype that has them all."""
-    kind = grain(values)
-    return 0.8 * precision(kind.found) if isinstance(kind, Dtype) else 1e-6
+    return 0.8 * rounding(values)[0] or 1e-6
 
 
 def _biases(one: Sample, prior: Alibi | None) -> Iterator[Bias]:
     """The bias in the forms that come near, the nearest first."""
     for values, queries, edits in _arrays(one, prior):
-        some = values[:: max(1, len(values) // TRIED_HEADS)]
-        if prior is None and not any(any(_forms(sign * some, queries, edits)) for sign in (1, -1)):
+        if prior is None and not any(_forms(values[:: max(1, len(values) // TRIED_HEADS)], queries, edits)):
             continue
-        found = [
-            each
-            for sign in (1, -1)
-            for each in _forms(sign * values, queries, edits if sign > 0 else (*edits, Negated("all")))
-        ]
-        found = [bias for bias in found if math.isfinite(bias.noise)]
-        if found:
-            found.sort(key=lambda bias: (round(math.log2(bias.noise + 1e-12)), sum(edit.cost for edit in bias.edits)))
-            yield from (bias for bias in found if bias.noise < 4 * found[0].noise + 1e-9)
+        found = list(_forms(values, queries, edits))
+        found.sort(key=lambda bias: (round(math.log2(bias.noise + 1e-12)), sum(edit.cost for edit in bias.edits)))
+        yield from (bias for bias in found if bias.noise < 4 * found[0].noise + 1e-9)
 
 
 def _arrays(one: Sample, prior: Alibi | None) -> Iterator[tuple[Floats, Indices, tuple[Edit, ...]]]:
-    """(heads, queries, keys), whatever axes of length 1 there are, whichever axis the heads are, copies taken away."""
-    values, rows = one.values, one.rows
-    shape = [size for size in values.shape if size != 1]
-    values = values.reshape(shape) if shape else values.reshape(1, 1)
-    edits: tuple[Edit, ...] = ()
-    if values.ndim == 4 and all(np.array_equal(values[0], each, equal_nan=True) for each in values[1:]):
-        edits, values = (Repeated(0, len(values)),), values[0]
-    heads = prior.heads if prior else None
-    if values.ndim == 2 and heads == 1:
-        yield values[None], rows, edits
+    """(heads, queries, keys), whatever axes of length 1 there are, whichever axis the heads are."""
+    shape = [size for size in one.values.shape if size != 1]
+    values = one.values.reshape([-1, *shape[2:]] if len(shape) == 4 else shape)  # a batch beside the heads
+    if values.ndim == 2 and prior is not None and prior.heads == 1:
+        yield values[None], one.rows, ()
     elif values.ndim == 2:
-        yield values[:, None, :], np.array([values.shape[1] - 1]), edits
-        if prior is None or values.shape[1] == heads:
-            yield values.T[:, None, :], np.array([values.shape[0] - 1]), (*edits, Transposed((1, 0)))
+        yield values[:, None, :], np.array([values.shape[1] - 1]), ()
+        if prior is None or values.shape[1] == prior.heads:
+            yield values.T[:, None, :], np.array([values.shape[0] - 1]), (Transposed((1, 0)),)
     elif values.ndim == 3:
         if values.shape[1] <= values.shape[2]:
-            yield values, rows, edits
+            yield values, one.rows, ()
         if one.whole and values.shape[0] == values.shape[1] != values.shape[2]:
-            yield values.transpose(2, 0, 1), np.arange(len(values)), (*edits, Transposed((1, 2, 0)))
+            yield values.transpose(2, 0, 1), np.arange(len(values)), (Transposed((1, 2, 0)),)
 
 
 def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterator[Bias]:
     """Slopes by least squares, in every form that the places of the mask allow."""
-    if len(queries) != values.shape[1]:
+    masked = ~np.isfinite(values) | (values <= MASKED) | (values >= NEGATED_MASK)
+    if len(queries) != values.shape[1] or np.isnan(values).any() or (masked != masked[:1]).any():
         return
-    keys, finite = np.arange(values.shape[2]), np.isfinite(values)
-    if not finite.all() and (values[~finite] != -np.inf).any():
-        return
-    masked = values <= MASKED
-    if (masked != masked[:1]).any():
-        return
-    distance = np.subtract.outer(queries, keys).astype(np.float64)
+    distance = np.subtract.outer(queries, np.arange(values.shape[2])).astype(np.float64)
     for mask, region, more in _regions(values, masked[0], distance):
-        here = ~region
-        kept = values[:, here]
-        size = float(np.linalg.norm(kept)) / math.sqrt(max(1, kept.size))
-        for form, steps, extra in _steps(distance, keys, values.shape[2], mask):
-            if len(queries) == 1 and form in ("symmetric", "causal"):
-                continue
-            steps = steps[here]
+        kept = values[:, ~region]
+        size = rms(kept)
+        for form, multiples, extra in _steps(distance, values.shape[2], mask):
+            steps = multiples[~region]
             power, count = float(steps @ steps), np.count_nonzero(steps)
-            if not power or count < 4:
+            if count < 4 or (len(queries) == 1 and form in ("symmetric", "causal")):
                 continue
             slopes = kept @ steps / power
-            explained = float(np.linalg.norm(slopes)) * math.sqrt(power / kept.size)
-            if np.median(slopes) <= 0 or explained < MIN_EXPLAINED * size:
+            if float(np.linalg.norm(slopes)) * math.sqrt(power / kept.size) < MIN_EXPLAINED * size:
                 continue
             left = kept - np.multiply.outer(slopes, steps)
-            noise = float(np.sqrt(np.mean(left**2)))
-            if slopes.min() <= -4 * noise / math.sqrt(power) or noise > MAX_NOISE * size:
+            noise = rms(left)
+            sign: tuple[Edit, ...] = (Negated("all"),) if np.median(slopes) < 0 else ()
+            slopes = -slopes if sign else slopes
+            if slopes.min() <= -4 * noise / math.sqrt(power) or not noise <= MAX_NOISE * size:
                 continue
             relative = _relative(values)
-            each = np.sqrt(np.mean(left**2, axis=1))
-            floor = np.maximum(each, noise if noise > 1e-3 * size and relative < 1e-5 else 0)
+            floor = np.sqrt(np.mean(left**2, axis=1))
+            floor = np.maximum(floor, noise if noise > 1e-3 * size and relative < 1e-5 else 0)
             repeats = math.sqrt(count / len(np.unique(steps[steps != 0])))  # rounding is the same along a diagonal
-            errors = repeats * floor / math.sqrt(power) + relative * np.abs(slopes)
             reach = float(np.abs(steps).max())
             few = np.abs(slopes) * reach < FEW_STEPS * QUANTUM * floor  # a step of rounding is all that is known then
+            errors = repeats * floor / math.sqrt(power) + relative * np.abs(slopes)
             errors = errors + np.where(few, 1.0, 0.4) * QUANTUM * floor / reach
-            yield Bias(
-                slopes,
-                errors,
-                form,
-                (*edits, *more, *extra),
-                noise,
-                float(np.abs(left).max()),
-                values.shape[2],
-                slopes > 2 * errors,
-            )
+            told = (*edits, *sign, *more, *extra)
+            yield Bias(slopes, errors, told, noise, float(np.abs(left).max()), form, values.shape[2])
 
 
 def _regions(values: Floats, masked: Flags, distance: Floats) -> Iterator[tuple[str, Flags, tuple[Edit, ...]]]:
     """Where the mask is, as a word for the form it makes; and what is unusual about it."""
-    above, below, diagonal = distance < 0, distance > 0, distance <= 0
+    above, below = distance < 0, distance > 0
     if masked.any():
-        value = float(values[0][masked][0])
+        value = -abs(float(values[0][masked][0]))  # whatever the sign of all
         other: tuple[Edit, ...] = () if value == -np.inf else (Mask(f"{value:.2g}"),)
-        if np.array_equal(masked, above):
-            yield "causal", above, other
-        elif np.array_equal(masked, diagonal):
-            yield "causal", diagonal, (*other, Mask("the diagonal, too"))
-        elif np.array_equal(masked, below):
-            yield "causal", below, (*other, Transposed((0, 2, 1)))
-        else:
-            yield "other", masked, (*other, Mask("at other places"))
+        places: tuple[tuple[Flags, tuple[Edit, ...]], ...] = (
+            (above, ()),
+            (~below, (Mask("the diagonal, too"),)),
+            (below, (Transposed((0, 2, 1)),)),
+            (masked, (Mask("at other places"),)),
+        )
+        yield "causal", masked, (*other, *next(told for place, told in places if np.array_equal(masked, place)))
         return
     if len(distance) > 1 and not values[:, above].any() and values[:, below].any():
         yield "causal", above, (Mask("0"),)
     yield "", np.zeros(distance.shape, bool), ()
 
 
-def _steps(distance: Floats, keys: Indices, length: int, mask: str) -> Iterator[tuple[str, Floats, tuple[Edit, ...]]]:
+def _steps(distance: Floats, length: int, mask: str) -> Iterator[tuple[str, Floats, tuple[Edit, ...]]]:
     """What slopes are multiplied by in each form."""
-    every = np.broadcast_to(keys.astype(np.float64), distance.shape)
-    if mask != "":
+    keys = np.broadcast_to(np.arange(length, dtype=np.float64), distance.shape)
+    if mask:
         yield "causal", -np.abs(distance), ()
-        yield "key", every, (Mask("causal"),)
+        yield "key", keys, (Mask("causal"),)
         return
     yield "symmetric", -np.abs(distance), ()
-    yield "key", every, ()
-    yield "key-last", every - (length - 1), ()
+    yield "key", keys, ()
+    yield "key-last", keys - (length - 1), ()
     if len(distance) > 1:
         yield "causal", -distance, (Mask("m·(j−i) above the diagonal"),)
 
 
-def _exponents(heads: int, rule: str) -> Floats:
-    """Slopes are 2^(−max_bias · these)."""
-    return np.asarray(-np.log2(np.array(Alibi(heads, rule=rule, max_bias=1.0, dtype="float64").slope_values())))
-
-
-def _rules(bias: Bias, prior: Alibi | None) -> Iterator[Rule]:
-    """The rules that give the slopes: the prior's first, in order, in another order, times a factor."""
-    heads = len(bias.slopes)
-    if heads > MAX_HEADS:
-        return
-    first = prior.rule if prior else "paper"
-    for permuted in (False, True):
-        for scaled in (False, True):
-            found = [
-                each
-                for rule in dict.fromkeys((first, "paper", "naive"))
-                for each in _rule(bias, prior, rule, _exponents(heads, rule), permuted=permuted, scaled=scaled)
-            ]
-            if found:
-                yield from sorted(found, key=lambda each: each.cost)[:2]
-                return
-
-
-def _rule(
-    bias: Bias, prior: Alibi | None, rule: str, exponents: Floats, *, permuted: bool, scaled: bool
-) -> Iterator[Rule]:
-    slopes, errors, known = bias.slopes, bias.errors, bias.known
-    edits: tuple[Edit, ...] = ()
+def _by_rule(
+    one: Sample, bias: Bias, prior: Alibi | None, rule: str, *, permuted: bool, scaled: bool
+) -> Explanation | None:
+    """Slopes as 2^(−max_bias · exponents of a rule)."""
+    slopes, errors, edits = bias.slopes, bias.errors, bias.edits
+    by_rule = Alibi(len(slopes), rule=rule, max_bias=1.0, dtype="float64")
+    exponents = -np.log2(np.array(by_rule.slope_values()))
+    moved: tuple[Edit, ...] = ()
     if permuted:
         order = np.empty(len(slopes), np.intp)
         order[np.argsort(-slopes, kind="stable")] = np.argsort(exponents, kind="stable")
@@ -289,39 +212,34 @@ def _rule(
         if (np.abs(slopes[order] - slopes[back]) <= SIGMAS * (errors[order] + errors[back])).all():
             order = back  # heads of nearly the same slope may have changed places
         if np.array_equal(order, back[::-1]):
-            return
+            return None
         exponents = exponents[order]
-        edits = (Heads("reversed" if np.array_equal(order, back) else tuple(order.tolist())),)
-    if known.sum() < 2:
-        return
-    logs, weights = -np.log2(np.maximum(slopes[known], 1e-300)), (slopes[known] / errors[known]) ** 2
-    inside = exponents[known]
-    level = 0.0
-    if scaled:
-        centre = np.average(inside, weights=weights)
-        spread = (weights * (inside - centre) ** 2).sum()
-        value = float((weights * (inside - centre) * logs).sum() / spread) if spread else 0.0
-        level = float(np.average(logs, weights=weights) - value * centre)
-        error = 1.5 / math.sqrt(spread) if spread else math.inf
-    else:
-        value = float((weights * inside * logs).sum() / (weights * inside**2).sum())
-        error = 1.5 / math.sqrt(float((weights * inside**2).sum()))
-    options = [prior.max_bias] if prior else []
-    for candidate in dict.fromkeys((*options, *USUAL, plainest(value, SIGMAS * error + 1e-9))):
-        if abs(candidate - value) > SIGMAS * error + 1e-6 * value or not 0 < candidate <= 256:
+        moved = (Heads("reversed" if np.array_equal(order, back) else tuple(order.tolist())),)
+    known = slopes > 2 * errors
+    logs, weights, inside = -np.log2(slopes[known]), (slopes[known] / errors[known]) ** 2, exponents[known]
+    design = np.stack([inside, np.ones_like(inside)] if scaled else [inside])
+    covariance = np.linalg.pinv((design * weights) @ design.T)
+    value = float((covariance @ (design * weights) @ logs)[0])
+    error = SIGMAS * 1.5 * math.sqrt(max(0.0, covariance[0, 0]))
+    own = (prior.max_bias,) if prior else ()
+    for max_bias in dict.fromkeys((*own, *USUAL, plainest(value, error + 1e-9))):
+        if abs(max_bias - value) > error + 1e-6 * value or not 0 < max_bias <= 256:
             continue
-        by = 2.0**-level if scaled else 1.0
-        if scaled:
-            level_now = float(np.average(logs - candidate * inside, weights=weights))
-            by = plainest(2.0**-level_now, 2.0**-level_now * 5 / math.sqrt(weights.sum()) + 1e-9)
-        off = np.abs(slopes - by * 2.0 ** (-candidate * exponents))
-        if (off <= SIGMAS * errors + 1e-12).all():
-            more = (*edits, Scaled(by)) if scaled else edits
-            usual = candidate in (*options, 8.0)
-            cost = 0.0 if usual else 0.1 * digits(candidate)
-            cost += 0.3 * (rule == "naive" and prior is None)
-            yield Rule(rule, candidate, more, cost, float(off.max()))
-            return
+        factor = 2.0 ** -float(np.average(logs - max_bias * inside, weights=weights))
+        by = plainest(factor, factor * 5 / math.sqrt(weights.sum()) + 1e-9) if scaled else 1.0
+        off = np.abs(slopes - by * 2.0 ** (-max_bias * exponents))
+        if (off > SIGMAS * errors + 1e-12).any():
+            continue
+        alone: dict[str, Any] = {"form": bias.form, "seq_len": bias.length} if bias.form else {"slopes": True}
+        scheme = Alibi(len(slopes), rule=rule, max_bias=max_bias, dtype=one.float_dtype, **alone)
+        skipped = ("slopes",) if bias.form else ("slopes", "form", "seq_len")
+        differences = parameter_edits(prior, scheme, skipped) if prior is not None else ()
+        edits = (*edits, *differences, *moved, *((Scaled(by),) if scaled else ()))
+        extra = 0.0 if max_bias in (*own, 8.0) else 0.1 * digits(max_bias)
+        extra += 0.3 * (prior is None) * ((rule == "naive") + (not bias.form))
+        left = bias.residual if bias.form else float(off.max())
+        return Explanation(edits, scheme, left, bias.noise, (one.name,), (), extra)
+    return None
 
 
 BUCKETS = (32, 256, 64, 128, 16, 512, 320, 8, 24, 48, 96, 192, 1024)
@@ -330,16 +248,17 @@ DISTANCES = (128, 512, 64, 256, 1024, 800, 2048, 32, 16, 20, 100, 200, 4096)
 MAX_LENGTH = 2048
 
 
-def recognise_index(name: str, one: Sample) -> Iterator[Explanation]:
+def recognise_index(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
     """The scheme of relative positions that makes a table."""
-    values = one.values
-    if values.ndim != 2 or values.shape[0] != values.shape[1] or not 3 <= len(values) <= MAX_LENGTH or not one.whole:
+    one = next(iter(samples.values()))
+    values = np.atleast_1d(one.values)
+    if len(samples) > 1 or not one.whole or not 3 <= len(values) <= MAX_LENGTH or values.shape != (len(values),) * 2:
         return
     if np.iscomplexobj(values) or not np.array_equal(values, np.rint(values)) or not values.any():
         return
     for scheme in _candidates(values.astype(np.intp)):
         if np.array_equal(scheme.rows(0, len(values)), values):
-            yield Explanation((), scheme, 0.0, 0.0, (name,))
+            yield Explanation((), scheme, 0.0, 0.0, tuple(samples))
             return
 
 
@@ -347,24 +266,17 @@ def _candidates(index: Indices) -> Iterator[Relative]:
     length = len(index)
     if np.array_equal(index[1:, 1:], index[:-1, :-1]):
         after, before = index[0], index[:, 0]
-        buckets = 2 * (int(after[1]) - 1) if after[1] else 0
-        causal = not after.any()
-        styles: list[dict[str, Any]] = [{"style": "t5", "causal": causal}]
-        if after[1] == -1:
-            styles = [{"style": "deberta"}]
-        for style in styles:
-            for count in (buckets,) if buckets > 0 else BUCKETS:
-                for distance in (*DISTANCES, *(range(3, 4 * length) if length <= 128 else ())):
-                    scheme = _made(seq_len=length, buckets=count, max_distance=distance, **style)
-                    if scheme is None or not np.array_equal(scheme.rows(0, 1)[0], after):
-                        continue
-                    if np.array_equal(scheme.rows(length - 1, length)[0][::-1], before):
-                        yield scheme
-    for height in range(1, length + 1):
-        if length % height == 0:
-            scheme = _made(style="swin", grid=(height, length // height))
-            if scheme is not None:
+        style = {"style": "deberta"} if after[1] == -1 else {"style": "t5", "causal": not after.any()}
+        counts = (2 * (int(after[1]) - 1),) if after[1] > 1 else BUCKETS
+        for count, distance in product(counts, (*DISTANCES, *(range(3, 4 * length) if length <= 128 else ()))):
+            scheme = _made(seq_len=length, buckets=count, max_distance=distance, **style)
+            if scheme is None or not np.array_equal(scheme.rows(0, 1)[0], after):
+                continue
+            if np.array_equal(scheme.rows(length - 1, length)[0][::-1], before):
                 yield scheme
+    for height in (each for each in range(1, length + 1) if length % each == 0):
+        if (scheme := _made(style="swin", grid=(height, length // height))) is not None:
+            yield scheme
 
 
 def _made(**parameters: Any) -> Relative | None:

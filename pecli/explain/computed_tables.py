@@ -14,23 +14,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Floats, Indices
+from pecli.engine.arrays import AnyArray, Complex, Floats, Indices
 from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
 from pecli.engine.schemes.recipes import STORED
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.table import Table
 from pecli.errors import ParameterError
-from pecli.explain.edits import Arithmetic, Decimals, Dtype, Edit, Explanation, FixedPoint, Parameter, Recipe, Runtime
+from pecli.explain.edits import Arithmetic, Edit, Explanation, Parameter, Recipe, Runtime
 from pecli.explain.readings import Reading, readings
-from pecli.explain.sample import BASES, Sample, grain, plain, plainest, precision
+from pecli.explain.sample import BASES, Sample, plain, plainest, precision, rms, rounding
 from pecli.explain.wave_schemes import WaveScheme, rendered
 from pecli.explain.waves import Place
 
 BLOCKS, BLOCK_ROWS = 16, 16
 FEW_ROWS = 16
-GRID, GRID_REACH = 61, math.log(30)
-"""Values of a parameter that a search starts from, and how many times larger or smaller they are at most."""
+GRID, FINER_GRID, GRID_REACH = 61, 21, math.log(30)
+"""Values of a parameter that are tried at once, and how many times larger or smaller they are at most."""
 UNITS = 4
 """Of the last place of float32, that the sines of other libraries and an attention factor may lose."""
 MIN_SHARE = 0.5
@@ -54,6 +55,13 @@ class Distance(NamedTuple):
     largest: float
     elements: int = 1
 
+    @classmethod
+    def of(cls, left: Floats) -> Distance:
+        """Of elements that are so far off; infinite where that is no number."""
+        if not left.size or not np.isfinite(left).all():
+            return NOWHERE
+        return cls(rms(left), float(left.max()), left.size)
+
     def exceeds(self, other: Distance) -> bool:
         """Whether another table is nearer: by most of the squared error, and by more than one element may lose."""
         more = self.root_mean_square**2 - other.root_mean_square**2
@@ -66,60 +74,56 @@ NOWHERE = Distance(math.inf, math.inf)
 
 def explain_computed(prior: Scheme, samples: Mapping[str, Sample]) -> Explanation | None:
     """The runtimes and the recipe that make these tables of the prior's parameters, where its own are not they."""
-    if "recipe" not in prior.parameters() or not samples or prior.holds_several:
+    if "recipe" not in prior.parameters():
         return None
-    allowed = max(map(_allowed, samples.values()))
-    ways = (*prior.runtime_names(), *prior.recipe_names())
-    likely = [name for name in ways if _of(prior, name, samples, FEW_ROWS).largest <= allowed]
+    allowed = max(_allowed(one.values) for one in samples.values())
+    ways = {name: partial(prior.computed_as, name) for name in (*prior.runtime_names(), *prior.recipe_names())}
+    likely = [name for name, make in ways.items() if _of(make, samples, FEW_ROWS).largest <= allowed]
     if not likely:
         return None
-    own = distance(prior, samples)
-    found = {name: _of(prior, name, samples) for name in likely}
+    found = {name: _of(ways[name], samples) for name in likely}
     nearest = min(found.values(), key=lambda each: each.root_mean_square)
     near = [name for name, each in found.items() if not each.exceeds(nearest)]
-    if (
-        not found[near[0]].largest <= allowed
-        or not own.exceeds(nearest)
-        or {*STORED} & {*near}  # which says no more than the dtype does
-    ):
+    left = found[near[0]]
+    if left.largest > allowed or not distance(prior, samples).exceeds(nearest):
         return None
-    scheme, left = prior.computed_as(near[0]), found[near[0]]
+    if {*STORED} & {*near}:  # which says no more than the dtype does
+        return None
+    scheme = prior.computed_as(near[0])
     runtimes = [name for name in near if name in prior.runtime_names()]
-    recipes = [name for name in near if name not in runtimes]
-    edits: list[Edit] = [Recipe(name) for name in recipes[:1]]
-    if runtimes:
-        edits.insert(0, Runtime(runtimes[0], tuple(runtimes[1:]), scheme.runtime_causes()))
-    return Explanation(tuple(edits), scheme, left.largest, left.root_mean_square, tuple(samples))
+    recipes = [Recipe(name) for name in near if name not in runtimes]
+    by = [Runtime(runtimes[0], tuple(runtimes[1:]), scheme.runtime_causes())] if runtimes else []
+    return Explanation((*by, *recipes[:1]), scheme, left.largest, left.root_mean_square, tuple(samples))
 
 
-def recognise_narrow(samples: Mapping[str, Sample]) -> Explanation | None:
+def recognise_narrow(samples: Mapping[str, Sample]) -> list[Explanation]:
     """Rotary tables from position 0 on whose angles went through bfloat16: no law has such frequencies, and the base is
     the plain number that the slowest of them leaves room for.
     """
     if {*samples} != {"cos", "sin"} or len({one.shape for one in samples.values()}) != 1:
-        return None
-    cos, sin = (np.asarray(samples[name].values) for name in ("cos", "sin"))
-    if cos.ndim != 2 or len(cos) < 2 or cos.shape[1] < 2 or np.iscomplexobj(cos) or not (cos[0] == 1).all():
-        return None
+        return []
+    cos, sin = (samples[name].values for name in ("cos", "sin"))
+    if cos.ndim != 2 or min(cos.shape) < 2 or np.iscomplexobj(cos) or not (cos[0] == 1).all():
+        return []
     slowest, dim = math.atan2(sin[1, -1], cos[1, -1]), 2 * cos.shape[1]
-    if not 0 < slowest < 1:
-        return None
+    if not 1e-12 < slowest < 1:
+        return []
     base = slowest ** (-dim / (dim - 2))
-    plain_base = plainest(base, base * 2.0**-7)
-    try:
-        prior = Rope(cos.shape[0], dim, plain_base)
-        found = explain_computed(prior, samples)
-    except ParameterError:
-        return None
-    narrow = found is not None and any(isinstance(edit, Recipe) and "bfloat16" in edit.found for edit in found.edits)
-    return found if narrow else None
+    found = explain_computed(Rope(len(cos), dim, plainest(base, base * 2.0**-7)), samples)
+    recipes = [edit.found for edit in found.edits if isinstance(edit, Recipe)] if found else []
+    return [found] if found and "bfloat16" in "".join(recipes) else []
 
 
-def _of(scheme: Scheme, way: str, samples: Mapping[str, Sample], rows_from_start: int = 0) -> Distance:
+def _of(make: Callable[[], Scheme], samples: Mapping[str, Sample], rows_from_start: int = 0) -> Distance:
     try:
-        return distance(scheme.computed_as(way), samples, rows_from_start)
-    except ParameterError:  # which that runtime does not have
+        return distance(make(), samples, rows_from_start)
+    except ParameterError:  # there is no such scheme
         return NOWHERE
+
+
+def tables_of(scheme: Scheme) -> dict[str, Table]:
+    """All that a scheme makes, by name."""
+    return {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
 
 
 def rows_in_blocks(count: int) -> Indices:
@@ -132,8 +136,7 @@ def distance(scheme: Scheme, samples: Mapping[str, Sample], rows_from_start: int
     """How far tables are from a scheme's, by its names for them; frequencies relatively. Rows are taken from the whole
     table, or so many from its beginning.
     """
-    made = {table.name: table for table in (*scheme.tensors(), scheme.single_array())}
-    errors = []
+    made, errors = tables_of(scheme), []
     for name, one in samples.items():
         if name not in made or made[name].shape != one.shape or np.iscomplexobj(one.values):
             return NOWHERE
@@ -146,46 +149,34 @@ def distance(scheme: Scheme, samples: Mapping[str, Sample], rows_from_start: int
         rows = (np.arange(leading)[:, None] * one.shape[-2] + one.rows[chosen]).reshape(-1)
         expected = widened(made[name].pick(rows)).reshape(*one.shape[:-2], len(chosen), one.shape[-1])
         errors.append(np.abs(one.values[..., chosen, :] - expected).reshape(-1))
-    every: Floats = np.concatenate(errors)
-    if not every.size or not np.isfinite(every).all():
-        return NOWHERE
-    return Distance(float(np.sqrt(np.mean(every**2))), float(every.max()), every.size)
+    return Distance.of(np.concatenate(errors))
 
 
-def _allowed(one: Sample) -> float:
+def _allowed(values: AnyArray) -> float:
     """What rounding may leave: of float32 arithmetic, and of how the values were kept."""
-    size = max(1.0, float(np.abs(one.values).max(initial=0)))
-    kept = grain(np.asarray(one.values)) if not np.iscomplexobj(one.values) else None
-    coarse = 0.0
-    if isinstance(kept, Dtype):
-        coarse = precision(kept.found) * size
-    elif isinstance(kept, Decimals):
-        coarse = 0.5 * 10.0**-kept.digits
-    elif isinstance(kept, FixedPoint):
-        coarse = kept.step / 2
-    return UNITS * precision("float32") * size + coarse
+    size = max(1.0, float(np.abs(values).max(initial=0)))
+    relative, absolute = rounding(values)
+    return (UNITS * precision("float32") + relative) * size + absolute
 
 
 def explain_parameter(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Explanation | None:
     """The one parameter that makes the tables with another value, in any scheme."""
-    allowed = max(atol, *map(_allowed, samples.values()))
+    other: Any = prior
+    allowed = max(atol, *(_allowed(one.values) for one in samples.values()))
     if distance(prior, samples).largest <= allowed:
         return None
     for name, parameter in prior.parameters().items():
         if name in {"dtype", "recipe", "runtime", *prior.inert_parameters}:
             continue
+        given = getattr(prior, name)
 
         def left(value: Any, rows: int = 0, name: str = name) -> Distance:
-            other: Any = prior
-            try:
-                return distance(replace(other, **{name: value}), samples, rows)
-            except ParameterError:
-                return NOWHERE
+            return _of(lambda: replace(other, **{name: value}), samples, rows)
 
-        for value in _values(getattr(prior, name), parameter, prior.default_of(name), samples, left):
-            if value != getattr(prior, name) and left(value, FEW_ROWS).largest <= allowed >= left(value).largest:
-                scheme: Any = replace(prior, **{name: value})
-                off, edit = left(value), Parameter(name, getattr(prior, name), getattr(scheme, name))
+        for value in _values(given, parameter, prior.default_of(name), samples, left):
+            if value != given and left(value, FEW_ROWS).largest <= allowed and (off := left(value)).largest <= allowed:
+                edit = Parameter(name, given, value)
+                scheme = replace(other, **{name: value})
                 return Explanation((edit,), scheme, off.largest, off.root_mean_square, tuple(samples))
     return None
 
@@ -211,20 +202,16 @@ def _values(
 
 
 def _nearest(given: float, left: Callable[..., Distance], kind: Callable[[float], float]) -> float | None:
-    """The value near the given one that leaves least: on a grid by a few rows, then with more rows each time, since
-    errors grow along them.
+    """The value near the given one that leaves least: on ever finer grids, with more and more rows, since errors grow
+    along them.
     """
-
-    def off(log: float, rows: int) -> float:
-        return left(kind(round(math.exp(log), 12)), rows).root_mean_square
-
     if given <= 0:
         return None
-    grid = math.log(given) + np.linspace(-GRID_REACH, GRID_REACH, GRID)
-    at = min(grid.tolist(), key=lambda log: off(log, FEW_ROWS))
-    reach = 2 * GRID_REACH / (GRID - 1)
-    for rows in (FEW_ROWS, 4 * FEW_ROWS, 16 * FEW_ROWS, 0):
-        at, reach = _golden_section(partial(off, rows=rows), at - reach, at + reach), reach / 4
+    at, reach, count = math.log(given), GRID_REACH, GRID
+    for rows in (FEW_ROWS, FEW_ROWS, FEW_ROWS, 4 * FEW_ROWS, 4 * FEW_ROWS, 16 * FEW_ROWS, 16 * FEW_ROWS, 0):
+        off = {log: left(kind(round(math.exp(log), 12)), rows) for log in np.linspace(at - reach, at + reach, count)}
+        at = float(min(off, key=lambda log: off[log].root_mean_square))
+        reach, count = 2 * reach / (count - 1), FINER_GRID
     return math.exp(at)
 
 
@@ -241,7 +228,7 @@ def recipe_edit(
         assert scheme is not None
         parts = rendered(scheme, recipe, whole.rows[rows], whole.form, prior)
         if parts is not None and parts.shape == found.shape:
-            left[recipe] = _as_distance(np.abs(parts - found))
+            left[recipe] = Distance.of(np.abs(parts - found))
     own = getattr(prior.scheme, "recipe", "exact") if prior else "exact"
     if left and own in left:
         nearest = min(left, key=lambda name: left[name].root_mean_square)
@@ -300,27 +287,23 @@ def arithmetic(
     seen = Phases(values, (whole.rows[rows] + place.start).astype(np.float64), frequency, place, height)
     if seen.rows.min(initial=0) < 0 or not len(rows):
         return None
-    coarse = max(_allowed(Sample("", whole.dtype, part.shape, part, rows)) for part in whole.parts)
+    coarse = max(map(_allowed, whole.parts))
     left = seen.left(seen.rows, frequency)
     if not (left <= coarse + height * MAX_ROUNDING * np.abs(np.multiply.outer(seen.rows, frequency))).all():
         return None
-    own = _as_distance(left)
+    own = Distance.of(left)
     found: list[tuple[Arithmetic, Distance]] = []
     for dtype in REACH if own.largest > coarse else ():
         wide = dtype == "float32"
         for which in (STEPS,) if wide else (each for count in (3, 1, 2) for each in combinations(STEPS, count)):
             left, units, near = seen.nearest(dtype, which)
             rounding = height * precision(dtype) * np.abs(np.multiply.outer(seen.rows, near)) if wide else 0.0
-            if (left <= coarse + rounding).all() and own.exceeds(_as_distance(left)):
+            if (left <= coarse + rounding).all() and own.exceeds(Distance.of(left)):
                 pairs = tuple(np.flatnonzero(units).tolist())
-                found.append((Arithmetic(dtype, which, pairs, int(np.abs(units).max())), _as_distance(left)))
+                found.append((Arithmetic(dtype, which, pairs, int(np.abs(units).max())), Distance.of(left)))
         if found:
             return min(found, key=lambda each: each[1].root_mean_square)
     return None
-
-
-def _as_distance(left: Floats) -> Distance:
-    return Distance(float(np.sqrt(np.mean(left**2))), float(left.max()), left.size)
 
 
 def explain_arithmetic(prior: WaveScheme, samples: Mapping[str, Sample]) -> Explanation | None:
@@ -335,20 +318,3 @@ def explain_arithmetic(prior: WaveScheme, samples: Mapping[str, Sample]) -> Expl
                 edit, left = found
                 return Explanation((edit,), prior.scheme, left.largest, left.root_mean_square, whole.tensors)
     return None
-
-
-def _golden_section(of: Callable[[float], float], low: float, high: float) -> float:
-    """The smallest value between two limits, by golden section, for functions with one valley."""
-    share = (math.sqrt(5) - 1) / 2
-    left, right = high - share * (high - low), low + share * (high - low)
-    one, two = of(left), of(right)
-    for _ in range(32):
-        if one <= two:
-            high, right, two = right, left, one
-            left = high - share * (high - low)
-            one = of(left)
-        else:
-            low, left, one = left, right, two
-            right = low + share * (high - low)
-            two = of(right)
-    return (low + high) / 2

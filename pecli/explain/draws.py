@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats
+from pecli.engine.arrays import Floats, Indices
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.schemes.learned import LearnedInit
-from pecli.engine.table import Table
 from pecli.errors import ParameterError
-from pecli.explain.edits import Edit, Explanation, Parameter
-from pecli.explain.sample import Sample, plainest
+from pecli.explain.edits import Explanation, parameter_edits
+from pecli.explain.sample import Sample, plainest, rms
 
 SEEDS = (
     *range(257), 314, 321, 333, 420, 512, 666, 777, 999, 1000, 1024, 1111, 1234, 1337, 2000, *range(2017, 2031),
@@ -25,51 +24,40 @@ SEEDS = (
 MAX_DIM = 65536
 SOME = 24
 """Elements that tell draws apart."""
+MIN_DRAWN = 64
 CLOSE = 0.03
 """Of the standard deviation: draws that are not the same are further off."""
-MAX_DEVIATIONS = 8.0
+MAX_DEVIATIONS = 6.0
 """By how many of its standard deviations a mean of draws may be off zero."""
 
 
 def explain_draws(one: Sample, prior: LearnedInit | None) -> list[Explanation]:
     """The init, generator and seed that draw a table; none where no likely seed does."""
-    one = _without_ones(one)
     values = one.values
-    if (
-        values.ndim != 2
-        or max(values.shape[1:]) > MAX_DIM
-        or values.size < SOME
-        or not np.isfinite(values).all()
-        or np.iscomplexobj(values)
-    ):
+    if values.ndim < 2 or math.prod(values.shape[:-2]) != 1 or values.shape[-1] > MAX_DIM or values.size < SOME:
         return []
-    dtype = one.dtype if one.dtype in ("float64", "float32", "float16", "bfloat16") else "float32"
-    shape: dict[str, Any] = {"max_len": one.shape[-2], "dim": one.shape[-1], "dtype": dtype}
-    if not values.any():
-        return [_explanation(one, prior, LearnedInit(init="zeros", **shape), 0.0, 0.0)]
+    values = values.reshape(values.shape[-2:])
     spread = float(values.std())
-    if not spread or not _independent(values, spread):
+    if np.iscomplexobj(values) or not math.isfinite(spread):
+        return []
+    shape: dict[str, Any] = {"max_len": one.shape[-2], "dim": one.shape[-1], "dtype": one.float_dtype}
+    drawn = Drawn(one.name, values, one.rows, spread, prior)
+    if not values.any():
+        return [drawn.explanation(LearnedInit(init="zeros", **shape), 0.0, 0.0)]
+    if not spread or not independent(values):
         return []
     for scheme in _candidates(prior, shape, spread, _likely(values, spread)):
-        if (found := _matched(one, prior, scheme, spread)) is not None:
-            other = replace(scheme, rng="torch-avx2") if scheme.rng == "torch" else scheme
-            again = _matched(one, prior, other, spread)
+        if (found := drawn.matched(scheme)) is not None:
+            again = drawn.matched(replace(scheme, rng="torch-avx2")) if scheme.rng == "torch" else None
             return [min((each for each in (found, again) if each), key=lambda each: each.noise)]
     return []
 
 
-def _independent(values: Floats, spread: float) -> bool:
+def independent(values: Floats) -> bool:
     """Whether neighbours are as unlike each other as draws are, whose mean is zero."""
-    after, below = values[:, 1:] * values[:, :-1], values[1:] * values[:-1]
-    means = (values.mean() / spread, *(each.mean() / spread**2 for each in (after, below) if each.size))
-    return all(abs(mean) * math.sqrt(values.size) < MAX_DEVIATIONS for mean in means)
-
-
-def _without_ones(one: Sample) -> Sample:
-    """The tensor without leading axes of length 1."""
-    while len(one.shape) > 2 and one.shape[0] == 1:
-        one = replace(one, shape=one.shape[1:], values=one.values[0])
-    return one
+    values = values / values.std()
+    products = (values, values[:, 1:] * values[:, :-1], values[1:] * values[:-1])
+    return all(abs(each.mean()) * math.sqrt(each.size) < MAX_DEVIATIONS for each in products if each.size)
 
 
 def _candidates(
@@ -98,57 +86,53 @@ def _likely(values: Floats, spread: float) -> tuple[str, ...]:
     return ("trunc-normal", "normal") if top < 2.4 else ("normal",)
 
 
-def _matched(one: Sample, prior: LearnedInit | None, scheme: LearnedInit, spread: float) -> Explanation | None:
-    """The explanation, if the first elements, and then all, are those of the scheme, whatever the deviation."""
-    first = one.values.reshape(-1)[:SOME]
-    drawn = _first(scheme, SOME)
-    if drawn is None:
+@dataclass(frozen=True)
+class Drawn:
+    """Rows of a table, whose standard deviation is `spread`."""
+
+    name: str
+    values: Floats
+    rows: Indices
+    spread: float
+    prior: LearnedInit | None
+
+    def matched(self, scheme: LearnedInit) -> Explanation | None:
+        """The explanation, if the first elements, and then all, are those of the scheme, whatever the deviation."""
+        first, drawn = self.values.reshape(-1)[:SOME], _first(scheme)
+        if drawn is None or _factor(first, drawn) <= 0 or self._are_far(first - _factor(first, drawn) * drawn):
+            return None
+        (table,) = scheme.tensors()
+        rows = np.append(self.rows[:64], table.rows - 1)
+        expected, found = widened(table.pick(rows)), self.values[[*range(len(rows) - 1), -1]]
+        by = _factor(found, expected)
+        left = found - by * expected
+        noise = rms(left)
+        fixed = "std" in scheme.inert_parameters
+        if noise > CLOSE * self.spread or self._are_far(left[-1]) or (fixed and abs(by - 1) > 2e-3):
+            return None
+        if not fixed:
+            error = 6 * noise / self.spread / math.sqrt(found.size) + 2e-5
+            std = plainest(scheme.std * by, scheme.std * by * error)
+            near = self.prior is not None and abs(self.prior.std / std - 1) < 1e-4
+            scheme = replace(scheme, std=self.prior.std if near and self.prior else std)
+        return self.explanation(scheme, float(np.abs(left).max()), noise)
+
+    def _are_far(self, left: Floats) -> bool:
+        return bool(np.abs(left).max() > CLOSE * self.spread)
+
+    def explanation(self, scheme: LearnedInit, residual: float, noise: float) -> Explanation:
+        edits = parameter_edits(self.prior, scheme, scheme.inert_parameters) if self.prior is not None else ()
+        return Explanation(tuple(edits), scheme, residual, noise, (self.name,))
+
+
+def _factor(found: Floats, drawn: Floats) -> float:
+    return float((found * drawn).sum() / max(float((drawn**2).sum()), 1e-300))
+
+
+def _first(scheme: LearnedInit) -> Floats | None:
+    """The first numbers that a scheme draws; torch draws small tables otherwise, hence 64 elements at least."""
+    if scheme.max_len * scheme.dim < MIN_DRAWN:
         return None
-    by = float((first @ drawn) / max(float(drawn @ drawn), 1e-300))
-    if by <= 0 or np.abs(first - by * drawn).max() > CLOSE * spread:
-        return None
-    rows = one.rows[:64]
-    (table,) = scheme.tensors()
-    expected = widened(_rows(table, int(rows[-1]) + 1))[rows]
-    found = one.values[: len(rows)]
-    by = float((found * expected).sum() / (expected**2).sum())
-    if "std" in scheme.inert_parameters and abs(by - 1) > 2e-3:
-        return None
-    left = found - by * expected
-    noise = float(np.sqrt(np.mean(left**2)))
-    last = widened(table.pick(np.array([table.rows - 1])))
-    if noise > CLOSE * spread or np.abs(one.values[-1] - by * last[0]).max() > CLOSE * spread:
-        return None
-    std = scheme.std
-    if "std" not in scheme.inert_parameters:
-        std = plainest(scheme.std * by, scheme.std * by * (6 * noise / spread / math.sqrt(found.size) + 2e-5))
-        if prior is not None and abs(prior.std / std - 1) < 1e-4:
-            std = prior.std
-    return _explanation(one, prior, replace(scheme, std=std), float(np.abs(left).max()), noise)
-
-
-def _first(scheme: LearnedInit, count: int) -> Floats | None:
-    """The first numbers that a scheme draws; torch draws small tables otherwise, hence 16 elements at least."""
-    rows = -(-count // scheme.dim)
-    if scheme.max_len * scheme.dim < max(count, 64):
-        return None
-    least = max(rows, -(-64 // scheme.dim))
-    bound: dict[str, Any] = {} if scheme.init == "xavier-uniform" else {"max_len": min(scheme.max_len, least)}
-    (table,) = replace(scheme, **bound).tensors()
-    return np.asarray(widened(_rows(table, rows)).reshape(-1)[:count])
-
-
-def _rows(table: Table, count: int) -> Array:
-    return np.asarray(table.read(0, min(count, table.rows)))
-
-
-def _explanation(
-    one: Sample, prior: LearnedInit | None, scheme: LearnedInit, residual: float, noise: float
-) -> Explanation:
-    edits: list[Edit] = []
-    if prior is not None:
-        for name in ("max_len", "dim", "init", "std", "seed", "rng"):
-            ours, theirs = getattr(prior, name), getattr(scheme, name)
-            if ours != theirs and name not in scheme.inert_parameters:
-                edits.append(Parameter(name, ours, theirs))
-    return Explanation(tuple(edits), scheme, residual, noise, (one.name,))
+    rows = scheme.max_len if scheme.init == "xavier-uniform" else min(scheme.max_len, -(-MIN_DRAWN // scheme.dim))
+    (table,) = replace(scheme, max_len=rows).tensors()
+    return np.asarray(widened(table.read(0, -(-SOME // scheme.dim))).reshape(-1)[:SOME])

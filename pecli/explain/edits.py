@@ -7,201 +7,152 @@ measured. Sentences are made of edits in `words` and nowhere else.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, dataclass_transform
 
 from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.text import spelled
 
 
-@dataclass(frozen=True)
+@dataclass_transform(frozen_default=True)
 class Edit:
-    """One difference. `cost` ranks explanations: the likelier a mistake, the cheaper."""
+    """One difference: a subclass is a frozen dataclass, whose name in JSON is that of the class."""
 
     kind: ClassVar[str]
-    cost: ClassVar[float] = 1.0
-    storage: ClassVar[bool] = False
+    cost: ClassVar[float]
+    """Ranks explanations: the likelier a mistake, the cheaper."""
+    storage: ClassVar[bool]
     """Whether it says how values were kept or computed, not which they are."""
 
+    def __init_subclass__(cls, cost: float = 1.0, storage: bool = False) -> None:
+        cls.kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+        cls.cost, cls.storage = cost, storage
+        dataclass(frozen=True)(cls)
+
     def as_json(self) -> dict[str, Any]:
-        return {"edit": self.kind, **{each.name: _plain(getattr(self, each.name)) for each in fields(self)}}
+        return {"edit": self.kind, **{name: _plain(value) for name, value in vars(self).items()}}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-@dataclass(frozen=True)
 class Parameter(Edit):
     """Another value of a parameter."""
 
-    kind = "parameter"
     name: str
     expected: Any
     found: Any
 
 
-@dataclass(frozen=True)
 class Layout(Edit):
     """Columns laid out otherwise."""
 
-    kind = "layout"
     expected: str
     found: str
 
 
-@dataclass(frozen=True)
 class Swapped(Edit):
     """Sines where cosines should be, and the other way round."""
 
-    kind = "swapped"
 
-
-@dataclass(frozen=True)
 class Negated(Edit):
     """The sign of all values, or of one function's: `which` is all, cos or sin."""
 
-    kind = "negated"
     which: str = "all"
 
 
-@dataclass(frozen=True)
-class Scaled(Edit):
+class Scaled(Edit, cost=1.5):
     """All values times a factor that is no parameter of the scheme."""
 
-    kind = "scaled"
-    cost = 1.5
     by: float
 
 
-@dataclass(frozen=True)
 class Rotation(Edit):
     """Queries or keys that are rotated by another formula, in part, or not at all."""
 
-    kind = "rotation"
     found: str
 
 
-@dataclass(frozen=True)
 class Transposed(Edit):
     """Axes exchanged."""
 
-    kind = "transposed"
     axes: tuple[int, ...]
 
 
-@dataclass(frozen=True)
 class Repeated(Edit):
     """The table several times along an axis."""
 
-    kind = "repeated"
     axis: int
     times: int
 
 
-@dataclass(frozen=True)
 class Rows(Edit):
     """Rows in another order: reversed, permuted, wrapped or shifted (`at`), padded (by `at` rows), constant."""
 
-    kind = "rows"
     order: str
     at: int | None = None
 
 
-@dataclass(frozen=True)
-class Channels(Edit):
+class Channels(Edit, cost=1.5):
     """Channels in another order: a word, or for each channel found the one it should be."""
 
-    kind = "channels"
-    cost = 1.5
     order: str | tuple[int, ...]
 
 
-@dataclass(frozen=True)
 class Heads(Edit):
     """Heads in another order."""
 
-    kind = "heads"
     order: str | tuple[int, ...]
 
 
-@dataclass(frozen=True)
 class Mask(Edit):
     """What stands where a bias is masked, and where that is."""
 
-    kind = "mask"
     found: str
 
 
-@dataclass(frozen=True)
-class RowShift(Edit):
+class RowShift(Edit, cost=1.2):
     """A constant per row, which softmax ignores."""
 
-    kind = "row_shift"
-    cost = 1.2
 
-
-@dataclass(frozen=True)
-class Dtype(Edit):
+class Dtype(Edit, cost=0.1, storage=True):
     """Values rounded to a dtype."""
 
-    kind = "dtype"
-    cost = 0.1
-    storage = True
     found: str
 
 
-@dataclass(frozen=True)
-class Decimals(Edit):
+class Decimals(Edit, cost=0.1, storage=True):
     """Values rounded to decimals."""
 
-    kind = "decimals"
-    cost = 0.1
-    storage = True
     digits: int
 
 
-@dataclass(frozen=True)
-class FixedPoint(Edit):
+class FixedPoint(Edit, cost=0.1, storage=True):
     """Values rounded to multiples of a step."""
 
-    kind = "fixed_point"
-    cost = 0.1
-    storage = True
     step: float
 
 
-@dataclass(frozen=True)
-class Noise(Edit):
+class Noise(Edit, cost=0.2, storage=True):
     """Values off by noise of that standard deviation."""
 
-    kind = "noise"
-    cost = 0.2
-    storage = True
     size: float
 
 
-@dataclass(frozen=True)
-class Recipe(Edit):
+class Recipe(Edit, cost=0.3, storage=True):
     """Computed by a recipe other than the expected one."""
 
-    kind = "recipe"
-    cost = 0.3
-    storage = True
     found: str
 
 
-@dataclass(frozen=True)
-class Arithmetic(Edit):
+class Arithmetic(Edit, cost=0.0, storage=True):
     """Positions, frequencies or phases (`which`) rounded to a dtype, by no recipe that has a name."""
 
-    kind = "arithmetic"
-    cost = 0.0
-    storage = True
     dtype: str
     which: tuple[str, ...]
     pairs: tuple[int, ...] = ()
@@ -210,42 +161,43 @@ class Arithmetic(Edit):
     """How far those are off at most."""
 
 
-@dataclass(frozen=True)
-class Runtime(Edit):
+class Runtime(Edit, cost=0.5):
     """Computed by a runtime; others may compute the same."""
 
-    kind = "runtime"
-    cost = 0.5
     found: str
     also: tuple[str, ...] = ()
     causes: tuple[str, ...] = ()
     """What it reads otherwise than the spec says."""
 
 
-@dataclass(frozen=True)
-class RowsWrong(Edit):
+class RowsWrong(Edit, cost=2.0):
     """Right but for these rows."""
 
-    kind = "rows_wrong"
-    cost = 2.0
     which: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class ColumnsWrong(Edit):
+class ColumnsWrong(Edit, cost=2.0):
     """Right but for these columns."""
 
-    kind = "columns_wrong"
-    cost = 2.0
     which: tuple[int, ...]
 
 
-@dataclass(frozen=True)
 class Uninitialised(Edit):
     """Frequencies that nobody set: all zero, or garbage."""
 
-    kind = "uninitialised"
-    cost = 1.0
+
+def parameter_edits(expected: Scheme, found: Scheme, skipped: Collection[str] = ()) -> Iterator[Parameter]:
+    """The parameters of one scheme that have other values in another, where they count."""
+    skipped = {*skipped, "dtype", "recipe", *(expected.inert_parameters & found.inert_parameters)}
+    for name in expected.parameters():
+        ours, theirs = getattr(expected, name), getattr(found, name)
+        if name not in skipped and ours != theirs:
+            yield parameter(name, ours, theirs)
+
+
+def parameter(name: str, expected: Any, found: Any) -> Parameter:
+    """A parameter, lists as somebody writes them."""
+    return Parameter(name, *(spelled(each) if isinstance(each, tuple) else each for each in (expected, found)))
 
 
 @dataclass(frozen=True)

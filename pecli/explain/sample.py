@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array, Floats, Indices
+from pecli.engine.arrays import AnyArray, Floats, Indices
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import holds
 from pecli.engine.table import Table
@@ -36,18 +36,26 @@ class Sample:
     def whole(self) -> bool:
         return self.values.shape == self.shape
 
+    @property
+    def float_dtype(self) -> str:
+        """The dtype of a scheme that makes such a tensor."""
+        return self.dtype if self.dtype in SIGNIFICAND_BITS else "float32"
 
-def sample(table: Table) -> Sample:
-    """The values to look at."""
+
+def sample(table: Table, whole: bool = False) -> Sample:
+    """The values to look at: some rows of a large table, unless the whole is asked for."""
     shape = table.shape
-    if table.size <= MAX_FULL_READ or len(shape) < 2:
+    if whole or table.size <= MAX_FULL_READ or len(shape) < 2:
         rows = np.arange(shape[-2] if len(shape) > 1 else table.size)
-        return Sample(table.name, table.dtype, shape, _wide(table.array(), table.dtype), rows)
-    length, leading = shape[-2], math.prod(shape[:-2])
-    rows = chosen(length, leading * shape[-1])
-    every = (np.arange(leading)[:, None] * length + rows).reshape(-1)
-    values = table.pick(every).reshape(*shape[:-2], len(rows), shape[-1])
-    return Sample(table.name, table.dtype, shape, _wide(values, table.dtype), rows)
+        values = table.array()
+    else:
+        length, leading = shape[-2], math.prod(shape[:-2])
+        rows = chosen(length, leading * shape[-1])
+        every = (np.arange(leading)[:, None] * length + rows).reshape(-1)
+        values = table.pick(every).reshape(*shape[:-2], len(rows), shape[-1])
+    with np.errstate(invalid="ignore"):
+        wide = values.astype(np.complex128 if table.dtype in COMPLEX else np.float64)
+    return Sample(table.name, table.dtype, shape, wide, rows)
 
 
 def chosen(length: int, width: int, start: int = 0) -> Indices:
@@ -64,9 +72,11 @@ def chosen(length: int, width: int, start: int = 0) -> Indices:
     return np.unique(np.concatenate([np.arange(start, start + run), far, even]))
 
 
-def _wide(values: Array, dtype: str) -> AnyArray:
-    with np.errstate(invalid="ignore"):
-        return values.astype(np.complex128 if dtype in COMPLEX else np.float64)
+def rms(values: AnyArray) -> float:
+    """The root mean square; by sums, as threads of BLAS wait for each other longer than most of these take."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = float((values.conj() * values).real.sum()) / max(1, values.size)
+    return math.sqrt(mean) if math.isfinite(mean) else math.inf
 
 
 MAX_DECIMALS = 9
@@ -76,7 +86,7 @@ SOME = 1 << 14
 """Values that are looked at."""
 
 
-def grain(values: Floats) -> Edit | None:
+def grain(values: AnyArray) -> Edit | None:
     """The coarsest way of keeping numbers that has all of these; None where it is float32 or finer."""
     some = _some(values)
     if len(some) < 4:
@@ -96,12 +106,19 @@ def grain(values: Floats) -> Edit | None:
     return None
 
 
+def rounding(values: AnyArray) -> tuple[float, float]:
+    """The relative and the absolute error of values, going by how they were kept."""
+    how = grain(values)
+    if isinstance(how, Dtype):
+        return precision(how.found), 0.0
+    if isinstance(how, Decimals):
+        return 0.0, 0.5 * 10.0**-how.digits
+    return 0.0, how.step / 2 if isinstance(how, FixedPoint) else 0.0
+
+
 def _some(values: AnyArray) -> Floats:
-    flat = (
-        np.concatenate([values.real.reshape(-1), values.imag.reshape(-1)])
-        if np.iscomplexobj(values)
-        else values.reshape(-1)
-    )
+    flat = values.reshape(-1)
+    flat = np.concatenate([flat.real, flat.imag]) if np.iscomplexobj(values) else flat
     flat = flat[np.isfinite(flat)]
     return np.asarray(flat[:: max(1, len(flat) // SOME)], np.float64)
 
@@ -112,42 +129,24 @@ def precision(dtype: str) -> float:
 
 
 def kept(values: AnyArray, dtype: str, noise: float, expected_dtype: str) -> tuple[Edit, ...]:
-    """The edits that say how values were kept, beyond the dtype that was expected."""
+    """The edits that say how values were kept, beyond their own dtype and the one that was expected."""
     some = _some(values)
-    size = float(np.sqrt(np.mean(np.abs(some) ** 2))) if len(some) else 0.0
-    usual = max(precision(dtype), precision(expected_dtype)) * (size or 1.0)
+    usual = max(precision(dtype), precision(expected_dtype)) * (rms(some) or 1.0)
     if not len(some) or noise <= 4 * usual:  # values that every dtype has are not rounded
         return ()
-    if (some == np.rint(some)).all():
-        return (FixedPoint(1.0),)
-    found = grain(np.asarray(values))
-    if isinstance(found, Dtype) and SIGNIFICAND_BITS[found.found] >= SIGNIFICAND_BITS.get(expected_dtype, 24):
+    found = FixedPoint(1.0) if (some == np.rint(some)).all() else grain(values)
+    if found == Dtype(dtype):
+        return ()
+    if isinstance(found, Dtype) and precision(found.found) <= precision(expected_dtype):
         found = None
-    if found is not None:
-        return (found,)
-    if noise > 8 * usual and math.isfinite(noise):
-        return (Noise(float(f"{noise:.2g}")),)
-    return ()
+    if found is None and noise > 8 * usual and math.isfinite(noise):
+        found = Noise(float(f"{noise:.2g}"))
+    return () if found is None else (found,)
 
 
 BASES = (
-    10000.0,
-    500000.0,
-    1e6,
-    150000.0,
-    1000.0,
-    100.0,
-    1e5,
-    5e6,
-    1e7,
-    160000.0,
-    2e6,
-    8e6,
-    1e8,
-    25000.0,
-    40000.0,
-    32000.0,
-)
+    10000.0, 500000.0, 1e6, 150000.0, 1000.0, 100.0, 1e5, 5e6, 1e7, 160000.0, 2e6, 8e6, 1e8, 25000.0, 40000.0, 32000.0,
+)  # fmt: skip
 """Bases that models have, the likeliest first."""
 MAX_DIGITS = 16
 

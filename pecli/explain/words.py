@@ -4,39 +4,13 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pecli.engine.schemes.parameters import Flag
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.text import begun, spelled
-from pecli.explain.edits import (
-    Arithmetic,
-    Channels,
-    ColumnsWrong,
-    Decimals,
-    Dtype,
-    Edit,
-    Explanation,
-    FixedPoint,
-    Heads,
-    Layout,
-    Mask,
-    Negated,
-    Noise,
-    Parameter,
-    Recipe,
-    Repeated,
-    Rotation,
-    Rows,
-    RowShift,
-    RowsWrong,
-    Runtime,
-    Scaled,
-    Swapped,
-    Transposed,
-    Uninitialised,
-)
+from pecli.explain.edits import Arithmetic, Edit, Explanation, Layout, Parameter, Rotation, Runtime, Swapped
 
 MAX_LISTED = 8
 
@@ -46,45 +20,25 @@ _NAMES = {
     "exponent_dim": "dimension in the exponent",
     "position_axis": "the axis of positions",
 }
-_ROWS = {
-    "reversed": "rows are in reverse order",
-    "wrapped": "positions wrap at row {at:,}",
-    "padded": "the table starts after {at:,} rows of padding",
-    "padded at the end": "the last {at:,} rows are padding",
-    "shifted": "rows are shifted by {at:,}",
-    "permuted": "rows are in another order",
-    "constant": "all rows are at position {at:,}",
+_SPEC = "(the spec says {expected})"
+_PARAMETERS: Mapping[Any, str] = {
+    "scale": f"positions are multiplied by {{found}} {_SPEC}",
+    ("scale", 1, 180 / math.pi): "radians are taken for degrees twice over",
+    ("scale", 1, math.pi / 180): "angles are in degrees, not radians",
+    ("scaling", "none"): "the {expected} scaling is missing",
+    "positions": "positions are not those given",
+    ("positions", "0, 1, 2, …"): "positions are 0, 1, 2, …, not those given",
+    ("positions", None, "others"): "positions are not 0, 1, 2, …: give them with --positions",
+    "axes of positions": f"positions are those of the axes {{found}} {_SPEC}",
+    "padding_idx": "the row of position {found} is zeros",
+    ("padding_idx", None): "the row of padding_idx is not zeros",
+    "divisors": "{found} is used where {expected} belongs",
+    ("divisors", "reversed"): "{expected} is in reverse order",
+    ("divisors", "multiplied"): "frequencies are multiplied by {expected}, not divided",
+    ("divisors", "other"): "{expected} has other values",
+    "exponent_dim": f"the exponent is over {{found}} {_SPEC}",
 }
-_ROTATIONS = {
-    "none": "nothing is rotated: the values are those before",
-    "no minus": "rotate_half has no minus: a·cos + b·sin, b·cos + a·sin",
-    "two minuses": "the sign of the second channel is wrong: a·cos − b·sin, b·cos − a·sin",
-    "in place": "the second channel of a pair is computed from the first one after its rotation",
-    "first half": "only the first channel of each pair is rotated",
-    "second half": "only the second channel of each pair is rotated",
-    "first channels": "the first channels of a head are rotated, not the last",
-    "last channels": "the last channels of a head are rotated, not the first",
-}
-_NEGATED = {
-    "all": "the sign is flipped",
-    "sin": "sin is negated (it rotates the other way)",
-    "cos": "cos is negated",
-    "first": "the first of the two functions is negated",
-    "second": "the second of the two functions is negated",
-}
-_POSITIONS = {
-    (False, "0, 1, 2, …"): "positions are 0, 1, 2, …, not those given",
-    (True, "others"): "positions are not 0, 1, 2, …: give them with --positions",
-}
-_DIVISORS = {
-    "reversed": "{0} is in reverse order",
-    "multiplied": "frequencies are multiplied by {0}, not divided",
-    "other": "{0} has other values",
-}
-_DEGREES = {
-    180 / math.pi: "radians are taken for degrees twice over",
-    math.pi / 180: "angles are in degrees, not radians",
-}
+"""Of a parameter, one value of it, or one for another: the narrowest counts."""
 
 
 def said(value: Any) -> str:
@@ -92,39 +46,25 @@ def said(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return spelled(value) if not isinstance(value, str) else value
+        return value if isinstance(value, str) else spelled(value)
     if isinstance(value, int):
         return f"{value:,}" if abs(value) >= 10000 else str(value)
-    short = f"{value:.7g}"
-    return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else short
+    return f"{value:.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.7g}"
 
 
 def _parameter(edit: Parameter) -> str:
     name, expected, found = edit.name, edit.expected, edit.found
-    spec = f"(the spec says {said(expected)})"
-    if expected == found:  # in a table of another scaling
-        return f"{_NAMES.get(name, name)} is {said(found)}, as the spec says"
-    if name == "offset":
+    if name == "offset" and expected != found:
         return f"positions start at {found:,} (the spec says {expected:,})"
-    if name == "scaling":
-        if found == "none":
-            return f"the {expected} scaling is missing"
-        return f"the {expected} scaling is applied twice" if found.endswith("twice") else f"scaling is {found} {spec}"
-    if name == "scale":
-        if expected == 1 and found in _DEGREES:
-            return _DEGREES[found]
-        return f"positions are multiplied by {said(found)} {spec}"
-    if name == "positions":
-        return _POSITIONS.get((expected is None, found), "positions are not those given")
-    if name == "axes of positions":
-        return f"positions are those of the axes {found} {spec}"
-    if name == "padding_idx":
-        return "the row of padding_idx is not zeros" if found is None else f"the row of position {found} is zeros"
-    if name == "divisors":
-        return _DIVISORS.get(found, "{1} is used where {0} belongs").format(expected, found)
-    if name == "exponent_dim":
-        return f"the exponent is over {said(found)} {spec}"
-    return f"{_NAMES.get(name, name)} is {said(found)}" + (f" {spec}" if expected is not None else "")
+    keys = ((name, expected, found), (name, found), name)
+    words = next((_PARAMETERS[key] for key in keys if key in _PARAMETERS), "{name} is {found} " + _SPEC)
+    if expected is None and name not in _PARAMETERS:
+        words = "{name} is {found}"
+    if expected == found:  # in a table of another scaling
+        words = "{name} is {found}, as the spec says"
+    elif found == f"{expected}, applied twice":
+        words = "the {expected} scaling is applied twice"
+    return words.format(name=_NAMES.get(name, name), expected=said(expected), found=said(found))
 
 
 def _places(name: str, which: tuple[int, ...]) -> str:
@@ -140,110 +80,121 @@ def _order(name: str, order: str | tuple[int, ...]) -> str:
     return f"{name}s are in another order ({begun([str(each) for each in order], MAX_LISTED)})"
 
 
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
 def _runtime(edit: Runtime) -> str:
-    *most, last = (edit.found, *edit.also)
-    names = f"{', '.join(most)} and {last} compute it" if most else f"{last} computes it"
-    return "; ".join((f"as {names}", *edit.causes))
+    verb = "compute" if edit.also else "computes"
+    return "; ".join((f"as {_and((edit.found, *edit.also))} {verb} it", *edit.causes))
 
 
 def _arithmetic(edit: Arithmetic) -> str:
-    *most, last = edit.which
-    what = f"{', '.join(most)} and {last}" if most else last
-    words = f"computed in {edit.dtype}" if len(most) == 2 else f"{what} are rounded to {edit.dtype}"
+    everything = len(edit.which) == 3
+    words = f"computed in {edit.dtype}" if everything else f"{_and(edit.which)} are rounded to {edit.dtype}"
     if not edit.pairs:
         return words
-    count = len(edit.pairs)
-    where = (
-        f"pair{'s' * (count > 1)} {', '.join(map(str, edit.pairs))}"
-        if count <= MAX_LISTED
-        else f"at least {count} pairs"
-    )
+    count, some = len(edit.pairs), ", ".join(map(str, edit.pairs))
+    where = f"pair{'s' * (count > 1)} {some}" if count <= MAX_LISTED else f"at least {count} pairs"
     return f"{words} (inv_freq is off by {'up to ' if edit.ulp > 1 else ''}{edit.ulp} ulp in {where})"
 
 
-_WORDS: Mapping[type[Edit], Callable[[Any], str]] = {
-    Parameter: _parameter,
-    Layout: lambda edit: f"layout is {edit.found} (the spec says {edit.expected})",
-    Swapped: lambda edit: "sin and cos are swapped",
-    Negated: lambda edit: _NEGATED[edit.which],
-    Scaled: lambda edit: f"values are scaled by {said(edit.by)}",
-    Transposed: lambda edit: "the table is transposed",
-    Repeated: lambda edit: f"repeated {edit.times}× along axis {edit.axis}",
-    Rotation: lambda edit: _ROTATIONS[edit.found],
-    Rows: lambda edit: _ROWS[edit.order].format(at=edit.at or 0),
-    Channels: lambda edit: _order("channel", edit.order),
-    Heads: lambda edit: _order("head", edit.order),
-    Mask: lambda edit: f"masked otherwise: {edit.found}",
-    RowShift: lambda edit: "a constant is added to each row, which softmax ignores",
-    Dtype: lambda edit: f"rounded to {edit.found}",
-    Decimals: lambda edit: f"rounded to {edit.digits} decimals",
-    FixedPoint: lambda edit: "rounded to integers" if edit.step == 1 else f"rounded to steps of {edit.step:.4g}",
-    Noise: lambda edit: f"noise of {edit.size:g}",
-    Recipe: lambda edit: f"computed by the recipe {edit.found}",
-    Arithmetic: _arithmetic,
-    Runtime: _runtime,
-    RowsWrong: lambda edit: _places("row", edit.which),
-    ColumnsWrong: lambda edit: _places("column", edit.which),
-    Uninitialised: lambda edit: "inv_freq was never initialised",
+_WORDS: Mapping[str, str | Mapping[str, str] | Callable[[Any], str]] = {
+    "parameter": _parameter,
+    "layout": f"layout is {{found}} {_SPEC}",
+    "swapped": "sin and cos are swapped",
+    "negated": {
+        "all": "the sign is flipped",
+        "sin": "sin is negated (it rotates the other way)",
+        "cos": "cos is negated",
+        "first": "the first of the two functions is negated",
+        "second": "the second of the two functions is negated",
+    },
+    "scaled": lambda edit: f"values are scaled by {said(edit.by)}",
+    "transposed": "the table is transposed",
+    "repeated": "repeated {times}× along axis {axis}",
+    "rotation": {
+        "none": "nothing is rotated: the values are those before",
+        "no minus": "rotate_half has no minus: a·cos + b·sin, b·cos + a·sin",
+        "two minuses": "the sign of the second channel is wrong: a·cos − b·sin, b·cos − a·sin",
+        "in place": "the second channel of a pair is computed from the first one after its rotation",
+        "first half": "only the first channel of each pair is rotated",
+        "second half": "only the second channel of each pair is rotated",
+        "first channels": "the first channels of a head are rotated, not the last",
+        "last channels": "the last channels of a head are rotated, not the first",
+    },
+    "rows": {
+        "reversed": "rows are in reverse order",
+        "wrapped": "positions wrap at row {at:,}",
+        "padded": "the table starts after {at:,} rows of padding",
+        "padded at the end": "the last {at:,} rows are padding",
+        "shifted": "rows are shifted by {at:,}",
+        "permuted": "rows are in another order",
+        "constant": "all rows are at position {at:,}",
+    },
+    "channels": lambda edit: _order("channel", edit.order),
+    "heads": lambda edit: _order("head", edit.order),
+    "mask": "masked otherwise: {found}",
+    "row_shift": "a constant is added to each row, which softmax ignores",
+    "dtype": "rounded to {found}",
+    "decimals": "rounded to {digits} decimals",
+    "fixed_point": lambda edit: "rounded to integers" if edit.step == 1 else f"rounded to steps of {edit.step:.4g}",
+    "noise": "noise of {size:g}",
+    "recipe": "computed by the recipe {found}",
+    "arithmetic": _arithmetic,
+    "runtime": _runtime,
+    "rows_wrong": lambda edit: _places("row", edit.which),
+    "columns_wrong": lambda edit: _places("column", edit.which),
+    "uninitialised": "inv_freq was never initialised",
 }
+"""Of every kind of edit, with its fields; by its first field, where it is one of a few words."""
 
 
 def clause(edit: Edit) -> str:
     """One edit in words."""
-    return _WORDS[type(edit)](edit)
-
-
-def clauses(explanation: Explanation) -> str:
-    """The edits of an explanation in words, the mistakes first."""
-    parts = [clause(edit) for edit in explanation.mistakes]
-    if explanation.scheme is not None and explanation.scheme.applied_as != "rotation":
-        parts = [part.replace(_NAMES["dim"], "dim") for part in parts]
-    kept = [clause(edit) for edit in explanation.edits if edit.storage]
-    return ", and ".join(parts) + ("; " if parts and kept else "") + ", ".join(kept)
+    words, fields = _WORDS[edit.kind], vars(edit)
+    if isinstance(words, Mapping):
+        words = words[next(iter(fields.values()))]
+    return words.format(**fields) if isinstance(words, str) else words(edit)
 
 
 def sentence(explanation: Explanation) -> str:
-    """An explanation in one line: the tensors, what is different, and what that leaves.
+    """An explanation in one line: the tensors, the mistakes, how values were kept, and what that leaves.
 
     >>> sentence(Explanation((Parameter("base", 500000.0, 10000.0),), None, 3e-8, 1e-8, ("cos", "sin")))
     'cos, sin: base is 10000 (the spec says 500000); max residual 3e-08'
     """
-    left = f"; max residual {explanation.residual:.2g}" if math.isfinite(explanation.residual) else ""
-    if explanation.residual == 0:
-        left = "; exact"
-    return f"{', '.join(explanation.tensors)}: {clauses(explanation)}{left}"
+    parts = ", and ".join(map(clause, explanation.mistakes))
+    if explanation.scheme is not None and explanation.scheme.applied_as != "rotation":
+        parts = parts.replace(_NAMES["dim"], "dim")
+    kept = ", ".join(clause(edit) for edit in explanation.edits if edit.storage)
+    left = f"max residual {explanation.residual:.2g}" if math.isfinite(explanation.residual) else ""
+    left = left if explanation.residual else "exact"
+    return f"{', '.join(explanation.tensors)}: {'; '.join(filter(None, (parts, kept, left)))}"
 
 
 def comparison(explanation: Explanation) -> str:
     """The same of two tables, neither of which is a spec.
 
-    >>> comparison(Explanation((Negated("all"),), None, 0.0, 0.0, ("pe",)))
-    'pe: in B, the sign is flipped; exact'
+    >>> comparison(Explanation((Swapped(),), None, 0.0, 0.0, ("pe",)))
+    'pe: in B, sin and cos are swapped; exact'
     """
     names, _, words = sentence(explanation).partition(": ")
     return f"{names}: in B, {words.replace('(the spec says', '(in A')}"
 
 
-_NO_OPTION = (
-    Arithmetic, Channels, ColumnsWrong, Heads, Mask, Negated, Repeated, Rows, RowShift, RowsWrong, Scaled, Swapped,
-    Transposed, Uninitialised,
-)  # fmt: skip
-"""Edits that no option makes; --cos-first apart."""
-
-
 def lacking(edits: Iterable[Edit], scheme: Any) -> tuple[Edit, ...]:
-    """Which of the edits the command that makes a scheme does not make."""
+    """Which of the edits the command that makes a scheme does not make: all but those that an option is for."""
 
     def lacks(edit: Edit) -> bool:
         if isinstance(edit, Layout):
             return edit.found not in (getattr(scheme, "layout", ""), "stacked", "cos alone", "sin alone")
         if isinstance(edit, Swapped):
             return not hasattr(scheme, "cos_first")
-        if isinstance(edit, Parameter) and edit.name == "attention_factor":
-            return bool(scheme.attention_factor_value() != edit.found)
-        if isinstance(edit, Parameter) and edit.name == "position_axis":
-            return True
-        return isinstance(edit, _NO_OPTION)
+        if isinstance(edit, Parameter):
+            factor = edit.name == "attention_factor" and scheme.attention_factor_value() != edit.found
+            return bool(factor or edit.name == "position_axis")
+        return isinstance(edit, Arithmetic) or not (edit.storage or isinstance(edit, (Rotation, Runtime)))
 
     return tuple(edit for edit in edits if lacks(edit))
 

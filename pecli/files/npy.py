@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
@@ -40,14 +40,12 @@ ARRAY_NAME = "array"
 
 DTYPES = {code[1:]: dtype for dtype, code in CODES.items()} | {"V2": "bfloat16"}
 """The dtypes that are read: two bytes of no known kind are what np.save makes of ml_dtypes' and JAX's bfloat16."""
-ENTRY = re.compile(
-    r"""\s*+ (['"]) (?P<key>descr|fortran_order|shape) \1 \s*+ : \s*+
+ENTRY = r"""(?xa) \s*+ (['"]) (?P<key>descr|fortran_order|shape) \1 \s*+ : \s*+
     (?: (?: (['"]) (?P<text>[^'"\\]*+) \3 | (?P<truth>True|False) | \( (?P<numbers>[0-9L,\s]*+) \) )
-        \s*+ (?: , \s*+ | (?=\}) ) | (?P<other>\[) )""",
-    re.VERBOSE | re.ASCII,
-)
-NUMBER = re.compile(r"\s*+([0-9]{1,19})L?\s*+", re.ASCII)  # Python 2 wrote 512L
-CODE = re.compile(r"([<>|=]?)([a-zA-Z?][0-9]{0,4})", re.ASCII)
+        \s*+ (?: , \s*+ | (?=\}) ) | (?P<other>\[) )"""
+NUMBER = r"(?a)\s*+([0-9]{1,19})L?\s*+"  # Python 2 wrote 512L
+CODE = r"(?a)([<>|=]?)([a-zA-Z?][0-9]{0,4})"
+"""Patterns of a header's text, compiled when a file is read: writing one needs none."""
 
 
 def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
@@ -82,8 +80,7 @@ def header(code: str, shape: tuple[int, ...]) -> bytes:
     return MAGIC + b"\x01\x00" + len(text).to_bytes(2, "little") + text.encode("ascii")
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(NamedTuple):
     """What the header of a .npy file says; `offset` is where the elements begin."""
 
     code: str
@@ -126,7 +123,8 @@ def read_header(source: Source) -> Header:
 def _parse(source: Source, text: str) -> tuple[str, bool, tuple[int, ...]]:
     found: dict[str, re.Match[str]] = {}
     at = 1
-    while text.startswith("{") and (match := ENTRY.match(text, at)):
+    entry = re.compile(ENTRY)
+    while text.startswith("{") and (match := entry.match(text, at)):
         if match["other"]:
             raise source.error("holds a structured array, only plain numbers are read")
         if match["key"] in found:
@@ -147,7 +145,7 @@ def _parse_shape(source: Source, numbers: str) -> tuple[int, ...]:
     *parts, last = numbers.split(",")
     if last.strip():
         parts = [*parts, last] if parts else []  # (3,) is a shape, (3) only a number
-    matches = [NUMBER.fullmatch(part) for part in parts]
+    matches = [re.fullmatch(NUMBER, part) for part in parts]
     if not parts or not all(matches):
         raise source.error("has a broken .npy header: shape is not a tuple of lengths")
     return tuple(int(match[1]) for match in matches if match)
@@ -155,7 +153,7 @@ def _parse_shape(source: Source, numbers: str) -> tuple[int, ...]:
 
 def _number_type(source: Source, code: str) -> tuple[str, str, int]:
     """Byte order, dtype name and bytes of an element, from a code such as `<f4`."""
-    match = CODE.fullmatch(code)
+    match = re.fullmatch(CODE, code)
     if match and match[2].startswith("O"):
         raise source.error("holds Python objects (a pickle), which are never loaded")
     if not match or match[2] not in DTYPES:

@@ -50,8 +50,8 @@ class Source(ABC):
 
     def read(self, offset: int, count: int) -> bytes:
         """The `count` bytes from `offset` on, or as many as there are; memory for `count` is taken at once."""
-        buffer = bytearray(count)
-        return bytes(buffer[: self.read_into(offset, memoryview(buffer))])
+        buffer = memoryview(bytearray(count))
+        return bytes(buffer[: self.read_into(offset, buffer)])
 
     def fill(self, offset: int, out: memoryview) -> None:
         """Fill all of `out`, from bytes that were there when the file was opened."""

@@ -108,12 +108,12 @@ def read_csv(source: Source) -> Found:
     text = whole_text(source).strip()
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    first, _, rest = text.partition(b"\n")
-    has_header = _is_header(first)
-    text = rest if has_header else text
+    first = text[: text.find(b"\n") % (len(text) + 1)]  # up to the end where there is one line; no copy of the others
+    if has_header := _is_header(first):
+        text = text[len(first) + 1 :]
     if not text:
         raise source.error("is blank")
-    columns = text.partition(b"\n")[0].count(b",") + 1
+    columns = text.count(b",", 0, text.find(b"\n") % (len(text) + 1)) + 1
     if columns > MAX_COLUMNS:
         _check_lines(source, text, columns)
     integers = not re.search(rb"[.eEnN]", text)

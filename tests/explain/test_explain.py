@@ -14,6 +14,7 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import table_of
 from pecli.explain import edits as vocabulary
+from pecli.explain import transforms
 from pecli.explain.edits import Edit, Explanation, Parameter, Recipe
 from pecli.explain.search import explain, recognise
 from pecli.explain.words import sentence
@@ -60,6 +61,16 @@ def test_planted_mistakes_are_the_first_explanation(subject: int, mistake: int, 
 def test_nothing_is_claimed_of_what_is_no_table() -> None:
     """A small part of the script, which looks at 500."""
     assert [(k, name) for k, (name, found) in enumerate(unrelated.claims(7, 40)) if found] == []
+
+
+def test_no_whole_table_is_made_for_transforms_of_what_is_unrelated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few rows show that none of a hundred transforms comes near; hence it takes no seconds."""
+    rng, whole = np.random.default_rng(2), []
+    measure = transforms.Sides.left
+    monkeypatch.setattr(transforms.Sides, "left", lambda sides, made: whole.append(1) or measure(sides, made))
+    tables = {name: table_of(name, rng.normal(size=(4096, 64)).astype(np.float32)) for name in ("cos", "sin")}
+    assert explain(Rope(4096, 64, layout="halves"), tables) == []
+    assert len(whole) == len(tables)  # each as it is
 
 
 def test_a_paper_table_at_three_decimals_is_what_it_is() -> None:

@@ -194,46 +194,49 @@ class ErrorMeter:
     def __init__(self, expected: np.dtype[Any], found: np.dtype[Any], tolerance: Tolerance) -> None:
         self._summary, self._tolerance = ErrorSummary(), tolerance
         self._elements = max(1, PIECE_BYTES // max(4, expected.itemsize, found.itemsize))
-        self._same_dtype = expected == found
+        self._same_dtype = same = expected == found
+        self._word = np.dtype(f"u{min(8, found.itemsize)}")
         self._many = False
         self._flags = aligned_buffer(self._elements * -(-found.itemsize // 8), np.bool_)
         self._aside: list[tuple[Array, Array, Indices]] = []
-        narrow = self._same_dtype and dtype_name(found) in SIGNIFICAND_BITS and found.itemsize < 8
+        narrow = same and dtype_name(found) in SIGNIFICAND_BITS and found.itemsize < 8
         self._ratios = np.dtype(np.float32 if narrow else np.float64)
         self._bulk: BulkErrors | None = None
-        if self._same_dtype and dtype_name(found) in ("float32", "float64"):
+        if same and dtype_name(found) in ("float32", "float64"):
             self._bulk = BulkErrors(found, self._elements, tolerance, self._summary, self._set_aside)
 
     def measure(self, ours: Array, theirs: Array, start: int) -> None:
         """Compare flat arrays, whose first element is number `start` of the table."""
-        with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
-            for low in range(0, ours.size, self._elements):
-                piece = slice(low, low + self._elements)
-                self._piece(ours[piece], theirs[piece], start + low)
+        for low in range(0, ours.size, self._elements):
+            piece = slice(low, low + self._elements)
+            self._piece(ours[piece], theirs[piece], start + low)
 
     def summary(self) -> ErrorSummary:
         """The errors of all measured elements."""
-        with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
-            self._measure_aside()
+        self._measure_aside()
         return self._summary
 
     def _piece(self, ours: Array, theirs: Array, start: int) -> None:
-        if self._same_dtype and not (self._many and self._unequal(ours[:GLANCE], theirs[:GLANCE])[1]):
-            differ, self._many = self._unequal(ours, theirs)
+        glance = self._differing(ours[:GLANCE], theirs[:GLANCE])[0] if self._many else 0
+        if self._same_dtype and glance <= MAX_SPARSE * min(GLANCE, ours.size):
+            count, differ = self._differing(ours, theirs)
+            self._many = count > MAX_SPARSE * ours.size
             if not self._many:
-                if differ.any():
+                if count:
                     few = np.flatnonzero(differ)
                     self._set_aside(ours[few], theirs[few], few + start)
                 return
-        if self._bulk is None or not self._bulk.measure(ours, theirs, start):
-            self._measure_exactly(ours, theirs, np.arange(start, start + ours.size))
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
+            if self._bulk is not None and self._bulk.measure(ours, theirs, start):
+                return
+        self._measure_exactly(ours, theirs, np.arange(start, start + ours.size))
 
-    def _unequal(self, ours: Array, theirs: Array) -> tuple[Flags, bool]:
-        """Which elements differ in their bits (no NaN is unlike itself), and whether many do."""
-        word = f"u{min(8, ours.itemsize)}"
-        differ = np.not_equal(ours.view(word), theirs.view(word), out=self._flags[: ours.nbytes // int(word[1])])
-        differ = differ.reshape(ours.size, -1).any(axis=1) if differ.size > ours.size else differ
-        return differ, int(np.count_nonzero(differ)) > MAX_SPARSE * ours.size
+    def _differing(self, ours: Array, theirs: Array) -> tuple[int, Flags]:
+        """How many elements differ in their bits (no NaN is unlike itself), and which."""
+        one, other = ours.view(self._word), theirs.view(self._word)
+        differ = np.not_equal(one, other, out=self._flags[: one.size])
+        differ = differ.reshape(ours.size, -1).any(axis=1) if one.size > ours.size else differ
+        return int(np.count_nonzero(differ)), differ
 
     def _set_aside(self, ours: Array, theirs: Array, places: Indices) -> None:
         """Keep some elements until there are enough to be worth the calls."""
@@ -250,9 +253,10 @@ class ErrorMeter:
 
     def _measure_exactly(self, ours: Array, theirs: Array, places: Indices) -> None:
         """Add the exact errors of any elements, whatever their order."""
-        for low in range(0, ours.size, SPARSE_CHUNK):
-            chunk = slice(low, low + SPARSE_CHUNK)
-            self._add_errors(ours[chunk], theirs[chunk], places[chunk])
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
+            for low in range(0, ours.size, SPARSE_CHUNK):
+                chunk = slice(low, low + SPARSE_CHUNK)
+                self._add_errors(ours[chunk], theirs[chunk], places[chunk])
 
     def _add_errors(self, ours: Array, theirs: Array, places: Indices) -> None:
         summary, tolerance = self._summary, self._tolerance

@@ -53,12 +53,11 @@ class BulkErrors:
         """
         error, ratio = self._error[: ours.size], self._ratio[: ours.size]
         far, unequal = self._flags[: ours.size], self._unequal[: ours.size]
-        np.abs(np.subtract(theirs, ours, out=error), out=error)
-        np.abs(np.divide(error, ours, out=ratio), out=ratio)
-        largest = float(np.maximum.reduce(ratio))
+        np.divide(np.subtract(theirs, ours, out=error), ours, out=ratio)
+        largest = _extreme(ratio)
         places = np.empty(0, np.intp)
         if not largest <= MAX_CLOSE:  # not a number, too: infinities, and zeros that are equal
-            np.logical_not(np.less_equal(ratio, MAX_CLOSE, out=far), out=far)
+            np.logical_not(np.less_equal(np.abs(ratio, out=ratio), MAX_CLOSE, out=far), out=far)
             np.logical_and(far, np.not_equal(error, 0, out=unequal), out=far)
             if np.count_nonzero(far) > MAX_SPARSE * far.size:
                 return False
@@ -70,38 +69,58 @@ class BulkErrors:
         return True
 
     def _record(self, ours: Array, theirs: Array, start: int, largest: float, done: Indices) -> None:
-        """Record errors, which are exact; those of elements that are done already are 0."""
+        """Record errors, which are exact and have signs; those of elements that are done already are 0."""
         summary, tolerance, error = self._summary, self._tolerance, self._error[: ours.size]
-        peak = float(np.maximum.reduce(error))
+        peak = _extreme(error)
         if summary.beats(peak, start):
-            place = int(np.argmax(error))
+            place = int(np.argmax(np.abs(error)))
             here = slice(place, place + 1)
             units = int(ulps_apart(ours[here], theirs[here])[0])
             summary.note(peak, start + place, float(ours[place]), float(theirs[place]), units)
         summary.relative = max(summary.relative, largest)
         bound = largest / (1 - largest) * self._units_per_ratio  # no pair is further apart
         gap = None
-        if bound > summary.ulp or 0 < tolerance.max_ulp < bound:
+        if 0 < tolerance.max_ulp < bound or (bound > summary.ulp and not self._few_further(ours, theirs)):
             gap = self._gap(ours, theirs, done)
-            summary.ulp = max(summary.ulp, int(np.maximum.reduce(gap)))
+            summary.ulp = max(summary.ulp, int(_extreme(gap)))
         if peak <= tolerance.atol or largest * MARGIN <= tolerance.rtol or bound <= tolerance.max_ulp:
             return
         off = self._unequal[: ours.size]
         if tolerance.rtol:
             limit = tolerance.atol + tolerance.rtol * np.abs(ours.astype(np.float64))
-            np.greater(error.astype(np.float64), limit, out=off)
+            np.greater(np.abs(error.astype(np.float64)), limit, out=off)
+        elif tolerance.atol:
+            np.greater(np.abs(error, out=error), self._atol, out=off)
         else:
-            np.greater(error, self._atol, out=off)
+            np.not_equal(error, 0, out=off)
         if tolerance.max_ulp and gap is not None:
-            np.logical_and(off, gap > tolerance.max_ulp, out=off)
+            np.logical_and(off, np.abs(gap, out=gap) > tolerance.max_ulp, out=off)
         if count := int(np.count_nonzero(off)):
             summary.fail(count, start + int(off.argmax()))
 
+    def _few_further(self, ours: Array, theirs: Array) -> bool:
+        """Whether few elements may be further apart in ULPs than any before, by their ratios; these are measured."""
+        ratio, further, below = (each[: ours.size] for each in (self._ratio, self._flags, self._unequal))
+        wanted = self._summary.ulp + 1
+        least = ratio.dtype.type(wanted / (self._units_per_ratio + wanted))
+        np.logical_or(np.greater_equal(ratio, least, out=further), np.less_equal(ratio, -least, out=below), out=further)
+        count = np.count_nonzero(further)
+        if 0 < count <= MAX_SPARSE * ours.size:
+            places = np.flatnonzero(further)
+            self._summary.ulp = max(self._summary.ulp, int(ulps_apart(ours[places], theirs[places]).max()))
+        return bool(count <= MAX_SPARSE * ours.size)
+
     def _gap(self, ours: Array, theirs: Array, done: Indices) -> NDArray[Any]:
-        """The distances of floats of one sign in ULPs; they overwrite the ratios."""
+        """The distances of floats of one sign in ULPs, with signs; they overwrite the ratios."""
         gap = self._ratio.view(self._signed)[: ours.size]
-        np.abs(np.subtract(theirs.view(self._signed), ours.view(self._signed), out=gap), out=gap)
+        np.subtract(theirs.view(self._signed), ours.view(self._signed), out=gap)
         gap[done] = 0
-        if np.minimum.reduce(gap) < 0:  # 0 and −0, whose distance has no positive number
-            gap[gap < 0] = 0
+        lowest = np.iinfo(self._signed).min
+        if np.minimum.reduce(gap) == lowest:  # 0 and −0, whose distance has no positive number
+            gap[gap == lowest] = 0
         return gap
+
+
+def _extreme(values: NDArray[Any]) -> float:
+    """The largest absolute value; not a number where one element is none."""
+    return max(float(np.maximum.reduce(values)), -float(np.minimum.reduce(values)))

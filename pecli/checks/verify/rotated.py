@@ -18,7 +18,7 @@ from pecli.checks.verify.expected_tables import Place
 from pecli.checks.verify.verification import Verification, diagnosis, open_for_checks
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Floats
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
+from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.table import table_of
 from pecli.engine.text import begun, bracketed, quoted
@@ -99,6 +99,9 @@ def _both_sides(after: Given, before: Given) -> tuple[str, list[_Sides]]:
     with file, source:
         file.check()
         source.check()
+        for table in (*file.tables, *source.tables):
+            if table.dtype in COMPLEX:
+                raise ParameterError(table.name, table.dtype, "queries and keys are real", "give two channels per pair")
         there = {table.name: table for table in source.tables}
         if len(file.tables) == len(there) == 1:
             there = {file.tables[0].name: source.tables[0]}

@@ -28,10 +28,10 @@ LAST_POSITION = 2**40
 """Positions go up to this, and down to minus this."""
 
 _PANEL = "Positions"
-_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?|[+-]?\d+/\d+")
-_NO_NUMBER = re.compile(r"[+-]?(nan|inf|infinity|)", re.IGNORECASE)
+_DECIMAL = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?|[+-]?\d+/\d+"  # compiled where positions are given
+_NO_NUMBER = r"(?i)[+-]?(nan|inf|infinity|)"
 """What nobody calls a file in a list of numbers: it is refused as a number."""
-_SEPARATOR = re.compile(r"\s*[,;]\s*")
+_SEPARATOR = r"\s*[,;]\s*"
 _MAX_DIGITS = 48
 _MAX_LISTED = 1 << 16
 """Positions that a known mistake lists one by one."""
@@ -78,8 +78,8 @@ class GivenPositions(Parameter):
     reads_file = True
 
     def is_value(self, text: str) -> bool:
-        parts = _SEPARATOR.split(text)
-        return all(_DECIMAL.fullmatch(part) or _NO_NUMBER.fullmatch(part) for part in parts)
+        parts = re.split(_SEPARATOR, text)
+        return all(re.fullmatch(_DECIMAL, part) or re.fullmatch(_NO_NUMBER, part) for part in parts)
 
     def parse(self, name: str, text: str) -> PositionList:
         """`0,0.5,1`, or `0,1;2,3` for two axes."""
@@ -132,7 +132,7 @@ def _kept(exact: Fraction, text: str = "") -> int | float | str:
 
 def _exact(value: Any) -> Fraction | int:
     if isinstance(value, str):
-        if not _DECIMAL.fullmatch(value) or len(value) > _MAX_DIGITS:
+        if not re.fullmatch(_DECIMAL, value) or len(value) > _MAX_DIGITS:
             raise ValueError(value)
         return Fraction(value)
     if isinstance(value, Fraction):

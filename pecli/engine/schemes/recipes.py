@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from pecli.engine.arrays import Singles
@@ -21,6 +20,8 @@ from pecli.engine.schemes.parameters import Choice
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from pecli.engine.runtimes.runtime import Phases
 
 _MIN_NORMAL, _MAX_FLOAT32 = 2.0**-126, (2 - 2.0**-23) * 2.0**127

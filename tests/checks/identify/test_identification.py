@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import pecli
 from pecli.errors import FileError, KindError
+from pecli.explain.edits import RowsWrong
 from tests.checks.identify.sweep import attempt
 
 WIDE = {
@@ -310,3 +312,27 @@ def test_float32_numbers_in_a_float64_file_are_what_they_are(scheme: Any) -> Non
     name, table = next(iter(scheme.tables().items()))
     (match,) = pecli.identify({name: table.astype(np.float64)}).matches
     assert match.scheme == scheme
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pecli.Sinusoidal(1024, 256, offset=3, base=500000.0).tables()["pe"],
+        pecli.Sinusoidal(1024, 256, layout="halves", dtype="float16").tables()["pe"],
+        pecli.Rope(2048, 256).tables()["cos"],
+    ],
+    ids=["offset", "halves", "cos alone"],
+)
+def test_the_first_rows_tell_what_all_of_them_would(monkeypatch, table) -> None:
+    (quick,) = pecli.identify(table).matches
+    monkeypatch.setattr("pecli.checks.identify.MIN_ELEMENTS", table.size + 1)
+    (whole,) = pecli.identify(table).matches
+    assert replace(quick, max_abs_error=whole.max_abs_error) == whole
+    assert quick.max_abs_error == pytest.approx(whole.max_abs_error, rel=1e-4)
+
+
+def test_what_is_wrong_beyond_the_first_rows_is_seen() -> None:
+    table = pecli.Sinusoidal(1024, 256).tables()["pe"]
+    table[900] = 0.25
+    (found,) = pecli.identify(table).matches
+    assert RowsWrong((900,)) in found.edits

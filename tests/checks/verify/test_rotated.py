@@ -222,3 +222,10 @@ def test_python_refuses_positions_beside_before() -> None:
     q = np.ones((4, 128), np.float32)
     with pytest.raises(ParameterError, match="positions"):
         pecli.verify(q, "llama-2-7b", before=q, positions=[0, 1, 2, 3])
+
+
+def test_complex_numbers_are_refused_not_cut() -> None:
+    q = np.ones((4, 128), np.float32)
+    for after, before in ((q + 1j, q), (q, q + 1j)):
+        with pytest.raises(ParameterError, match="queries and keys are real; give two channels per pair"):
+            pecli.verify(after, "llama-2-7b", before=before)
