@@ -14,6 +14,7 @@ from itertools import combinations
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Complex, Flags, Floats, Indices
+from pecli.engine.numerics.dtypes import COMPLEX
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Edit, Parameter, Repeated, Rows, RowsWrong, Transposed
 from pecli.explain.forms import DOUBLINGS, EMPTY, Form, forms
@@ -41,6 +42,7 @@ class Reading:
     edits: tuple[Edit, ...]
     tensors: tuple[str, ...]
     dtype: str
+    """Of a scheme that makes them."""
     width: int = 0
     """Columns of the tensor that both functions were read from."""
     wrong: Flags | None = None
@@ -134,6 +136,7 @@ def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator
     """
     samples = list(found.values())
     one = samples[0]
+    dtype = COMPLEX.get(one.dtype, one.float_dtype)
     for each in zip(*(list(arrays(one)) for one in samples), strict=False):
         values, edits = [array for array, _ in each], each[0][1]
         if not all(np.isfinite(array).all() for array in values) or values[0].size < 8:
@@ -142,7 +145,7 @@ def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator
         for form, parts in _split(values, first):
             rows = one.rows if straight and len(one.rows) == len(parts[0]) else np.arange(len(parts[0]))
             length = one.shape[-2] if not one.whole and len(one.shape) > 1 else len(parts[0])
-            yield Reading(tuple(parts), rows, length, form, edits, tuple(found), one.dtype, values[0].shape[-1])
+            yield Reading(tuple(parts), rows, length, form, edits, tuple(found), dtype, values[0].shape[-1])
 
 
 def _split(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[Form, list[Floats]]]:
@@ -205,12 +208,6 @@ def padded(reading: Reading) -> Iterator[Reading]:
             wrong = (np.arange(len(table)) < count)[::step]
             rows = np.maximum(np.arange(len(table)) - (count if step > 0 else 0), 0)
             yield replace(reading, rows=rows, edits=(*reading.edits, Rows(order, count)), wrong=wrong)
-
-
-def float_dtype(dtype: str) -> str:
-    """The dtype of a scheme's table that was kept in another."""
-    dtype = {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)
-    return dtype if dtype in ("float64", "float32", "float16", "bfloat16") else "float32"
 
 
 def named_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -24,7 +24,7 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.explain.edits import Explanation
 from pecli.explain.laws import line
-from pecli.explain.readings import Reading, float_dtype, readings
+from pecli.explain.readings import Reading, readings
 from pecli.explain.sample import BASES, Sample, digits, plainest, precision
 
 MAX_POINTS = 1 << 14
@@ -91,7 +91,7 @@ def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
     rotary = next(filter(_is_rotary, _plain_readings(samples)), None)
     if rotary is None and (one.values.ndim != 2 or one.dtype.startswith(("int", "uint"))):
         return
-    dim, limit, common = one.values.shape[1], tolerance(one), {"dtype": float_dtype(one.dtype)}
+    dim, limit, common = one.values.shape[1], tolerance(one), {"dtype": one.float_dtype}
     if rotary is not None:
         dim, common = 2 * rotary.channels, {**common, "layout": rotary.form.doubled or "compact"}
     styles: list[tuple[GridStyle, tuple[int, ...] | None]] = [

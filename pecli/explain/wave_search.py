@@ -33,7 +33,6 @@ from pecli.explain.readings import (
     Reading,
     edits_of_rows,
     empty_rows,
-    float_dtype,
     order_of_rows,
     padded,
     readings,
@@ -365,7 +364,7 @@ def _difference(by: Proposal, prior: WaveScheme, signs: tuple[Edit, ...], start:
         edits.append(height_edit(prior, prior.height, by.height))
     cos_first = prior.cos_first != (Swapped() in signs)
     scheme = scheme_of(
-        law, max(0, start), whole.length, by.height, whole.form, prior.rotary, cos_first, dtype=float_dtype(whole.dtype)
+        law, max(0, start), whole.length, by.height, whole.form, prior.rotary, cos_first, dtype=whole.dtype
     )
     return scheme, edits, max(0.0, by.fit.cost - sum(edit.cost for edit in told))
 
@@ -378,7 +377,7 @@ def _description(
     sinusoidal, cos_first = _is_sinusoidal(whole), Swapped() not in signs or not both
     if start < 0 or law.base < MIN_BASE:
         return None
-    more: dict[str, Any] = {"dtype": float_dtype(whole.dtype)}
+    more: dict[str, Any] = {"dtype": whole.dtype}
     if sinusoidal and law.scaling == "none":
         zero = np.flatnonzero(empty_rows(whole.parts))
         more |= {"dim": whole.width} | ({"padding_idx": int(whole.rows[zero[0]]) + start} if len(zero) == 1 else {})
