@@ -172,8 +172,15 @@ def _nearest(found: list[Reading]) -> Reading | None:
 
 def fitted(found: Table, expected: Iterable[Table], scheme: Scheme | None = None) -> Reading | None:
     """The found table read as one of the expected ones; None where its shape allows none."""
-    targets = [view.whole for each in expected for view in _views(each)]
+    targets = [view.whole for each in expected if not _has_other_rows(found, each) for view in _views(each)]
     return best_reading(found, lambda one: (each for target in targets for each in _as_table(one, target, scheme)))
+
+
+def _has_other_rows(found: Table, expected: Table) -> bool:
+    """Whether rows would be taken for copies: the expected table has one row, and another has more of them."""
+    if not 1 < len(found.shape) <= len(expected.shape):
+        return False
+    return expected.shape[-2] == 1 and 1 not in found.shape[-2:]
 
 
 def _as_table(one: Table, expected: Table, scheme: Scheme | None) -> Iterator[Reading]:

@@ -135,3 +135,11 @@ def test_columns_that_are_not_doubled_are_the_same_table_and_other_doublings_are
     assert pecli.diff(both(halves), both(np.copy)).passed
     assert not pecli.diff(both(halves), both(interleaved)).passed
     assert not pecli.diff({"pe": COS}, {"pe": halves(COS)}).passed  # which nobody doubles
+
+
+def test_a_row_that_is_missing_is_no_copy_where_all_rows_are_the_same() -> None:
+    zeros = np.zeros((2, 32), np.float32)
+    assert not pecli.diff(zeros, zeros[:1]).passed
+    assert not pecli.diff(zeros[:1], zeros).passed
+    assert not pecli.verify(zeros, pecli.LearnedInit(max_len=1, dim=32, init="zeros")).passed
+    assert pecli.diff(zeros[:1], zeros[:, None]).passed  # a batch of tables of one row
