@@ -144,13 +144,27 @@ def stretched(curve: Curve, half: float, base: float) -> Iterator[Fit]:
                 yield replace(fit, cost=fit.cost + 0.4 + 0.1 * digits(plain_base), open=(said,))
 
 
+def _other_bases(curve: Curve, half: float) -> list[float]:
+    """Bases of up to five digits for which the divisors of all frequencies that are known well have two decimals."""
+    use = np.flatnonzero(curve.known & (curve.error < 2e-5 * np.abs(curve.frequency)))
+    if len(use) < 9:
+        return []
+    first, rest = int(use[use > 0][0]), use[use > 0][1:]
+    divisors = np.arange(50, 3200) / 100
+    every = np.abs(divisors * curve.frequency[first]) ** (-half / first)
+    bases = np.array([*{float(f"{base:.4e}") for base in every if 10 < base < 1e8}])
+    found = np.exp(np.multiply.outer(np.log(bases), -rest / half)) / curve.frequency[rest]
+    doubt = 4 * found * curve.error[rest] / np.abs(curve.frequency[rest]) + 1e-9
+    return [float(base) for base in bases[(np.abs(found * 100 - np.rint(found * 100)) / 100 <= doubt).all(axis=1)]]
+
+
 def divided(curve: Curve, half: float) -> Iterator[Fit]:
     """LongRoPE: a divisor for every frequency. As many numbers explain as many: only where the divisors of the
     frequencies that are known well come out as plain numbers does that mean anything.
     """
     known = curve.known
     best: tuple[int, Law] | None = None
-    for base in BASES:
+    for base in (*BASES, *_other_bases(curve, half)):
         plain = np.exp(-np.arange(len(curve.frequency)) / half * math.log(base))
         divisors = np.where(known, plain / np.where(known, curve.frequency, 1), 1.0)
         doubt = np.where(known, divisors * curve.error / np.where(known, np.abs(curve.frequency), 1), np.inf)
