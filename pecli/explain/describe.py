@@ -15,6 +15,7 @@ _SIDE = 256
 """Rows and columns that are looked at closely."""
 
 
+@np.errstate(all="ignore")
 def describe(sample: Sample) -> list[str]:
     """Short sentences, what is most telling first."""
     head = f"{sample.name}: {' × '.join(map(str, sample.shape)) or 'a single number'}, {sample.dtype}"
@@ -29,9 +30,8 @@ def describe(sample: Sample) -> list[str]:
     if strange or np.iscomplexobj(values) or not np.ptp(values):
         return lines
     table = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values[:, None]
-    with np.errstate(all="ignore"):
-        drawn = describe_draws(table) if table.size >= 2 * _SIDE else []
-        return lines + (drawn or list(_structure(table, square=values.ndim == 2)))
+    drawn = describe_draws(table) if table.size >= 2 * _SIDE else []
+    return lines + (drawn or list(_structure(table, square=values.ndim == 2)))
 
 
 def _range(values: Floats) -> str:
