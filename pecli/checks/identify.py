@@ -54,7 +54,9 @@ class Match:
 
     scheme: Scheme
     max_abs_error: float
-    """The largest distance of an element that was looked at from the scheme's."""
+    """The largest distance of an element that was looked at from the scheme's, but for rows and columns that edits name
+    as wrong.
+    """
     tensors: tuple[str, ...]
     """Which tensors of the file it explains."""
     edits: tuple[Edit, ...] = ()

@@ -154,14 +154,19 @@ class Reading:
 
 def best_reading(table: Table, read: Callable[[Table], Iterable[Reading]]) -> Reading | None:
     """The nearest of all readings that there are of a tensor's views; of those that double columns as the table does,
-    if there are any: its values may be anything. Where none is near, it may be copies.
+    if there are any: its values may be anything. Where none is near, it may be copies; of a vector, if those are near.
     """
     plain = _nearest([each.seen(view) for view in _views(table) for each in read(view.one)])
     copies = [(view, each.seen(view)) for view in _repeats(table) for each in read(view.one)]
     if not copies or (plain is not None and plain.is_near()):
         return plain
     differ = {view.steps: view.copies_differ() for view, _ in copies}
-    alike = [each for view, each in copies if not differ[view.steps] or (not each.is_learned and each.is_near())]
+    alike = [
+        each
+        for view, each in copies
+        if not (differ[view.steps] or (plain is not None and len(view.one.shape) < 2))
+        or (not each.is_learned and each.is_near())
+    ]
     return _nearest(alike) or plain
 
 

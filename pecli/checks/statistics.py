@@ -99,6 +99,8 @@ def has_waves(values: AnyArray) -> bool:
     >>> has_waves(np.sin(np.arange(32.0))[:, None]), has_waves(np.random.default_rng(0).normal(size=(32, 4)))
     (True, False)
     """
+    if len(values) < 3:
+        return False
     values = values[:, :: max(1, values.shape[1] // MAX_PROBED)]
     here, both = values[1:-1], values[:-2] + values[2:]
     with np.errstate(all="ignore"):

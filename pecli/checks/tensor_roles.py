@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 from pecli.engine import schemes
+from pecli.files.npy import ARRAY_NAME
 
 ANYTHING = "anything"
 """The role of a tensor whose name says that it belongs to the encoding, and not what it is."""
-NAMELESS = "array"
-"""What the one array of a .npy file is called, which tells nothing."""
 
 
 @cache
@@ -54,7 +53,7 @@ def role_of(name: str) -> str | None:
     """
     if name in _WHOLE:
         return _WHOLE[name]
-    if name == NAMELESS:
+    if name == ARRAY_NAME:  # of a .npy file, which tells nothing
         return None
     parts = [part.strip("_").lower() for part in re.split(r"[./]", name)]
     while len(parts) > 1 and parts[-1] in ("weight", "weights"):

@@ -30,6 +30,8 @@ MIN_EXPLAINED = 0.99
 USUAL = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)
 """Values of max_bias."""
 SIGMAS = 5.0
+MAX_SPIKE = 64.0
+"""Times the noise: an element that is further off was changed, which no way of keeping values does."""
 TRIED_HEADS = 16
 """Looked at first, where nothing is known: a table none of whose forms comes near in these is no bias."""
 
@@ -80,7 +82,8 @@ def recognise_bias(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
         scheme: Any = each.scheme
         loose = any(is_vector or isinstance(edit, (Scaled, Heads)) for edit in each.edits)
         plain = scheme.max_bias >= 1 and digits(scheme.max_bias) <= 3
-        if plain and not loose and 3 <= scheme.heads <= MAX_SURE_HEADS:
+        spiked = not is_vector and each.residual > MAX_SPIKE * each.noise
+        if plain and not (loose or spiked) and 3 <= scheme.heads <= MAX_SURE_HEADS:
             yield each
 
 

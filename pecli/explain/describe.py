@@ -27,7 +27,7 @@ def describe(sample: Sample) -> list[str]:
     if strange:
         head += f", {strange:,} of {values.size:,} elements are infinite or not numbers"
     lines = [head + _range(np.abs(finite) if np.iscomplexobj(values) else finite)]
-    if strange or np.iscomplexobj(values) or not np.ptp(values):
+    if strange or np.iscomplexobj(values) or not np.isfinite(values.std()) or not np.ptp(values):
         return lines
     table = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values[:, None]
     drawn = describe_draws(table) if table.size >= 2 * _SIDE else []
@@ -56,7 +56,7 @@ def _structure(table: Floats, *, square: bool) -> Iterator[str]:
     if min(rows, columns) > 1:
         singular = np.linalg.svd(part, compute_uv=False)
         rank = np.count_nonzero(singular > 1e-5 * singular[0])  # the rounding of the coarsest dtypes
-        if rank < len(singular):
+        if 0 < rank < len(singular):
             yield f"of rank {rank}, not {len(singular)}"
         norms = np.linalg.norm(part, axis=1)
         if norms.std() < 1e-3 * norms.mean():

@@ -190,7 +190,7 @@ def _by_kind(prior: Any, alone: Samples, atol: float) -> Explanation | None:
     elif name in ("slopes", "bias") and "max_bias" in prior.parameters():
         found = explain_bias(one, prior, name)
     elif name == "weight" and "seed" in prior.parameters():
-        found = explain_draws(one, prior)
+        found = [each for each in explain_draws(one, prior) if each.edits]
     return next(iter(found), None)
 
 

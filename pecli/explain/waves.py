@@ -30,6 +30,8 @@ MAX_OFFSET = 1 << 24
 """Positions that a table is taken to start at."""
 SLACK = 6.0
 """Standard errors that a phase may be off."""
+MAX_TURNS = 1 << 22
+"""Of the slowest channel up to that offset: of faster waves, no offset is sought."""
 MAX_CANDIDATES = 4096
 
 
@@ -325,6 +327,8 @@ def _agreeing(frequency: Floats, phase: Floats, error: Floats, order: Indices, l
     """Positions from `least` to MAX_OFFSET at which frequency · position is the phase of all channels."""
     turn, slow = 2 * math.pi, float(frequency[order[0]])
     low, high = sorted((slow * least - phase[order[0]], slow * MAX_OFFSET - phase[order[0]]))
+    if not high - low < MAX_TURNS * turn:
+        return []
     at = (phase[order[0]] + turn * np.arange(math.ceil(low / turn), math.floor(high / turn) + 1)) / slow
     width = (SLACK * error[order[0]] + 1e-3) / abs(slow)
     for k in order[1:]:

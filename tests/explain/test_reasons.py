@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -119,3 +120,25 @@ def test_integers() -> None:
     (match, *_) = pecli.identify(table).matches
     assert "127" in match.command + match.form
     assert "rounded to integers" in match.form
+
+
+def test_a_wrong_row_far_down_in_draws() -> None:
+    spec = pecli.LearnedInit(max_len=200, dim=64, seed=3)
+    drawn = spec.tables()["weight"]
+    drawn[100] = 0
+    (said,) = pecli.verify({"weight": drawn}, spec).diagnosis
+    assert "only row 100 differs" in said
+
+
+def test_zeros_of_the_shape_of_sines_are_no_frequencies() -> None:
+    (said,) = pecli.verify(np.zeros((200, 32), np.float32), pecli.Rope(200, 64)).diagnosis
+    assert "all rows are at position 0" in said
+
+
+def test_waves_that_turn_often_are_searched_for_no_offset() -> None:
+    """Of their turns up to the largest offset there are billions."""
+    waves = np.sin(np.arange(528) * 0.3).reshape(1, 33, 16)
+    tracemalloc.start()
+    assert not pecli.verify(waves, pecli.Rope(4, 8)).passed
+    assert tracemalloc.get_traced_memory()[1] < 2**30
+    tracemalloc.stop()

@@ -351,3 +351,11 @@ def test_noise_on_large_tables_of_schemes_is_searched_for_a_reason(searched, tab
     noise = np.random.default_rng(5).standard_normal(table.shape, dtype=np.float32)
     pecli.diff(table, table * (1 + np.float32(1e-4) * noise))
     assert searched
+
+
+@pytest.mark.parametrize("shape", [(1, 5000), (2, 5000), (5000, 2)])
+def test_large_tables_of_few_rows_or_columns_are_compared(monkeypatch, shape: tuple[int, int]) -> None:
+    monkeypatch.setattr("pecli.checks.diff.MAX_SEARCHED", 0)
+    rng = np.random.default_rng(0)
+    drawn = rng.normal(size=shape)
+    assert not pecli.diff(drawn, drawn + 1e-4 * rng.normal(size=shape)).passed

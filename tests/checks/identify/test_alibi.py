@@ -95,3 +95,10 @@ def test_a_bias_and_its_slopes_are_one() -> None:
 )
 def test_what_is_no_bias(table: np.ndarray) -> None:
     assert all(match.scheme.name != "alibi" for match in identify(table).matches)
+
+
+def test_a_batch_of_biases_with_a_wrong_element_is_not_claimed() -> None:
+    batch = np.repeat(Alibi(heads=8, seq_len=40).tables()["bias"][None], 3, axis=0)
+    assert identify(batch).identified
+    batch[1, 0, 0, 7] += 1
+    assert not identify(batch).identified
