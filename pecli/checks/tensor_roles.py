@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 from pecli.engine import schemes
-from pecli.files.npy import ARRAY_NAME
 
 ANYTHING = "anything"
 """The role of a tensor whose name says that it belongs to the encoding, and not what it is."""
+NAMELESS = "array"
+"""What the one array of a .npy file is called (`pecli.files.npy`, which needs NumPy, as help does not)."""
 
 
 @cache
@@ -53,7 +54,7 @@ def role_of(name: str) -> str | None:
     """
     if name in _WHOLE:
         return _WHOLE[name]
-    if name == ARRAY_NAME:  # of a .npy file, which tells nothing
+    if name == NAMELESS:
         return None
     parts = [part.strip("_").lower() for part in re.split(r"[./]", name)]
     while len(parts) > 1 and parts[-1] in ("weight", "weights"):
