@@ -200,7 +200,8 @@ def _recognise(source: Source) -> LoadedFile:
         tables, unread = gguf_file.read(source)
         return LoadedFile(source.path, "gguf", tables, {}, source, unread=unread)
     raise source.error(
-        "is not a .npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .json or .h file of tables", _advice(source.path)
+        "is not a .npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .txt, .json or .h file of tables",
+        _advice(source.path),
     )
 
 
@@ -219,8 +220,6 @@ def _advice(path: str) -> str:
     suffix = os.path.splitext(path.lower())[1]
     if suffix in (".bin", ".raw", ".dat", ".f32", ".f16", ".f64", ".bf16", ".fp32", ".fp16"):
         return "raw numbers have no shape: numpy.save('x.npy', numpy.fromfile(FILE, 'f4').reshape(rows, columns))"
-    if suffix in (".txt", ".tsv", ".dat"):
-        return "a text with commas between its numbers is called .csv"
     if suffix == ".json":
         from pecli.files.json_tables import JSON_FORM
 
@@ -234,7 +233,7 @@ def _text_kind(path: str, start: bytes) -> str:
         return "h"
     if start[:1] == b"{" and len(start) > 8 and start[4:8] != bytes(4):
         return "json"
-    return "csv" if path.lower().endswith(".csv") else ""
+    return "csv" if path.lower().endswith((".csv", ".txt", ".tsv")) else ""
 
 
 def _offer(name: str, names: Sequence[str]) -> str:
