@@ -32,6 +32,7 @@ _HOMES = {
     "SwinRelativeBias": "pecli.layers",
     "T5RelativeBias": "pecli.layers",
     "Tolerance": "pecli.checks.tolerance",
+    "audit": "pecli.checks.audit",
     "dask": "pecli.distributed",
     "diff": "pecli.checks.diff",
     "identify": "pecli.checks.identify",
@@ -49,6 +50,7 @@ _HOMES = {
 if TYPE_CHECKING:
     from typing import Any
 
+    from pecli.checks.audit import audit
     from pecli.checks.diff import diff
     from pecli.checks.identify import identify
     from pecli.checks.runtimes import runtimes
@@ -98,6 +100,7 @@ __all__ = [
     "T5RelativeBias",
     "Tolerance",
     "__version__",
+    "audit",
     "dask",
     "diff",
     "identify",
@@ -130,6 +133,8 @@ _DISPLAYED = {
     "pecli.checks.verify.verification": "Verification",
     "pecli.checks.diff": "Difference",
     "pecli.checks.identify": "Identification",
+    "pecli.checks.audit": "Audit",
+    "pecli.checks.runtimes": "RuntimeComparison",
 }
 """Classes that display themselves in a notebook, by module."""
 

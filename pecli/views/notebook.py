@@ -9,8 +9,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pecli.checks.audit import Audit
 from pecli.checks.diff import Difference
 from pecli.checks.identify import Identification
+from pecli.checks.runtimes import RuntimeComparison
 from pecli.checks.verify.verification import Verification
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
@@ -21,7 +23,7 @@ from pecli.models.find import named_model
 from pecli.views import encodings
 from pecli.views.pictures import kinds, subjects
 from pecli.views.pictures.panels import PlotRequest, Subject
-from pecli.views.report import difference, identification, table, text, verification
+from pecli.views.report import difference, drifts, identification, runtime_results, table, text, verification
 from pecli.views.screen import shape
 
 if TYPE_CHECKING:
@@ -86,9 +88,14 @@ def html(value: Any) -> str:
 
 
 def png(value: Any) -> bytes | None:
-    """A picture of a scheme, a model, or of what was identified; None where there is none."""
+    """A picture of a scheme, a model, of what was identified, or of errors by position; None where there is none."""
+    from pecli.views import drift
     from pecli.views.pictures import figure, mpl_render
 
+    if isinstance(value, Audit):
+        return figure.png_of(drift.audit_picture({"": value}))
+    if isinstance(value, RuntimeComparison):
+        return figure.png_of(drift.runtimes_picture(value))
     found, kind = _pictured(value)
     if not found:
         return None
@@ -134,4 +141,6 @@ _DESCRIBED: dict[type, Callable[[Any], str]] = {
     Verification: lambda result: verification(result, f"{result.file} {result.scheme}"),
     Difference: difference,
     Identification: lambda result: identification(result, result.file),
+    Audit: lambda result: drifts({"": result}),
+    RuntimeComparison: lambda result: f"<p><b>{text(result.model)}</b></p>{runtime_results(result)}",
 }

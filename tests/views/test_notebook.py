@@ -28,6 +28,8 @@ def results() -> dict[str, tuple[Any, str]]:
         "model without rotary encodings": (pecli.load_model("gpt2"), "learned"),
         "verification": (pecli.verify(wrong, ROPE), "FAILED"),
         "difference": (pecli.diff({"x": np.zeros((4, 4))}, {"x": np.ones((4, 4))}), "DIFFERENT"),
+        "audit": (pecli.audit(ROPE, ["bfloat16-positions"]), "bfloat16-positions"),
+        "runtimes": (pecli.runtimes("gpt-oss-20b", 64), "rounds YaRN's limits to 8 and 18"),
         "identification": (pecli.identify(ROPE.tables()["cos"]), "pecli rope --seq-len 64 --dim 16"),
     }
 

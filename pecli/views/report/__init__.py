@@ -10,7 +10,7 @@ import base64
 import json
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import count
 from pathlib import Path
@@ -38,8 +38,10 @@ from pecli.views.pictures.subjects import of_model
 from pecli.views.screen import escaped, shape, size
 
 if TYPE_CHECKING:
+    from pecli.checks.audit import Audit
     from pecli.checks.compare import Comparison
     from pecli.checks.identify import Identification
+    from pecli.checks.runtimes import RuntimeComparison
     from pecli.checks.verify.verification import Verification
     from pecli.views.pictures.panels import Subject
 
@@ -209,13 +211,7 @@ def _drift(model: NamedModel, ropes: Sequence[Encoding], numbers: Iterator[int])
         f"<p>The largest absolute error of cos and sin over {rows:,} positions, when they are computed as runtimes"
         " compute them.</p>"
     )
-    lines = []
-    for name, found in audits.items():
-        for each in found.drifts:
-            errors = f"{each.max_abs_error:.2g}", f"{found.mean(each):.2g}"
-            lines.append((name, each.recipe, *errors, f"{found.kept_positions(each):,}"))
-    tolerance = next(iter(audits.values())).tolerance
-    yield table(("", "recipe", "max", "mean", f"positions within {tolerance:g}"), lines, (2, 3, 4))
+    yield drifts(audits)
     yield _figure(svg(drift.audit_picture(audits), f"f{next(numbers)}-"), "largest error by position")
     yield f"<pre>{text(f'pecli audit rope {_given(model)} --seq-len {rows}')}</pre>"
 
@@ -223,16 +219,9 @@ def _drift(model: NamedModel, ropes: Sequence[Encoding], numbers: Iterator[int])
 def _runtimes(model: NamedModel) -> Iterator[str]:
     """What each runtime makes of the model."""
     from pecli.checks.runtimes import runtimes
-    from pecli.views import drift
 
-    found = runtimes(model.name)
     yield "<h3>What runtimes compute</h3>"
-    lines = [
-        (name, f"{each.runtime} ({each.version})", drift.verdict(each)[0], "; ".join(drift.reasons(each)))
-        for name, results in found.layers.items()
-        for each in results
-    ]
-    yield table(("", "runtime", f"with a context of {found.length:,}", "why"), lines)
+    yield runtime_results(runtimes(model.name))
     yield f"<pre>{text(f'pecli runtimes {_given(model)}')}</pre>"
 
 
@@ -363,6 +352,29 @@ def identification(result: Identification, about: str) -> str:
         parts += [f"<p>{text(line)}</p>" for line in check_results.match_lines(match)]
         parts.append(f"<pre>{text(match.command)}</pre>")
     return "".join(parts + [f"<p>{text(line)}</p>" for line in result.description])
+
+
+def drifts(audits: Mapping[str, Audit]) -> str:
+    """The errors of every recipe, for each kind of layer."""
+    lines = []
+    for name, found in audits.items():
+        for each in found.drifts:
+            errors = f"{each.max_abs_error:.2g}", f"{found.mean(each):.2g}"
+            lines.append((name, each.recipe, *errors, f"{found.kept_positions(each):,}"))
+    tolerance = next(iter(audits.values())).tolerance
+    return table(("", "recipe", "max", "mean", f"positions within {tolerance:g}"), lines, (2, 3, 4))
+
+
+def runtime_results(found: RuntimeComparison) -> str:
+    """What every runtime does, and why."""
+    from pecli.views import drift
+
+    lines = [
+        (name, f"{each.runtime} ({each.version})", drift.verdict(each)[0], "; ".join(drift.reasons(each)))
+        for name, results in found.layers.items()
+        for each in results
+    ]
+    return table(("", "runtime", f"with a context of {found.length:,}", "why"), lines)
 
 
 def _answer(yes: bool, words: tuple[str, str], about: str) -> str:
