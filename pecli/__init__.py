@@ -32,6 +32,7 @@ _HOMES = {
     "SwinRelativeBias": "pecli.layers",
     "T5RelativeBias": "pecli.layers",
     "Tolerance": "pecli.checks.tolerance",
+    "apply": "pecli.tensors.apply",
     "audit": "pecli.checks.audit",
     "dask": "pecli.distributed",
     "diff": "pecli.checks.diff",
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
         sinusoidal_pos_embedding,
     )
     from pecli.models.find import load_config, load_model
+    from pecli.tensors.apply import apply
     from pecli.views.notebook import plot
     from pecli.views.report import report
 
@@ -100,6 +102,7 @@ __all__ = [
     "T5RelativeBias",
     "Tolerance",
     "__version__",
+    "apply",
     "audit",
     "dask",
     "diff",
