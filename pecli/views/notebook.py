@@ -66,15 +66,20 @@ def plot(
 def _subjects(what: Any, open_files: ExitStack) -> list[Subject]:
     if isinstance(what, Scheme):
         return subjects.of_scheme(what)
-    if isinstance(what, ModelEncodings):
-        return subjects.of_model(what, what.file)
-    if isinstance(what, (str, os.PathLike)):
-        model = named_model(os.fspath(what))
+    if isinstance(what, (ModelEncodings, str, os.PathLike)) or _is_config(what):
+        model = named_model(what)
         if model is not None:
             return subjects.of_model(model.encodings, model.label, model.reach)
     name, file = opened(what)
     name = name or (", ".join(what) if isinstance(what, Mapping) else "array")
     return subjects.of_file(name, open_files.enter_context(file))
+
+
+def _is_config(what: Any) -> bool:
+    """Whether it is a model's configuration, and no arrays by name."""
+    if isinstance(what, Mapping):
+        return any(isinstance(value, (str, int, Mapping)) for value in what.values())
+    return hasattr(what, "to_dict")
 
 
 def html(value: Any) -> str:

@@ -63,6 +63,7 @@ def test_names_are_text() -> None:
     [
         ([ROPE], None),
         (["llama-3.1-8b", pecli.load_model("llama-3-8b")], "wavelengths"),
+        ([{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}], "wavelengths"),
         ([np.eye(8)], "heatmap"),
         ([{"a": np.eye(8), "b": np.ones((8, 8))}], "heatmap"),
         ([[[0.0, 1.0], [1.0, 0.0]]], None),

@@ -29,7 +29,7 @@ from pecli.files import LoadedFile, open_tensors
 from pecli.files.output import open_output
 from pecli.files.provenance import carried_spec
 from pecli.models.encoding import Encoding
-from pecli.models.find import NamedModel, named_model
+from pecli.models.find import Model, NamedModel, named_model
 from pecli.version import __version__
 from pecli.views import check_results, encodings, file_summary
 from pecli.views.pictures import palettes
@@ -53,17 +53,20 @@ _HERE = Path(__file__).parent
 
 
 def report(
-    *sources: str | os.PathLike[str],
+    *sources: Model,
     output: str | os.PathLike[str] | None = None,
-    tolerance: Tolerance = EXACT,
+    tolerance: Tolerance | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    max_ulp: int | None = None,
     runtime: str = "none",
 ) -> str:
-    """A page about models (presets, configurations, folders, .gguf) and files of tensors; written where `output` says.
+    """A page about models (all that `load_model` takes) and files of tensors; written where `output` says.
 
     Files are verified against the first model, as `runtime` computes it if one is named, or against the spec they
     carry, and compared with the first file.
     """
-    return written(sources, output, tolerance, runtime).html
+    return written(sources, output, tolerance_of(tolerance, max_ulp, atol, rtol), runtime).html
 
 
 class Report(NamedTuple):
@@ -74,17 +77,16 @@ class Report(NamedTuple):
 
 
 def written(
-    sources: Sequence[str | os.PathLike[str]],
+    sources: Sequence[Model],
     output: str | os.PathLike[str] | None = None,
     tolerance: Tolerance = EXACT,
     runtime: str = "none",
 ) -> Report:
     """The same page, with the answers that an exit code tells."""
     RUNTIME.check("runtime", runtime)
-    tolerance = tolerance_of(tolerance, None, None, None)
-    names = [path_of("sources", source) for source in sources]
-    found = [named_model(name) for name in names]
+    found = [named_model(source) for source in sources]
     models = [each for each in found if each is not None]
+    names = [each.name if each else path_of("sources", source) for source, each in zip(sources, found, strict=True)]
     files = [name for name, each in zip(names, found, strict=True) if each is None]
     numbers = count()
     parts = [part for model in models for part in _model_parts(model, numbers)]
@@ -221,7 +223,7 @@ def _runtimes(model: NamedModel) -> Iterator[str]:
     from pecli.checks.runtimes import runtimes
 
     yield "<h3>What runtimes compute</h3>"
-    yield runtime_results(runtimes(model.name))
+    yield runtime_results(runtimes(model.given))
     yield f"<pre>{text(f'pecli runtimes {_given(model)}')}</pre>"
 
 
