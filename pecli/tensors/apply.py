@@ -14,6 +14,7 @@ from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.table import as_numpy
 from pecli.errors import ParameterError
 from pecli.files.load import table_in_memory
 from pecli.models.attention import attention_of
@@ -99,7 +100,7 @@ def _row_positions(offset: int | None, positions: ArrayLike | None, shift: int |
         if offset is not None or positions is not None:
             raise ParameterError("shift", shift, "a shift needs no positions", "leave out one of them")
     if positions is not None:
-        return position_ids(np.asarray(positions))
+        return position_ids(np.asarray(as_numpy("positions", positions)))
     return RowPositions(0 if offset is None else OFFSET.check("offset", offset))
 
 
