@@ -11,10 +11,10 @@ from pecli.checks.compare import Comparison
 from pecli.checks.same_table import Reading, best_reading
 from pecli.checks.tensor_roles import ANYTHING, layer_named, role_of, schemes_of
 from pecli.checks.tolerance import EXACT, Tolerance
-from pecli.checks.verify.expected_tables import Place, readings
+from pecli.checks.verify.expected_tables import Place, candidates
 from pecli.checks.verify.verification import UNKNOWN, Checked, Verification, compared, conclusion, open_for_checks
 from pecli.engine.numerics.dtypes import COMPLEX
-from pecli.engine.table import Table, as_pairs, reshaped
+from pecli.engine.table import Table, as_pairs
 from pecli.engine.text import begun, bracketed
 from pecli.errors import NoTablesError, ParameterError
 from pecli.explain.forms import DOUBLINGS
@@ -183,7 +183,8 @@ class _Search:
             table, role = as_pairs(table), "complex" if role in ("both", None) else role
 
         def read(view: Table) -> Iterator[Reading]:
-            return (one for seen in self._seen(view) for each in likely for one in readings(each, seen, role, place))
+            found = (some for each in likely for some in candidates(each, view, role, place))
+            return (reading for some in found for reading in some.readings(view, lines=self.file.format == "csv"))
 
         return best_reading(table, read)
 
@@ -193,11 +194,6 @@ class _Search:
             return self.place
         original = max(each.parameters.get("original_max_position_embeddings") or 0 for each in self.encodings)
         return replace(self.place, length=self.place.length or original + 1)
-
-    def _seen(self, table: Table) -> list[Table]:
-        """The table; lines of a .csv also as cosines above sines, which is how pecli writes both to one."""
-        rows = table.shape[0] if self.file.format == "csv" and len(table.shape) == 2 else 1
-        return [table] if rows % 2 else [table, reshaped(table, (2, rows // 2, table.shape[1]))]
 
     def _likely(self, table: Table) -> Sequence[Encoding]:
         return [each for each in self.encodings if each.layer_type == self._named(table)] or self.encodings

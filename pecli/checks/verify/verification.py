@@ -237,7 +237,7 @@ def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
 
 
 def _weak(scheme: Scheme, names: Iterable[str], tolerance: Tolerance) -> Iterator[str]:
-    tables = {} if scheme.holds_several else _tables(scheme)
+    tables = {} if scheme.holds_several else tables_of(scheme)
     looked = [name for name in names if name in tables]
     count = next((tables[name].shape[-2] for name in looked if len(tables[name].shape) > 1), 0)
     rows = f"{count:,} row{'s' if count != 1 else ''}" if count else ", ".join(looked)
@@ -295,7 +295,7 @@ def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolera
     """Infinite where some rows, a few or many, tell two schemes apart, else the largest error relative to one that does
     no harm.
     """
-    tables, others, error = _tables(right), _tables(wrong), 0.0
+    tables, others, error = tables_of(right), tables_of(wrong), 0.0
     for name in names:
         one, other = tables[name], others.get(name)
         if other is None or one.shape != other.shape:
@@ -313,5 +313,7 @@ def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolera
     return error
 
 
-def _tables(scheme: Scheme) -> dict[str, Table]:
-    return {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
+def tables_of(scheme: Scheme) -> dict[str, Table]:
+    """The tables of a scheme by name, first the one that stands for them all, if there is one."""
+    single = [] if scheme.holds_several else [scheme.single_array()]
+    return {table.name: table for table in (*single, *scheme.tensors())}
