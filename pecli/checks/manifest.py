@@ -22,14 +22,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass
 from functools import cache, partial
-from threading import Event
 from typing import Any
 
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import verify
 from pecli.checks.verify.expected_tables import OWN_POSITIONS
 from pecli.checks.verify.rotated import model_check
-from pecli.checks.verify.verification import Verification, until
+from pecli.checks.verify.verification import Verification
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.parameters import Parameter, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
@@ -316,19 +315,16 @@ def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcom
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    stop = Event()
-
     def run(check: Check) -> Outcome:
-        with share_of_threads(max(1, threads // workers)), until(stop):
+        with share_of_threads(max(1, threads // workers)):
             return _run(check, strict)
 
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            for running in [pool.submit(run, check) for check in checks]:
-                yield running.result()
-        finally:  # an interrupt waits for no check
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
+    pool = ThreadPoolExecutor(workers)
+    try:
+        for running in [pool.submit(run, check) for check in checks]:
+            yield running.result()
+    finally:  # an interrupt waits for no check
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _run(check: Check, strict: bool) -> Outcome:

@@ -12,7 +12,7 @@ from pecli.checks.same_table import Reading, fitted
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verify.rotated import model_check
-from pecli.checks.verify.verification import Checked, Verification, compared, conclusion, open_for_checks, tables_of
+from pecli.checks.verify.verification import Checked, Verification, compared, conclusion, tables_of
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme
@@ -64,7 +64,7 @@ def verify(
         return found if own is None or not own.lower().endswith(".gguf") else _own_factors(found, own)
     for name in model_options:
         raise KindError(name, "given", "it belongs to a model", "leave it out")
-    label, file = opened(given, open_for_checks)
+    label, file = opened(given)
     with file:
         file.check()
         named = label not in (file.path, "-")  # one tensor was asked for, by FILE:NAME

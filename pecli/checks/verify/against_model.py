@@ -12,7 +12,7 @@ from pecli.checks.same_table import Reading, best_reading
 from pecli.checks.tensor_roles import ANYTHING, layer_named, role_of, schemes_of
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.expected_tables import Place, candidates
-from pecli.checks.verify.verification import UNKNOWN, Checked, Verification, compared, conclusion, open_for_checks
+from pecli.checks.verify.verification import UNKNOWN, Checked, Verification, compared, conclusion
 from pecli.engine.numerics.dtypes import COMPLEX
 from pecli.engine.table import Table, as_pairs
 from pecli.engine.text import begun, bracketed
@@ -52,7 +52,7 @@ def verify_model(
     encodings = model.encodings if layer_type is None else (model.one(layer_type),)
     if not encodings:
         raise ParameterError("model", repr(model.file), "it has no positional encoding to check", "see pecli config")
-    label, file = opened(path, open_for_checks)
+    label, file = opened(path)
     with file:
         file.check()
         layer_types = [encoding.layer_type for encoding in model.encodings]

@@ -15,7 +15,7 @@ from pecli.checks.compare import Comparison, compare, problems_of
 from pecli.checks.tolerance import FREQ_RTOL, Tolerance
 from pecli.checks.verify.against_model import verify_model
 from pecli.checks.verify.expected_tables import Place
-from pecli.checks.verify.verification import Verification, diagnosis, open_for_checks
+from pecli.checks.verify.verification import Verification, diagnosis
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Floats
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
@@ -93,8 +93,8 @@ class _Sides:
 
 def _both_sides(after: Given, before: Given) -> tuple[str, list[_Sides]]:
     """Tensors that belong together: the only ones, or those of the same name."""
-    label, file = opened(after, open_for_checks)
-    place, source = opened(before, open_for_checks)
+    label, file = opened(after)
+    place, source = opened(before)
     found = []
     with file, source:
         file.check()

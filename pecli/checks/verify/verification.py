@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from threading import Event, local
 from typing import Any
 
 import numpy as np
@@ -14,14 +12,12 @@ import numpy as np
 from pecli.checks.compare import Comparison, as_json, compare, problems_of
 from pecli.checks.same_table import Reading
 from pecli.checks.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
-from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
-from pecli.errors import FileError, PecliError
+from pecli.errors import PecliError
 from pecli.explain.edits import Explanation, Recipe
 from pecli.explain.sample import chosen
 from pecli.explain.words import reproduction, said, sentence
-from pecli.files import LoadedFile, open_tensors
 
 
 @dataclass(frozen=True)
@@ -62,36 +58,6 @@ class Verification:
             "weak": list(self.weak),
             "unchecked": list(self.unchecked),
         }
-
-
-_thread = local()
-
-
-@contextmanager
-def until(stop: Event) -> Iterator[None]:
-    """Files that this thread opens inside the block are read until `stop` is set."""
-    _thread.stop = stop
-    try:
-        yield
-    finally:
-        del _thread.stop
-
-
-def open_for_checks(path: str) -> LoadedFile:
-    """Open FILE or FILE:NAME; reading on after the end of all checks is an error."""
-    file, stop = open_tensors(path), getattr(_thread, "stop", None)
-    if stop is None:
-        return file
-    return replace(file, tables=tuple(_stoppable(table, path, stop) for table in file.tables))
-
-
-def _stoppable(table: Table, path: str, stop: Event) -> Table:
-    def fill(start: int, out: Array) -> None:
-        if stop.is_set():
-            raise FileError(path, "is not read any further")
-        table.fill(start, out)
-
-    return replace(table, fill=fill)
 
 
 MAX_ROUNDING_ULP = 4
@@ -238,11 +204,11 @@ def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
 
 def _weak(scheme: Scheme, names: Iterable[str], tolerance: Tolerance) -> Iterator[str]:
     tables = {} if scheme.holds_several else tables_of(scheme)
-    looked = [name for name in names if name in tables]
-    count = next((tables[name].shape[-2] for name in looked if len(tables[name].shape) > 1), 0)
-    rows = f"{count:,} row{'s' if count != 1 else ''}" if count else ", ".join(looked)
-    for neighbour in scheme.neighbours() if looked else ():
-        advice = _advice(scheme, neighbour.scheme, looked, tolerance)
+    compared = [name for name in names if name in tables]
+    count = next((tables[name].shape[-2] for name in compared if len(tables[name].shape) > 1), 0)
+    rows = f"{count:,} row{'s' if count != 1 else ''}" if count else ", ".join(compared)
+    for neighbour in scheme.neighbours() if compared else ():
+        advice = _advice(scheme, neighbour.scheme, compared, tolerance)
         if advice is not None:
             yield f"{rows} cannot tell {' and '.join(map(_words, neighbour.edits))}{advice}"
 
@@ -272,26 +238,33 @@ def _words(edit: Mapping[str, Any]) -> str:
 
 def _advice(scheme: Scheme, mistake: Scheme, names: Sequence[str], tolerance: Tolerance) -> str | None:
     """What to do where tables of this length do not show a mistake; None where they do, or where it does no harm."""
-    error = _error(scheme, mistake, names, tolerance, few=True)
-    error = max(error, 0.0 if error == math.inf else _error(scheme, mistake, names, tolerance, few=False))
-    length = getattr(scheme, "seq_len", None) if "seq_len" in scheme.parameters() else None
-    if error == math.inf or not length:
-        return None if error == math.inf else ""
-    while (length := 2 * length) <= MAX_ROWS:
+    largest = 0.0
+    for length, one, other in _longer_and_longer(scheme, mistake):
+        error = _error(one, other, names, tolerance, few=True)
+        if one is scheme and error < math.inf:
+            error = _error(one, other, names, tolerance, few=False)
+        if error == math.inf:
+            return None if one is scheme else f": compare {length:,} or more"
+        largest = max(largest, error)
+    return " within this tolerance, and no number of rows would" if largest > 1 else None
+
+
+def _longer_and_longer(scheme: Scheme, mistake: Scheme) -> Iterator[tuple[int, Scheme, Scheme]]:
+    """Two schemes as they are, and with ever more rows."""
+    length: int = getattr(scheme, "seq_len", None) or 0
+    yield length, scheme, mistake
+    while "seq_len" in scheme.parameters() and 0 < (length := 2 * length) <= MAX_ROWS:
         changes: dict[str, Any] = {"seq_len": length}
         try:
-            longer = [replace(each, **changes) for each in (scheme, mistake)]
+            one, other = (replace(each, **changes) for each in (scheme, mistake))
         except PecliError:
-            return ""
-        if any(table.size // table.shape[-2] > MAX_ELEMENTS for table in longer[0].tensors() if len(table.shape) > 1):
-            return ""
-        error = max(error, _error(longer[0], longer[1], names, tolerance, few=True))
-        if error == math.inf:
-            return f": compare {length:,} or more"
-    return " within this tolerance, and no number of rows would" if error > 1 else None
+            return
+        if any(table.size // table.shape[-2] > MAX_ELEMENTS for table in one.tensors() if len(table.shape) > 1):
+            return
+        yield length, one, other
 
 
-def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolerance, few: bool) -> float:
+def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolerance, *, few: bool) -> float:
     """Infinite where some rows, a few or many, tell two schemes apart, else the largest error relative to one that does
     no harm.
     """
@@ -303,8 +276,8 @@ def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolera
         if len(one.shape) > 1:
             count = one.shape[-2]
             rows = np.linspace(count // 2, count - 1, PROBES) if few else np.r_[chosen(count, one.width), count - 1]
-            every = np.arange(0, one.rows, count)[:, None] + np.unique(rows.astype(np.intp))
-            one, other = (table_of(name, table.pick(every.reshape(-1))) for table in (one, other))
+            every = (np.arange(0, one.rows, count)[:, None] + np.unique(rows.astype(np.intp))).reshape(-1)
+            one, other = (table_of(name, table.pick(every)) for table in (one, other))
         found = compare(one, other, tolerance)
         if not found.passed:
             return math.inf
