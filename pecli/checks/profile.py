@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pecli.checks.statistics import Statistics, extent, finite, in_pieces
-from pecli.engine.arrays import Array, Floats, Ints, Positions
+from pecli.engine.arrays import Array, Flags, Floats, Ints, Positions
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.numerics.threads import results_in_order
 from pecli.engine.table import Table
@@ -21,108 +21,87 @@ MAX_ROWS = 1 << 22
 """Of a table whose duplicate rows are counted: a fingerprint of each is kept."""
 
 
-class _Measured(NamedTuple):
-    """The contribution of one block, computed in a thread of its own."""
-
-    extents: list[tuple[float, float, float]]
-    counts: Positions
-    """Of zeros, NaNs and infinities."""
-    squares: float
-    """Of the distances from the centre, over all that is finite."""
-    quantiles: Counts
-    rows: _Rows
-
-
 class Profile:
     """Everything that `inspect --stats` reports of one table."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
         self.statistics = Statistics(table)
-        self.quantiles = Quantiles(double=table.dtype in _DOUBLE)
+        self.quantiles: dict[str, float] | None = None
+        self.values = _Values()
         self.rows = _Rows()
-        self._counts: Positions = np.zeros(3, np.int64)
-        self._squares = 0.0
-        self._centre: float | None = None
         self._has_rows = len(table.shape) > 1 and table.dtype[:7] != "complex"
         weights = np.random.default_rng(0).integers(1, 2**63, table.width, np.uint64) | np.uint64(1)
         self._weights: Ints | None = weights if table.rows <= MAX_ROWS else None
 
     def gather(self, see: Callable[[Array], None] | None = None) -> Profile:
-        """Read the table: once for nearly everything, and again for the last bits of the quantiles. `see` gets every
-        block, in order.
-        """
-        for block, measured in results_in_order(self._measured, self._centred(self.table.blocks())):
+        """Read the table: once for nearly everything, and again for the quantiles. `see` gets every block, in order."""
+        for block, pieces in results_in_order(self._measured, self.table.blocks()):
             self.statistics.see(block)
-            for each in measured.extents:
-                self.statistics.merge(*each)
-            self._counts += measured.counts
-            self._squares += measured.squares
-            self.quantiles.merge(measured.quantiles)
-            self.rows.merge(measured.rows)
+            for bounds, values, rows in pieces:
+                self.statistics.merge(*bounds)
+                self.values.merge(values)
+                self.rows.merge(rows)
             if see is not None:
                 see(block)
-        while self.table.size and self.quantiles.next_bits():
-            for counts in results_in_order(self._counted, self.table.blocks()):
-                self.quantiles.merge(counts)
+        if self.table.size and self.table.dtype[:7] != "complex":
+            self.quantiles = _quantiles(self.table)
         return self
 
-    def _centred(self, blocks: Iterable[Array]) -> Iterator[Array]:
-        """The blocks; where the squares are measured from is known before the first is handed on that has any."""
-        for block in blocks:
-            if self._centre is None and block.dtype.kind != "c":
-                kept = _finite(widened(block))
-                if kept.size:
-                    with np.errstate(over="ignore", invalid="ignore"):
-                        self._centre = float(kept.mean())
-            yield block
-
-    def _measured(self, block: Array) -> tuple[Array, _Measured]:
-        if block.dtype.kind == "c":
-            return block, _Measured([extent(block)], _counts(block), 0.0, {}, _Rows())
-        extents, counts, squares, rows = [], np.zeros(3, np.int64), 0.0, _Rows()
+    def _measured(self, block: Array) -> tuple[Array, list[tuple[tuple[float, float, float], _Values, _Rows]]]:
+        found = []
         for piece in in_pieces(block):
-            values = widened(piece)
-            extents.append(extent(values))
-            counts += _counts(values)
-            with np.errstate(over="ignore", invalid="ignore"):
-                squares += float(np.square(_finite(values) - (self._centre or 0.0)).sum())
-            if self._has_rows:
-                rows.merge(_rows(piece, values, self._weights))
-        return block, _Measured(extents, counts, squares, self._counted(block), rows)
-
-    def _counted(self, block: Array) -> Counts:
-        return self.quantiles.counted(map(_finite, in_pieces(block)))
-
-    @property
-    def std(self) -> float:
-        """The standard deviation; not a number where the mean is none."""
-        size, mean = self.table.size, self.statistics.mean
-        if not size or self._centre is None or not math.isfinite(mean):
-            return math.nan
-        return math.sqrt(max(0.0, self._squares / size - (mean - self._centre) * (mean - self._centre)))
+            values: Any = piece if piece.dtype.kind == "c" else widened(piece)
+            rows = _rows(piece, values, self._weights) if self._has_rows else _Rows()
+            found.append((extent(values), _values(values), rows))
+        return block, found
 
     def as_json(self) -> dict[str, Any]:
         found = self.statistics.as_json()
         digest = found.pop("sha256")
-        found |= {"std": finite(self.std), "quantiles": self.quantiles.values()}
-        found |= zip(("zeros", "nan", "inf"), self._counts.tolist(), strict=True)
+        found |= {"std": finite(self.values.std), "quantiles": self.quantiles}
+        found |= zip(("zeros", "nan", "inf"), self.values.counts.tolist(), strict=True)
         if self._has_rows:
             duplicate = None if self._weights is None else self.rows.duplicate
             found["rows"] = {**self.rows.as_json(), "duplicate": duplicate}
         return {**found, "sha256": digest}
 
 
-def _counts(values: Array) -> Positions:
-    """How many zeros, NaNs and infinities there are."""
-    return np.array([np.count_nonzero(found) for found in (values == 0, np.isnan(values), np.isinf(values))])
+@dataclass
+class _Values:
+    """The zeros, NaNs and infinities among some values, their number and mean, and the sum of the squares of their
+    distances from it.
+    """
+
+    counts: Positions = field(default_factory=lambda: np.zeros(3, np.int64))
+    size: int = 0
+    mean: float = 0.0
+    squares: float = math.nan
+
+    def merge(self, after: _Values) -> None:
+        """Take more values into account."""
+        self.counts = self.counts + after.counts
+        apart, size = after.mean - self.mean, self.size + after.size
+        if self.size:
+            self.squares += after.squares + apart * (apart * (self.size / size) * after.size)
+        else:
+            self.squares = after.squares
+        self.mean += apart * (after.size / max(1, size))
+        self.size = size
+
+    @property
+    def std(self) -> float:
+        """The standard deviation; not a number where the mean is none."""
+        return math.sqrt(self.squares / self.size) if math.isfinite(self.squares) else math.nan
 
 
-def _finite(values: Any) -> Any:
-    """The finite values, as a flat array."""
-    with np.errstate(invalid="ignore"):
-        finite = np.isfinite(values)
-    return values.reshape(-1) if finite.all() else values[finite]
+def _values(values: Any) -> _Values:
+    counts = np.array([np.count_nonzero(found) for found in (values == 0, np.isnan(values), np.isinf(values))])
+    if values.dtype.kind == "c" or not values.size:
+        return _Values(counts)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(values.mean())
+        return _Values(counts, values.size, mean, float(np.square(values - mean).sum()))
 
 
 @dataclass
@@ -135,7 +114,7 @@ class _Rows:
     """The smallest, the largest, the sum and the number of those that are finite."""
     nearest: tuple[float, int] = (math.inf, 0)
     """The cosine distance of the closest adjacent rows, and the first of them."""
-    prints: list[Ints] = field(default_factory=list)
+    fingerprints: list[Ints] = field(default_factory=list)
     ends: tuple[Floats, Floats] | None = None
     """The first and the last row, as unit vectors."""
 
@@ -147,14 +126,14 @@ class _Rows:
         self.ends = (self.ends[0], after.ends[1]) if self.ends and after.ends else self.ends or after.ends
         (low, high, total, finite), other = self.norms, after.norms
         self.norms = min(low, other[0]), max(high, other[1]), total + other[2], finite + other[3]
-        self.prints += after.prints
+        self.fingerprints += after.fingerprints
         self.constant += after.constant
         self.count += after.count
 
     @property
     def duplicate(self) -> int:
         """How many rows equal an earlier one."""
-        return self.count - len(np.unique(np.concatenate(self.prints))) if self.prints else 0
+        return self.count - len(np.unique(np.concatenate(self.fingerprints))) if self.fingerprints else 0
 
     def as_json(self) -> dict[str, Any]:
         (low, high, total, finite), (distance, row) = self.norms, self.nearest
@@ -167,18 +146,18 @@ def _rows(piece: Array, values: Floats, weights: Ints | None) -> _Rows:
     """Some rows, and the same as float64; with weights, also a fingerprint of each."""
     likely = piece[piece[:, 0] == piece[:, -1]]  # others need not be read in full
     constant = int(np.count_nonzero((likely == likely[:, :1]).all(axis=1)))
-    prints = []
+    fingerprints = []
     if weights is not None:
         bits = np.ascontiguousarray(piece).view(f"u{piece.dtype.itemsize}").astype(np.uint64)
         bits *= weights
-        prints = [bits.sum(axis=1)]
+        fingerprints = [bits.sum(axis=1)]
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         norms = np.sqrt(np.square(values).sum(axis=1))
         units = values / norms[:, None]
         nearest = _nearest(units[:-1], units[1:], 0)
     finite = norms[np.isfinite(norms)]
     sums = (float(finite.min()), float(finite.max()), float(finite.sum()), finite.size) if finite.size else _Rows.norms
-    return _Rows(len(piece), constant, sums, nearest, prints, (units[:1].copy(), units[-1:].copy()))
+    return _Rows(len(piece), constant, sums, nearest, fingerprints, (units[:1].copy(), units[-1:].copy()))
 
 
 def _nearest(rows: Floats, others: Floats, first: int) -> tuple[float, int]:
@@ -190,81 +169,66 @@ def _nearest(rows: Floats, others: Floats, first: int) -> tuple[float, int]:
     return (float(distance[place]), first + place) if distance.size else (math.inf, 0)
 
 
+Counts = dict[int, Positions]
+"""Histograms of the next bits, by the bits before."""
 SHARES = (0.01, 0.25, 0.5, 0.75, 0.99)
 _STEP = 16
 """Bits of a pass."""
-_LAST = (1 << _STEP) - 1
 
 
-Counts = dict[int, "Positions"]
-"""Histograms of the next bits, by the bits before."""
+def _quantiles(table: Table) -> dict[str, float] | None:
+    """Exact quantiles in flat memory, elements and not means of two, by share; None without any finite value.
 
-
-class Quantiles:
-    """Exact quantiles of any number of values in flat memory: elements, not means of two.
-
-    The bits of a float, its sign adjusted, are an integer in the order of the values. Each pass over the values is a
-    histogram of the next 16 bits, among those that share the bits before with a quantile: two passes for a float32,
-    four for a float64. Count all values and merge the counts, again as long as `next_bits` is true. `double` keeps what
-    float32 cannot hold.
+    The bits of a float, its sign adjusted, are an integer in the order of the values. Each pass over the table is a
+    histogram of the next 16 bits, among the values that share the bits before with a quantile.
     """
+    bits = 64 if table.dtype in _DOUBLE else 32
+    found, ranks = dict.fromkeys(SHARES, 0), dict[float, int]()
+    likely = np.ones(1 << _STEP, np.bool_)  # by the first 16 bits
+    for shift in range(bits - _STEP, -1, -_STEP):
+        starts = {*found.values()}
 
-    def __init__(self, *, double: bool = False) -> None:
-        self._bits = self._left = 64 if double else 32
-        self._counts: Counts = {0: np.zeros(1 << _STEP, np.int64)}
-        self._wanted = np.empty(0, np.bool_)
-        self._found: dict[float, tuple[int, int]] = {}
+        def counted(block: Array, shift: int = shift, starts: set[int] = starts, likely: Flags = likely) -> Counts:
+            counts = {start: np.zeros(1 << _STEP, np.int64) for start in starts}
+            for piece in in_pieces(block):
+                keys = _ordered(_finite_bits(piece, bits, likely)) >> shift
+                for start in starts:
+                    some = keys[keys >> _STEP == start] & 0xFFFF if start else keys
+                    counts[start] += np.bincount(some.astype(np.intp), minlength=1 << _STEP)
+            return counts
 
-    def counted(self, pieces: Iterable[Array]) -> Counts:
-        """The counts of finite values; any thread may ask for them."""
-        counts = {known: np.zeros(1 << _STEP, np.int64) for known in self._counts}
-        first = self._left == self._bits
-        for values in pieces:
-            bits = values.astype(f"f{self._bits // 8}", copy=False).view(f"u{self._bits // 8}")
-            top = (bits >> (self._bits - _STEP)).astype(np.intp)
-            if first:
-                counts[0] += np.bincount(top, minlength=1 << _STEP)
-                continue
-            keys = _keys(bits[self._wanted[top]], self._bits) >> (self._left - _STEP)
-            for known in counts:
-                chosen = keys[keys >> _STEP == known] & _LAST
-                counts[known] += np.bincount(chosen.astype(np.intp), minlength=1 << _STEP)
-        return counts
-
-    def merge(self, counts: Counts) -> None:
-        """Add the counts of more values."""
-        for known, found in counts.items():
-            self._counts[known] += found
-
-    def next_bits(self) -> bool:
-        """Find the next bits of every quantile; whether there are more, for which all values are needed again."""
-        if self._left == self._bits:
-            tops = np.arange(1 << _STEP, dtype=np.uint16)
-            self._counts[0] = self._counts[0][np.argsort(_keys(tops, _STEP))]
-            count = int(self._counts[0].sum())
-            self._found = {share: (0, int(share * (count - 1))) for share in SHARES} if count else {}
-        for share, (known, rank) in self._found.items():
-            running = np.cumsum(self._counts[known])
-            half = int(np.searchsorted(running, rank, side="right"))
-            before = int(running[half] - self._counts[known][half])
-            self._found[share] = (known << _STEP | half, rank - before)
-        if self._left == self._bits:
-            self._wanted = np.isin(_keys(tops, _STEP), [known for known, _ in self._found.values()])
-        self._left -= _STEP
-        self._counts = {known: np.zeros(1 << _STEP, np.int64) for known, _ in self._found.values()}
-        return bool(self._found) and self._left > 0
-
-    def values(self) -> dict[str, float] | None:
-        """The quantiles by share; None where there are no finite values."""
-        return {f"{share:g}": self._value(key) for share, (key, _) in self._found.items()} or None
-
-    def _value(self, key: int) -> float:
-        sign = 1 << (self._bits - 1)
-        bits = key ^ sign if key & sign else ~key & (2 * sign - 1)
-        return float(np.array(bits, f"u{self._bits // 8}").view(f"f{self._bits // 8}"))
+        counts: Counts = dict.fromkeys(starts, np.zeros(1 << _STEP, np.int64))
+        for more in results_in_order(counted, table.blocks()):
+            counts = {start: counts[start] + more[start] for start in starts}
+        if not ranks:
+            size = int(counts[0].sum())
+            ranks = {share: int(share * (size - 1)) for share in SHARES}
+            if not size:
+                return None
+        for share, start in found.items():
+            running = np.cumsum(counts[start])
+            place = int(np.searchsorted(running, ranks[share], side="right"))
+            ranks[share] -= int(running[place] - counts[start][place])
+            found[share] = start << _STEP | place
+        if shift == bits - _STEP:
+            likely = np.isin(_ordered(np.arange(1 << _STEP, dtype=np.uint16)), [*found.values()])
+    keys = np.array([*found.values()], f"u{bits // 8}")
+    values = (~_ordered(~keys)).view(f"f{bits // 8}").tolist()  # the inverse
+    return {f"{share:g}": value for share, value in zip(found, values, strict=True)}
 
 
-def _keys(bits: Any, size: int) -> Any:
-    """The bits of floats as integers in their order."""
-    sign = 1 << (size - 1)
-    return np.where(bits & sign, ~bits, bits | sign)
+def _finite_bits(values: Array, size: int, likely: Flags) -> Any:
+    """The bits of the finite values as floats of that size, of those that begin with likely bits."""
+    floats: Any = widened(values) if values.dtype.kind == "V" else values
+    with np.errstate(invalid="ignore", over="ignore"):
+        floats = floats.astype(f"f{size // 8}", copy=False)
+        is_finite = np.isfinite(floats)
+    bits = (floats.reshape(-1) if is_finite.all() else floats[is_finite]).view(f"u{size // 8}")
+    return bits if likely.all() else bits[likely[bits >> (size - _STEP)]]
+
+
+def _ordered(bits: Any) -> Any:
+    """The bits of floats as integers in their order: all of them flipped below zero, else the sign."""
+    size = bits.dtype.itemsize
+    below = bits.view(f"i{size}") >> (8 * size - 1)
+    return bits ^ (below.view(bits.dtype) | bits.dtype.type(1 << (8 * size - 1)))
