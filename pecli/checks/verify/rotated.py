@@ -68,7 +68,7 @@ def verify_rotated(
         checks.append(passed[0] if passed else min(every, key=_RotatedCheck.doubt))
     results = tuple(each.result for each in checks)
     why = [reason for each in checks for reason in each.reasons]
-    lines = [*diagnosis([replace(each, scheme=None) for each in why], results, [each.plan.rope for each in checks])]
+    lines = diagnosis([replace(each, scheme=None) for each in why], results)
     lines += [line for each in checks for line in each.advice()]
     weak = tuple(line for each in checks if each.result.passed for line in each.weak())
     readings = {each.one.name: each.reading for each in checks if each.reading}

@@ -117,9 +117,8 @@ def conclusion(
     for layers, some in failed.items():
         tables = _by_scheme(some)
         found = explanations(tables, tolerance)
-        said = diagnosis(found, [each.result for each in some], tables)
         why += found
-        lines += [_about(layers, line) for line in said]
+        lines += [_about(layers, line) for line in diagnosis(found, [each.result for each in some])]
     results = tuple(each.result for each in checked)
     words = {each.result.name: each.words for each in checked if each.words}
     wrong, reasons = (*problems, *problems_of(results)), tuple(dict.fromkeys(lines))
@@ -152,38 +151,24 @@ def _about(layers: str, line: str) -> str:
 
 def explanations(tables: Tables, tolerance: Tolerance) -> tuple[Explanation, ...]:
     """The reasons of all that failed, scheme by scheme."""
-    if not tables:
-        return ()
     from pecli.explain.search import explain, merged
 
     every = [each for scheme, found in tables.items() for each in explain(scheme, found, tolerance.atol)]
     return tuple(merged(every))
 
 
-def diagnosis(
-    found: Sequence[Explanation], results: Sequence[Comparison], schemes: Iterable[Scheme]
-) -> tuple[str, ...]:
+def diagnosis(found: Sequence[Explanation], results: Sequence[Comparison]) -> list[str]:
     """Explanations in sentences, each with the command that makes such a table; without any, what rounding says."""
     lines: list[str] = []
     for each in found:
         lines.append(sentence(each))
         lines += [f"verify with --recipe {edit.found}" for edit in each.edits if isinstance(edit, Recipe)]
         lines += reproduction(each)
-    return tuple(dict.fromkeys(lines)) if lines else tuple(_rounding(results, schemes))
-
-
-def _rounding(results: Sequence[Comparison], schemes: Iterable[Scheme]) -> list[str]:
-    """Nothing but last places."""
     failed = [result for result in results if not result.passed]
-    units = [result.max_ulp_error or 0 for result in failed if not result.problem]
-    if len(units) < len(failed) or not units or not 0 < max(units) <= MAX_ROUNDING_ULP:
-        return []
-    allow = f"allow --max-ulp {max(units)}"
-    if any(getattr(scheme, "recipe", "exact") != "exact" for scheme in schemes):
-        return [f"the last place differs, as sines and powers of other libraries do; {allow}"]
-    return [
-        f"the last place differs, as where angles are computed in float32; {allow}, or verify with --recipe float32"
-    ]
+    units = max((result.max_ulp_error or 0 for result in failed), default=0)
+    if not lines and 0 < units <= MAX_ROUNDING_ULP and not any(result.problem for result in failed):
+        lines.append(f"the last place differs, as sines and powers of other libraries do; allow --max-ulp {units}")
+    return list(dict.fromkeys(lines))
 
 
 MAX_ROWS = 1 << 20
