@@ -23,8 +23,6 @@ from pecli.engine.table import ByPosition
 
 _BLOCK_ELEMENTS = 1 << 19
 """A few megabytes in every thread."""
-_COLLISION_ROWS = 256
-"""Rows compared at once in the search for equal neighbours."""
 _PER_DECADE = 24
 """Points of the curve of errors over positions."""
 
@@ -229,10 +227,7 @@ def _add(result: Audit, drift: Drift, errors: _Errors, first: int) -> None:
 
 def _collision(table: Array, exact: Array) -> int | None:
     """The first row that equals the next one, though the exact rows differ. Most rows differ in their first number."""
-    candidates = np.flatnonzero(table[1:, 0] == table[:-1, 0])
-    for k in range(0, len(candidates), _COLLISION_ROWS):
-        rows = candidates[k : k + _COLLISION_ROWS]
-        rows = rows[(table[rows + 1] == table[rows]).all(axis=1) & (exact[rows + 1] != exact[rows]).any(axis=1)]
-        if rows.size:
-            return int(rows[0])
-    return None
+    rows = np.flatnonzero(table[1:, 0] == table[:-1, 0])
+    rows = rows[(table[rows + 1] == table[rows]).all(axis=1)]
+    rows = rows[(exact[rows + 1] != exact[rows]).any(axis=1)]
+    return int(rows[0]) if rows.size else None

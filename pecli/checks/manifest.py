@@ -70,7 +70,8 @@ def is_manifest(path: str) -> bool:
 
 def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None) -> list[Check]:
     """The checks of a manifest. Tolerances given here win over its defaults, those of a check win over both."""
-    data = _toml(path)
+    data, found = _toml(path), []
+    models = cache(partial(_model, os.path.dirname(path)))
     with _located(path):
         _only_known(data, ("check", "defaults"))
         defaults, tables = data.get("defaults", {}), data.get("check", [])
@@ -80,12 +81,10 @@ def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None) -> lis
             _only_known(defaults, TOLERANCES)
             common = {**defaults, **(tolerances or {})}
             Tolerance(**common)
-        models = cache(partial(_model, os.path.dirname(path)))
-        found = []
         for number, given in enumerate(tables, 1):
             _must_be("check", given, dict, "a table: [[check]]")
             with _located(f"check {number}"):
-                name = _text(given, "name") if "name" in given else ""
+                name = _text(given, "name")
             with _located(f"check {quoted(name) if name else number}"):
                 found += _checks(path, {**common, **given}, models)
     if not found:
@@ -143,8 +142,9 @@ def _must_be(key: str, value: Any, kind: type, rule: str) -> None:
 
 
 def _text(given: Mapping[str, Any], key: str) -> str:
-    value = given[key]
-    if not isinstance(value, str) or not value:
+    """The text of a key; an empty one where it is not given."""
+    value = given.get(key, "")
+    if not isinstance(value, str) or (key in given and not value):
         raise ParameterError(key, quoted(value), "it must be a text that is not empty")
     return value
 
@@ -161,11 +161,11 @@ def _model(folder: str, kind: str, name: str) -> tuple[str, ModelEncodings | Pec
 
 def _checks(path: str, given: Mapping[str, Any], models: Callable[[str, str], Any]) -> list[Check]:
     """One check for each file that a table of the manifest names."""
-    if "file" not in given:
-        raise ParameterError("file", "missing", "a check names the file that it is about")
     pattern = _text(given, "file")
-    if pattern == "-":
-        raise ParameterError("file", "-", "a manifest names files, not standard input")
+    if pattern in ("", "-"):
+        raise ParameterError(
+            "file", pattern or "missing", "a check names the file that it is about, not standard input"
+        )
     targets = [key for key in _TARGETS if key in given]
     if len(targets) > 1:
         rule = f"a check has one of {', '.join(_TARGETS)}, or none of them"
@@ -199,19 +199,18 @@ def _target(folder: str, given: dict[str, Any], models: Callable[[str, str], Any
     """What compares a file with what the keys of a check ask for."""
     if "scheme" in given:
         return partial(verify, spec=_scheme(given), any_dtype="dtype" not in given)
-    of_models = ("layer_type", "before", *PLACES)
+    known, of_models = (*_COMMON, *_TARGETS), ("layer_type", "before", *PLACES)
     kind = next((key for key in ("model", "config") if key in given), None)
     if kind is None:
         for key in given:
             if key in of_models or any(key in scheme_named(name).settings() for name in SCHEMES):
                 raise ParameterError(key, "given", "it belongs to a model, a config or a scheme", "name one")
-        _only_known(given, (*_COMMON, *_TARGETS))
+        _only_known(given, known)
         return verify
     name = _text(given, kind)
-    _only_known(given, (*_COMMON, *_TARGETS, *of_models))
+    _only_known(given, (*known, *of_models))
     places = {key: rule.check(key, given[key]) for key, rule in PLACES.items() if key in given}
-    layer_type = _text(given, "layer_type") if "layer_type" in given else None
-    before = os.path.join(folder, _text(given, "before")) if "before" in given else None
+    layer_type, before = _text(given, "layer_type") or None, _text(given, "before")
     path, model = models(kind, name)
     if isinstance(model, PecliError):
         if kind == "model":
@@ -219,7 +218,7 @@ def _target(folder: str, given: dict[str, Any], models: Callable[[str, str], Any
         return partial(_fail, model)
     if layer_type is not None:
         model.one(layer_type)
-    return model_check(model, path, before, layer_type=layer_type, **places)
+    return model_check(model, path, os.path.join(folder, before) if before else None, layer_type=layer_type, **places)
 
 
 def _fail(problem: PecliError, file: str, tolerance: Tolerance) -> Verification:
