@@ -132,7 +132,7 @@ class _SchemeCheck:
             expected = next(tables[name] for name in (*names, *tables))
             reading = Reading(table, expected, {expected.name: table}, scheme=scheme)
         result = compared(label or reading.expected.name, reading, self.tolerance, any_dtype=self.any_dtype)
-        return Checked(reading, result, reading.words)
+        return Checked(reading, result)
 
     def _missing(self, found: Sequence[str], tables: Sequence[Table]) -> list[str]:
         """Tensors that the file should hold; what follows from the others may be absent, unless it is all there is."""

@@ -95,7 +95,7 @@ class _Search:
         result = compared(name, reading, tolerance)
         other = "" if result.passed else self._other_layers(table, reading, tolerance)
         layers = reading.encoding.layer_type if self._several and reading.encoding else ""
-        return Checked(reading, result, self._words(table, name, reading, layers), layers, other)
+        return Checked(replace(reading, words=self._words(table, name, reading, layers)), result, layers, other)
 
     def _words(self, table: Table, name: str, reading: Reading, layers: str) -> str:
         """How a tensor was read: as what if its name does not say so, of which layers, in which layout."""

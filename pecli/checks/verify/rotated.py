@@ -231,12 +231,11 @@ class _RotatedCheck:
 
     def _harmless(self, mistake: Mistake) -> bool:
         """Whether another scheme has the same frequencies, positions and factor."""
-        if mistake.scheme is None or mistake.scheme == self.plan.rope:
-            return False
         ropes: list[Any] = [mistake.scheme, self.plan.rope]
-        one, other = (np.array(each.frequencies().floats()) for each in ropes)
-        same = len({(each.offset, each.attention_factor_value()) for each in ropes}) == 1
-        return bool(same and one.shape == other.shape and np.allclose(one, other, rtol=FREQ_RTOL, atol=0))
+        if None in ropes or ropes[0] == ropes[1]:
+            return False
+        one, other = ([each.offset, each.attention_factor_value(), *each.frequencies().floats()] for each in ropes)
+        return len(one) == len(other) and bool(np.allclose(one, other, rtol=FREQ_RTOL, atol=0))
 
 
 def model_check(

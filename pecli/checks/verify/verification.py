@@ -70,8 +70,6 @@ class Checked:
 
     reading: Reading
     result: Comparison
-    words: str = ""
-    """How it was read, for the report."""
     layers: str = ""
     """What tells tensors of one name apart, where layers have each their own."""
     right_for: str = ""
@@ -120,7 +118,7 @@ def conclusion(
         why += found
         lines += [_about(layers, line) for line in diagnosis(found, [each.result for each in some])]
     results = tuple(each.result for each in checked)
-    words = {each.result.name: each.words for each in checked if each.words}
+    words = {each.result.name: each.reading.words for each in checked if each.reading.words}
     wrong, reasons = (*problems, *problems_of(results)), tuple(dict.fromkeys(lines))
     known = {each.reading.found.name for each in checked}
     others = tuple(table.name for table in present if table.name not in known)
