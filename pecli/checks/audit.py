@@ -1,6 +1,6 @@
 """How far the tables of a recipe drift from the exact one: by position, by frequency, and where positions collide.
 
-Both are made block by block, in threads, and only sums and maxima are kept, so memory stays flat however long the
+Both are made block by block, in threads, and only sums and maxima are stored, so memory stays flat however long the
 context. Errors are absolute, against the exact values rounded to float32 (float64 where the tables are float64).
 """
 
@@ -75,7 +75,7 @@ class Audit:
         return (self.stop if drift.first_beyond is None else drift.first_beyond) - self.numbers.first
 
     def decades(self) -> list[tuple[int, int]]:
-        """The positions 0–9, 10–99, 100–999, …, as far as they are there: first and last."""
+        """The positions 0–9, 10–99, 100–999, …, as far as the context reaches: first and last."""
         starts = [0, *(10**k for k in range(1, 14))]
         spans = ((max(low, self.numbers.first), min(high, self.stop) - 1) for low, high in pairwise(starts))
         return [(first, last) for first, last in spans if first <= last]
@@ -96,7 +96,7 @@ class Audit:
         return middles.tolist(), drift.largest.tolist()
 
     def as_json(self) -> dict[str, Any]:
-        """The whole of it, as plain data."""
+        """The audit as plain data."""
         return {
             **self.scheme.spec(),
             "tolerance": self.tolerance,
@@ -133,7 +133,7 @@ def audit(
 ) -> Audit:
     """Compare what the recipes (all but exact) or runtimes make of a scheme with its exact table.
 
-    `on_block` is told how many positions more are done.
+    `on_block` gets the number of positions that were done since its last call.
     """
     scheme.by_position()  # refuses what has no recipes
     chosen = _chosen(scheme, recipes)

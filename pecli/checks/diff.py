@@ -28,9 +28,9 @@ if TYPE_CHECKING:  # schemes and explanations are imported where files differ
 
 
 MAX_EXPLAINED = 16
-"""Tensors of one file that explanations are sought for."""
+"""Tensors of one file whose differences are explained."""
 MIN_ELEMENTS = 8
-"""Of a tensor that a scheme is sought for."""
+"""Of a tensor whose scheme is searched for."""
 MAX_SEARCHED = 1 << 24
 """Elements of a table up to which every difference is searched for a reason."""
 SAMPLED_ROWS = 128
@@ -271,7 +271,7 @@ def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tole
 
 
 def _scheme_of(file: LoadedFile) -> Scheme | None:
-    """The scheme that a file says it holds; None where it says nothing that makes a table."""
+    """The scheme of the spec that a file carries; None where it carries none that makes a table."""
     from pecli.files.provenance import carried_spec
 
     try:

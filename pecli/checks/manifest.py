@@ -56,7 +56,7 @@ PLACES: Mapping[str, Parameter] = {
 MAX_DEPTH = 100
 """Folders in a pattern: beyond, Python's recursion ends, and so do paths."""
 MAX_BYTES = 512 << 10
-"""Of a manifest: room for thousands of checks. The standard library's parser takes up to 240 times as much memory."""
+"""Of a manifest: enough for thousands of checks. The standard library's parser takes up to 240 times as much memory."""
 _KEYS = r"""(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"""
 _NESTED = re.compile(rf"^[ \t]*+\[{{0,2}}+[ \t]*+{_KEYS}{{2}}|(?<![\w-]){_KEYS}{{32}}", re.M)
 """A key of three parts or more at the beginning of a line, or of very many anywhere: the standard parser takes time and

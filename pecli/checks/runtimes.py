@@ -1,7 +1,7 @@
 """What runtimes compute for a model: as it is defined, or where they depart from that, by how much, and why.
 
 A departure is what a runtime reads otherwise, compared exactly with the definition; what float32 arithmetic adds to it
-is told apart.
+is listed separately.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from pecli.engine.schemes.rope import Rope
 
 DENSE_POSITIONS = 8192
-"""Positions that are all looked at, from the first on."""
+"""Positions that are all compared, from the first on."""
 PER_DOUBLING = 256
-"""Positions that are looked at beyond those, each time the position doubles."""
+"""Positions that are compared beyond those, each time the position doubles."""
 DEFAULT_LENGTH = 4096
-"""For a model that does not say how far it reaches."""
+"""Of a model without max_position_embeddings."""
 _LENGTH = Whole(help="a served context", high=LAST_POSITION)
 _NAME = Choice(help="a runtime", options=tuple(RUNTIMES))
 
@@ -60,7 +60,7 @@ class RuntimeResult:
     """The largest error of what it computes, float32 included."""
     worst_position: int = 0
     curve: tuple[Positions, Floats] | None = None
-    """The largest error at every position that was looked at."""
+    """The largest error at every position that was compared."""
 
     @property
     def departs(self) -> bool:

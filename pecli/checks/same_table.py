@@ -25,9 +25,9 @@ if TYPE_CHECKING:  # comparing two files needs neither
     from pecli.models.encoding import Encoding
 
 MAX_AXES = 5
-"""Axes of a tensor that repetitions are looked for in."""
+"""Axes of a tensor in which repetitions are searched for."""
 MAX_DISTANCE = 0.1
-"""The mean error of a table that only its content speaks for."""
+"""The largest mean error of a table that is recognised by its values."""
 MAX_ERROR = 2.0
 """What an element counts for that is further off than this, or is no number."""
 PROBE_ROWS, PROBE_GROUPS, PROBE_ELEMENTS = 4, 16, 1 << 16
@@ -120,8 +120,8 @@ class Candidate:
                 yield from self._doubled(one, expected)
 
     def _doubled(self, one: Table, expected: Table) -> Iterator[Reading]:
-        """Two columns per frequency where one is expected, or one where two are; of a model, which has the dim, even if
-        nothing else speaks for it.
+        """Two columns per frequency where one is expected, or one where two are; of a model, which has the dim,
+        whatever the values are.
         """
         for way in filter(None, DOUBLINGS):
             if one.shape[-1] == 2 * expected.shape[-1]:
@@ -152,10 +152,10 @@ class Reading:
     expected: Table
     """By the scheme's name for it."""
     parts: Mapping[str, Table]
-    """What was found, by the names of the scheme's tensors; of copies, one: a mistake is sought in there."""
+    """What was found, by the names of the scheme's tensors; of copies, one: explanations are searched for in these."""
     words: str = ""
     doubled: str = ""
-    """How each column is there twice, if it is."""
+    """How columns are doubled, if they are."""
     scheme: Scheme | None = None
     encoding: Encoding | None = None
     view: View | None = None
@@ -185,7 +185,7 @@ class Reading:
         return float(np.minimum(np.nan_to_num(error, nan=MAX_ERROR), MAX_ERROR).mean()) if error.size else 0.0
 
     def is_near(self) -> bool:
-        """Whether its content speaks for this reading."""
+        """Whether its values are those expected, roughly."""
         return self.distance() < MAX_DISTANCE
 
     def is_doubled(self) -> bool:

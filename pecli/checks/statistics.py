@@ -92,7 +92,7 @@ def _sum(values: list[float]) -> float:
 _DOUBLE = ("float64", "int64", "uint64", "int32", "uint32")
 """Dtypes whose values float32 cannot hold."""
 MAX_ROWS = 1 << 22
-"""Of a table whose duplicate rows are counted: a fingerprint of each is kept."""
+"""Of a table whose duplicate rows are counted: a fingerprint of each is stored."""
 
 
 class Profile(Statistics):
@@ -308,7 +308,7 @@ def _ordered(bits: Any) -> Any:
 
 
 MAX_PROBED = 64
-"""Columns that are looked at for waves."""
+"""Columns that are tested for waves."""
 SMOOTH = 0.05
 """Of its largest value, what a wave, or a line, with some noise leaves."""
 
@@ -324,5 +324,5 @@ def has_waves(values: AnyArray) -> bool:
     values = values[:, :: max(1, values.shape[1] // MAX_PROBED)]
     here, both = values[1:-1], values[:-2] + values[2:]
     with np.errstate(all="ignore"):
-        left = np.median(np.abs(both - (both * here).sum(axis=0) / (here * here).sum(axis=0) * here), axis=0)
-        return not (left > SMOOTH * np.abs(here).max(axis=0)).all()
+        residual = np.median(np.abs(both - (both * here).sum(axis=0) / (here * here).sum(axis=0) * here), axis=0)
+        return not (residual > SMOOTH * np.abs(here).max(axis=0)).all()

@@ -72,7 +72,7 @@ def verify(
             return _SchemeCheck(spec, any_dtype, allowed).verified(label, file.read_as(spec.dtype), named)
         if file.path == NO_FILE:
             raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
-        return verify_spec(label, file, allowed, whole=not named)
+        return verify_spec(label, file, allowed, complete=not named)
 
 
 def _own_config(given: Given) -> str | None:
@@ -153,8 +153,8 @@ def _own_names(tensor: str, names: Sequence[str], present: Collection[str]) -> l
     return [name for name, part, own in parts if role_of(tensor) == (role_of(own) or own) and part in tensor]
 
 
-def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, whole: bool) -> Verification:
-    """Every tensor against its spec; where the file is `whole`, also that none is missing, and the sha256."""
+def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, complete: bool) -> Verification:
+    """Every tensor against its spec; where the file is `complete`, also that none is missing, and the sha256."""
     from hashlib import sha256
 
     spec = carried_spec(file.path, file.metadata)
@@ -176,10 +176,10 @@ def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, whole: boo
             right = expected.pop(table.name)
             result = compare(right, _hashed(table, digest) if hashed else table, tolerance)
             checked.append(Checked(Reading(table, right, {table.name: table}, scheme=scheme), result))
-    if whole:
+    if complete:
         problems += [f"{name}: the tensor is missing" for name in expected]
     sound = not problems and not any(each.result.problem for each in checked)
-    if whole and hashed and sound and spec.get("sha256") != digest.hexdigest():
+    if complete and hashed and sound and spec.get("sha256") != digest.hexdigest():
         problems.append("the stored sha256 is not that of the data: the file was changed after it was written")
     return conclusion(path, scheme.name, checked, tolerance, problems, may_be_weak=False)
 

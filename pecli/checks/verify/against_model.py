@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pecli.files.load import Given
 
 MAX_UNNAMED = 16
-"""Tensors of a file that are looked at when no name tells anything."""
+"""Tensors of a file that are recognised by their values when no name has a role."""
 
 _PARTS = ("vision", "audio")
 
@@ -174,7 +174,7 @@ class _Search:
         return best_reading(table, read)
 
     def _place(self, table: Table) -> Place:
-        """Where a table is read: of a .gguf, frequencies for lengths beyond the original one are told apart."""
+        """Where a table is read: names of a .gguf tell frequencies for lengths beyond the original one."""
         if not table.name.startswith(LONG):
             return self.place
         original = max(each.parameters.get("original_max_position_embeddings") or 0 for each in self.encodings)

@@ -176,7 +176,7 @@ class _RotatedCheck:
         return [replace(each, tensors=(self.one.name, *(t for t in each.tensors if t != "after"))) for each in found]
 
     def doubt(self) -> tuple[float, float]:
-        """How much has to be wrong for this to be the rotation that was meant."""
+        """How many mistakes would make this the rotation of the model, on average; then the largest error."""
         mistakes = [len(each.mistakes) for each in self.reasons]
         return sum(mistakes) / len(mistakes) if mistakes else math.inf, self.result.max_abs_error or 0.0
 

@@ -71,7 +71,7 @@ class Checked:
     reading: Reading
     result: Comparison
     layers: str = ""
-    """What tells tensors of one name apart, where layers have each their own."""
+    """The kind of layers that it belongs to, where there are several."""
     right_for: str = ""
     """Other layers whose table it is."""
 
@@ -99,30 +99,27 @@ def conclusion(
     may_be_weak: bool = True,
 ) -> Verification:
     """The answer about a file of such tables: why tensors failed, layers by layers, or what passing does not prove."""
-    failed: dict[str, list[Checked]] = {}
-    moved: dict[str, list[str]] = {}
+    failed: dict[tuple[str, str], list[Checked]] = {}
     for each in checked:
-        if each.result.passed:
-            continue
-        if each.reading.copies_differ():
+        if not each.result.passed and each.reading.copies_differ():
             each.result.problem = "its copies differ"
-        elif each.right_for:
-            moved.setdefault(each.right_for, []).append(each.result.name)
-        else:
-            failed.setdefault(each.layers, []).append(each)
+        elif not each.result.passed:
+            failed.setdefault((each.layers, each.right_for), []).append(each)
     why: list[Explanation] = []
-    lines = [f"{', '.join(names)}: right for {layers} layers" for layers, names in moved.items()]
-    for layers, some in failed.items():
-        tables = _by_scheme(some)
-        found = explanations(tables, tolerance)
-        why += found
-        lines += [_about(layers, line) for line in diagnosis(found, [each.result for each in some])]
+    lines: list[str] = []
+    for (layers, others), some in failed.items():
+        if others:
+            lines.append(f"{', '.join(each.result.name for each in some)}: right for {others} layers")
+        else:
+            found = explanations(_by_scheme(some), tolerance)
+            why += found
+            lines += [_about(layers, line) for line in diagnosis(found, [each.result for each in some])]
     results = tuple(each.result for each in checked)
     words = {each.result.name: each.reading.words for each in checked if each.reading.words}
     wrong, reasons = (*problems, *problems_of(results)), tuple(dict.fromkeys(lines))
     known = {each.reading.found.name for each in checked}
-    others = tuple(table.name for table in present if table.name not in known)
-    answer = Verification(path, scheme, results, wrong, reasons, words, tuple(why), unchecked=others)
+    unchecked = tuple(table.name for table in present if table.name not in known)
+    answer = Verification(path, scheme, results, wrong, reasons, words, tuple(why), unchecked=unchecked)
     if not answer.passed or not may_be_weak:
         return answer
     return replace(answer, weak=weak_checks(_by_scheme(checked), tolerance))
@@ -170,7 +167,7 @@ def diagnosis(found: Sequence[Explanation], results: Sequence[Comparison]) -> li
 
 
 MAX_ROWS = 1 << 20
-"""Of longer tables, which a mistake is looked for in that this one does not show."""
+"""Of the longest table that is tried where this one does not show a mistake."""
 PROBES = 16
 """Rows of the second half of a table, which show most mistakes."""
 MAX_ELEMENTS = 1 << 22
