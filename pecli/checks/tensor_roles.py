@@ -15,13 +15,6 @@ NAMELESS = "array"
 
 
 @cache
-def roles() -> Mapping[str, tuple[str, ...]]:
-    """What tensors are called, by what they hold; a longer name may end in one of these, as in `rope_cos`."""
-    kinds = map(schemes.scheme_named, schemes.SCHEMES)
-    return {role: words for kind in kinds for role, words in kind.checkpoint_names.items()}
-
-
-@cache
 def schemes_of(role: str) -> frozenset[str]:
     """The encodings of models that have a tensor of that role."""
     kinds = [kind for kind in map(schemes.scheme_named, schemes.SCHEMES) if role in kind.checkpoint_names]
@@ -29,8 +22,10 @@ def schemes_of(role: str) -> frozenset[str]:
 
 
 @cache
-def _role_of_word() -> Mapping[str, str]:
-    return {word: role for role, words in roles().items() for word in words}
+def roles() -> Mapping[str, str]:
+    """What tensors hold, by what they are called; a longer name may end in one of these, as in `rope_cos`."""
+    kinds = map(schemes.scheme_named, schemes.SCHEMES)
+    return {word: role for kind in kinds for role, words in kind.checkpoint_names.items() for word in words}
 
 
 _FULL_NAMES = {"bias": "bias", "weight": "rows", "weights": "rows"}
@@ -61,7 +56,7 @@ def role_of(name: str) -> str | None:
         parts.pop()
     words = _LAYERS.sub("", parts[-1]).split("_")
     for start in range(len(words)):  # the longest ending that is a word: cos_sin before sin
-        role = _role_of_word().get("_".join(words[start:]))
+        role = roles().get("_".join(words[start:]))
         if role is not None:
             return role
     return ANYTHING if any(_HOLDERS.search(part) for part in parts[:-1]) else None

@@ -111,12 +111,12 @@ class _Search:
         ropes = [each for each in self._likely(table) if each.is_rotary and not each.no_table]
         if not ropes or not table.size:
             return Reading(table, table, {})
-        role, place = self._role(table), self._place(table)
+        role = self._role(table)
         compact = (ropes[0].axis_dim or 0) // 2 in table.shape
         layout = "compact" if compact else "interleaved" if ropes[0].layout == "interleaved" else "halves"
-        given = {**place.rows(max(table.shape, default=1)), "length": place.length, "recipe": place.recipe}
+        rope = self._place(table).rope(ropes[0], max(table.shape, default=1), layout=layout)
         name = role if role in ("cos", "sin", "inv_freq") else "cos_sin"
-        return Reading(table, table, {name: table}, scheme=ropes[0].rope(**given, layout=layout))
+        return Reading(table, table, {name: table}, scheme=rope)
 
     def _other_layers(self, table: Table, reading: Reading, tolerance: Tolerance) -> str:
         """The layers that a tensor would be right for, where its name says others."""

@@ -61,13 +61,10 @@ class Place:
             raise ParameterError("offset", given["offset"], "positions are given otherwise", "leave it out")
         return cls(**{name: value for name, value in given.items() if name not in OWN_POSITIONS}, own=own)
 
-    def rows(self, count: int) -> dict[str, Any]:
-        """The parameters that say where so many rows are."""
-        return dict(self.own) if self.own else {"seq_len": count, "offset": self.offset or 0}
-
-    def computed(self) -> dict[str, str]:
-        """What rotary schemes are made with."""
-        return {"recipe": self.recipe, "runtime": self.runtime}
+    def rope(self, encoding: Encoding, count: int, **others: Any) -> Rope:
+        """The rotary scheme of an encoding for so many rows."""
+        rows = self.own or {"seq_len": count, "offset": self.offset or 0}
+        return encoding.rope(**rows, length=self.length, recipe=self.recipe, runtime=self.runtime, **others)
 
 
 def candidates(encoding: Encoding, tensor: Table, role: str | None, place: Place) -> Iterator[Candidate]:
@@ -98,8 +95,7 @@ def _rope(encoding: Encoding, tensor: Table, role: str | None, place: Place) -> 
     if not place.own and ("axes" in encoding.extra or encoding.no_table):
         return  # no row is at one position
     for count in {tensor.shape[0], tensor.rows // 2} - {0} if len(tensor.shape) > 1 and role != "inv_freq" else ():
-        given = {**place.rows(count), "length": place.length, "dtype": _dtype(tensor), **place.computed()}
-        rope = encoding.rope(**given)
+        rope = place.rope(encoding, count, dtype=_dtype(tensor))
         tables = {table.name: table for table in rope.tensors()}
         if role != "complex":
             yield from (Candidate(tables[name], rope, columns("")) for name in _PLURALS)
@@ -138,7 +134,7 @@ def _inverse_frequencies(encoding: Encoding, tensor: Table, place: Place) -> Ite
     if place.length is None and encoding.follows_length:
         lengths |= {f"at length {end}": end for end in place.ends}
     for at, length in lengths.items():
-        rope = encoding.frequency_rope(length, **place.computed())
+        rope = encoding.frequency_rope(length, recipe=place.recipe, runtime=place.runtime)
         (made,) = (cast(each, _dtype(tensor, relative=True)) for each in rope.tensors() if each.name == "inv_freq")
         for how, places in orders.items():
             expected = made if places is None else table_of("inv_freq", made.array()[places])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -56,14 +56,13 @@ def verify_rotated(
     encodings = (found.one(layer_type),) if layer_type is not None else found.ropes()
     if not encodings or not encodings[0].is_rotary:
         raise ParameterError("before", "given", "the model has no rotary encoding", "leave it out")
-    computed = {"offset": place.offset or 0, "length": place.length, **place.computed()}
     label, pairs = _both_sides(after, before)
     checks = []
     for one in pairs:
         shape = one.after.shape
         axes, width = _position_axes(shape, model, layer_type) if seq_axis is None else (seq_axis,), shape[-1]
         likely = [each for each in encodings if width in (each.head_dim, each.rotary_dim)] or encodings[:1]
-        every = [_RotatedCheck(one, each, found.file, axis, computed, tolerance) for axis in axes for each in likely]
+        every = [_RotatedCheck(one, each, found.file, axis, place, tolerance) for axis in axes for each in likely]
         passed = [each for each in every if each.result.passed]
         checks.append(passed[0] if passed else min(every, key=_RotatedCheck.doubt))
     results = tuple(each.result for each in checks)
@@ -136,7 +135,7 @@ class _RotatedCheck:
     """A tensor compared with the rotation that one of a model's encodings asks for."""
 
     def __init__(
-        self, one: _Sides, encoding: Encoding, file: str, axis: int, computed: Mapping[str, Any], tolerance: Tolerance
+        self, one: _Sides, encoding: Encoding, file: str, axis: int, place: Place, tolerance: Tolerance
     ) -> None:
         shape = one.after.shape
         if not -len(shape) <= axis < len(shape) - 1 or axis == -1:
@@ -145,7 +144,7 @@ class _RotatedCheck:
         axis = axis - len(shape) if axis >= 0 else axis
         for name in {"axes", "order"} & encoding.extra.keys():
             raise ParameterError("layer_type", repr(encoding.layer_type), f"it has {name} of its own", "leave it out")
-        rope = encoding.rope(shape[axis], dtype="float64", **computed)
+        rope = place.rope(encoding, shape[axis], dtype="float64")
         head = encoding.head_dim or rope.rotary_dim
         if shape[-1] not in (head, rope.rotary_dim):
             some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
