@@ -1,15 +1,15 @@
 """How far the tables of a recipe drift from the exact one: by position, by frequency, and where positions collide.
 
-Both are made block by block, in threads, and only sums and maxima are kept, so memory stays flat however long the
+Both are made block by block, in threads, and only sums and maxima are stored, so memory stays flat however long the
 context. Errors are absolute, against the exact values rounded to float32 (float64 where the tables are float64).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,6 @@ from pecli.engine.table import ByPosition
 
 _BLOCK_ELEMENTS = 1 << 19
 """A few megabytes in every thread."""
-_COLLISION_ROWS = 256
-"""Rows compared at once in the search for equal neighbours."""
 _PER_DECADE = 24
 """Points of the curve of errors over positions."""
 
@@ -42,31 +40,19 @@ class Worst:
 
 @dataclass
 class Drift:
-    """What one recipe does."""
+    """What one recipe does, over stretches of positions and by frequency."""
 
     recipe: str
     largest: Floats
     """The largest error of each stretch of positions."""
     sums: Floats
     by_frequency: Floats
+    max_abs_error: float = -1.0
     worst: Worst | None = None
     first_beyond: int | None = None
     """The first position whose error exceeds the tolerance."""
     first_equal: int | None = None
     """The first position whose row equals the one before, though the exact rows differ."""
-
-    @property
-    def max_abs_error(self) -> float:
-        return float(self.largest.max())
-
-    def merge(self, after: Drift) -> None:
-        """Take the positions after these into account."""
-        self.worst = after.worst if self.worst is None or after.max_abs_error > self.max_abs_error else self.worst
-        np.maximum(self.largest, after.largest, out=self.largest)
-        np.maximum(self.by_frequency, after.by_frequency, out=self.by_frequency)
-        self.sums += after.sums
-        self.first_beyond = after.first_beyond if self.first_beyond is None else self.first_beyond
-        self.first_equal = after.first_equal if self.first_equal is None else self.first_equal
 
 
 @dataclass
@@ -77,7 +63,7 @@ class Audit:
     tolerance: float
     numbers: ByPosition
     edges: Indices
-    drifts: list[Drift] = field(default_factory=list)
+    drifts: list[Drift]
 
     @property
     def stop(self) -> int:
@@ -89,7 +75,7 @@ class Audit:
         return (self.stop if drift.first_beyond is None else drift.first_beyond) - self.numbers.first
 
     def decades(self) -> list[tuple[int, int]]:
-        """The positions 0–9, 10–99, 100–999, …, as far as they are there: first and last."""
+        """The positions 0–9, 10–99, 100–999, …, as far as the context reaches: first and last."""
         starts = [0, *(10**k for k in range(1, 14))]
         spans = ((max(low, self.numbers.first), min(high, self.stop) - 1) for low, high in pairwise(starts))
         return [(first, last) for first, last in spans if first <= last]
@@ -110,7 +96,7 @@ class Audit:
         return middles.tolist(), drift.largest.tolist()
 
     def as_json(self) -> dict[str, Any]:
-        """The whole of it, as plain data."""
+        """The audit as plain data."""
         return {
             **self.scheme.spec(),
             "tolerance": self.tolerance,
@@ -147,36 +133,30 @@ def audit(
 ) -> Audit:
     """Compare what the recipes (all but exact) or runtimes make of a scheme with its exact table.
 
-    `on_block` is told how many positions more are done.
+    `on_block` gets the number of positions that were done since its last call.
     """
     scheme.by_position()  # refuses what has no recipes
     chosen = _chosen(scheme, recipes)
     reference = _computed(scheme, "exact", "float64" if scheme.dtype == "float64" else "float32")
     tables = [_computed(scheme, recipe, scheme.dtype) for recipe in chosen]
-    result = Audit(scheme, tolerance, reference, _edges(reference.first, reference.first + reference.count))
-    result.drifts = [_no_drift(result, name) for name in chosen]
+    edges = _edges(reference.first, reference.first + reference.count)
+    stretches, frequencies = len(edges) - 1, len(reference.values)
+    drifts = [Drift(name, np.zeros(stretches), np.zeros(stretches), np.zeros(frequencies)) for name in chosen]
+    result = Audit(scheme, tolerance, reference, edges, drifts)
     step = max(2, _BLOCK_ELEMENTS // max(1, len(reference.groups)))
 
-    def measure(start: int) -> list[Drift]:
-        stop, before = min(start + step, reference.count), min(start, 1)  # with the row before, which may be equal
-        exact = reference.read(start - before, stop)
-        return [
-            _measured(result, drift, reference.first + start, table.read(start - before, stop), exact)
-            for table, drift in zip(tables, result.drifts, strict=True)
-        ]
+    def measure(start: int) -> list[_Errors]:
+        before, stop = max(start - 1, 0), min(start + step, reference.count)  # with the row before, which may be equal
+        exact = reference.read(before, stop)
+        return [_errors(table.read(before, stop), exact, start - before) for table in tables]
 
     starts = range(0, reference.count, step)
     for start, found in zip(starts, results_in_order(measure, starts), strict=True):
-        for drift, after in zip(result.drifts, found, strict=True):
-            drift.merge(after)
+        for drift, errors in zip(result.drifts, found, strict=True):
+            _add(result, drift, errors, reference.first + start)
         if on_block is not None:
             on_block(min(step, reference.count - start))
     return result
-
-
-def _no_drift(result: Audit, recipe: str) -> Drift:
-    stretches = len(result.edges) - 1
-    return Drift(recipe, np.zeros(stretches), np.zeros(stretches), np.zeros(len(result.numbers.values)))
 
 
 def _chosen(scheme: Scheme, recipes: Sequence[str] | None) -> list[str]:
@@ -199,42 +179,55 @@ def _edges(first: int, stop: int) -> Indices:
     return np.concatenate([[first], inner[(inner > first) & (inner < stop)], [stop]])
 
 
-def _measured(result: Audit, so_far: Drift, first: int, table: Array, exact: Array) -> Drift:
-    """The errors of rows from the position `first` on, which come with the row before, unless there is none."""
-    numbers, drift = result.numbers, _no_drift(result, so_far.recipe)
-    before = min(first - numbers.first, 1)
-    equal = _collision(table, exact) if so_far.first_equal is None else None
+class _Errors(NamedTuple):
+    """Of some rows: the largest errors and the sums of errors by row, the largest by column; where the largest is, with
+    the exact value and the one found; and the first row that equals the one before, if any does.
+    """
+
+    largest: Floats
+    sums: Floats
+    by_column: Floats
+    worst: tuple[int, int, float, float]
+    equal: int | None
+
+
+def _errors(table: Array, exact: Array, before: int) -> _Errors:
+    """|table − exact| after that many rows, in float32 where both are: the difference of two close floats has no error
+    of its own.
+    """
+    equal = _collision(table, exact)
     table, exact = table[before:], exact[before:]
-    error = _errors(table, exact)
+    single = table.dtype == exact.dtype == np.float32
+    error: Any = np.subtract(table, exact) if single else widened(table) - widened(exact)
+    np.abs(error, out=error)
     largest = error.max(axis=1).astype(np.float64)
     row = int(largest.argmax())
     column = int(error[row].argmax())
-    values = float(exact[row, column]), float(table[row, column])
-    drift.worst = Worst(first + row, int(numbers.groups[column]), numbers.names[column], *values)
-    stretches = np.searchsorted(result.edges, np.arange(first, first + len(largest)), side="right") - 1
-    np.maximum.at(drift.largest, stretches, largest)
-    np.add.at(drift.sums, stretches, error.sum(axis=1, dtype=np.float64))
-    np.maximum.at(drift.by_frequency, numbers.groups, error.max(axis=0))
-    beyond = np.flatnonzero(largest > result.tolerance)
-    drift.first_beyond = first + int(beyond[0]) if beyond.size else None
-    drift.first_equal = None if equal is None else first + equal + 1 - before
-    return drift
+    worst = row, column, float(exact[row, column]), float(table[row, column])
+    sums = error.sum(axis=1, dtype=np.float64)
+    return _Errors(largest, sums, error.max(axis=0), worst, None if equal is None else equal + 1 - before)
 
 
-def _errors(table: Array, exact: Array) -> Any:
-    """|table − exact|, in float32 where both are: the difference of two close floats has no error of its own."""
-    single = table.dtype == exact.dtype == np.float32
-    error: Any = np.subtract(table, exact) if single else widened(table) - widened(exact)
-    return np.abs(error, out=error)
+def _add(result: Audit, drift: Drift, errors: _Errors, first: int) -> None:
+    """Take the rows from the position `first` on into account."""
+    numbers, (row, column, *values) = result.numbers, errors.worst
+    if errors.largest[row] > drift.max_abs_error:
+        drift.max_abs_error = float(errors.largest[row])
+        drift.worst = Worst(first + row, int(numbers.groups[column]), numbers.names[column], *values)
+    stretches = np.searchsorted(result.edges, np.arange(first, first + len(errors.sums)), side="right") - 1
+    np.maximum.at(drift.largest, stretches, errors.largest)
+    np.add.at(drift.sums, stretches, errors.sums)
+    np.maximum.at(drift.by_frequency, numbers.groups, errors.by_column)
+    beyond = np.flatnonzero(errors.largest > result.tolerance)
+    if drift.first_beyond is None and beyond.size:
+        drift.first_beyond = first + int(beyond[0])
+    if drift.first_equal is None and errors.equal is not None:
+        drift.first_equal = first + errors.equal
 
 
 def _collision(table: Array, exact: Array) -> int | None:
     """The first row that equals the next one, though the exact rows differ. Most rows differ in their first number."""
-    candidates = np.flatnonzero(table[1:, 0] == table[:-1, 0])
-    for k in range(0, len(candidates), _COLLISION_ROWS):
-        rows = candidates[k : k + _COLLISION_ROWS]
-        rows = rows[(table[rows + 1] == table[rows]).all(axis=1)]
-        rows = rows[(exact[rows + 1] != exact[rows]).any(axis=1)]
-        if rows.size:
-            return int(rows[0])
-    return None
+    rows = np.flatnonzero(table[1:, 0] == table[:-1, 0])
+    rows = rows[(table[rows + 1] == table[rows]).all(axis=1)]
+    rows = rows[(exact[rows + 1] != exact[rows]).any(axis=1)]
+    return int(rows[0]) if rows.size else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from pecli.checks.statistics import has_waves
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
-from pecli.engine.table import Table, rows_of, stacked
+from pecli.engine.table import Table, stacked
 from pecli.errors import PecliError
 from pecli.files import LoadedFile
 from pecli.files.load import opened
@@ -27,19 +28,21 @@ if TYPE_CHECKING:  # schemes and explanations are imported where files differ
 
 
 MAX_EXPLAINED = 16
-"""Tensors of one file that explanations are sought for."""
+"""Tensors of one file whose differences are explained."""
 MIN_ELEMENTS = 8
-"""Of a tensor that a scheme is sought for."""
+"""Of a tensor whose scheme is searched for."""
 MAX_SEARCHED = 1 << 24
 """Elements of a table up to which every difference is searched for a reason."""
 SAMPLED_ROWS = 128
-"""From the first on, and as many of all: looked at before a search."""
-MAX_SCATTERED = 1 / 8
-"""Fraction of every row and column of a sample up to which differing elements are accidents."""
+"""Looked at before the search of a larger table."""
 CLOSE = 1e-3
-"""The largest difference, relative to the largest element, up to which tables are no two draws."""
-NOISE = 8
+"""The median difference, relative to the largest element, up to which tables are no two draws."""
+MAX_NOISE_ULP = 8
 """Units of the last place that no transform would leave."""
+MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
+"""What tensors hold that belong together under unlike names."""
+
+Pair = tuple[Table, Table]
 
 
 @dataclass(frozen=True)
@@ -94,15 +97,13 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
     """The same for files that are open already, each with the name it was asked for by."""
     for _, file in (a, b):
         file.check()
-    first, second = alike(a[1], b[1])
-    pairs = pair(first.tables, second.tables)
-    fits = [_fit(each) for each in pairs]
+    first, second = _with_dtypes(a[1], b[1])
+    fits = _fits(first, second)
     loose = tolerance != EXACT  # within a tolerance, another dtype is none of the differences
     tensors = tuple(compare(*fit.pair, tolerance, any_dtype=loose) for fit in fits)
     schemes = [_scheme_of(first), _scheme_of(second)]
     may_miss = {name for scheme in schemes if scheme for name in scheme.derived_tensors}
-    may_miss |= {table.name for file in (first, second) for table in file.tables if is_relative(table.name)}
-    problems = [*_alone(first.tables, second.tables, pairs, may_miss), *problems_of(tensors)]
+    problems = [*_alone(first.tables, second.tables, fits, may_miss), *problems_of(tensors)]
     changed = [(fit, found) for fit, found in zip(fits, tensors, strict=True) if not found.passed]
     why = _explained(changed, schemes[0], tolerance) if changed else []
     problems += map(_comparison, why)
@@ -118,38 +119,97 @@ def _comparison(why: Explanation) -> str:
 
 def aligned(a: LoadedFile, b: LoadedFile) -> list[Pair]:
     """The tensors of two files that belong together, in one shape where they are one table."""
-    first, second = alike(a, b)
-    return [_fit(each).pair for each in pair(first.tables, second.tables)]
+    return [fit.pair for fit in _fits(*_with_dtypes(a, b))]
+
+
+def _with_dtypes(a: LoadedFile, b: LoadedFile) -> tuple[LoadedFile, LoadedFile]:
+    """Two files, one that has no dtypes (.csv) read with those of the other."""
+    one, other = (
+        next((table.dtype for table in file.tables if table.dtype in SIGNIFICAND_BITS), "float64") for file in (a, b)
+    )
+    return a.read_as(other), b.read_as(one)
 
 
 @dataclass(frozen=True)
 class _PairFit:
-    """Two tensors in one shape if they can be, and how the one was seen as the other."""
+    """Two tensors that belong together, in one shape if they can be, and how the one was read as the other."""
 
+    given: Pair
     pair: Pair
-    sought: Pair
+    searched: Pair
     """The same without copies and doubled columns."""
-    note: str = ""
+    note: str | None = None
+    """None where their shapes do not allow it."""
 
 
-def _fit(tables: Pair) -> _PairFit:
+def _fits(a: LoadedFile, b: LoadedFile) -> list[_PairFit]:
+    """The tensors that belong together: the only ones; cos and sin with both in one array, as files of one array have
+    them; or those of one name, and of the others those that alone hold the same by their names.
+    """
+    lines = "csv" in (a.format, b.format)
+    if len(a.tables) == len(b.tables) == 1:
+        return [_fit((a.tables[0], b.tables[0]), lines)]
+    for ours, theirs in ((a.tables, _stacked(b.tables)), (_stacked(a.tables), b.tables)):
+        if len(ours) == len(theirs) == 1 and (fit := _fit((ours[0], theirs[0]), lines)).note is not None:
+            return [fit]
+    pairs: list[Pair] = []
+    for key in (lambda table: table.name, _role):
+        one, other = (_by_key(side, key, pairs) for side in (a.tables, b.tables))
+        pairs += [(one[name], other[name]) for name in one if name in other]
+    return [_fit(each, lines) for each in pairs]
+
+
+def _stacked(tables: Sequence[Table]) -> tuple[Table, ...]:
+    named = {table.name: table for table in tables}
+    if not {"cos", "sin"} <= {*named} or named["cos"].shape != named["sin"].shape:
+        return ()
+    return (stacked("cos_sin", [named["cos"], named["sin"]]),)
+
+
+def _role(table: Table) -> str | None:
+    role = role_of(table.name)
+    return role if role in MATCHED_ROLES else None
+
+
+def _by_key(tables: Sequence[Table], key: Callable[[Table], str | None], known: Sequence[Pair]) -> dict[str, Table]:
+    """The tensors beside those known that are the only ones of their file with such a key."""
+    names = {table.name for each in known for table in each}
+    others = [(name, table) for table in tables if table.name not in names and (name := key(table))]
+    counts = Counter(name for name, _ in others)
+    return {name: table for name, table in others if counts[name] == 1}
+
+
+def _fit(tables: Pair, lines: bool) -> _PairFit:
     """Two tensors as one table, whichever has more axes; as they are where their shapes do not allow it."""
     for label, one, other in (("B", *tables), ("A", *tables[::-1])):
-        if (fit := fitted(other, [one])) is not None:
+        if (fit := fitted(other, [one], lines=lines)) is not None:
             (part,) = fit.parts.values()
-            whole = fit.expected, fit.found
-            sought = (one, part) if fit.found.size != part.size else whole
+            pair = fit.expected, fit.found
+            searched = (one, part) if fit.found.size != part.size else pair
             if label == "A":
-                whole, sought = (whole[1], whole[0]), (sought[1], sought[0])
-            return _PairFit(whole, sought, f"{label}: {fit.words}" if fit.words else "")
-    return _PairFit(tables, tables)
+                pair, searched = pair[::-1], searched[::-1]
+            return _PairFit(tables, pair, searched, f"{label}: {fit.words}" if fit.words else "")
+    return _PairFit(tables, tables, tables)
+
+
+def _alone(a: Sequence[Table], b: Sequence[Table], fits: Sequence[_PairFit], may_miss: set[str]) -> list[str]:
+    """What only one of the files has, in words; what follows from other tensors may be absent."""
+    paired = {id(table) for fit in fits for table in fit.given}
+    if any(table.name == "cos_sin" for fit in fits for table in fit.given):
+        return []
+    return [
+        f"{table.name}: only {here} has it, {there} does not"
+        for tables, here, there in ((a, "A", "B"), (b, "B", "A"))
+        for table in tables
+        if id(table) not in paired and not (fits and (table.name in may_miss or is_relative(table.name)))
+    ]
 
 
 def _explained(
     changed: Sequence[tuple[_PairFit, Comparison]], scheme: Scheme | None, tolerance: Tolerance
 ) -> list[Explanation]:
     """What makes B of A: another dtype; a transform; or other parameters of the scheme that A carries, or turns out to
-    be. Last places that are off, elements scattered over a large table, and noise on large draws have no reason.
+    be. Last places that are off, and changes of large draws, have no reason.
     """
     found: list[Explanation] = []
     pairs: list[Pair] = []
@@ -158,13 +218,23 @@ def _explained(
             from pecli.explain.edits import Dtype, Explanation
 
             found.append(Explanation((Dtype(result.dtype),), None, result.max_abs_error, 0.0, (result.name,)))
-        elif not (_is_noise(result) or (result.size > MAX_SEARCHED and _hopeless(*fit.pair))):
-            pairs.append(fit.sought)
+            continue
+        is_noise = not result.problem and result.max_ulp_error is not None and result.max_ulp_error <= MAX_NOISE_ULP
+        if not is_noise and (result.size <= MAX_SEARCHED or not _are_close_draws(*fit.pair)):
+            pairs.append(fit.searched)
     return found + (_searched(pairs[:MAX_EXPLAINED], scheme, tolerance) if pairs else [])
 
 
-def _is_noise(result: Comparison) -> bool:
-    return not result.problem and result.max_ulp_error is not None and result.max_ulp_error <= NOISE
+def _are_close_draws(one: Table, other: Table) -> bool:
+    """Whether tables are draws, or learned, and too close for other draws, going by some of the rows."""
+    if one.shape != other.shape or len(one.shape) < 2:
+        return False
+    rows = np.unique([*range(min(one.rows, SAMPLED_ROWS)), *np.linspace(0, one.rows - 1, SAMPLED_ROWS).astype(np.intp)])
+    ours, theirs = widest(one.pick(rows)), widest(other.pick(rows))
+    with np.errstate(all="ignore"):
+        close = np.median(np.abs(ours - theirs)) <= CLOSE * np.abs(ours).max()
+    first = ours[:SAMPLED_ROWS]
+    return bool(close) and not (has_waves(first) or has_waves(first.T))
 
 
 def _searched(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
@@ -185,24 +255,6 @@ def _searched(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance
     return [*found, *better, *(why for one, _, why in unknown if why is not None and one.name not in named)]
 
 
-def _hopeless(one: Table, other: Table) -> bool:
-    """Whether no parameter makes the difference, by some of the rows: too few elements of every row and column differ;
-    or the tables are too close for other draws, and the first is nothing but draws, or learned.
-    """
-    if one.shape != other.shape or len(one.shape) < 2:
-        return False
-    spread = np.linspace(0, one.rows - 1, SAMPLED_ROWS).astype(np.intp)
-    rows = np.unique([*range(min(one.rows, SAMPLED_ROWS)), *spread])
-    ours, theirs = widest(one.pick(rows)), widest(other.pick(rows))
-    unlike = ours != theirs
-    if max(unlike.mean(axis=0).max(), unlike.mean(axis=1).max()) < MAX_SCATTERED:
-        return True
-    with np.errstate(all="ignore"):
-        close = np.abs(ours - theirs).max() <= CLOSE * np.abs(ours).max()
-    some = ours[:SAMPLED_ROWS]
-    return bool(close) and not (has_waves(some) or has_waves(some.T))
-
-
 def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
     from pecli.explain.search import explain, recognise
 
@@ -215,18 +267,11 @@ def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tole
     single, known = scheme.single_array().name, {table.name for table in scheme.tensors()}
     named = {(one.name if one.name in known else single): (one.name, other) for one, other in pairs}
     found = explain(scheme, {name: other for name, (_, other) in named.items()}, tolerance.atol)
-    return [replace(each, tensors=tuple(named[name][0] for name in each.tensors)) for each in found if _tells(each)]
-
-
-def _tells(why: Explanation) -> bool:
-    """Whether it says more than how values were kept."""
-    from pecli.explain.edits import Arithmetic, Recipe
-
-    return bool(why.mistakes) or any(isinstance(edit, (Arithmetic, Recipe)) for edit in why.edits)
+    return [replace(each, tensors=tuple(named[name][0] for name in each.tensors)) for each in found]
 
 
 def _scheme_of(file: LoadedFile) -> Scheme | None:
-    """The scheme that a file says it holds; None where it says nothing that makes a table."""
+    """The scheme of the spec that a file carries; None where it carries none that makes a table."""
     from pecli.files.provenance import carried_spec
 
     try:
@@ -238,67 +283,3 @@ def _scheme_of(file: LoadedFile) -> Scheme | None:
         return Scheme.from_spec(spec)
     except PecliError:
         return None
-
-
-def alike(a: LoadedFile, b: LoadedFile) -> tuple[LoadedFile, LoadedFile]:
-    """Two files, one that has neither dtypes nor axes (.csv) read with those of the other."""
-    dtypes = [
-        next((table.dtype for table in file.tables if table.dtype in SIGNIFICAND_BITS), "float64") for file in (a, b)
-    ]
-    a, b = a.read_as(dtypes[1]), b.read_as(dtypes[0])
-    return _in_lines(a, b), _in_lines(b, a)
-
-
-def _in_lines(file: LoadedFile, other: LoadedFile) -> LoadedFile:
-    both = stacked_tables(other.tables)
-    expected = both if both is not None else other.tables[0] if len(other.tables) == 1 else None
-    if file.format != "csv" or other.format == "csv" or expected is None:
-        return file
-    return replace(file, tables=tuple(rows_of(table, expected) for table in file.tables))
-
-
-Pair = tuple[Table, Table]
-
-
-def pair(a: Sequence[Table], b: Sequence[Table]) -> list[Pair]:
-    """Which tensors belong together: those of one name, or the only ones; cos and sin with both in one array."""
-    if len(a) == len(b) == 1:
-        return [(a[0], b[0])]
-    for alone, others in ((a, b), (b, a)):
-        both = stacked_tables(others)
-        if len(alone) == 1 and both is not None and fitted(alone[0], [both]) is not None:
-            return [(alone[0], both) if alone is a else (both, alone[0])]
-    named = {table.name: table for table in b}
-    pairs = [(table, named[table.name]) for table in a if table.name in named]
-    known = {table.name for each in pairs for table in each}
-    ours, theirs = (_by_role(table for table in side if table.name not in known) for side in (a, b))
-    return pairs + [(ours[role], theirs[role]) for role in ours if role in theirs]
-
-
-def _by_role(tables: Iterable[Table]) -> dict[str, Table]:
-    """The tensors that are the only ones of their file whose names mean the same."""
-    found: dict[str, list[Table]] = {}
-    for table in tables:
-        if (role := role_of(table.name)) in ("cos", "sin", "inv_freq", "slopes", "bias"):
-            found.setdefault(role, []).append(table)
-    return {role: each[0] for role, each in found.items() if len(each) == 1}
-
-
-def stacked_tables(tables: Sequence[Table]) -> Table | None:
-    """cos and sin, one after the other, as files that hold one array have them."""
-    named = {table.name: table for table in tables}
-    if not {"cos", "sin"} <= {*named} or named["cos"].shape != named["sin"].shape:
-        return None
-    return stacked("cos_sin", [named["cos"], named["sin"]])
-
-
-def _alone(a: Sequence[Table], b: Sequence[Table], pairs: Sequence[Pair], may_miss: set[str]) -> list[str]:
-    """What only one of the files has, in words; of schemes, what follows from the others may be absent."""
-    if any(table.name == "cos_sin" for each in pairs for table in each):
-        return []  # what follows from them may be absent
-    paired = [{id(one[side]) for one in pairs} for side in (0, 1)]
-    lines = []
-    for tables, known, here, there in ((a, paired[0], "A", "B"), (b, paired[1], "B", "A")):
-        left = [table.name for table in tables if id(table) not in known and not (pairs and table.name in may_miss)]
-        lines += [f"{name}: only {here} has it, {there} does not" for name in left]
-    return lines

@@ -22,14 +22,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass
 from functools import cache, partial
-from threading import Event
 from typing import Any
 
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import verify
 from pecli.checks.verify.expected_tables import OWN_POSITIONS
 from pecli.checks.verify.rotated import model_check
-from pecli.checks.verify.verification import Verification, until
+from pecli.checks.verify.verification import Verification
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.parameters import Parameter, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
@@ -57,7 +56,7 @@ PLACES: Mapping[str, Parameter] = {
 MAX_DEPTH = 100
 """Folders in a pattern: beyond, Python's recursion ends, and so do paths."""
 MAX_BYTES = 512 << 10
-"""Of a manifest: room for thousands of checks. The standard library's parser takes up to 240 times as much memory."""
+"""Of a manifest: enough for thousands of checks. The standard library's parser takes up to 240 times as much memory."""
 _KEYS = r"""(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"""
 _NESTED = re.compile(rf"^[ \t]*+\[{{0,2}}+[ \t]*+{_KEYS}{{2}}|(?<![\w-]){_KEYS}{{32}}", re.M)
 """A key of three parts or more at the beginning of a line, or of very many anywhere: the standard parser takes time and
@@ -71,7 +70,8 @@ def is_manifest(path: str) -> bool:
 
 def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None) -> list[Check]:
     """The checks of a manifest. Tolerances given here win over its defaults, those of a check win over both."""
-    data = _toml(path)
+    data, found = _toml(path), []
+    models = cache(partial(_model, os.path.dirname(path)))
     with _located(path):
         _only_known(data, ("check", "defaults"))
         defaults, tables = data.get("defaults", {}), data.get("check", [])
@@ -81,12 +81,10 @@ def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None) -> lis
             _only_known(defaults, TOLERANCES)
             common = {**defaults, **(tolerances or {})}
             Tolerance(**common)
-        models = cache(partial(_model, os.path.dirname(path)))
-        found = []
         for number, given in enumerate(tables, 1):
             _must_be("check", given, dict, "a table: [[check]]")
             with _located(f"check {number}"):
-                name = _text(given, "name") if "name" in given else ""
+                name = _text(given, "name")
             with _located(f"check {quoted(name) if name else number}"):
                 found += _checks(path, {**common, **given}, models)
     if not found:
@@ -144,8 +142,9 @@ def _must_be(key: str, value: Any, kind: type, rule: str) -> None:
 
 
 def _text(given: Mapping[str, Any], key: str) -> str:
-    value = given[key]
-    if not isinstance(value, str) or not value:
+    """The text of a key; an empty one where it is not given."""
+    value = given.get(key, "")
+    if not isinstance(value, str) or (key in given and not value):
         raise ParameterError(key, quoted(value), "it must be a text that is not empty")
     return value
 
@@ -162,11 +161,11 @@ def _model(folder: str, kind: str, name: str) -> tuple[str, ModelEncodings | Pec
 
 def _checks(path: str, given: Mapping[str, Any], models: Callable[[str, str], Any]) -> list[Check]:
     """One check for each file that a table of the manifest names."""
-    if "file" not in given:
-        raise ParameterError("file", "missing", "a check names the file that it is about")
     pattern = _text(given, "file")
-    if pattern == "-":
-        raise ParameterError("file", "-", "a manifest names files, not standard input")
+    if pattern in ("", "-"):
+        raise ParameterError(
+            "file", pattern or "missing", "a check names the file that it is about, not standard input"
+        )
     targets = [key for key in _TARGETS if key in given]
     if len(targets) > 1:
         rule = f"a check has one of {', '.join(_TARGETS)}, or none of them"
@@ -200,19 +199,18 @@ def _target(folder: str, given: dict[str, Any], models: Callable[[str, str], Any
     """What compares a file with what the keys of a check ask for."""
     if "scheme" in given:
         return partial(verify, spec=_scheme(given), any_dtype="dtype" not in given)
-    of_models = ("layer_type", "before", *PLACES)
+    known, of_models = (*_COMMON, *_TARGETS), ("layer_type", "before", *PLACES)
     kind = next((key for key in ("model", "config") if key in given), None)
     if kind is None:
         for key in given:
             if key in of_models or any(key in scheme_named(name).settings() for name in SCHEMES):
                 raise ParameterError(key, "given", "it belongs to a model, a config or a scheme", "name one")
-        _only_known(given, (*_COMMON, *_TARGETS))
+        _only_known(given, known)
         return verify
     name = _text(given, kind)
-    _only_known(given, (*_COMMON, *_TARGETS, *of_models))
+    _only_known(given, (*known, *of_models))
     places = {key: rule.check(key, given[key]) for key, rule in PLACES.items() if key in given}
-    layer_type = _text(given, "layer_type") if "layer_type" in given else None
-    before = os.path.join(folder, _text(given, "before")) if "before" in given else None
+    layer_type, before = _text(given, "layer_type") or None, _text(given, "before")
     path, model = models(kind, name)
     if isinstance(model, PecliError):
         if kind == "model":
@@ -220,7 +218,7 @@ def _target(folder: str, given: dict[str, Any], models: Callable[[str, str], Any
         return partial(_fail, model)
     if layer_type is not None:
         model.one(layer_type)
-    return model_check(model, path, before, layer_type=layer_type, **places)
+    return model_check(model, path, os.path.join(folder, before) if before else None, layer_type=layer_type, **places)
 
 
 def _fail(problem: PecliError, file: str, tolerance: Tolerance) -> Verification:
@@ -316,19 +314,16 @@ def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcom
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    stop = Event()
-
     def run(check: Check) -> Outcome:
-        with share_of_threads(max(1, threads // workers)), until(stop):
+        with share_of_threads(max(1, threads // workers)):
             return _run(check, strict)
 
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            for running in [pool.submit(run, check) for check in checks]:
-                yield running.result()
-        finally:  # an interrupt waits for no check
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
+    pool = ThreadPoolExecutor(workers)
+    try:
+        for running in [pool.submit(run, check) for check in checks]:
+            yield running.result()
+    finally:  # an interrupt waits for no check
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _run(check: Check, strict: bool) -> Outcome:

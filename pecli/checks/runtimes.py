@@ -1,7 +1,7 @@
 """What runtimes compute for a model: as it is defined, or where they depart from that, by how much, and why.
 
 A departure is what a runtime reads otherwise, compared exactly with the definition; what float32 arithmetic adds to it
-is told apart.
+is listed separately.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from pecli.engine.schemes.rope import Rope
 
 DENSE_POSITIONS = 8192
-"""Positions that are all looked at, from the first on."""
+"""Positions that are all compared, from the first on."""
 PER_DOUBLING = 256
-"""Positions that are looked at beyond those, each time the position doubles."""
+"""Positions that are compared beyond those, each time the position doubles."""
 DEFAULT_LENGTH = 4096
-"""For a model that does not say how far it reaches."""
+"""Of a model without max_position_embeddings."""
 _LENGTH = Whole(help="a served context", high=LAST_POSITION)
 _NAME = Choice(help="a runtime", options=tuple(RUNTIMES))
 
@@ -60,7 +60,7 @@ class RuntimeResult:
     """The largest error of what it computes, float32 included."""
     worst_position: int = 0
     curve: tuple[Positions, Floats] | None = None
-    """The largest error at every position that was looked at."""
+    """The largest error at every position that was compared."""
 
     @property
     def departs(self) -> bool:
@@ -134,7 +134,7 @@ def runtimes(
     if not encodings:
         rule = "it has no rotary table, and runtimes are described for that alone"
         raise ParameterError("model", found.file, rule)
-    context = _context(model)
+    context = None if isinstance(model, (ModelEncodings, Encoding)) else describe(model).reach().context
     served = _LENGTH.check("length", (context or DEFAULT_LENGTH) if length is None else length)
     limit = ERROR.check("tolerance", tolerance)
     chosen = [_NAME.check("names", name) for name in names]
@@ -142,13 +142,6 @@ def runtimes(
         each.layer_type: tuple(_result(each, name, served, context, limit) for name in chosen) for each in encodings
     }
     return RuntimeComparison(found.file, served, limit, layers)
-
-
-def _context(model: Any) -> int | None:
-    """The longest context that a model takes, as far as it says so."""
-    if isinstance(model, (ModelEncodings, Encoding)):
-        return None
-    return describe(model).reach().context
 
 
 def _result(encoding: Encoding, name: str, length: int, context: int | None, tolerance: float) -> RuntimeResult:
@@ -161,48 +154,36 @@ def _result(encoding: Encoding, name: str, length: int, context: int | None, tol
     ends = reading.rows
     if ends is None and runtime.limits_to_context and context is not None:
         ends = int(context * (rope.factor or 1)) if rope.scaling == "linear" else context
-    places = _positions(min(length, ends or length))
-    expected = _expected(defined, min(length, ends or length))
-    errors = _errors(rope, expected, places)
-    first = pairs = None
-    departure = 0.0
-    if reading.causes:
-        read = rope.as_read()
-        by_pair = _errors(read, expected, places)
-        departure = float(by_pair.max())
-        beyond = by_pair > tolerance
-        if beyond.any():
-            columns = np.flatnonzero(beyond.any(axis=0))
-            pairs = int(columns[0]), int(columns[-1])
-            first = _first_beyond(read, defined, places, beyond.any(axis=1), tolerance)
-    rows = errors.max(axis=1)
+    places, expected = _expected(defined, min(length, ends or length))
+    rows = _errors(rope, expected, places).max(axis=1)
+    departure = _errors(rope.as_read(), expected, places) if reading.causes else np.zeros((1, 1))
+    beyond = departure > tolerance
+    pairs = np.flatnonzero(beyond.any(axis=0)).tolist()
     return RuntimeResult(
         name,
         runtime.version,
         causes=reading.causes,
         notes=reading.notes,
         rows=ends if ends is not None and ends < length else None,
-        departure=departure,
-        first_beyond=first,
-        pairs=pairs,
+        departure=float(departure.max()),
+        first_beyond=_first_beyond(rope.as_read(), defined, places, beyond.any(axis=1), tolerance) if pairs else None,
+        pairs=(pairs[0], pairs[-1]) if pairs else None,
         max_abs_error=float(rows.max()),
         worst_position=int(places[rows.argmax()]),
         curve=(places, rows),
     )
 
 
-def _positions(count: int) -> Positions:
-    """All of the first, and some of the others, the last included."""
+@lru_cache(maxsize=1)
+def _expected(defined: Rope, count: int) -> tuple[Positions, Mapping[str, Array]]:
+    """The first positions and some of the others, with the last, and the exact rows there, which every runtime is
+    compared with.
+    """
     near = np.arange(min(count, DENSE_POSITIONS), dtype=np.int64)
     doublings = max(0.0, np.log2(count / DENSE_POSITIONS))
     far = DENSE_POSITIONS * 2.0 ** (np.arange(1, int(doublings * PER_DOUBLING) + 1) / PER_DOUBLING)
-    return np.unique(np.concatenate([near, far.astype(np.int64), [count - 1]]))
-
-
-@lru_cache(maxsize=1)
-def _expected(defined: Rope, count: int) -> Mapping[str, Array]:
-    """The exact rows that every runtime is compared with, a third of the work."""
-    return defined.at(_positions(count))
+    places = np.unique(np.concatenate([near, far.astype(np.int64), [count - 1]]))
+    return places, defined.at(places)
 
 
 def _errors(rope: Rope, expected: Mapping[str, Array], places: Positions) -> Floats:

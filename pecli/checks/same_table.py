@@ -1,5 +1,5 @@
 """One table in the shapes that dumps give it: with axes of length 1, repeated along a batch or head axis, with its last
-axis doubled. Every check reads a tensor through here, so that all of them know it again alike.
+axis doubled, or as the lines of a .csv. Every check reads a tensor through here, so that all of them agree.
 
 Nothing is taken on trust: it is the expected table that is repeated and doubled, and every element is compared.
 """
@@ -7,10 +7,10 @@ Nothing is taken on trust: it is the expected table that is repeated and doubled
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,16 +18,16 @@ from pecli.checks.compare.error_summary import widest
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.engine.arrays import Array, Indices
 from pecli.engine.table import Table, reshaped, squeezed_views
-from pecli.explain.forms import DOUBLINGS, Form, columns
+from pecli.explain.forms import DOUBLINGS, Form, columns, halved
 
 if TYPE_CHECKING:  # comparing two files needs neither
     from pecli.engine.schemes.scheme import Scheme
     from pecli.models.encoding import Encoding
 
 MAX_AXES = 5
-"""Axes of a tensor that repetitions are looked for in."""
+"""Axes of a tensor in which repetitions are searched for."""
 MAX_DISTANCE = 0.1
-"""How near, on the whole, a tensor has to be that only its content speaks for."""
+"""The largest mean error of a table that is recognised by its values."""
 MAX_ERROR = 2.0
 """What an element counts for that is further off than this, or is no number."""
 PROBE_ROWS, PROBE_GROUPS, PROBE_ELEMENTS = 4, 16, 1 << 16
@@ -39,67 +39,109 @@ _DOUBLED_ROLES = ("cos", "sin", "both", ANYTHING, None)
 class View:
     """A tensor without its axes of length 1, and one of its copies where some axes only repeat a table."""
 
-    whole: Table
+    tensor: Table
     one: Table
-    steps: tuple[int, ...] = ()
-    """Of copies, by axis of `whole` before the last: how many rows of `one` apart neighbours are, 0 if repeated."""
+    rows: Indices | None = None
+    """Of copies, for every row of the tensor, by its axes: the row of `one` that it has to equal."""
     note: str = ""
 
     def expand(self, expected: Table) -> Table:
-        """The table that `whole` has to equal, where its copies have to equal this one."""
-        if not self.steps:
+        """The table that the tensor has to equal, where its copies have to equal this one."""
+        if self.rows is None:
             return expected
-        rows = reshaped(expected, (expected.size // expected.shape[-1], expected.shape[-1]))
-        return _gathered(rows, self.whole.shape[:-1], self.steps)
+        return _gathered(reshaped(expected, (expected.size // expected.shape[-1], expected.shape[-1])), self.rows)
 
     def copies_differ(self) -> bool:
         """Whether what is repeated is not the same everywhere."""
-        if not self.steps:
+        if self.rows is None:
             return False
-        blocks = zip(self.whole.blocks(), self.expand(self.one).blocks(), strict=True)
+        blocks = zip(self.tensor.blocks(), self.expand(self.one).blocks(), strict=True)
         return any(ours.tobytes() != theirs.tobytes() for ours, theirs in blocks)
 
 
 def _views(table: Table) -> Iterator[View]:
     """The table as it is, and without its axes of length 1."""
-    for seen in squeezed_views(table):
-        yield View(seen, seen, (), "" if seen.shape == table.shape else "axes of length 1 dropped")
+    for view in squeezed_views(table):
+        yield View(view, view, None, "" if view.shape == table.shape else "axes of length 1 dropped")
 
 
 def _repeats(table: Table) -> Iterator[View]:
     """The table as one that is repeated along some of its axes, the fewest first; the last axis never is."""
     *_, plain = _views(table)
-    whole = plain.whole
-    if not 2 <= len(whole.shape) <= MAX_AXES or not whole.size:
+    tensor, (*leading, width) = plain.tensor, plain.tensor.shape
+    if not 1 <= len(leading) < MAX_AXES or not tensor.size:
         return
-    named = [axis for axis, length in enumerate(table.shape) if length != 1]  # of the file, by axis of `whole`
-    leading, width = whole.shape[:-1], whole.shape[-1]
-    axes, apart = range(len(leading)), _steps(leading)
+    named = [axis for axis, length in enumerate(table.shape) if length != 1]  # in the file, by axis of the tensor
+    steps = [math.prod(leading[axis + 1 :]) for axis in range(len(leading))]
+    places = np.ix_(*(np.arange(length) * step for length, step in zip(leading, steps, strict=True)))
+    axes = range(len(leading))
     for repeated in (some for count in axes for some in combinations(axes, count + 1)):
-        kept = [axis for axis in axes if axis not in repeated]
-        lengths = tuple(leading[axis] for axis in kept)
-        one = _gathered(whole, lengths or (1,), [apart[axis] for axis in kept] or [0])
-        steps = dict(zip(kept, _steps(lengths), strict=True))
+        first: Any = sum((places[axis] for axis in axes if axis not in repeated), np.zeros([1] * len(leading), np.intp))
+        shape = tuple(length for axis, length in enumerate(leading) if axis not in repeated)
+        rows = np.broadcast_to(np.arange(first.size).reshape(first.shape), leading)
         words = (f"repeated {leading[axis]}× along axis {named[axis]}" for axis in repeated)
-        note = _listed(plain.note, *words)
-        yield View(whole, reshaped(one, (*lengths, width)), tuple(steps.get(axis, 0) for axis in axes), note)
+        yield View(tensor, reshaped(_gathered(tensor, first), (*shape, width)), rows, _listed(plain.note, *words))
 
 
-def _steps(shape: Sequence[int]) -> list[int]:
-    """How many rows apart neighbours along each axis are."""
-    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-
-
-def _gathered(table: Table, leading: tuple[int, ...], steps: Sequence[int]) -> Table:
-    """A table with these axes before the last, whose rows are those of another, so many apart along each axis."""
+def _gathered(table: Table, rows: Indices) -> Table:
+    """Rows of a table, by their numbers, which have the axes before the last."""
 
     def fill(start: int, out: Array) -> None:
-        places = np.unravel_index(np.arange(start, start + len(out)), leading)
-        rows = sum(place * step for place, step in zip(places, steps, strict=True))
-        distinct, where = np.unique(rows, return_inverse=True)
+        distinct, where = np.unique(rows.flat[start : start + len(out)], return_inverse=True)
         out[...] = table.pick(distinct)[where]
 
-    return replace(table, shape=(*leading, table.shape[-1]), fill=fill)
+    return replace(table, shape=(*rows.shape, table.shape[-1]), fill=fill)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A table that a tensor may have to equal, and what makes it."""
+
+    table: Table
+    scheme: Scheme | None = None
+    """What makes the table, unless that is learned or another file's."""
+    words: str = ""
+    encoding: Encoding | None = None
+    """That of a model which has such a table."""
+    split: Callable[[Table], Mapping[str, Table]] | None = None
+    """The cosines and sines of a tensor that holds both."""
+
+    def readings(self, tensor: Table, *, lines: bool = False) -> Iterator[Reading]:
+        """A tensor as this table, if its shape allows it; the lines of a .csv have no other axes."""
+        for expected in squeezed_views(self.table):
+            leading = expected.shape[:-1]
+            one = tensor
+            if lines and leading and tensor.rows == expected.rows:
+                one = reshaped(tensor, (*leading, tensor.width))
+            if one.shape == expected.shape:
+                yield self._reading(one, expected)
+                return
+            if leading and one.shape[:-1] == leading and role_of(expected.name) in _DOUBLED_ROLES:
+                yield from self._doubled(one, expected)
+
+    def _doubled(self, one: Table, expected: Table) -> Iterator[Reading]:
+        """Two columns per frequency where one is expected, or one where two are; of a model, which has the dim,
+        whatever the values are.
+        """
+        for way in filter(None, DOUBLINGS):
+            if one.shape[-1] == 2 * expected.shape[-1]:
+                reading = self._reading(one, joined([expected], Form("alone", way)), way)
+                if self.encoding is not None or reading.is_doubled() or reading.is_near():
+                    yield reading
+            elif 2 * one.shape[-1] == expected.shape[-1] and _is_doubled(expected, way):
+                words = f"each column once, where {columns(way)} is expected"
+                yield replace(self._reading(one, part_of(expected, way)), words=words)
+                return
+
+    def _reading(self, one: Table, expected: Table, doubled: str = "") -> Reading:
+        scheme: Any = self.scheme
+        if doubled and scheme is not None and "layout" in scheme.parameters():
+            scheme = replace(scheme, layout=doubled)
+        parts = self.split(one) if self.split else {expected.name: one}
+        if doubled and scheme is self.scheme:
+            parts = {name: part_of(part, doubled) for name, part in parts.items()}
+        words = _listed("" if self.words == columns("") else self.words, columns(doubled)) if doubled else self.words
+        return Reading(one, expected, parts, words, doubled, scheme, self.encoding)
 
 
 @dataclass(frozen=True)
@@ -110,22 +152,21 @@ class Reading:
     expected: Table
     """By the scheme's name for it."""
     parts: Mapping[str, Table]
-    """What was found, by the names of the scheme's tensors; of copies, one: a mistake is sought in there."""
+    """What was found, by the names of the scheme's tensors; of copies, one: explanations are searched for in these."""
     words: str = ""
     doubled: str = ""
-    """How each column is there twice, if it is."""
+    """How columns are doubled, if they are."""
     scheme: Scheme | None = None
-    """What makes the expected table, unless that is learned or another file's."""
     encoding: Encoding | None = None
-    """That of a model which has such a table."""
     view: View | None = None
-    """How its axes were seen."""
+    """How its axes were read."""
 
-    def seen(self, view: View) -> Reading:
+    def through(self, view: View) -> Reading:
         """The same reading of all copies of the table."""
-        expected = view.expand(self.expected)
-        found = view.whole if view.steps else self.found
-        return replace(self, found=found, expected=expected, words=_listed(self.words, view.note), view=view)
+        found = self.found if view.rows is None else view.tensor
+        return replace(
+            self, found=found, expected=view.expand(self.expected), words=_listed(self.words, view.note), view=view
+        )
 
     @property
     def is_learned(self) -> bool:
@@ -144,7 +185,7 @@ class Reading:
         return float(np.minimum(np.nan_to_num(error, nan=MAX_ERROR), MAX_ERROR).mean()) if error.size else 0.0
 
     def is_near(self) -> bool:
-        """Whether its content speaks for this reading."""
+        """Whether its values are those expected, roughly."""
         return self.distance() < MAX_DISTANCE
 
     def is_doubled(self) -> bool:
@@ -153,21 +194,18 @@ class Reading:
 
 
 def best_reading(table: Table, read: Callable[[Table], Iterable[Reading]]) -> Reading | None:
-    """The nearest of all readings that there are of a tensor's views; of those that double columns as the table does,
-    if there are any: its values may be anything. Where none is near, it may be copies; of a vector, if those are near.
+    """The nearest of all readings of a tensor's views; of those that double columns as the table does, if there are
+    any: its values may be anything. Where none is near, it may be copies; of a vector, if those are near.
     """
-    plain = _nearest([each.seen(view) for view in _views(table) for each in read(view.one)])
-    copies = [(view, each.seen(view)) for view in _repeats(table) for each in read(view.one)]
-    if not copies or (plain is not None and plain.is_near()):
+    plain = _nearest([each.through(view) for view in _views(table) for each in read(view.one)])
+    if plain is not None and plain.is_near():
         return plain
-    differ = {view.steps: view.copies_differ() for view, _ in copies}
-    alike = [
-        each
-        for view, each in copies
-        if not (differ[view.steps] or (plain is not None and len(view.one.shape) < 2))
-        or (not each.is_learned and each.is_near())
-    ]
-    return _nearest(alike) or plain
+    copies = []
+    for view in _repeats(table):
+        found = [each.through(view) for each in read(view.one)]
+        alike = found and (plain is None or len(view.one.shape) > 1) and not view.copies_differ()
+        copies += [each for each in found if alike or (not each.is_learned and each.is_near())]
+    return _nearest(copies) or plain
 
 
 def _nearest(found: list[Reading]) -> Reading | None:
@@ -175,51 +213,41 @@ def _nearest(found: list[Reading]) -> Reading | None:
     return found[0] if len(found) == 1 else min(found, key=Reading.distance, default=None)
 
 
-def fitted(found: Table, expected: Iterable[Table], scheme: Scheme | None = None) -> Reading | None:
+def fitted(
+    found: Table, expected: Iterable[Table], scheme: Scheme | None = None, *, lines: bool = False
+) -> Reading | None:
     """The found table read as one of the expected ones; None where its shape allows none."""
-    targets = [view.whole for each in expected if not _has_other_rows(found, each) for view in _views(each)]
-    return best_reading(found, lambda one: (each for target in targets for each in _as_table(one, target, scheme)))
+    candidates = [Candidate(each, scheme) for each in expected if not _has_other_rows(found, each, lines)]
+    return best_reading(found, lambda one: (each for some in candidates for each in some.readings(one, lines=lines)))
 
 
-def _has_other_rows(found: Table, expected: Table) -> bool:
+def _has_other_rows(found: Table, expected: Table, lines: bool) -> bool:
     """Whether rows would be taken for copies: the expected table has one row, and another has more of them."""
-    if not 1 < len(found.shape) <= len(expected.shape):
+    if not 1 < len(found.shape) <= len(expected.shape) or (lines and found.rows == expected.rows):
         return False
     return expected.shape[-2] == 1 and 1 not in found.shape[-2:]
 
 
-def _as_table(one: Table, expected: Table, scheme: Scheme | None) -> Iterator[Reading]:
-    name, shape, wanted = expected.name, one.shape, expected.shape
-    if shape == wanted:
-        yield Reading(one, expected, {name: one}, scheme=scheme)
-        return
-    wide = len(shape) > 1 and shape[:-1] == wanted[:-1] and {role_of(one.name), role_of(name)} <= {*_DOUBLED_ROLES}
-    for way in filter(None, DOUBLINGS if wide else ()):
-        if shape[-1] == 2 * wanted[-1]:
-            doubled = changed(expected, Form("alone", way).join, shape[-1])
-            reading = Reading(one, doubled, {name: _single(one, way)}, columns(way), way, scheme)
-            if reading.is_doubled() or reading.is_near():
-                yield reading
-        elif 2 * shape[-1] == wanted[-1] and _is_doubled(expected, way):
-            words = f"each column once, where {columns(way)} is expected"
-            yield Reading(one, _single(expected, way), {name: one}, words, scheme=scheme)
-            return
+def changed(table: Table, change: Callable[[Array], Array]) -> Table:
+    """The table with every row changed, in the same shape."""
+    return _combined([table], change, table.shape[-1])
 
 
-def changed(table: Table, change: Callable[[Array], Array], width: int) -> Table:
-    """The table with every row changed, into one of that width."""
+def joined(parts: list[Table], form: Form) -> Table:
+    """Tables of one shape joined row by row."""
+    return _combined(parts, form.join, len(parts) * parts[0].shape[-1] * (2 if form.doubled else 1))
 
+
+def part_of(table: Table, layout: str, number: int = 0) -> Table:
+    """One of the two parts of a table's columns, which are halves or interleaved."""
+    return _combined([table], lambda rows: halved(rows, layout)[number], table.shape[-1] // 2)
+
+
+def _combined(parts: list[Table], combine: Callable[..., Array], width: int) -> Table:
     def fill(start: int, out: Array) -> None:
-        out[...] = change(table.read(start, start + len(out)))
+        out[...] = combine(*(part.read(start, start + len(out)) for part in parts))
 
-    return replace(table, shape=(*table.shape[:-1], width), fill=fill)
-
-
-def _single(table: Table, way: str) -> Table:
-    """Each column once."""
-    half = table.shape[-1] // 2
-    part = slice(0, half) if way == "halves" else slice(0, None, 2)
-    return changed(table, lambda rows: rows[:, part], half)
+    return replace(parts[0], shape=(*parts[0].shape[:-1], width), fill=fill)
 
 
 def _is_doubled(table: Table, way: str) -> bool:

@@ -15,13 +15,6 @@ NAMELESS = "array"
 
 
 @cache
-def roles() -> Mapping[str, tuple[str, ...]]:
-    """What tensors are called, by what they hold; a longer name may end in one of these, as in `rope_cos`."""
-    kinds = map(schemes.scheme_named, schemes.SCHEMES)
-    return {role: words for kind in kinds for role, words in kind.checkpoint_names.items()}
-
-
-@cache
 def schemes_of(role: str) -> frozenset[str]:
     """The encodings of models that have a tensor of that role."""
     kinds = [kind for kind in map(schemes.scheme_named, schemes.SCHEMES) if role in kind.checkpoint_names]
@@ -29,18 +22,20 @@ def schemes_of(role: str) -> frozenset[str]:
 
 
 @cache
-def _role_of_word() -> Mapping[str, str]:
-    return {word: role for role, words in roles().items() for word in words}
+def roles() -> Mapping[str, str]:
+    """What tensors hold, by what they are called; a longer name may end in one of these, as in `rope_cos`."""
+    kinds = map(schemes.scheme_named, schemes.SCHEMES)
+    return {word: role for kind in kinds for role, words in kind.checkpoint_names.items() for word in words}
 
 
-_WHOLE = {"bias": "bias", "weight": "rows", "weights": "rows"}
-"""Words too common in checkpoints to tell anything, unless they are the whole name."""
-_ALIKE: Mapping[str, tuple[str, ...]] = {
+_FULL_NAMES = {"bias": "bias", "weight": "rows", "weights": "rows"}
+"""Words too common in checkpoints to mean anything, unless they are the full name."""
+_LAYER_WORDS: Mapping[str, tuple[str, ...]] = {
     "sliding": ("local", "sliding", "swa"),
     "full": ("global", "full"),
 }
 """Words for layers, by one that the names of their types have."""
-_LAYERS = re.compile(rf"_({'|'.join(word for words in _ALIKE.values() for word in words)})(_attention|_attn)?$")
+_LAYERS = re.compile(rf"_({'|'.join(word for words in _LAYER_WORDS.values() for word in words)})(_attention|_attn)?$")
 _HOLDERS = re.compile(r"(^|_)(rotary|rope)(_|$)")
 
 
@@ -52,8 +47,8 @@ def role_of(name: str) -> str | None:
     >>> role_of("transformer.wpe.weight")
     'rows'
     """
-    if name in _WHOLE:
-        return _WHOLE[name]
+    if name in _FULL_NAMES:
+        return _FULL_NAMES[name]
     if name == NAMELESS:
         return None
     parts = [part.strip("_").lower() for part in re.split(r"[./]", name)]
@@ -61,14 +56,14 @@ def role_of(name: str) -> str | None:
         parts.pop()
     words = _LAYERS.sub("", parts[-1]).split("_")
     for start in range(len(words)):  # the longest ending that is a word: cos_sin before sin
-        role = _role_of_word().get("_".join(words[start:]))
+        role = roles().get("_".join(words[start:]))
         if role is not None:
             return role
     return ANYTHING if any(_HOLDERS.search(part) for part in parts[:-1]) else None
 
 
 def layer_named(name: str, layer_types: Iterable[str]) -> str | None:
-    """The layer type that a tensor's name speaks of, the longest where one contains another.
+    """The layer type in a tensor's name, the longest where one contains another.
 
     >>> layer_named("rotary_emb_local.inv_freq", ["full_attention", "sliding_attention"])
     'sliding_attention'
@@ -78,5 +73,5 @@ def layer_named(name: str, layer_types: Iterable[str]) -> str | None:
     if named is not None:
         return named
     words = re.split(r"[./_]", name.lower())
-    meant = [each for each in types for part, alike in _ALIKE.items() if part in each and {*alike} & {*words}]
-    return meant[0] if len(meant) == 1 else None
+    found = [each for each in types for part, known in _LAYER_WORDS.items() if part in each and {*known} & {*words}]
+    return found[0] if len(found) == 1 else None

@@ -245,11 +245,11 @@ NO_FILE = ""
 """The path of arrays in memory."""
 
 
-def opened(given: Given, open_path: Callable[[str], LoadedFile] = open_tensors) -> tuple[str, LoadedFile]:
+def opened(given: Given) -> tuple[str, LoadedFile]:
     """A file (or FILE:NAME), an array, or arrays by name: what it was asked for by, and its tables."""
     if isinstance(given, (str, os.PathLike)):
         path = os.fspath(given)
-        return path, open_path(path)
+        return path, open_tensors(path)
     named: Mapping[str, Any] = given if isinstance(given, Mapping) else {ARRAY_NAME: given}
     tables = tuple(table_in_memory(name, array) for name, array in named.items())
     return NO_FILE, LoadedFile(NO_FILE, "arrays", tables, {}, SourceGroup(NO_FILE))

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pecli.checks.profile import SHARES, Profile
+from pecli.checks.statistics import SHARES, Profile
 from pecli.engine import table as table_module
 from pecli.engine.table import table_of
 

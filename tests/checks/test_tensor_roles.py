@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pecli.checks.tensor_roles import ANYTHING, layer_named, role_of, roles, schemes_of
+from pecli.engine.schemes import SCHEMES, scheme_named
 
 
 @pytest.mark.parametrize(
@@ -51,9 +52,10 @@ def test_names_and_what_they_mean(name: str, role: str | None) -> None:
 
 
 def test_every_role_has_its_schemes_and_no_name_has_two() -> None:
-    assert all(schemes_of(role) for role in (*roles(), ANYTHING))
-    words = [word for names in roles().values() for word in names]
-    assert len(words) == len(set(words))
+    assert all(schemes_of(role) for role in (*roles().values(), ANYTHING))
+    kinds = map(scheme_named, SCHEMES)
+    named = {(word, role) for kind in kinds for role, words in kind.checkpoint_names.items() for word in words}
+    assert len(named) == len(roles())
 
 
 def test_layer_types_in_names() -> None:

@@ -12,11 +12,11 @@ from pecli.checks.same_table import Reading, fitted
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verify.rotated import model_check
-from pecli.checks.verify.verification import Checked, Verification, compared, conclusion, open_for_checks
+from pecli.checks.verify.verification import Checked, Verification, compared, conclusion, tables_of
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table, raw_bytes, rows_of
+from pecli.engine.table import Table, raw_bytes
 from pecli.engine.text import begun
 from pecli.errors import FileError, KindError, ParameterError
 from pecli.files import LoadedFile
@@ -64,15 +64,15 @@ def verify(
         return found if own is None or not own.lower().endswith(".gguf") else _own_factors(found, own)
     for name in model_options:
         raise KindError(name, "given", "it belongs to a model", "leave it out")
-    label, file = opened(given, open_for_checks)
+    label, file = opened(given)
     with file:
         file.check()
         named = label not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
         if spec is not None:
-            return _SchemeCheck(spec, any_dtype, allowed).verified(label, _readable(file, spec), named)
+            return _SchemeCheck(spec, any_dtype, allowed).verified(label, file.read_as(spec.dtype), named)
         if file.path == NO_FILE:
             raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
-        return verify_spec(label, file, allowed, whole=not named)
+        return verify_spec(label, file, allowed, complete=not named)
 
 
 def _own_config(given: Given) -> str | None:
@@ -98,14 +98,6 @@ def _own_factors(found: Verification, path: str) -> Verification:
     )
 
 
-def _readable(file: LoadedFile, scheme: Scheme) -> LoadedFile:
-    """The file; what .csv says of neither dtype nor axes is that of the scheme."""
-    file = file.read_as(scheme.dtype)
-    if file.format != "csv" or scheme.holds_several:
-        return file
-    return replace(file, tables=tuple(rows_of(table, scheme.single_array()) for table in file.tables))
-
-
 class _SchemeCheck:
     """A scheme that files are compared with."""
 
@@ -113,48 +105,34 @@ class _SchemeCheck:
         self.scheme, self.any_dtype, self.tolerance = scheme, any_dtype, tolerance
 
     def verified(self, path: str, file: LoadedFile, named: bool) -> Verification:
-        present, missing = {table.name for table in file.tables}, []
+        present, missing, lines = {table.name for table in file.tables}, [], file.format == "csv"
         names = [table.name for table in self.scheme.tensors()]
         if not self.scheme.holds_several and names[0] not in present:
             names.append(self.scheme.single_array().name)
-        meant = [(table, found) for table in file.tables if (found := _meant(table.name, names, present))]
-        if len(file.tables) == 1 and (named or not meant):
+        known = [(table, found) for table in file.tables if (found := _own_names(table.name, names, present))]
+        if len(file.tables) == 1 and (named or not known):
             (table,) = file.tables
-            checked = [self._checked(table, _meant(table.name, names, ()), "")]
+            checked = [self._checked(table, _own_names(table.name, names, ()), "", lines)]
         else:
-            meant.sort(key=lambda each: [*names, each[0].name].index(each[0].name))  # those first that it names
-            checked = [self._checked(table, found, table.name) for table, found in meant]
+            known.sort(key=lambda each: [*names, each[0].name].index(each[0].name))  # those first that it names
+            checked = [self._checked(table, found, table.name, lines) for table, found in known]
             missing = self._missing([each.reading.expected.name for each in checked], file.tables)
         return conclusion(path, self.scheme.name, checked, self.tolerance, missing, file.tables)
 
-    def _like(self, table: Table) -> Scheme:
-        """The scheme; in the dtype of a table if it may be."""
-        dtype = COMPLEX.get(table.dtype, table.dtype)
-        return self.scheme.in_dtype(dtype) if self.any_dtype and dtype in SIGNIFICAND_BITS else self.scheme
-
-    def _tables(self, like: Table) -> dict[str, Table]:
-        """The scheme's tables by name, the one that stands for them all first; frequencies and slopes in a dtype that
-        they can be compared in: half precision only if the scheme says so.
-        """
-        scheme = self._like(like)
-        tables = {table.name: table for table in scheme.tensors()}
-        if scheme.dtype not in ("float64", "float32", self.scheme.dtype):
-            wide = self.scheme.in_dtype("float32").tensors()
-            tables |= {table.name: table for table in wide if is_relative(table.name)}
-        if scheme.holds_several:
-            return tables
-        plain = scheme.single_array()
-        return {plain.name: plain, **tables}
-
-    def _checked(self, table: Table, names: Sequence[str], label: str) -> Checked:
+    def _checked(self, table: Table, names: Sequence[str], label: str, lines: bool) -> Checked:
         """A tensor as one of these, or as any table of the scheme, whichever it is closest to."""
-        tables, scheme = self._tables(table), self._like(table)
-        reading = fitted(table, [tables[name] for name in names or tables], scheme)
+        dtype = COMPLEX.get(table.dtype, table.dtype)
+        scheme = self.scheme.in_dtype(dtype) if self.any_dtype and dtype in SIGNIFICAND_BITS else self.scheme
+        tables = tables_of(scheme)
+        if scheme.dtype not in ("float64", "float32", self.scheme.dtype):  # half precision, unasked
+            wide = tables_of(self.scheme.in_dtype("float32"))
+            tables |= {name: made for name, made in wide.items() if is_relative(name)}
+        reading = fitted(table, [tables[name] for name in names or tables], scheme, lines=lines)
         if reading is None:
-            expected = tables[names[0]] if names else scheme.single_array()
+            expected = next(tables[name] for name in (*names, *tables))
             reading = Reading(table, expected, {expected.name: table}, scheme=scheme)
         result = compared(label or reading.expected.name, reading, self.tolerance, any_dtype=self.any_dtype)
-        return Checked(reading, result, reading.words)
+        return Checked(reading, result)
 
     def _missing(self, found: Sequence[str], tables: Sequence[Table]) -> list[str]:
         """Tensors that the file should hold; what follows from the others may be absent, unless it is all there is."""
@@ -165,7 +143,7 @@ class _SchemeCheck:
         return [f"{name}: the tensor is missing; {advice}" for name in missing]
 
 
-def _meant(tensor: str, names: Sequence[str], present: Collection[str]) -> list[str]:
+def _own_names(tensor: str, names: Sequence[str], present: Collection[str]) -> list[str]:
     """What a scheme calls a tensor of a file: its very name, or what that means and no other tensor has as its name; of
     a bundle, also whose part it is.
     """
@@ -175,8 +153,8 @@ def _meant(tensor: str, names: Sequence[str], present: Collection[str]) -> list[
     return [name for name, part, own in parts if role_of(tensor) == (role_of(own) or own) and part in tensor]
 
 
-def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, whole: bool) -> Verification:
-    """Every tensor against its spec; where the file is `whole`, also that none is missing, and the sha256."""
+def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, complete: bool) -> Verification:
+    """Every tensor against its spec; where the file is `complete`, also that none is missing, and the sha256."""
     from hashlib import sha256
 
     spec = carried_spec(file.path, file.metadata)
@@ -198,10 +176,10 @@ def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, whole: boo
             right = expected.pop(table.name)
             result = compare(right, _hashed(table, digest) if hashed else table, tolerance)
             checked.append(Checked(Reading(table, right, {table.name: table}, scheme=scheme), result))
-    if whole:
+    if complete:
         problems += [f"{name}: the tensor is missing" for name in expected]
     sound = not problems and not any(each.result.problem for each in checked)
-    if whole and hashed and sound and spec.get("sha256") != digest.hexdigest():
+    if complete and hashed and sound and spec.get("sha256") != digest.hexdigest():
         problems.append("the stored sha256 is not that of the data: the file was changed after it was written")
     return conclusion(path, scheme.name, checked, tolerance, problems, may_be_weak=False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,10 @@ from pecli.checks.compare import Comparison
 from pecli.checks.same_table import Reading, best_reading
 from pecli.checks.tensor_roles import ANYTHING, layer_named, role_of, schemes_of
 from pecli.checks.tolerance import EXACT, Tolerance
-from pecli.checks.verify.expected_tables import Place, readings
-from pecli.checks.verify.verification import UNKNOWN, Checked, Verification, compared, conclusion, open_for_checks
+from pecli.checks.verify.expected_tables import Place, candidates
+from pecli.checks.verify.verification import UNKNOWN, Checked, Verification, compared, conclusion
 from pecli.engine.numerics.dtypes import COMPLEX
-from pecli.engine.table import Table, as_pairs, reshaped
+from pecli.engine.table import Table, as_pairs
 from pecli.engine.text import begun, bracketed
 from pecli.errors import NoTablesError, ParameterError
 from pecli.explain.forms import DOUBLINGS
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pecli.files.load import Given
 
 MAX_UNNAMED = 16
-"""Tensors of a file that are looked at when no name tells anything."""
+"""Tensors of a file that are recognised by their values when no name has a role."""
 
 _PARTS = ("vision", "audio")
 
@@ -52,7 +52,7 @@ def verify_model(
     encodings = model.encodings if layer_type is None else (model.one(layer_type),)
     if not encodings:
         raise ParameterError("model", repr(model.file), "it has no positional encoding to check", "see pecli config")
-    label, file = opened(path, open_for_checks)
+    label, file = opened(path)
     with file:
         file.check()
         layer_types = [encoding.layer_type for encoding in model.encodings]
@@ -79,11 +79,10 @@ class _Search:
         self._several = len({encoding.layer_type for encoding in encodings}) > 1
 
     def verified(self, tolerance: Tolerance) -> Verification:
-        found = self._found()
-        checked = [self._checked(table, reading, tolerance) for table, reading in found]
-        encodings = [each.encoding for _, each in found if each and each.encoding] or self.encodings
+        checked = [self._checked(table, reading, tolerance) for table, reading in self._found()]
+        encodings = [each.reading.encoding for each in checked if each.reading.encoding] or self.encodings
         scheme = ", ".join(sorted({each.scheme for each in encodings}))
-        problems = _doubled_otherwise(each.reading for each in checked)
+        problems = _doubled_otherwise([each.reading for each in checked])
         return conclusion(self.path, scheme, checked, tolerance, problems, self.file.tables)
 
     def _checked(self, table: Table, reading: Reading | None, tolerance: Tolerance) -> Checked:
@@ -95,33 +94,27 @@ class _Search:
         name = reading.expected.name if table.name == ARRAY_NAME else table.name
         result = compared(name, reading, tolerance)
         other = "" if result.passed else self._other_layers(table, reading, tolerance)
-        return Checked(reading, result, self._words(table, name, reading), self._layer_type(reading), other)
+        layers = reading.encoding.layer_type if self._several and reading.encoding else ""
+        return Checked(replace(reading, words=self._words(table, name, reading, layers)), result, layers, other)
 
-    def _words(self, table: Table, name: str, reading: Reading) -> str:
+    def _words(self, table: Table, name: str, reading: Reading, layers: str) -> str:
+        """How a tensor was read: as what if its name does not say so, of which layers, in which layout."""
         known = name == reading.expected.name or role_of(name) not in (None, ANYTHING)
-        layers = self._layer_type(reading)
-        layers = f"{layers} layers{'' if self._named(table) else ', which it fits best'}" if layers else ""
+        fits = f"{layers} layers{'' if self._named(table) else ', which it fits best'}" if layers else ""
         layout = reading.encoding.layout if reading.encoding else ""
         paired = "halves" if layout == "deepseek" else layout
-        doubled = reading.doubled
-        unlike = f"though the model rotates {paired}" if doubled and paired and doubled != paired else ""
-        return ", ".join(filter(None, ("" if known else reading.expected.name, layers, reading.words, unlike)))
-
-    def _layer_type(self, reading: Reading) -> str:
-        """The layers whose table it is, where there are several kinds of them."""
-        return reading.encoding.layer_type if self._several and reading.encoding else ""
+        unlike = f"though the model rotates {paired}" if reading.doubled not in ("", paired) and paired else ""
+        return ", ".join(filter(None, ("" if known else reading.expected.name, fits, reading.words, unlike)))
 
     def _likeliest(self, table: Table) -> Reading:
         """A tensor whose shape is that of no table, as one of the likeliest scheme."""
         ropes = [each for each in self._likely(table) if each.is_rotary and not each.no_table]
         if not ropes or not table.size:
             return Reading(table, table, {})
-        role, place = self._said(table), self._place(table)
-        half, pairs = (ropes[0].axis_dim or 0) // 2, ropes[0].layout
-        layout = "compact" if half in table.shape else "interleaved" if pairs == "interleaved" else "halves"
-        rope = ropes[0].rope(
-            **place.rows(max(table.shape, default=1)), length=place.length, layout=layout, recipe=place.recipe
-        )
+        role = self._role(table)
+        compact = (ropes[0].axis_dim or 0) // 2 in table.shape
+        layout = "compact" if compact else "interleaved" if ropes[0].layout == "interleaved" else "halves"
+        rope = self._place(table).rope(ropes[0], max(table.shape, default=1), layout=layout)
         name = role if role in ("cos", "sin", "inv_freq") else "cos_sin"
         return Reading(table, table, {name: table}, scheme=rope)
 
@@ -138,26 +131,18 @@ class _Search:
         """The tensors to check: the only one, or those whose names say so, or those that look like it."""
         tables = self.file.tables
         if len(tables) == 1:
-            said = self._said(tables[0])
-            return [(tables[0], self._best(tables[0], said) or self._best(tables[0], None))]
-        found = []
+            return [(tables[0], self._best(tables[0], self._role(tables[0])) or self._best(tables[0], None))]
         kinds = {encoding.scheme for encoding in self.encodings}
-        for table in tables:
-            role = role_of(table.name)
-            ours = role is not None and schemes_of(role) & kinds and (_is_float(table) or role == "index")
-            if role is None or not ours or self._is_foreign(table):
-                continue
-            best = self._best(table, role)
-            if best is not None or _must_fit(role, kinds):
-                found.append((table, best))
+        named = [(table, role_of(table.name)) for table in tables if not self._is_foreign(table)]
+        ours = [(table, role) for table, role in named if role and schemes_of(role) & kinds and _is_number(table, role)]
+        found = [(table, best) for table, role in ours if (best := self._best(table, role)) or _must_fit(role, kinds)]
         if not found and len(tables) <= MAX_UNNAMED:
-            likely = ((table, self._best(table, None)) for table in tables if _is_float(table))
+            likely = [(table, self._best(table, None)) for table in tables if _is_number(table)]
             found = [(table, best) for table, best in likely if best is not None and best.is_near()]
         if not found:
-            kind = " or ".join(sorted(kinds))
             count = len(tables) + len(self.file.unread)
             names = f": {begun([table.name for table in tables], 4)}" if tables else ""
-            problem = f"has no positional tables of {kind} ({count:,} tensors{names})"
+            problem = f"has no positional tables of {' or '.join(sorted(kinds))} ({count:,} tensors{names})"
             advice = "modern checkpoints compute them: use a dump, or name a tensor, FILE:NAME"
             raise NoTablesError(self.path, problem, advice)
         return found
@@ -169,7 +154,7 @@ class _Search:
             return all(each.layer_type != named for each in self.encodings)
         return any(part in name and not any(part in each for each in self._layer_types) for part in _PARTS)
 
-    def _said(self, table: Table) -> str | None:
+    def _role(self, table: Table) -> str | None:
         """What the name of the tensor says, or that of the file where the tensor has none."""
         stem = os.path.splitext(os.path.basename(self.file.path))[0]
         return role_of(stem if table.name == ARRAY_NAME else table.name)
@@ -183,21 +168,17 @@ class _Search:
             table, role = as_pairs(table), "complex" if role in ("both", None) else role
 
         def read(view: Table) -> Iterator[Reading]:
-            return (one for seen in self._seen(view) for each in likely for one in readings(each, seen, role, place))
+            found = (some for each in likely for some in candidates(each, view, role, place))
+            return (reading for some in found for reading in some.readings(view, lines=self.file.format == "csv"))
 
         return best_reading(table, read)
 
     def _place(self, table: Table) -> Place:
-        """Where a table is read: of a .gguf, frequencies for lengths beyond the original one are told apart."""
+        """Where a table is read: names of a .gguf tell frequencies for lengths beyond the original one."""
         if not table.name.startswith(LONG):
             return self.place
         original = max(each.parameters.get("original_max_position_embeddings") or 0 for each in self.encodings)
         return replace(self.place, length=self.place.length or original + 1)
-
-    def _seen(self, table: Table) -> list[Table]:
-        """The table; lines of a .csv also as cosines above sines, which is how pecli writes both to one."""
-        rows = table.shape[0] if self.file.format == "csv" and len(table.shape) == 2 else 1
-        return [table] if rows % 2 else [table, reshaped(table, (2, rows // 2, table.shape[1]))]
 
     def _likely(self, table: Table) -> Sequence[Encoding]:
         return [each for each in self.encodings if each.layer_type == self._named(table)] or self.encodings
@@ -217,25 +198,23 @@ def _plain(name: str) -> str:
     return name.replace("visual", "vision")
 
 
-def _doubled_otherwise(found: Iterable[Reading]) -> Iterator[str]:
+def _doubled_otherwise(readings: Sequence[Reading]) -> Iterator[str]:
     """Cosines and sines of the same layers, each right, that no rotation can use together."""
-    ways: dict[str, dict[str, set[str]]] = {}
-    for reading in found:
-        if reading.encoding is not None and reading.is_doubled():
-            functions = ways.setdefault(reading.encoding.layer_type, {})
-            functions.setdefault(reading.expected.name, set()).add(DOUBLINGS[reading.doubled])
-    for layers, functions in ways.items():
-        cos, sin = (functions.get(name, set()) for name in ("cos", "sin"))
-        if len(cos) == len(sin) == 1 and cos != sin:
-            whose = f"{layers} " if layers else ""
-            yield f"{whose}cos is doubled as {cos.pop()}, sin as {sin.pop()}: no rotation takes both"
+    ways: dict[str, dict[str, str]] = {"cos": {}, "sin": {}}
+    for each in readings:
+        if each.encoding is not None and each.expected.name in ways and each.is_doubled():
+            ways[each.expected.name][each.encoding.layer_type] = DOUBLINGS[each.doubled]
+    for layers, cos in ways["cos"].items():
+        sin = ways["sin"].get(layers, cos)
+        if cos != sin:
+            yield f"{layers} cos is doubled as {cos}, sin as {sin}: no rotation takes both".strip()
 
 
-def _is_float(table: Table) -> bool:
-    return table.dtype.startswith(("float", "bfloat", "complex"))
+def _is_number(table: Table, role: str = "") -> bool:
+    return table.dtype.startswith(("float", "bfloat", "complex")) or role == "index"
 
 
-def _must_fit(role: str, kinds: set[str]) -> bool:
+def _must_fit(role: str | None, kinds: set[str]) -> bool:
     """Whether a tensor of that name is wrong where its shape is; other names may mean other things."""
     return role != ANYTHING and (role != "rows" or bool(kinds & {"sinusoidal", "learned"}))
 

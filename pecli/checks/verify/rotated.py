@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from pecli.checks.compare import Comparison, compare, problems_of
 from pecli.checks.tolerance import FREQ_RTOL, Tolerance
 from pecli.checks.verify.against_model import verify_model
 from pecli.checks.verify.expected_tables import Place
-from pecli.checks.verify.verification import Verification, diagnosis, open_for_checks
+from pecli.checks.verify.verification import Verification, diagnosis
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Floats
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
@@ -56,19 +56,18 @@ def verify_rotated(
     encodings = (found.one(layer_type),) if layer_type is not None else found.ropes()
     if not encodings or not encodings[0].is_rotary:
         raise ParameterError("before", "given", "the model has no rotary encoding", "leave it out")
-    computed = {"offset": place.offset or 0, "length": place.length, **place.computed()}
     label, pairs = _both_sides(after, before)
     checks = []
     for one in pairs:
         shape = one.after.shape
         axes, width = _position_axes(shape, model, layer_type) if seq_axis is None else (seq_axis,), shape[-1]
         likely = [each for each in encodings if width in (each.head_dim, each.rotary_dim)] or encodings[:1]
-        every = [_RotatedCheck(one, each, found.file, axis, computed, tolerance) for axis in axes for each in likely]
+        every = [_RotatedCheck(one, each, found.file, axis, place, tolerance) for axis in axes for each in likely]
         passed = [each for each in every if each.result.passed]
         checks.append(passed[0] if passed else min(every, key=_RotatedCheck.doubt))
     results = tuple(each.result for each in checks)
     why = [reason for each in checks for reason in each.reasons]
-    lines = [*diagnosis([replace(each, scheme=None) for each in why], results, [each.plan.rope for each in checks])]
+    lines = diagnosis([replace(each, scheme=None) for each in why], results)
     lines += [line for each in checks for line in each.advice()]
     weak = tuple(line for each in checks if each.result.passed for line in each.weak())
     readings = {each.one.name: each.reading for each in checks if each.reading}
@@ -93,8 +92,8 @@ class _Sides:
 
 def _both_sides(after: Given, before: Given) -> tuple[str, list[_Sides]]:
     """Tensors that belong together: the only ones, or those of the same name."""
-    label, file = opened(after, open_for_checks)
-    place, source = opened(before, open_for_checks)
+    label, file = opened(after)
+    place, source = opened(before)
     found = []
     with file, source:
         file.check()
@@ -136,7 +135,7 @@ class _RotatedCheck:
     """A tensor compared with the rotation that one of a model's encodings asks for."""
 
     def __init__(
-        self, one: _Sides, encoding: Encoding, file: str, axis: int, computed: Mapping[str, Any], tolerance: Tolerance
+        self, one: _Sides, encoding: Encoding, file: str, axis: int, place: Place, tolerance: Tolerance
     ) -> None:
         shape = one.after.shape
         if not -len(shape) <= axis < len(shape) - 1 or axis == -1:
@@ -145,7 +144,7 @@ class _RotatedCheck:
         axis = axis - len(shape) if axis >= 0 else axis
         for name in {"axes", "order"} & encoding.extra.keys():
             raise ParameterError("layer_type", repr(encoding.layer_type), f"it has {name} of its own", "leave it out")
-        rope = encoding.rope(shape[axis], dtype="float64", **computed)
+        rope = place.rope(encoding, shape[axis], dtype="float64")
         head = encoding.head_dim or rope.rotary_dim
         if shape[-1] not in (head, rope.rotary_dim):
             some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
@@ -176,7 +175,7 @@ class _RotatedCheck:
         return [replace(each, tensors=(self.one.name, *(t for t in each.tensors if t != "after"))) for each in found]
 
     def doubt(self) -> tuple[float, float]:
-        """How much has to be wrong for this to be the rotation that was meant."""
+        """How many mistakes would make this the rotation of the model, on average; then the largest error."""
         mistakes = [len(each.mistakes) for each in self.reasons]
         return sum(mistakes) / len(mistakes) if mistakes else math.inf, self.result.max_abs_error or 0.0
 
@@ -231,12 +230,11 @@ class _RotatedCheck:
 
     def _harmless(self, mistake: Mistake) -> bool:
         """Whether another scheme has the same frequencies, positions and factor."""
-        if mistake.scheme is None or mistake.scheme == self.plan.rope:
-            return False
         ropes: list[Any] = [mistake.scheme, self.plan.rope]
-        one, other = (np.array(each.frequencies().floats()) for each in ropes)
-        same = len({(each.offset, each.attention_factor_value()) for each in ropes}) == 1
-        return bool(same and one.shape == other.shape and np.allclose(one, other, rtol=FREQ_RTOL, atol=0))
+        if None in ropes or ropes[0] == ropes[1]:
+            return False
+        one, other = ([each.offset, each.attention_factor_value(), *each.frequencies().floats()] for each in ropes)
+        return len(one) == len(other) and bool(np.allclose(one, other, rtol=FREQ_RTOL, atol=0))
 
 
 def model_check(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from threading import Event, local
 from typing import Any
 
 import numpy as np
@@ -14,14 +12,12 @@ import numpy as np
 from pecli.checks.compare import Comparison, as_json, compare, problems_of
 from pecli.checks.same_table import Reading
 from pecli.checks.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
-from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
-from pecli.errors import FileError, PecliError
+from pecli.errors import PecliError
 from pecli.explain.edits import Explanation, Recipe
 from pecli.explain.sample import chosen
 from pecli.explain.words import reproduction, said, sentence
-from pecli.files import LoadedFile, open_tensors
 
 
 @dataclass(frozen=True)
@@ -64,36 +60,6 @@ class Verification:
         }
 
 
-_thread = local()
-
-
-@contextmanager
-def until(stop: Event) -> Iterator[None]:
-    """Files that this thread opens inside the block are read until `stop` is set."""
-    _thread.stop = stop
-    try:
-        yield
-    finally:
-        del _thread.stop
-
-
-def open_for_checks(path: str) -> LoadedFile:
-    """Open FILE or FILE:NAME; reading on after the end of all checks is an error."""
-    file, stop = open_tensors(path), getattr(_thread, "stop", None)
-    if stop is None:
-        return file
-    return replace(file, tables=tuple(_stoppable(table, path, stop) for table in file.tables))
-
-
-def _stoppable(table: Table, path: str, stop: Event) -> Table:
-    def fill(start: int, out: Array) -> None:
-        if stop.is_set():
-            raise FileError(path, "is not read any further")
-        table.fill(start, out)
-
-    return replace(table, fill=fill)
-
-
 MAX_ROUNDING_ULP = 4
 """Units of the last place that other programs' sines and powers lose, where all else is right."""
 
@@ -104,10 +70,8 @@ class Checked:
 
     reading: Reading
     result: Comparison
-    words: str = ""
-    """How it was read, for the report."""
     layers: str = ""
-    """What tells tensors of one name apart, where layers have each their own."""
+    """The kind of layers that it belongs to, where there are several."""
     right_for: str = ""
     """Other layers whose table it is."""
 
@@ -135,31 +99,27 @@ def conclusion(
     may_be_weak: bool = True,
 ) -> Verification:
     """The answer about a file of such tables: why tensors failed, layers by layers, or what passing does not prove."""
-    failed: dict[str, list[Checked]] = {}
-    moved: dict[str, list[str]] = {}
+    failed: dict[tuple[str, str], list[Checked]] = {}
     for each in checked:
-        if each.result.passed:
-            continue
-        if each.reading.copies_differ():
+        if not each.result.passed and each.reading.copies_differ():
             each.result.problem = "its copies differ"
-        elif each.right_for:
-            moved.setdefault(each.right_for, []).append(each.result.name)
-        else:
-            failed.setdefault(each.layers, []).append(each)
+        elif not each.result.passed:
+            failed.setdefault((each.layers, each.right_for), []).append(each)
     why: list[Explanation] = []
-    lines = [f"{', '.join(names)}: right for {layers} layers" for layers, names in moved.items()]
-    for layers, some in failed.items():
-        tables = _by_scheme(some)
-        found = explanations(tables, tolerance)
-        said = diagnosis(found, [each.result for each in some], tables)
-        why += found
-        lines += [_about(layers, line) for line in said]
+    lines: list[str] = []
+    for (layers, others), some in failed.items():
+        if others:
+            lines.append(f"{', '.join(each.result.name for each in some)}: right for {others} layers")
+        else:
+            found = explanations(_by_scheme(some), tolerance)
+            why += found
+            lines += [_about(layers, line) for line in diagnosis(found, [each.result for each in some])]
     results = tuple(each.result for each in checked)
-    words = {each.result.name: each.words for each in checked if each.words}
+    words = {each.result.name: each.reading.words for each in checked if each.reading.words}
     wrong, reasons = (*problems, *problems_of(results)), tuple(dict.fromkeys(lines))
     known = {each.reading.found.name for each in checked}
-    others = tuple(table.name for table in present if table.name not in known)
-    answer = Verification(path, scheme, results, wrong, reasons, words, tuple(why), unchecked=others)
+    unchecked = tuple(table.name for table in present if table.name not in known)
+    answer = Verification(path, scheme, results, wrong, reasons, words, tuple(why), unchecked=unchecked)
     if not answer.passed or not may_be_weak:
         return answer
     return replace(answer, weak=weak_checks(_by_scheme(checked), tolerance))
@@ -186,42 +146,28 @@ def _about(layers: str, line: str) -> str:
 
 def explanations(tables: Tables, tolerance: Tolerance) -> tuple[Explanation, ...]:
     """The reasons of all that failed, scheme by scheme."""
-    if not tables:
-        return ()
     from pecli.explain.search import explain, merged
 
     every = [each for scheme, found in tables.items() for each in explain(scheme, found, tolerance.atol)]
     return tuple(merged(every))
 
 
-def diagnosis(
-    found: Sequence[Explanation], results: Sequence[Comparison], schemes: Iterable[Scheme]
-) -> tuple[str, ...]:
+def diagnosis(found: Sequence[Explanation], results: Sequence[Comparison]) -> list[str]:
     """Explanations in sentences, each with the command that makes such a table; without any, what rounding says."""
     lines: list[str] = []
     for each in found:
         lines.append(sentence(each))
         lines += [f"verify with --recipe {edit.found}" for edit in each.edits if isinstance(edit, Recipe)]
         lines += reproduction(each)
-    return tuple(dict.fromkeys(lines)) if lines else tuple(_rounding(results, schemes))
-
-
-def _rounding(results: Sequence[Comparison], schemes: Iterable[Scheme]) -> list[str]:
-    """Nothing but last places."""
     failed = [result for result in results if not result.passed]
-    units = [result.max_ulp_error or 0 for result in failed if not result.problem]
-    if len(units) < len(failed) or not units or not 0 < max(units) <= MAX_ROUNDING_ULP:
-        return []
-    allow = f"allow --max-ulp {max(units)}"
-    if any(getattr(scheme, "recipe", "exact") != "exact" for scheme in schemes):
-        return [f"the last place differs, as sines and powers of other libraries do; {allow}"]
-    return [
-        f"the last place differs, as where angles are computed in float32; {allow}, or verify with --recipe float32"
-    ]
+    units = max((result.max_ulp_error or 0 for result in failed), default=0)
+    if not lines and 0 < units <= MAX_ROUNDING_ULP and not any(result.problem for result in failed):
+        lines.append(f"the last place differs, as sines and powers of other libraries do; allow --max-ulp {units}")
+    return list(dict.fromkeys(lines))
 
 
 MAX_ROWS = 1 << 20
-"""Of longer tables, which a mistake is looked for in that this one does not show."""
+"""Of the longest table that is tried where this one does not show a mistake."""
 PROBES = 16
 """Rows of the second half of a table, which show most mistakes."""
 MAX_ELEMENTS = 1 << 22
@@ -237,12 +183,12 @@ def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
 
 
 def _weak(scheme: Scheme, names: Iterable[str], tolerance: Tolerance) -> Iterator[str]:
-    tables = {} if scheme.holds_several else _tables(scheme)
-    looked = [name for name in names if name in tables]
-    count = next((tables[name].shape[-2] for name in looked if len(tables[name].shape) > 1), 0)
-    rows = f"{count:,} row{'s' if count != 1 else ''}" if count else ", ".join(looked)
-    for neighbour in scheme.neighbours() if looked else ():
-        advice = _advice(scheme, neighbour.scheme, looked, tolerance)
+    tables = {} if scheme.holds_several else tables_of(scheme)
+    compared = [name for name in names if name in tables]
+    count = next((tables[name].shape[-2] for name in compared if len(tables[name].shape) > 1), 0)
+    rows = f"{count:,} row{'s' if count != 1 else ''}" if count else ", ".join(compared)
+    for neighbour in scheme.neighbours() if compared else ():
+        advice = _advice(scheme, neighbour.scheme, compared, tolerance)
         if advice is not None:
             yield f"{rows} cannot tell {' and '.join(map(_words, neighbour.edits))}{advice}"
 
@@ -272,30 +218,37 @@ def _words(edit: Mapping[str, Any]) -> str:
 
 def _advice(scheme: Scheme, mistake: Scheme, names: Sequence[str], tolerance: Tolerance) -> str | None:
     """What to do where tables of this length do not show a mistake; None where they do, or where it does no harm."""
-    error = _error(scheme, mistake, names, tolerance, few=True)
-    error = max(error, 0.0 if error == math.inf else _error(scheme, mistake, names, tolerance, few=False))
-    length = getattr(scheme, "seq_len", None) if "seq_len" in scheme.parameters() else None
-    if error == math.inf or not length:
-        return None if error == math.inf else ""
-    while (length := 2 * length) <= MAX_ROWS:
+    largest = 0.0
+    for length, one, other in _longer_and_longer(scheme, mistake):
+        error = _error(one, other, names, tolerance, few=True)
+        if one is scheme and error < math.inf:
+            error = _error(one, other, names, tolerance, few=False)
+        if error == math.inf:
+            return None if one is scheme else f": compare {length:,} or more"
+        largest = max(largest, error)
+    return " within this tolerance, and no number of rows would" if largest > 1 else None
+
+
+def _longer_and_longer(scheme: Scheme, mistake: Scheme) -> Iterator[tuple[int, Scheme, Scheme]]:
+    """Two schemes as they are, and with ever more rows."""
+    length: int = getattr(scheme, "seq_len", None) or 0
+    yield length, scheme, mistake
+    while "seq_len" in scheme.parameters() and 0 < (length := 2 * length) <= MAX_ROWS:
         changes: dict[str, Any] = {"seq_len": length}
         try:
-            longer = [replace(each, **changes) for each in (scheme, mistake)]
+            one, other = (replace(each, **changes) for each in (scheme, mistake))
         except PecliError:
-            return ""
-        if any(table.size // table.shape[-2] > MAX_ELEMENTS for table in longer[0].tensors() if len(table.shape) > 1):
-            return ""
-        error = max(error, _error(longer[0], longer[1], names, tolerance, few=True))
-        if error == math.inf:
-            return f": compare {length:,} or more"
-    return " within this tolerance, and no number of rows would" if error > 1 else None
+            return
+        if any(table.size // table.shape[-2] > MAX_ELEMENTS for table in one.tensors() if len(table.shape) > 1):
+            return
+        yield length, one, other
 
 
-def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolerance, few: bool) -> float:
+def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolerance, *, few: bool) -> float:
     """Infinite where some rows, a few or many, tell two schemes apart, else the largest error relative to one that does
     no harm.
     """
-    tables, others, error = _tables(right), _tables(wrong), 0.0
+    tables, others, error = tables_of(right), tables_of(wrong), 0.0
     for name in names:
         one, other = tables[name], others.get(name)
         if other is None or one.shape != other.shape:
@@ -303,8 +256,8 @@ def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolera
         if len(one.shape) > 1:
             count = one.shape[-2]
             rows = np.linspace(count // 2, count - 1, PROBES) if few else np.r_[chosen(count, one.width), count - 1]
-            every = np.arange(0, one.rows, count)[:, None] + np.unique(rows.astype(np.intp))
-            one, other = (table_of(name, table.pick(every.reshape(-1))) for table in (one, other))
+            every = (np.arange(0, one.rows, count)[:, None] + np.unique(rows.astype(np.intp))).reshape(-1)
+            one, other = (table_of(name, table.pick(every)) for table in (one, other))
         found = compare(one, other, tolerance)
         if not found.passed:
             return math.inf
@@ -313,5 +266,7 @@ def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolera
     return error
 
 
-def _tables(scheme: Scheme) -> dict[str, Table]:
-    return {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
+def tables_of(scheme: Scheme) -> dict[str, Table]:
+    """The tables of a scheme by name, first the one that stands for them all, if there is one."""
+    single = [] if scheme.holds_several else [scheme.single_array()]
+    return {table.name: table for table in (*single, *scheme.tensors())}

@@ -90,7 +90,7 @@ def _profile(file: LoadedFile, chosen: tuple[Table, ...], found: dict[str, Any],
     from hashlib import sha256
 
     from pecli.checks.identify import identify_tables
-    from pecli.checks.profile import Profile
+    from pecli.checks.statistics import Profile
     from pecli.engine.table import raw_bytes
     from pecli.files.provenance import KEY
 
