@@ -11,12 +11,18 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.arrays import Floats, Indices
+from pecli.engine.scalings.linear import Linear
+from pecli.engine.scalings.llama3 import Llama3
+from pecli.engine.scalings.longrope import LongRope
+from pecli.engine.scalings.ntk import Ntk
+from pecli.engine.scalings.proportional import Proportional
+from pecli.engine.scalings.yarn import Yarn
 from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Negated, Uninitialised
 from pecli.explain.laws import (
     BETAS,
     LENGTHS,
     MAX_MISFIT,
-    PARAMETERS,
+    NO_SCALING,
     SEARCHED,
     SIGMAS,
     USUAL_MISFIT,
@@ -58,7 +64,8 @@ def bends(curve: Curve, half: float) -> Iterator[Fit]:
             if len(inside) < 2:
                 yield from _by_usual_lengths(law, share, curve)
             else:
-                yield from _yarns(replace(law, scaling="yarn", factor=1 / share), inside, ramp, doubt, curve)
+                yarn = Yarn(4096, factor=1 / share).complete()
+                yield from _yarns(replace(law, scaling=yarn), inside, ramp, doubt, curve)
                 yield from _llamas(law, share, inside, ramp, doubt, curve)
 
 
@@ -70,15 +77,15 @@ def _yarns(law: Law, inside: Indices, ramp: Floats, doubt: Floats, curve: Curve)
     low, high = -level / slope, (1 - level) / slope
     for one, other in {(round(low), round(high)), (math.floor(low), math.ceil(high)), (low, high)}:
         if -0.5 <= one < other <= 2 * law.half:
-            yield from _by_limits(replace(law, truncate=(one, other) != (low, high)), one, other, curve)
+            yield from _by_limits(law.having(truncate=(one, other) != (low, high)), one, other, curve)
 
 
 def _by_usual_lengths(law: Law, share: float, curve: Curve) -> Iterator[Fit]:
     """Either scaling with its usual numbers, where too few channels are between the limits to measure those."""
     factor = plainest(1 / share, 0.02 / share)
-    for scaling in ("llama3", "yarn"):
+    for scaling in (Llama3(factor, 8192, 1.0, 4.0), Yarn(8192, factor).complete()):
         for original in LENGTHS:
-            found = law.having(scaling=scaling, factor=factor, original=original)
+            found = law.having(scaling=scaling, original_max_position_embeddings=original)
             if (fit := curve.misfit(found.frequencies())) < USUAL_MISFIT:
                 said = "other original lengths give the same table"
                 yield Fit(found, fit, 0.3 + 0.1 * _digits(found, "base", "factor"), (said,))
@@ -91,24 +98,25 @@ def _by_limits(law: Law, low: float, high: float, curve: Curve) -> Iterator[Fit]
         return float(2 * math.pi * rotations * law.base ** (index / law.half))
 
     candidates: list[dict[str, float]] = []
-    for fast, slow in BETAS if law.truncate else ():
+    scaling, name = law.scaling, "original_max_position_embeddings"
+    for fast, slow in BETAS if scaling.truncate else ():
         bottom = max(length(low, fast) if low > 0 else 1.0, length(high - 1, slow))
         top = min(length(low + 1, fast), length(high, slow) if high < 2 * law.half - 1 else math.inf)
         whole = plain_integer(bottom * (1 + 1e-9), top * (1 - 1e-9)) if bottom < top else None
         if whole is not None:
             usual = {} if (fast, slow) == BETAS[0] else {"beta_fast": fast, "beta_slow": slow}
-            candidates.append({"original": float(whole), **usual})
-    for longest in () if law.truncate else sorted(LENGTHS, key=lambda each: abs(math.log(each / length(high, 1)))):
+            candidates.append({name: float(whole), **usual})
+    for longest in () if scaling.truncate else sorted(LENGTHS, key=lambda each: abs(math.log(each / length(high, 1)))):
         fast, slow = (longest / length(index, 1) for index in (low, high))
         if abs(fast / 32 - 1) < 0.02 and abs(slow - 1) < 0.02:
-            candidates.insert(0, {"original": longest})
+            candidates.insert(0, {name: longest})
         betas = {"beta_fast": plainest(fast, 0.02 * fast), "beta_slow": plainest(slow, 0.02 * slow)}
-        candidates.append({"original": longest, **betas})
+        candidates.append({name: longest, **betas})
     for changes in candidates[:6]:
-        whole_law = law.having(factor=plainest(law.factor, 0.02 * law.factor), **changes)
+        whole_law = law.having(factor=plainest(scaling.factor, 0.02 * scaling.factor), **changes)
         if math.isfinite(fit := curve.misfit(whole_law.frequencies())):
             said = "other original lengths, with other beta_fast and beta_slow, give the same table"
-            extra = 0.2 * (len(changes) - 1) + 0.1 * (not law.truncate)
+            extra = 0.2 * (len(changes) - 1) + 0.1 * (not scaling.truncate)
             yield Fit(whole_law, fit, extra + 0.1 * _digits(whole_law, "base", "factor"), (said,))
 
 
@@ -123,14 +131,15 @@ def _llamas(law: Law, share: float, inside: Indices, ramp: Floats, doubt: Floats
         if abs(-level * (high - low) / low - 1) < 0.1:
             for whole in {plain_integer(original * 0.97, original * 1.03) or original, float(round(original))}:
                 factor = plainest(1 / share, 0.02 / share)
-                found = replace(law, scaling="llama3", factor=factor, original=float(whole), low=low, high=high)
+                found = replace(law, scaling=Llama3(factor, int(whole), low, high))
                 fit = curve.misfit(found.frequencies())
                 said = "an original length k times as long, with both freq_factors k times as large, is the same"
-                yield Fit(found, fit, 0.1 * _digits(found, "base", "factor", "high") + 0.1 * (low != 1), (said,))
+                cost = 0.1 * _digits(found, "base", "factor", "high_freq_factor") + 0.1 * (low != 1)
+                yield Fit(found, fit, cost, (said,))
 
 
 def _digits(law: Law, *names: str) -> int:
-    return sum(digits(getattr(law, name)) for name in names)
+    return sum(digits(law.value(name)) for name in names)
 
 
 def stretched(curve: Curve, half: float, base: float) -> Iterator[Fit]:
@@ -138,8 +147,8 @@ def stretched(curve: Curve, half: float, base: float) -> Iterator[Fit]:
     for plain_base in BASES:
         if not plain_base * 1.01 < base < plain_base * 3000 or half <= 1:
             continue
-        for fit in fitted(Law(len(curve.frequency), half, plain_base, scaling="ntk"), "factor", curve):
-            if digits(fit.law.factor) <= 3:
+        for fit in fitted(Law(len(curve.frequency), half, plain_base, scaling=Ntk(1.0)), "factor", curve):
+            if digits(fit.law.value("factor")) <= 3:
                 said = f"base {base:.9g} without scaling is the same table, and so is dynamic scaling with that factor"
                 yield replace(fit, cost=fit.cost + 0.4 + 0.1 * digits(plain_base), open=(said,))
 
@@ -181,7 +190,8 @@ def divided(curve: Curve, half: float) -> Iterator[Fit]:
             for d, e, k, u, good in zip(divisors, doubt, known, unknown, sharp, strict=True)
         ]
         if best is None or sharp.sum() > best[0]:
-            best = int(sharp.sum()), Law(len(plain), half, base, scaling="longrope", divisors=tuple(rounded))
+            scaling = LongRope(4096, tuple(rounded), tuple(rounded), attention_factor=1.0)
+            best = int(sharp.sum()), Law(len(plain), half, base, scaling=scaling)
     if best is not None:
         said = (
             "the base and the divisors are known only together",
@@ -224,22 +234,23 @@ def _straight(
         direct = plainest(scale, slack)
         shorter = inverse if digits(inverse) < digits(direct) else None
         scaled = {"scale": 1 / shorter if shorter else direct}
-        options = [scaled if scales else {"scaling": "linear", "factor": inverse}]
+        options = [scaled if scales else {"scaling": Linear(inverse)}]
+    factor = options[0]["scaling"].factor if "scaling" in options[0] else 1.0
     if 0 < turning < count and not scales:
-        options.append({**(options[0] if options else {}), "scaling": "proportional", "turning": turning})
+        options.append({"scaling": Proportional(factor), "rotating": turning})
     for changes in options:
         for fit in fitted(Law(count, half, base, **changes), "base", curve):
             doubt = f"the base is known within {SIGMAS * step_error * half * base:.1g}"
-            cost = fit.cost + 0.1 * sum(digits(v) for v in changes.values() if isinstance(v, float))
+            cost = fit.cost + 0.1 * sum(digits(each) for each in (changes.get("scale", 1.0), factor) if each != 1)
             yield replace(fit, cost=cost, open=(doubt,) if step_error * half > 1e-4 else ())
-            if digits(fit.law.base) > 2 and fit.law.base not in BASES and not scales and fit.law.scaling == "none":
+            if digits(fit.law.base) > 2 and fit.law.base not in BASES and not scales and fit.law.scaling == NO_SCALING:
                 yield from stretched(curve, half, fit.law.base)
 
 
 def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     """Laws near the prior's: itself; one parameter; two; then any law at all."""
     law, count = prior.law, len(curve.frequency)
-    if law.scaling != "longrope" and curve.rises:  # no other law does
+    if "divisors" not in law.scaling.frequency_parameters() and curve.rises:  # no other law does
         yield list(divided(curve, float(law.half))) if prior.rotary and count == law.count else []
         return
     resized = replace(law, count=count, half=law.half * count / law.count)
@@ -254,7 +265,7 @@ def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
         for k, each in enumerate(neighbours(replace(prior, law=starts[0])))
         if each.count == count  # the scheme's own neighbours have its dim
     ]
-    names = [name for name in ("base", *PARAMETERS[law.scaling], "scale") if name in SEARCHED]
+    names = [name for name in ("base", *law.scaling.frequency_parameters(), "scale") if name in SEARCHED]
     yield others + [
         replace(one, cost=one.cost + 1) for start in starts for name in names for one in fitted(start, name, curve)
     ]
@@ -262,7 +273,7 @@ def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     double = [
         replace(one, cost=one.cost + other.cost + 1)
         for other in others
-        for name in ("base", *PARAMETERS[other.law.scaling])
+        for name in ("base", *other.law.scaling.frequency_parameters())
         if name in SEARCHED
         for one in fitted(other.law, name, curve)
     ]

@@ -27,7 +27,7 @@ from pecli.explain.edits import (
     Swapped,
 )
 from pecli.explain.law_search import divided, laws, laws_with_prior
-from pecli.explain.laws import MAX_MISFIT, Curve, Fit, Law
+from pecli.explain.laws import MAX_MISFIT, NO_SCALING, Curve, Fit, Law
 from pecli.explain.readings import (
     MAX_WRONG,
     Reading,
@@ -378,7 +378,7 @@ def _description(
     if start < 0 or law.base < MIN_BASE:
         return None
     more: dict[str, Any] = {"dtype": whole.dtype}
-    if sinusoidal and law.scaling == "none":
+    if sinusoidal and law.scaling == NO_SCALING:
         zero = np.flatnonzero(empty_rows(whole.parts))
         more |= {"dim": whole.width} | ({"padding_idx": int(whole.rows[zero[0]]) + start} if len(zero) == 1 else {})
     scheme = scheme_of(law, start, whole.length, height, whole.form, not sinusoidal, cos_first, **more)
@@ -393,5 +393,5 @@ def _description(
         edits.append(Layout("cos and sin", "sin alone" if sines else "cos alone"))
     elif not sinusoidal and whole.form.arrangement not in ("alone", "stacked"):
         edits.append(Layout("stacked", whole.form.arrangement))
-    unusual = law.scaling == "yarn" and height != by.usual
+    unusual = "attention_factor" in law.scaling.optional() and height != by.usual
     return scheme, edits, by.fit.cost + 0.5 * (start != 0) + 0.05 * (height != 1) + 0.3 * unusual
