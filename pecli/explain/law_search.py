@@ -169,33 +169,48 @@ def divided(curve: Curve, half: float) -> Iterator[Fit]:
     """LongRoPE: a divisor for every frequency. As many numbers explain as many: only where the divisors of the
     frequencies that are known well come out as plain numbers does that mean anything.
     """
-    known = curve.known
     best: tuple[int, Law] | None = None
     for base in (*BASES, *_other_bases(curve, half)):
-        plain = np.exp(-np.arange(len(curve.frequency)) / half * math.log(base))
-        divisors = np.where(known, plain / np.where(known, curve.frequency, 1), 1.0)
-        doubt = np.where(known, divisors * curve.error / np.where(known, np.abs(curve.frequency), 1), np.inf)
-        sharp = (doubt < 1e-3) & known
+        divisors, doubt = _divisors(curve, half, base)
+        sharp = (doubt < 1e-3) & curve.known
         grid = np.where(doubt < 5e-5, 1000.0, 100.0)
         off = np.abs(divisors * grid - np.rint(divisors * grid)) / grid
-        if sharp.sum() < 6 or (divisors[known] < 0.5).any() or (divisors[known] > 2000).any():
+        if sharp.sum() < 6 or not _likely(divisors[curve.known]):
             continue
         if (off[sharp] > 4 * doubt[sharp] + 1e-9).any() or float(np.ptp(divisors[sharp])) < 0.005:
             continue
-        unknown = plain / np.maximum(curve.frequency, np.maximum(curve.error / 2, 1e-30))  # hardly turning
-        rounded = [
-            plainest(float(d), float(4 * e if good else e / 2)) if k else float(f"{u:.3g}")
-            for d, e, k, u, good in zip(divisors, doubt, known, unknown, sharp, strict=True)
-        ]
         if best is None or sharp.sum() > best[0]:
-            best = int(sharp.sum()), Law(len(plain), half, base, scaling="longrope", divisors=tuple(rounded))
+            best = int(sharp.sum()), _with_divisors(half, base, divisors, np.where(sharp, 4 * doubt, doubt / 2))
     if best is not None:
-        said = (
-            "the base and the divisors are known only together",
-            "short and long divisors are not told apart, nor is the original length",
-            "the attention factor is as measured; a factor may have given it",
-        )
-        yield Fit(best[1], curve.misfit(best[1].frequencies()), 3.0, said)
+        said = "the base and the divisors are known only together"
+        yield Fit(best[1], curve.misfit(best[1].frequencies()), 3.0, (said, *DIVIDED))
+
+
+def as_measured(curve: Curve) -> Iterator[Fit]:
+    """LongRoPE with any divisors, for waves that more than their frequencies shows to be rotary."""
+    half, tight = float(len(curve.frequency)), curve.tight()
+    every = ((base, *_divisors(tight, half, base)) for base in BASES)
+    for base, divisors, doubt in islice((each for each in every if _likely(each[1][curve.known])), 1):
+        law = _with_divisors(half, base, divisors, doubt / 2)
+        said = "the frequencies follow no known law: the divisors are as measured, beside a base that is not known"
+        yield Fit(law, curve.misfit(law.frequencies()), 3.0, (said, *DIVIDED))
+
+
+def _likely(divisors: Floats) -> bool:
+    return len(divisors) >= MIN_FREQUENCIES and bool(((divisors >= 0.5) & (divisors <= 2000)).all())
+
+
+def _divisors(curve: Curve, half: float, base: float) -> tuple[Floats, Floats]:
+    """What each frequency of a base is divided by, and the error of that; of one that hardly turns, to three digits."""
+    plain = np.exp(-np.arange(len(curve.frequency)) / half * math.log(base))
+    slowest = np.maximum(curve.error / 2, 1e-30)
+    frequency = np.where(curve.known, curve.frequency, np.maximum(curve.frequency, slowest))
+    return plain / frequency, np.abs(plain / frequency * np.where(curve.known, curve.error / frequency, 1e-2))
+
+
+def _with_divisors(half: float, base: float, divisors: Floats, slack: Floats) -> Law:
+    rounded = tuple(map(plainest, divisors.tolist(), slack.tolist()))
+    return Law(len(divisors), half, base, scaling="longrope", divisors=rounded)
 
 
 def laws(curve: Curve, half: float, *, scales: bool) -> Iterator[Fit]:
@@ -278,6 +293,10 @@ def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     yield list(divided(curve, float(starts[0].half))) if prior.rotary else []
 
 
+DIVIDED = (
+    "short and long divisors are not told apart, nor is the original length",
+    "the attention factor is as measured; a factor may have given it",
+)
 MIN_FREQUENCIES = 4
 TIMESTEPS = 1000.0
 """What diffusion models multiply positions from 0 to 1 by."""

@@ -26,7 +26,7 @@ from pecli.explain.edits import (
     Scaled,
     Swapped,
 )
-from pecli.explain.law_search import divided, laws, laws_with_prior
+from pecli.explain.law_search import as_measured, divided, laws, laws_with_prior
 from pecli.explain.laws import MAX_MISFIT, Curve, Fit, Law
 from pecli.explain.readings import (
     MAX_WRONG,
@@ -117,8 +117,8 @@ def explain_waves(found: Mapping[str, Sample], prior: WaveScheme | None, atol: f
 
 
 def explain_readings(readings: Iterable[Reading], prior: WaveScheme | None, atol: float) -> list[Explanation]:
-    """The explanations of the first reading that has any."""
-    out: list[Explanation] = []
+    """The explanations of the first reading that has any; where no law has, frequencies as measured may do."""
+    rotary: tuple[Measured, Reading] | None = None
     for reading in readings:
         for most in (0, 256, 48):  # angles in float32 or less are right only in the first rows
             if most and len(reading.rows) <= most:
@@ -127,11 +127,16 @@ def explain_readings(readings: Iterable[Reading], prior: WaveScheme | None, atol
             if seen is None:
                 continue
             seen = seen if prior else _anchored(seen)
+            out: list[Explanation] = []
             for direction in _directions(seen.waves):
-                out += _explained(replace(seen, direction=direction), reading, prior, atol, quick=bool(most))
+                each = replace(seen, direction=direction)
+                tiers = laws_with_prior(prior, each.curve) if prior else _without_prior(each)
+                out += _explained(each, reading, prior, atol, islice(tiers, 3) if most else tiers)
             if out:
                 return out
-    return out
+            if seen.start is not None and not _is_sinusoidal(reading):
+                rotary = rotary or (seen, reading)
+    return list(_explained(*rotary, None, atol, [list(as_measured(rotary[0].curve))])) if rotary else []
 
 
 def _all_readings(found: Mapping[str, Sample], prior: WaveScheme | None) -> Iterator[Reading]:
@@ -146,16 +151,15 @@ def _all_readings(found: Mapping[str, Sample], prior: WaveScheme | None) -> Iter
 
 
 def _explained(
-    seen: Measured, whole: Reading, prior: WaveScheme | None, atol: float, *, quick: bool
+    seen: Measured, whole: Reading, prior: WaveScheme | None, atol: float, tiers: Iterable[list[Fit]]
 ) -> Iterator[Explanation]:
-    """Explanations by the first tier of laws that has any; only likely laws where that is to be `quick`."""
+    """Explanations by the first tier of laws that has any."""
     curve, in_part = seen.curve, list[Explanation]()
-    tiers = laws_with_prior(prior, curve) if prior is not None else _without_prior(seen, curve)
-    for tier in islice(tiers, 3) if quick else tiers:
+    for tier in tiers:
         fits = sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: (fit.cost, fit.misfit))
         good = [fit for fit in fits if _near(curve, fit.law)]
         some: list[Explanation] = []
-        for far, most in ((False, MAX_LAWS), (True, MAX_FAR_LAWS)):
+        for far, most in ((False, MAX_LAWS), (True, MAX_FAR_LAWS if seen.start is None else 0)):
             for fit in good[: most if not some else 0]:
                 if some and (prior is not None or some[0].cost <= good[0].cost < fit.cost):  # none can be cheaper
                     break
@@ -175,9 +179,9 @@ def _near(curve: Curve, law: Law) -> bool:
     return bool(np.count_nonzero(off > MAX_MISFIT) <= len(off) // 16)
 
 
-def _without_prior(seen: Measured, curve: Curve) -> Iterator[list[Fit]]:
+def _without_prior(seen: Measured) -> Iterator[list[Fit]]:
     """Any law: of a rotary table with exponents over the dim; of a sinusoidal one also over D/2 − 1."""
-    count, reading = float(seen.waves.count), seen.reading
+    curve, count, reading = seen.curve, float(seen.waves.count), seen.reading
     if _is_sinusoidal(reading):
         whole = reading.width // 2 if reading.form.arrangement == "halves" else reading.width / 2
         halves = [each for each in (whole, whole - 1, whole - 0.5) if each > 0.4]
