@@ -26,7 +26,7 @@ from pecli.explain.edits import (
     Scaled,
     Swapped,
 )
-from pecli.explain.law_search import as_measured, divided, laws, laws_with_prior
+from pecli.explain.law_search import divided, laws, laws_with_prior
 from pecli.explain.laws import MAX_MISFIT, Curve, Fit, Law
 from pecli.explain.readings import (
     MAX_WRONG,
@@ -40,7 +40,7 @@ from pecli.explain.readings import (
 )
 from pecli.explain.sample import Sample, digits, plainest
 from pecli.explain.wave_schemes import WaveScheme, expected_height, height_edit, law_edits, layout_edit, scheme_of
-from pecli.explain.waves import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, first_position, measure, wrap
+from pecli.explain.waves import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, measure, wrap
 
 ENOUGH = 2.0
 """Times the noise: what an explanation may leave of a channel."""
@@ -82,23 +82,16 @@ class Measured:
         return 5 * waves.level / math.sqrt(waves.rows) + 1e-6 * abs(waves.height) + rough
 
 
-def measured(reading: Reading, cos_first: bool, most: int = 0) -> Measured | None:
+def measured(reading: Reading, prior: WaveScheme | None, most: int = 0) -> Measured | None:
     """The waves of a reading; None where it has none."""
-    picked = reading.picked(most)
-    values = picked.values(cos_first)
-    waves = measure(values, picked.rows.astype(np.float64))
+    picked, cos_first = reading.picked(most), prior is None or prior.cos_first
+    values, rows = picked.values(cos_first), picked.rows.astype(np.float64)
+    waves, start = measure(values, rows), None
     if waves is None or not waves.clean:
         return None
-    return Measured(picked, waves, values, float(picked.rows[0]), _directions(waves)[0], cos_first)
-
-
-def _anchored(seen: Measured) -> Measured:
-    """The same with sharper frequencies, where the phases tell the position of the first row."""
-    waves, rows = seen.waves, seen.reading.rows
-    start = first_position(waves, seen.first) if waves.both else None
-    if start is None:
-        return seen
-    return replace(seen, waves=anchored(waves, np.asarray(seen.values, np.complex128), rows + float(start)), start=start)
+    if prior is None and waves.both:
+        waves, start = anchored(waves, np.asarray(values, np.complex128), rows) or (waves, None)
+    return Measured(picked, waves, values, float(rows[0]), _directions(waves)[0], cos_first, start)
 
 
 def _directions(waves: Waves) -> tuple[int, ...]:
@@ -118,16 +111,14 @@ def explain_waves(found: Mapping[str, Sample], prior: WaveScheme | None, atol: f
 
 def explain_readings(readings: Iterable[Reading], prior: WaveScheme | None, atol: float) -> list[Explanation]:
     """The explanations of the first reading that has any; where no law has, frequencies as measured may do."""
-    rotary: tuple[Measured, Reading] | None = None
+    out, rotary = list[Explanation](), None
     for reading in readings:
         for most in (0, 256, 48):  # angles in float32 or less are right only in the first rows
             if most and len(reading.rows) <= most:
                 continue
-            seen = measured(reading, prior.cos_first if prior else True, most)
+            seen = measured(reading, prior, most)
             if seen is None:
                 continue
-            seen = seen if prior else _anchored(seen)
-            out: list[Explanation] = []
             for direction in _directions(seen.waves):
                 each = replace(seen, direction=direction)
                 tiers = laws_with_prior(prior, each.curve) if prior else _without_prior(each)
@@ -136,7 +127,10 @@ def explain_readings(readings: Iterable[Reading], prior: WaveScheme | None, atol
                 return out
             if seen.start is not None and not _is_sinusoidal(reading):
                 rotary = rotary or (seen, reading)
-    return list(_explained(*rotary, None, atol, [list(as_measured(rotary[0].curve))])) if rotary else []
+    if rotary:
+        curve = rotary[0].curve.tight()
+        out += _explained(*rotary, None, atol, [list(divided(curve, float(rotary[0].waves.count), rotary=True))])
+    return out
 
 
 def _all_readings(found: Mapping[str, Sample], prior: WaveScheme | None) -> Iterator[Reading]:
