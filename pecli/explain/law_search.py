@@ -46,13 +46,13 @@ def bends(curve: Curve, half: float) -> Iterator[Fit]:
     known = curve.known
     if known.sum() < 4 or abs(curve.frequency[0] - 1) > MAX_MISFIT * curve.error[0] + 1e-6:
         return
-    for step in steps_of(curve, half):
+    for step, step_error in steps_of(curve, half):
         plain = np.exp(-step * index)
         ratio, error = curve.frequency / plain, curve.error / plain
         slack = MAX_MISFIT * error + 1e-6
         if not 0 < step * half < 60 or (ratio > 1 + slack)[known].any():
             continue
-        base = plainest(math.exp(step * half), math.exp(step * half) * 1e-7)
+        base = plainest(math.exp(step * half), math.exp(step * half) * (1e-7 + SIGMAS * step_error * half))
         law = Law(len(index), half, base)
         after = np.flatnonzero(known & (np.abs(ratio - ratio[np.flatnonzero(known)[-1]]) < slack + 1e-9))
         measured = float(np.average(ratio[after], weights=1 / error[after] ** 2))
@@ -81,14 +81,21 @@ def _yarns(law: Law, inside: Indices, ramp: Floats, doubt: Floats, curve: Curve)
 
 
 def _by_usual_lengths(law: Law, share: float, curve: Curve) -> Iterator[Fit]:
-    """Either scaling with its usual numbers, where too few channels are between the limits to measure those."""
-    factor = plainest(1 / share, 0.02 / share)
-    for scaling in (Llama3(factor, 8192, 1.0, 4.0), Yarn(8192, factor).complete()):
-        for original in LENGTHS:
-            found = law.having(scaling=scaling, original_max_position_embeddings=original)
-            if (fit := curve.misfit(found.frequencies())) < USUAL_MISFIT:
+    """Either scaling with usual numbers, where too few channels are between the limits to measure those."""
+    factor, name = plainest(1 / share, 0.02 / share), "original_max_position_embeddings"
+    yarns = (
+        Yarn(8192, factor, beta_fast=fast, beta_slow=slow, truncate=truncate)
+        for truncate in (True, False)
+        for fast, slow in BETAS
+    )
+    for k, scaling in enumerate((Llama3(factor, 8192, 1.0, 4.0), *yarns)):
+        found = law.having(scaling=scaling)
+        misfits = curve.misfit_by_row(found.having(**{name: np.array(LENGTHS)[:, None]}).frequencies())
+        for original, fit in zip(LENGTHS, misfits.tolist(), strict=True):
+            if fit < USUAL_MISFIT:
                 said = "other original lengths give the same table"
-                yield Fit(found, fit, 0.3 + 0.1 * _digits(found, "base", "factor"), (said,))
+                cost = 0.3 + 0.1 * _digits(found, "base", "factor") + 0.1 * max(0, k - 1)
+                yield Fit(found.having(**{name: original}), fit, cost, (said,))
 
 
 def _by_limits(law: Law, low: float, high: float, curve: Curve) -> Iterator[Fit]:
@@ -167,38 +174,38 @@ def _other_bases(curve: Curve, half: float) -> list[float]:
     return [float(base) for base in bases[(np.abs(found * 100 - np.rint(found * 100)) / 100 <= doubt).all(axis=1)]]
 
 
-def divided(curve: Curve, half: float) -> Iterator[Fit]:
+def divided(curve: Curve, half: float, *, rotary: bool = False) -> Iterator[Fit]:
     """LongRoPE: a divisor for every frequency. As many numbers explain as many: only where the divisors of the
-    frequencies that are known well come out as plain numbers does that mean anything.
+    frequencies that are known well come out as plain numbers does that mean anything, or where the phases have shown
+    that the waves are `rotary`.
     """
-    known = curve.known
-    best: tuple[int, Law] | None = None
+    known, best = curve.known, list[tuple[int, Law]]()
     for base in (*BASES, *_other_bases(curve, half)):
-        plain = np.exp(-np.arange(len(curve.frequency)) / half * math.log(base))
-        divisors = np.where(known, plain / np.where(known, curve.frequency, 1), 1.0)
-        doubt = np.where(known, divisors * curve.error / np.where(known, np.abs(curve.frequency), 1), np.inf)
+        plain = np.exp(-np.arange(len(known)) / half * math.log(base))
+        hardly = np.maximum(curve.frequency, np.maximum(curve.error / 2, 1e-30))
+        divisors = plain / np.where(known, curve.frequency, hardly)
+        doubt = np.abs(divisors * np.where(known, curve.error / curve.frequency, 0.01))
         sharp = (doubt < 1e-3) & known
         grid = np.where(doubt < 5e-5, 1000.0, 100.0)
         off = np.abs(divisors * grid - np.rint(divisors * grid)) / grid
-        if sharp.sum() < 6 or (divisors[known] < 0.5).any() or (divisors[known] > 2000).any():
+        if known.sum() < MIN_FREQUENCIES or (divisors[known] < 0.5).any() or (divisors[known] > 2000).any():
             continue
-        if (off[sharp] > 4 * doubt[sharp] + 1e-9).any() or float(np.ptp(divisors[sharp])) < 0.005:
-            continue
-        unknown = plain / np.maximum(curve.frequency, np.maximum(curve.error / 2, 1e-30))  # hardly turning
-        rounded = [
-            plainest(float(d), float(4 * e if good else e / 2)) if k else float(f"{u:.3g}")
-            for d, e, k, u, good in zip(divisors, doubt, known, unknown, sharp, strict=True)
-        ]
-        if best is None or sharp.sum() > best[0]:
-            scaling = LongRope(4096, tuple(rounded), tuple(rounded), attention_factor=1.0)
-            best = int(sharp.sum()), Law(len(plain), half, base, scaling=scaling)
-    if best is not None:
+        is_plain = sharp.sum() >= MIN_RECOGNISED and float(np.ptp(divisors[sharp])) >= 0.005
+        is_plain = is_plain and not (off[sharp] > 4 * doubt[sharp] + 1e-9).any()
+        if is_plain or rotary:
+            slack = np.where(sharp & is_plain, 4 * doubt, doubt / 2)
+            rounded = tuple(map(plainest, divisors.tolist(), slack.tolist()))
+            law = Law(len(plain), half, base, scaling=LongRope(4096, rounded, rounded, attention_factor=1.0))
+            best.append((int(sharp.sum()) * is_plain, law))
+    if best:
+        plain_ones, law = max(best, key=lambda each: each[0])
+        unknown = "no known law has these frequencies: the divisors are as measured, beside any base"
         said = (
-            "the base and the divisors are known only together",
+            "the base and the divisors are known only together" if plain_ones else unknown,
             "short and long divisors are not told apart, nor is the original length",
             "the attention factor is as measured; a factor may have given it",
         )
-        yield Fit(best[1], curve.misfit(best[1].frequencies()), 3.0, said)
+        yield Fit(law, curve.misfit(law.frequencies()), 3.0, said)
 
 
 def laws(curve: Curve, half: float, *, scales: bool) -> Iterator[Fit]:

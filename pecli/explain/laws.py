@@ -155,7 +155,7 @@ class Searched(NamedTuple):
 
 
 SEARCHED = {
-    "base": Searched(1.5, 1e9, BASES),
+    "base": Searched(1.5, 1e12, BASES),
     "factor": Searched(0.01, 1e4, (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0)),
     "original_max_position_embeddings": Searched(64.0, 2.0**22, LENGTHS),
     "max_position_embeddings": Searched(64.0, 2.0**22, LENGTHS),
@@ -266,9 +266,10 @@ def geometric(curve: Curve) -> tuple[float, float, float, float] | None:
     slow = slice(len(known) // 2 if len(known) > 3 else 0, None)
     step = float(np.median(np.diff(logs[slow]) / np.diff(known[slow])))
     level = float(np.median(logs[slow] - step * known[slow]))
+    *_, level_error = line(known[slow], logs[slow], errors[slow])
     for _ in range(6):
         off = np.abs(logs - level - step * known)
-        use = off <= np.maximum(MAX_MISFIT * errors, 1.5 * float(np.median(off)) + 1e-12)
+        use = off <= np.maximum(MAX_MISFIT * np.hypot(errors, level_error), 1.5 * float(np.median(off)) + 1e-12)
         if use.sum() < 2:
             return None
         step, level, step_error, level_error = line(known[use], logs[use], errors[use])
@@ -285,12 +286,13 @@ def line(x: Floats | Indices, y: Floats, error: Floats) -> tuple[float, float, f
     return float(slope), float(level), float(spread**-0.5), float(np.sqrt(1 / weights.sum() + centre**2 / spread))
 
 
-def steps_of(curve: Curve, half: float) -> list[float]:
-    """Steps of the law before a bend: of usual bases, and as the first channels say."""
+def steps_of(curve: Curve, half: float) -> list[tuple[float, float]]:
+    """Steps of the law before a bend, with errors: of usual bases, and as the first channels say."""
     known = np.flatnonzero(curve.known & (curve.frequency > 0))
-    found = [math.log(base) / half for base in BASES]
+    found = [(math.log(base) / half, 0.0) for base in BASES]
     if len(known) > 3 and known[0] == 0:
-        logs = np.log(curve.frequency[known])
-        ends = (1, len(known) // 6 + 1, len(known) // 3 + 1)
-        found += [float(logs[0] - logs[last]) / int(known[last]) for last in ends]
+        logs, errors = np.log(curve.frequency[known]), curve.tight().error[known] / curve.frequency[known]
+        for last in (1, len(known) // 6 + 1, len(known) // 3 + 1):
+            step, error = logs[0] - logs[last], np.hypot(errors[0], errors[last])
+            found.append((float(step / known[last]), float(error / known[last])))
     return found
