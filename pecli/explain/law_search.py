@@ -11,12 +11,18 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.arrays import Floats, Indices
+from pecli.engine.scalings.linear import Linear
+from pecli.engine.scalings.llama3 import Llama3
+from pecli.engine.scalings.longrope import LongRope
+from pecli.engine.scalings.ntk import Ntk
+from pecli.engine.scalings.proportional import Proportional
+from pecli.engine.scalings.yarn import Yarn
 from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Negated, Uninitialised
 from pecli.explain.laws import (
     BETAS,
     LENGTHS,
     MAX_MISFIT,
-    PARAMETERS,
+    NO_SCALING,
     SEARCHED,
     SIGMAS,
     USUAL_MISFIT,
@@ -40,13 +46,13 @@ def bends(curve: Curve, half: float) -> Iterator[Fit]:
     known = curve.known
     if known.sum() < 4 or abs(curve.frequency[0] - 1) > MAX_MISFIT * curve.error[0] + 1e-6:
         return
-    for step in steps_of(curve, half):
+    for step, step_error in steps_of(curve, half):
         plain = np.exp(-step * index)
         ratio, error = curve.frequency / plain, curve.error / plain
         slack = MAX_MISFIT * error + 1e-6
         if not 0 < step * half < 60 or (ratio > 1 + slack)[known].any():
             continue
-        base = plainest(math.exp(step * half), math.exp(step * half) * 1e-7)
+        base = plainest(math.exp(step * half), math.exp(step * half) * (1e-7 + SIGMAS * step_error * half))
         law = Law(len(index), half, base)
         after = np.flatnonzero(known & (np.abs(ratio - ratio[np.flatnonzero(known)[-1]]) < slack + 1e-9))
         measured = float(np.average(ratio[after], weights=1 / error[after] ** 2))
@@ -58,7 +64,8 @@ def bends(curve: Curve, half: float) -> Iterator[Fit]:
             if len(inside) < 2:
                 yield from _by_usual_lengths(law, share, curve)
             else:
-                yield from _yarns(replace(law, scaling="yarn", factor=1 / share), inside, ramp, doubt, curve)
+                yarn = Yarn(4096, factor=1 / share).complete()
+                yield from _yarns(replace(law, scaling=yarn), inside, ramp, doubt, curve)
                 yield from _llamas(law, share, inside, ramp, doubt, curve)
 
 
@@ -70,18 +77,25 @@ def _yarns(law: Law, inside: Indices, ramp: Floats, doubt: Floats, curve: Curve)
     low, high = -level / slope, (1 - level) / slope
     for one, other in {(round(low), round(high)), (math.floor(low), math.ceil(high)), (low, high)}:
         if -0.5 <= one < other <= 2 * law.half:
-            yield from _by_limits(replace(law, truncate=(one, other) != (low, high)), one, other, curve)
+            yield from _by_limits(law.having(truncate=(one, other) != (low, high)), one, other, curve)
 
 
 def _by_usual_lengths(law: Law, share: float, curve: Curve) -> Iterator[Fit]:
-    """Either scaling with its usual numbers, where too few channels are between the limits to measure those."""
-    factor = plainest(1 / share, 0.02 / share)
-    for scaling in ("llama3", "yarn"):
-        for original in LENGTHS:
-            found = law.having(scaling=scaling, factor=factor, original=original)
-            if (fit := curve.misfit(found.frequencies())) < USUAL_MISFIT:
+    """Either scaling with usual numbers, where too few channels are between the limits to measure those."""
+    factor, name = plainest(1 / share, 0.02 / share), "original_max_position_embeddings"
+    yarns = (
+        Yarn(8192, factor, beta_fast=fast, beta_slow=slow, truncate=truncate)
+        for truncate in (True, False)
+        for fast, slow in BETAS
+    )
+    for k, scaling in enumerate((Llama3(factor, 8192, 1.0, 4.0), *yarns)):
+        found = law.having(scaling=scaling)
+        misfits = curve.misfit_by_row(found.having(**{name: np.array(LENGTHS)[:, None]}).frequencies())
+        for original, fit in zip(LENGTHS, misfits.tolist(), strict=True):
+            if fit < USUAL_MISFIT:
                 said = "other original lengths give the same table"
-                yield Fit(found, fit, 0.3 + 0.1 * _digits(found, "base", "factor"), (said,))
+                cost = 0.3 + 0.1 * _digits(found, "base", "factor") + 0.1 * max(0, k - 1)
+                yield Fit(found.having(**{name: original}), fit, cost, (said,))
 
 
 def _by_limits(law: Law, low: float, high: float, curve: Curve) -> Iterator[Fit]:
@@ -91,24 +105,25 @@ def _by_limits(law: Law, low: float, high: float, curve: Curve) -> Iterator[Fit]
         return float(2 * math.pi * rotations * law.base ** (index / law.half))
 
     candidates: list[dict[str, float]] = []
-    for fast, slow in BETAS if law.truncate else ():
+    scaling, name = law.scaling, "original_max_position_embeddings"
+    for fast, slow in BETAS if scaling.truncate else ():
         bottom = max(length(low, fast) if low > 0 else 1.0, length(high - 1, slow))
         top = min(length(low + 1, fast), length(high, slow) if high < 2 * law.half - 1 else math.inf)
         whole = plain_integer(bottom * (1 + 1e-9), top * (1 - 1e-9)) if bottom < top else None
         if whole is not None:
             usual = {} if (fast, slow) == BETAS[0] else {"beta_fast": fast, "beta_slow": slow}
-            candidates.append({"original": float(whole), **usual})
-    for longest in () if law.truncate else sorted(LENGTHS, key=lambda each: abs(math.log(each / length(high, 1)))):
+            candidates.append({name: float(whole), **usual})
+    for longest in () if scaling.truncate else sorted(LENGTHS, key=lambda each: abs(math.log(each / length(high, 1)))):
         fast, slow = (longest / length(index, 1) for index in (low, high))
         if abs(fast / 32 - 1) < 0.02 and abs(slow - 1) < 0.02:
-            candidates.insert(0, {"original": longest})
+            candidates.insert(0, {name: longest})
         betas = {"beta_fast": plainest(fast, 0.02 * fast), "beta_slow": plainest(slow, 0.02 * slow)}
-        candidates.append({"original": longest, **betas})
+        candidates.append({name: longest, **betas})
     for changes in candidates[:6]:
-        whole_law = law.having(factor=plainest(law.factor, 0.02 * law.factor), **changes)
+        whole_law = law.having(factor=plainest(scaling.factor, 0.02 * scaling.factor), **changes)
         if math.isfinite(fit := curve.misfit(whole_law.frequencies())):
             said = "other original lengths, with other beta_fast and beta_slow, give the same table"
-            extra = 0.2 * (len(changes) - 1) + 0.1 * (not law.truncate)
+            extra = 0.2 * (len(changes) - 1) + 0.1 * (not scaling.truncate)
             yield Fit(whole_law, fit, extra + 0.1 * _digits(whole_law, "base", "factor"), (said,))
 
 
@@ -123,14 +138,15 @@ def _llamas(law: Law, share: float, inside: Indices, ramp: Floats, doubt: Floats
         if abs(-level * (high - low) / low - 1) < 0.1:
             for whole in {plain_integer(original * 0.97, original * 1.03) or original, float(round(original))}:
                 factor = plainest(1 / share, 0.02 / share)
-                found = replace(law, scaling="llama3", factor=factor, original=float(whole), low=low, high=high)
+                found = replace(law, scaling=Llama3(factor, int(whole), low, high))
                 fit = curve.misfit(found.frequencies())
                 said = "an original length k times as long, with both freq_factors k times as large, is the same"
-                yield Fit(found, fit, 0.1 * _digits(found, "base", "factor", "high") + 0.1 * (low != 1), (said,))
+                cost = 0.1 * _digits(found, "base", "factor", "high_freq_factor") + 0.1 * (low != 1)
+                yield Fit(found, fit, cost, (said,))
 
 
 def _digits(law: Law, *names: str) -> int:
-    return sum(digits(getattr(law, name)) for name in names)
+    return sum(digits(law.value(name)) for name in names)
 
 
 def stretched(curve: Curve, half: float, base: float) -> Iterator[Fit]:
@@ -138,8 +154,8 @@ def stretched(curve: Curve, half: float, base: float) -> Iterator[Fit]:
     for plain_base in BASES:
         if not plain_base * 1.01 < base < plain_base * 3000 or half <= 1:
             continue
-        for fit in fitted(Law(len(curve.frequency), half, plain_base, scaling="ntk"), "factor", curve):
-            if digits(fit.law.factor) <= 3:
+        for fit in fitted(Law(len(curve.frequency), half, plain_base, scaling=Ntk(1.0)), "factor", curve):
+            if digits(fit.law.value("factor")) <= 3:
                 said = f"base {base:.9g} without scaling is the same table, and so is dynamic scaling with that factor"
                 yield replace(fit, cost=fit.cost + 0.4 + 0.1 * digits(plain_base), open=(said,))
 
@@ -158,37 +174,38 @@ def _other_bases(curve: Curve, half: float) -> list[float]:
     return [float(base) for base in bases[(np.abs(found * 100 - np.rint(found * 100)) / 100 <= doubt).all(axis=1)]]
 
 
-def divided(curve: Curve, half: float) -> Iterator[Fit]:
+def divided(curve: Curve, half: float, *, rotary: bool = False) -> Iterator[Fit]:
     """LongRoPE: a divisor for every frequency. As many numbers explain as many: only where the divisors of the
-    frequencies that are known well come out as plain numbers does that mean anything.
+    frequencies that are known well come out as plain numbers does that mean anything, or where the phases have shown
+    that the waves are `rotary`.
     """
-    known = curve.known
-    best: tuple[int, Law] | None = None
+    known, best = curve.known, list[tuple[int, Law]]()
     for base in (*BASES, *_other_bases(curve, half)):
-        plain = np.exp(-np.arange(len(curve.frequency)) / half * math.log(base))
-        divisors = np.where(known, plain / np.where(known, curve.frequency, 1), 1.0)
-        doubt = np.where(known, divisors * curve.error / np.where(known, np.abs(curve.frequency), 1), np.inf)
+        plain = np.exp(-np.arange(len(known)) / half * math.log(base))
+        hardly = np.maximum(curve.frequency, np.maximum(curve.error / 2, 1e-30))
+        divisors = plain / np.where(known, curve.frequency, hardly)
+        doubt = np.abs(divisors * np.where(known, curve.error / curve.frequency, 0.01))
         sharp = (doubt < 1e-3) & known
         grid = np.where(doubt < 5e-5, 1000.0, 100.0)
         off = np.abs(divisors * grid - np.rint(divisors * grid)) / grid
-        if sharp.sum() < 6 or (divisors[known] < 0.5).any() or (divisors[known] > 2000).any():
+        if known.sum() < MIN_FREQUENCIES or (divisors[known] < 0.5).any() or (divisors[known] > 2000).any():
             continue
-        if (off[sharp] > 4 * doubt[sharp] + 1e-9).any() or float(np.ptp(divisors[sharp])) < 0.005:
-            continue
-        unknown = plain / np.maximum(curve.frequency, np.maximum(curve.error / 2, 1e-30))  # hardly turning
-        rounded = [
-            plainest(float(d), float(4 * e if good else e / 2)) if k else float(f"{u:.3g}")
-            for d, e, k, u, good in zip(divisors, doubt, known, unknown, sharp, strict=True)
-        ]
-        if best is None or sharp.sum() > best[0]:
-            best = int(sharp.sum()), Law(len(plain), half, base, scaling="longrope", divisors=tuple(rounded))
-    if best is not None:
+        is_plain = sharp.sum() >= MIN_RECOGNISED and float(np.ptp(divisors[sharp])) >= 0.005
+        is_plain = is_plain and not (off[sharp] > 4 * doubt[sharp] + 1e-9).any()
+        if is_plain or rotary:
+            slack = np.where(sharp & is_plain, 4 * doubt, doubt / 2)
+            rounded = tuple(map(plainest, divisors.tolist(), slack.tolist()))
+            law = Law(len(plain), half, base, scaling=LongRope(4096, rounded, rounded, attention_factor=1.0))
+            best.append((int(sharp.sum()) * is_plain, law))
+    if best:
+        plain_ones, law = max(best, key=lambda each: each[0])
+        unknown = "no known law has these frequencies: the divisors are as measured, beside any base"
         said = (
-            "the base and the divisors are known only together",
+            "the base and the divisors are known only together" if plain_ones else unknown,
             "short and long divisors are not told apart, nor is the original length",
             "the attention factor is as measured; a factor may have given it",
         )
-        yield Fit(best[1], curve.misfit(best[1].frequencies()), 3.0, said)
+        yield Fit(law, curve.misfit(law.frequencies()), 3.0, said)
 
 
 def laws(curve: Curve, half: float, *, scales: bool) -> Iterator[Fit]:
@@ -224,22 +241,23 @@ def _straight(
         direct = plainest(scale, slack)
         shorter = inverse if digits(inverse) < digits(direct) else None
         scaled = {"scale": 1 / shorter if shorter else direct}
-        options = [scaled if scales else {"scaling": "linear", "factor": inverse}]
+        options = [scaled if scales else {"scaling": Linear(inverse)}]
+    factor = options[0]["scaling"].factor if "scaling" in options[0] else 1.0
     if 0 < turning < count and not scales:
-        options.append({**(options[0] if options else {}), "scaling": "proportional", "turning": turning})
+        options.append({"scaling": Proportional(factor), "rotating": turning})
     for changes in options:
         for fit in fitted(Law(count, half, base, **changes), "base", curve):
             doubt = f"the base is known within {SIGMAS * step_error * half * base:.1g}"
-            cost = fit.cost + 0.1 * sum(digits(v) for v in changes.values() if isinstance(v, float))
+            cost = fit.cost + 0.1 * sum(digits(each) for each in (changes.get("scale", 1.0), factor) if each != 1)
             yield replace(fit, cost=cost, open=(doubt,) if step_error * half > 1e-4 else ())
-            if digits(fit.law.base) > 2 and fit.law.base not in BASES and not scales and fit.law.scaling == "none":
+            if digits(fit.law.base) > 2 and fit.law.base not in BASES and not scales and fit.law.scaling == NO_SCALING:
                 yield from stretched(curve, half, fit.law.base)
 
 
 def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     """Laws near the prior's: itself; one parameter; two; then any law at all."""
     law, count = prior.law, len(curve.frequency)
-    if law.scaling != "longrope" and curve.rises:  # no other law does
+    if "divisors" not in law.scaling.frequency_parameters() and curve.rises:  # no other law does
         yield list(divided(curve, float(law.half))) if prior.rotary and count == law.count else []
         return
     resized = replace(law, count=count, half=law.half * count / law.count)
@@ -254,7 +272,7 @@ def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
         for k, each in enumerate(neighbours(replace(prior, law=starts[0])))
         if each.count == count  # the scheme's own neighbours have its dim
     ]
-    names = [name for name in ("base", *PARAMETERS[law.scaling], "scale") if name in SEARCHED]
+    names = [name for name in ("base", *law.scaling.frequency_parameters(), "scale") if name in SEARCHED]
     yield others + [
         replace(one, cost=one.cost + 1) for start in starts for name in names for one in fitted(start, name, curve)
     ]
@@ -262,7 +280,7 @@ def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     double = [
         replace(one, cost=one.cost + other.cost + 1)
         for other in others
-        for name in ("base", *PARAMETERS[other.law.scaling])
+        for name in ("base", *other.law.scaling.frequency_parameters())
         if name in SEARCHED
         for one in fitted(other.law, name, curve)
     ]

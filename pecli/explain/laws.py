@@ -6,16 +6,19 @@ The engine's exact frequencies take a millisecond a time; a search asks thousand
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.engine.scalings.scaling import Scaling
 from pecli.explain.sample import BASES, digits, plain, plainest
 from pecli.explain.waves import wrap
 
+Value = TypeVar("Value")
+NO_SCALING = Scaling()
 SIGMAS = 5.0
 """Standard errors within which a plain number is taken for the measured one."""
 MAX_MISFIT = 12.0
@@ -86,113 +89,48 @@ class Curve:
 
 @dataclass(frozen=True)
 class Law:
-    """base^(−i/half), for i < count, after a scaling; positions times `scale`."""
+    """base^(−i/half), for i < count, after a scaling; positions times `scale`; from pair `rotating` on, 0.
+
+    Parameters of the scaling go by their own names.
+    """
 
     count: int
     half: float
     base: float = 10000.0
     scale: float = 1.0
-    scaling: str = "none"
-    factor: float = 1.0
-    original: float = 0.0
-    beta_fast: float = 32.0
-    beta_slow: float = 1.0
-    truncate: bool = True
-    low: float = 1.0
-    high: float = 4.0
-    longest: float = 0.0
-    """max_position_embeddings, of dynamic scaling."""
-    length: float = 0.0
-    """The length that dynamic scaling is read at."""
-    turning: int = 0
-    """Of proportional scaling: how many frequencies are not zero."""
-    divisors: tuple[float, ...] = ()
+    scaling: Any = NO_SCALING
     times: int = 1
     """How often the scaling is applied."""
+    rotating: int | None = None
+
+    def value(self, name: str) -> Any:
+        """A parameter of the law, or of its scaling."""
+        return getattr(self if name in Law.__dataclass_fields__ else self.scaling, name)
 
     def having(self, **changes: Any) -> Law:
-        """The law with other values of some fields, by name: a search asks ten thousand times, hence not `replace`."""
-        other = object.__new__(Law)
-        other.__dict__.update(self.__dict__, **changes)
-        return other
+        """The law with other values of some parameters: a search asks ten thousand times, hence not `replace`."""
+        own = {name: changes.pop(name) for name in [*changes] if name in Law.__dataclass_fields__}
+        if changes:
+            own["scaling"] = _changed(own.get("scaling", self.scaling), changes)
+        return _changed(self, own)
 
     def frequencies(self) -> Floats:
-        """Radians per row. A field that is a column of numbers gives a row of frequencies for each of them."""
+        """Radians per row. A parameter that is a column of numbers gives a row of frequencies for each of them."""
         with np.errstate(all="ignore"):
-            plain = np.exp(-np.arange(self.count) / self.half * np.log(self.base))
-            scaled = (
-                plain
-                if self.scaling == "none"
-                else plain * (_SCALINGS[self.scaling](self, plain) / plain) ** self.times
-            )
-            return np.asarray(scaled * self.scale)
+            index = np.arange(self.count)
+            plain = np.exp(-index / self.half * np.log(self.base))
+            found = self.scaling.approximate(plain, self.base, self.half)
+            if self.times != 1:
+                found = plain * (found / plain) ** self.times
+            if self.rotating is not None:
+                found = np.where(index < self.rotating, found, 0.0)
+            return np.asarray(found * self.scale)
 
 
-def _linear(law: Law, plain: Floats) -> Floats:
-    return plain / law.factor
-
-
-def _stretched(law: Law, plain: Floats) -> Floats:
-    by = law.factor
-    if law.scaling == "dynamic":
-        by = law.factor * np.maximum(law.length, law.longest) / law.longest - (law.factor - 1)
-    return np.where(law.half > 1, plain * by ** (-np.arange(law.count) / (law.half - 1)), plain)
-
-
-def _yarn(law: Law, plain: Floats) -> Floats:
-    low, high = yarn_limits(law)
-    ramp = np.clip((np.arange(law.count) - low) / (high - low), 0, 1)
-    return np.asarray(plain / law.factor * ramp + plain * (1 - ramp))
-
-
-def yarn_limits(law: Law) -> tuple[Floats, Floats]:
-    """The indices between which YaRN blends."""
-    low, high = (
-        law.half * np.log(law.original / (2 * math.pi * beta)) / np.log(law.base)
-        for beta in (law.beta_fast, law.beta_slow)
-    )
-    if law.truncate:
-        low, high = np.floor(low), np.ceil(high)
-    low, high = np.maximum(low, 0.0), np.minimum(high, 2 * law.half - 1)
-    return low, high + np.where(low == high, 0.001, 0.0)
-
-
-def _llama3(law: Law, plain: Floats) -> Floats:
-    keep = np.clip((law.original * plain / (2 * math.pi) - law.low) / (law.high - law.low), 0, 1)
-    return np.asarray(plain / law.factor * (1 - keep) + plain * keep)
-
-
-def _proportional(law: Law, plain: Floats) -> Floats:
-    return np.where(np.arange(law.count) < law.turning, plain / law.factor, 0.0)
-
-
-def _longrope(law: Law, plain: Floats) -> Floats:
-    if len(law.divisors) != len(plain):  # of another dimension
-        return np.full_like(plain, np.nan)
-    return np.asarray(plain / np.array(law.divisors))
-
-
-_SCALINGS: dict[str, Callable[[Law, Floats], Floats]] = {
-    "linear": _linear,
-    "ntk": _stretched,
-    "dynamic": _stretched,
-    "yarn": _yarn,
-    "llama3": _llama3,
-    "proportional": _proportional,
-    "longrope": _longrope,
-}
-
-PARAMETERS: dict[str, tuple[str, ...]] = {
-    "none": (),
-    "linear": ("factor",),
-    "ntk": ("factor",),
-    "dynamic": ("factor", "longest", "length"),
-    "yarn": ("factor", "original", "beta_fast", "beta_slow", "truncate"),
-    "llama3": ("factor", "original", "low", "high"),
-    "proportional": ("factor", "turning"),
-    "longrope": ("divisors",),
-}
-"""The fields that belong to each scaling."""
+def _changed(value: Value, changes: dict[str, Any]) -> Value:
+    other = object.__new__(type(value))
+    other.__dict__.update(value.__dict__, **changes)
+    return other
 
 
 @dataclass(frozen=True)
@@ -217,15 +155,15 @@ class Searched(NamedTuple):
 
 
 SEARCHED = {
-    "base": Searched(1.5, 1e9, BASES),
+    "base": Searched(1.5, 1e12, BASES),
     "factor": Searched(0.01, 1e4, (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0)),
-    "original": Searched(64.0, 2.0**22, LENGTHS),
-    "longest": Searched(64.0, 2.0**22, LENGTHS),
+    "original_max_position_embeddings": Searched(64.0, 2.0**22, LENGTHS),
+    "max_position_embeddings": Searched(64.0, 2.0**22, LENGTHS),
     "length": Searched(64.0, 2.0**22, LENGTHS),
     "beta_fast": Searched(0.25, 2048.0, (32.0, 64.0, 16.0, 128.0, 8.0, 24.0, 48.0)),
     "beta_slow": Searched(0.01, 256.0, (1.0, 2.0, 4.0, 0.5, 8.0)),
-    "low": Searched(0.05, 64.0, (1.0, 2.0, 4.0, 0.5)),
-    "high": Searched(0.1, 256.0, (4.0, 8.0, 2.0, 16.0, 32.0)),
+    "low_freq_factor": Searched(0.05, 64.0, (1.0, 2.0, 4.0, 0.5)),
+    "high_freq_factor": Searched(0.1, 256.0, (4.0, 8.0, 2.0, 16.0, 32.0)),
     "scale": Searched(1e-4, 3000.0, (1.0, 1000.0, 0.5, 2.0, 180 / math.pi, math.pi / 180, 2 * math.pi, math.pi)),
 }
 MAX_COSTLY_DIGITS = 5
@@ -299,7 +237,7 @@ def fitted_pair(law: Law, names: tuple[str, str], curve: Curve) -> Iterator[Fit]
             off = (np.log(np.maximum(law.having(**both).frequencies()[:, use], 1e-30)) - measured) / error
         return np.asarray(np.clip(np.nan_to_num(off, nan=1e9), -1e9, 1e9))
 
-    at = np.log([getattr(law, name) for name in names])
+    at = np.log([law.value(name) for name in names])
     for _ in range(20):
         here, *near = misfits(at + 1e-6 * np.array([[0, 0], [1, 0], [0, 1]]))
         move = np.clip(
@@ -328,9 +266,10 @@ def geometric(curve: Curve) -> tuple[float, float, float, float] | None:
     slow = slice(len(known) // 2 if len(known) > 3 else 0, None)
     step = float(np.median(np.diff(logs[slow]) / np.diff(known[slow])))
     level = float(np.median(logs[slow] - step * known[slow]))
+    *_, level_error = line(known[slow], logs[slow], errors[slow])
     for _ in range(6):
         off = np.abs(logs - level - step * known)
-        use = off <= np.maximum(MAX_MISFIT * errors, 1.5 * float(np.median(off)) + 1e-12)
+        use = off <= np.maximum(MAX_MISFIT * np.hypot(errors, level_error), 1.5 * float(np.median(off)) + 1e-12)
         if use.sum() < 2:
             return None
         step, level, step_error, level_error = line(known[use], logs[use], errors[use])
@@ -347,12 +286,13 @@ def line(x: Floats | Indices, y: Floats, error: Floats) -> tuple[float, float, f
     return float(slope), float(level), float(spread**-0.5), float(np.sqrt(1 / weights.sum() + centre**2 / spread))
 
 
-def steps_of(curve: Curve, half: float) -> list[float]:
-    """Steps of the law before a bend: of usual bases, and as the first channels say."""
+def steps_of(curve: Curve, half: float) -> list[tuple[float, float]]:
+    """Steps of the law before a bend, with errors: of usual bases, and as the first channels say."""
     known = np.flatnonzero(curve.known & (curve.frequency > 0))
-    found = [math.log(base) / half for base in BASES]
+    found = [(math.log(base) / half, 0.0) for base in BASES]
     if len(known) > 3 and known[0] == 0:
-        logs = np.log(curve.frequency[known])
-        ends = (1, len(known) // 6 + 1, len(known) // 3 + 1)
-        found += [float(logs[0] - logs[last]) / int(known[last]) for last in ends]
+        logs, errors = np.log(curve.frequency[known]), curve.tight().error[known] / curve.frequency[known]
+        for last in (1, len(known) // 6 + 1, len(known) // 3 + 1):
+            step, error = logs[0] - logs[last], np.hypot(errors[0], errors[last])
+            found.append((float(step / known[last]), float(error / known[last])))
     return found

@@ -27,7 +27,7 @@ from pecli.explain.edits import (
     Swapped,
 )
 from pecli.explain.law_search import divided, laws, laws_with_prior
-from pecli.explain.laws import MAX_MISFIT, Curve, Fit, Law
+from pecli.explain.laws import MAX_MISFIT, NO_SCALING, Curve, Fit, Law
 from pecli.explain.readings import (
     MAX_WRONG,
     Reading,
@@ -40,7 +40,7 @@ from pecli.explain.readings import (
 )
 from pecli.explain.sample import Sample, digits, plainest
 from pecli.explain.wave_schemes import WaveScheme, expected_height, height_edit, law_edits, layout_edit, scheme_of
-from pecli.explain.waves import DRIFT, USUAL, Place, Waves, agreeing_places, measure, wrap
+from pecli.explain.waves import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, measure, wrap
 
 ENOUGH = 2.0
 """Times the noise: what an explanation may leave of a channel."""
@@ -61,10 +61,10 @@ class Measured:
     reading: Reading
     waves: Waves
     values: Complex | Floats
-    first: float
-    """The row number that the waves count from."""
     direction: int
     cos_first: bool
+    start: int | None = None
+    """The position of row 0, where the phases tell it whatever the law."""
 
     @property
     def curve(self) -> Curve:
@@ -80,14 +80,16 @@ class Measured:
         return 5 * waves.level / math.sqrt(waves.rows) + 1e-6 * abs(waves.height) + rough
 
 
-def measured(reading: Reading, cos_first: bool, most: int = 0) -> Measured | None:
+def measured(reading: Reading, prior: WaveScheme | None, most: int = 0) -> Measured | None:
     """The waves of a reading; None where it has none."""
-    picked = reading.picked(most)
-    values = picked.values(cos_first)
-    waves = measure(values, picked.rows.astype(np.float64))
+    picked, cos_first = reading.picked(most), prior is None or prior.cos_first
+    values, rows = picked.values(cos_first), picked.rows.astype(np.float64)
+    waves, start = measure(values, rows), None
     if waves is None or not waves.clean:
         return None
-    return Measured(picked, waves, values, float(picked.rows[0]), _directions(waves)[0], cos_first)
+    if prior is None and waves.both:
+        waves, start = anchored(waves, np.asarray(values, np.complex128), rows) or (waves, None)
+    return Measured(picked, waves, values, _directions(waves)[0], cos_first, start)
 
 
 def _directions(waves: Waves) -> tuple[int, ...]:
@@ -106,20 +108,23 @@ def explain_waves(found: Mapping[str, Sample], prior: WaveScheme | None, atol: f
 
 
 def explain_readings(readings: Iterable[Reading], prior: WaveScheme | None, atol: float) -> list[Explanation]:
-    """The explanations of the first reading that has any."""
-    out: list[Explanation] = []
+    """The explanations of the first reading that has any; where no law has, frequencies as measured may do."""
+    out, rotary = list[Explanation](), list[Explanation]()
     for reading in readings:
         for most in (0, 256, 48):  # angles in float32 or less are right only in the first rows
-            if most and len(reading.rows) <= most:
-                continue
-            seen = measured(reading, prior.cos_first if prior else True, most)
+            seen = measured(reading, prior, most) if not most or len(reading.rows) > most else None
             if seen is None:
                 continue
             for direction in _directions(seen.waves):
-                out += _explained(replace(seen, direction=direction), reading, prior, atol, quick=bool(most))
+                each = replace(seen, direction=direction)
+                tiers = laws_with_prior(prior, each.curve) if prior else _without_prior(each)
+                out += _explained(each, reading, prior, atol, islice(tiers, 3) if most else tiers)
             if out:
                 return out
-    return out
+            if not (most or rotary or seen.start is None or _is_sinusoidal(reading)):
+                fits = list(divided(seen.curve.tight(), float(seen.waves.count), rotary=True))
+                rotary = list(_explained(seen, reading, prior, atol, [fits]))
+    return rotary
 
 
 def _all_readings(found: Mapping[str, Sample], prior: WaveScheme | None) -> Iterator[Reading]:
@@ -134,16 +139,15 @@ def _all_readings(found: Mapping[str, Sample], prior: WaveScheme | None) -> Iter
 
 
 def _explained(
-    seen: Measured, whole: Reading, prior: WaveScheme | None, atol: float, *, quick: bool
+    seen: Measured, whole: Reading, prior: WaveScheme | None, atol: float, tiers: Iterable[list[Fit]]
 ) -> Iterator[Explanation]:
-    """Explanations by the first tier of laws that has any; only likely laws where that is to be `quick`."""
+    """Explanations by the first tier of laws that has any."""
     curve, in_part = seen.curve, list[Explanation]()
-    tiers = laws_with_prior(prior, curve) if prior is not None else _without_prior(seen, curve)
-    for tier in islice(tiers, 3) if quick else tiers:
+    for tier in tiers:
         fits = sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: (fit.cost, fit.misfit))
         good = [fit for fit in fits if _near(curve, fit.law)]
         some: list[Explanation] = []
-        for far, most in ((False, MAX_LAWS), (True, MAX_FAR_LAWS)):
+        for far, most in ((False, MAX_LAWS), (True, MAX_FAR_LAWS if seen.start is None else 0)):
             for fit in good[: most if not some else 0]:
                 if some and (prior is not None or some[0].cost <= good[0].cost < fit.cost):  # none can be cheaper
                     break
@@ -163,9 +167,9 @@ def _near(curve: Curve, law: Law) -> bool:
     return bool(np.count_nonzero(off > MAX_MISFIT) <= len(off) // 16)
 
 
-def _without_prior(seen: Measured, curve: Curve) -> Iterator[list[Fit]]:
+def _without_prior(seen: Measured) -> Iterator[list[Fit]]:
     """Any law: of a rotary table with exponents over the dim; of a sinusoidal one also over D/2 − 1."""
-    count, reading = float(seen.waves.count), seen.reading
+    curve, count, reading = seen.curve, float(seen.waves.count), seen.reading
     if _is_sinusoidal(reading):
         whole = reading.width // 2 if reading.form.arrangement == "halves" else reading.width / 2
         halves = [each for each in (whole, whole - 1, whole - 0.5) if each > 0.4]
@@ -267,8 +271,7 @@ def _places(seen: Measured, frequency: Floats, prior: WaveScheme | None, length:
     Of one function alone, turning the other way is another quarter.
     """
     waves = seen.waves
-    centre = seen.first + waves.centre
-    offset = prior.offset if prior else 0
+    centre, offset = int(seen.reading.rows[0]) + waves.centre, prior.offset if prior else 0
     expected = 3 if prior is not None and prior.one == "sin" else 0
     quarters = [(expected + k) % 4 for k in (0, 2, 1, 3)]
     slack = 6 * waves.phase_error + 6 * np.abs(frequency) * DRIFT * (abs(centre) + offset) + 0.02 * waves.level + 1e-6
@@ -281,7 +284,7 @@ def _places(seen: Measured, frequency: Floats, prior: WaveScheme | None, length:
             off = np.minimum(off, np.abs(wrap(angle + waves.phase)))
         return int(np.count_nonzero(off > slack)) <= len(off) // 16
 
-    starts = dict.fromkeys((offset, 0, -(offset + length - 1), -(length - 1)))
+    starts = dict.fromkeys((offset, seen.start or 0, 0, -(offset + length - 1), -(length - 1)))
     likely = [Place(seen.direction, quarter, start) for start in starts for quarter in quarters]
     places = agreeing_places(waves, frequency, centre, seen.direction, quarters, length) if far else likely
     yield from (place for place in places if fits(place))
@@ -378,7 +381,7 @@ def _description(
     if start < 0 or law.base < MIN_BASE:
         return None
     more: dict[str, Any] = {"dtype": whole.dtype}
-    if sinusoidal and law.scaling == "none":
+    if sinusoidal and law.scaling == NO_SCALING:
         zero = np.flatnonzero(empty_rows(whole.parts))
         more |= {"dim": whole.width} | ({"padding_idx": int(whole.rows[zero[0]]) + start} if len(zero) == 1 else {})
     scheme = scheme_of(law, start, whole.length, height, whole.form, not sinusoidal, cos_first, **more)
@@ -393,5 +396,5 @@ def _description(
         edits.append(Layout("cos and sin", "sin alone" if sines else "cos alone"))
     elif not sinusoidal and whole.form.arrangement not in ("alone", "stacked"):
         edits.append(Layout("stacked", whole.form.arrangement))
-    unusual = law.scaling == "yarn" and height != by.usual
+    unusual = "attention_factor" in law.scaling.optional() and height != by.usual
     return scheme, edits, by.fit.cost + 0.5 * (start != 0) + 0.05 * (height != 1) + 0.3 * unusual

@@ -30,6 +30,8 @@ MAX_OFFSET = 1 << 24
 """Positions that a table is taken to start at."""
 SLACK = 6.0
 """Standard errors that a phase may be off."""
+MAX_START, MIN_BITS = 1 << 16, 16
+"""First positions that phases alone are tried for, and the bits of evidence that one takes beyond its own."""
 MAX_TURNS = 1 << 22
 """Of the slowest channel up to that offset: of faster waves, no offset is sought."""
 MAX_CANDIDATES = 4096
@@ -288,6 +290,27 @@ def _moments(slope: Floats, at: Floats) -> tuple[Floats, Floats, Floats]:
     """Sums of slope² · at^k for k = 0, 1, 2."""
     square = slope**2
     return square.sum(axis=0), (square * at[:, None]).sum(axis=0), (square * at[:, None] ** 2).sum(axis=0)
+
+
+def anchored(waves: Waves, values: Complex, rows: Floats) -> tuple[Waves, int] | None:
+    """The position of row 0 that all phases agree on, whatever law the frequencies follow, and the waves with
+    frequencies by the angles from position 0 on, which are sharper; None where phases may agree by chance.
+    """
+    starts, centre = np.arange(MAX_START), rows[0] + waves.centre
+    known = np.flatnonzero(np.abs(waves.frequency) > 4 * waves.error)
+    for k in known[np.argsort(waves.error[known])]:
+        slack = SLACK * (waves.phase_error[k] + waves.error[k] * (centre + starts)) + 1e-6
+        starts = starts[np.abs(wrap(waves.frequency[k] * (centre + starts) - waves.phase[k])) <= slack]
+    start = int(starts[0]) if len(starts) else 0
+    chances = SLACK * (waves.phase_error + waves.error * (centre + start))[known] / np.pi
+    if not len(starts) or -np.log2(np.minimum(chances, 1)).sum() < MIN_BITS + np.log2(1 + start):
+        return None
+    at, frequency = rows + start, waves.frequency
+    for _ in range(2):
+        left = np.angle(values * np.exp(-1j * np.multiply.outer(at, frequency)))
+        frequency = frequency + at @ left / (at @ at)
+    error, phase = waves.phase_error * np.sqrt(len(at) / (at @ at)), wrap(frequency * (centre + start))
+    return replace(waves, frequency=frequency, error=error, phase=phase), start
 
 
 @dataclass(frozen=True)

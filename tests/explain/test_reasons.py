@@ -57,6 +57,12 @@ CASES = [
     (at_position(7), PLAIN, "all rows are at position 7", ""),
     (one_row_twice(), PLAIN, "cos: only row 100 differs", ""),
     (rotary(INV_FREQ * FACTORS), long(**LONGROPE), "frequencies are multiplied by short_factor, not divided", "with"),
+    (
+        rotary((16 * BASE) ** (-2 * np.arange(DIM // 2) / DIM) / 16 ** (2 / DIM)),
+        long(scaling="ntk-fixed", factor=8.0),
+        "factor is 16 (the spec says 8)",
+        "with",
+    ),
     (rotary(INV_FREQ / FACTORS[::-1]), long(**LONGROPE), "short_factor is in reverse order", "with"),
     (rotary(INV_FREQ / 32, HEIGHT), long(**YARN), "attention factor is 1.346574, as the spec says", "without this ("),
     (rotary(INV_FREQ[::2]), long(layout="halves"), "cos, sin: rotary dimension is 32 (the spec says 64);", "with"),

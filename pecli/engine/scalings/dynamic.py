@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from pecli.engine.scalings.ntk import Ntk
 
@@ -20,3 +21,11 @@ class Dynamic(Ntk):
     def stretch(self) -> Fraction:
         factor, longest = Fraction(self.factor), Fraction(self.max_position_embeddings)
         return factor * max(Fraction(self.length or 0), longest) / longest - (factor - 1)
+
+    def stretch_in_float64(self) -> Any:
+        import numpy as np
+
+        length = 0 if self.length is None else self.length
+        return self.factor * np.maximum(length, self.max_position_embeddings) / self.max_position_embeddings - (
+            self.factor - 1
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.geometric import Frequencies
@@ -20,6 +21,9 @@ class Linear(Scaling):
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
         return divided(unscaled(base, dim), [Fraction(self.factor)])
+
+    def approximate(self, plain: Any, base: Any, half: float) -> Any:
+        return plain / self.factor
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
         return reciprocal(powers) / powers.dtype.type(self.factor)

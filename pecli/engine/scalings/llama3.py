@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics import fixed_point
@@ -45,6 +46,14 @@ class Llama3(Scaling):
             return blended
 
         return transformed(unscaled(base, dim), blend)
+
+    def approximate(self, plain: Any, base: Any, half: float) -> Any:
+        import numpy as np
+
+        rotations = self.original_max_position_embeddings * plain / (2 * math.pi)
+        span = self.high_freq_factor - self.low_freq_factor
+        keep = np.clip((rotations - self.low_freq_factor) / span, 0, 1)
+        return plain / self.factor * (1 - keep) + plain * keep
 
     def check(self, base: float, dim: int) -> None:
         if self.high_freq_factor < self.low_freq_factor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isqrt
+from typing import Any
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics import fixed_point
@@ -27,6 +28,10 @@ class LongRope(Scaling):
     attention_factor: float | None = None
     length: int | None = None
 
+    @classmethod
+    def frequency_parameters(cls) -> tuple[str, ...]:
+        return ("divisors",)
+
     @property
     def divisors(self) -> tuple[float, ...]:
         """At exactly O still the short ones."""
@@ -35,14 +40,26 @@ class LongRope(Scaling):
     def frequencies(self, base: float, dim: int) -> Frequencies:
         return divided(unscaled(base, dim), [Fraction(each) for each in self.divisors])
 
+    def approximate(self, plain: Any, base: Any, half: float) -> Any:
+        import numpy as np
+
+        if len(self.divisors) != plain.shape[-1]:  # of another dimension
+            return np.full_like(plain, np.nan)
+        return plain / np.array(self.divisors)
+
     def _extension(self) -> Fraction:
         """f, or M/O where it is not given."""
         return extension(self.factor, self.max_position_embeddings, self.original_max_position_embeddings)
 
     def known_mistakes(self) -> tuple[LongRope, ...]:
-        """The other list of divisors, for any length."""
+        """Divisors in reverse order, multiplied by, and the other list of them, for any length."""
         other = self.short_factor if self.divisors is self.long_factor else self.long_factor
-        return (replace(self, short_factor=other, long_factor=other),) if other != self.divisors else ()
+        lists = (self.divisors[::-1], tuple(1 / each for each in self.divisors), other)
+        return tuple(self.having(each) for each in dict.fromkeys(lists) if each != self.divisors)
+
+    def having(self, divisors: tuple[float, ...]) -> LongRope:
+        """The same with other divisors, for any length."""
+        return replace(self, short_factor=divisors, long_factor=divisors)
 
     def attention(self, bits: int) -> int:
         """As given, or sqrt(1 + ln f / ln O)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pecli.engine.numerics import fixed_point, geometric
 from pecli.engine.numerics.geometric import Frequencies
@@ -38,6 +38,15 @@ class Ntk(Scaling):
             return fixed_point.round_shift(fixed_point.log(Fraction(base), bits + 8) + stretch, 8)
 
         return geometric.geometric(base, Fraction(dim, 2), (dim + 1) // 2, log_base=log_base)
+
+    def approximate(self, plain: Any, base: Any, half: float) -> Any:
+        import numpy as np
+
+        return plain * self.stretch_in_float64() ** (-np.arange(plain.shape[-1]) / (half - 1)) if half > 1 else plain
+
+    def stretch_in_float64(self) -> Any:
+        """The same, of columns of numbers, too."""
+        return self.factor
 
     def float32_base(self, base: float, dim: int) -> float:
         from pecli.engine.numerics.rounding import round_fixed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics import fixed_point, geometric
@@ -35,6 +36,11 @@ class NtkFixed(Scaling):
 
         stretched = geometric.geometric(base, Fraction(dim, 2), (dim + 1) // 2, log_base=log_base)
         return transformed(stretched, slowed)
+
+    def approximate(self, plain: Any, base: Any, half: float) -> Any:
+        import numpy as np
+
+        return plain * self.factor ** (-(np.arange(plain.shape[-1]) + 1) / half)
 
     def float32_base(self, base: float, dim: int) -> float:
         return base * self.factor

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, ClassVar
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.geometric import Frequencies
@@ -15,6 +17,7 @@ class Proportional(Scaling):
     """inv_freq / f for the pairs within the partial factor; the others have angle 0."""
 
     per_frequency = True
+    defaults: ClassVar[Mapping[str, Any]] = {"factor": 1.0}
 
     factor: float | None = None
 
@@ -24,6 +27,9 @@ class Proportional(Scaling):
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
         return divided(unscaled(base, dim), [Fraction(self.factor or 1.0)])
+
+    def approximate(self, plain: Any, base: Any, half: float) -> Any:
+        return plain / self.factor
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
         return reciprocal(powers) / powers.dtype.type(self.factor or 1.0)

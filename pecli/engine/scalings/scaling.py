@@ -5,10 +5,10 @@ b is the base, d the rotary dim, f the factor, O the original length, M the max_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics import geometric
@@ -25,6 +25,8 @@ class Scaling:
 
     per_frequency: ClassVar[bool] = False
     """Whether frequencies are scaled one by one; if not, all that changes is the base."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """The values of parameters that are left out."""
 
     @classmethod
     def required(cls) -> tuple[str, ...]:
@@ -35,6 +37,19 @@ class Scaling:
     def optional(cls) -> tuple[str, ...]:
         """The parameters that may be left out."""
         return tuple(each.name for each in fields(cls) if each.default is not MISSING)
+
+    @classmethod
+    def frequency_parameters(cls) -> tuple[str, ...]:
+        """The parameters that frequencies depend on."""
+        return (*cls.required(), *cls.optional())
+
+    def complete(self) -> Self:
+        """The same with the values of parameters that were left out."""
+        return replace(self, **{name: value for name, value in self.defaults.items() if getattr(self, name) is None})
+
+    def brief(self) -> Self:
+        """The same without the values that are the defaults."""
+        return replace(self, **{name: None for name, value in self.defaults.items() if getattr(self, name) == value})
 
     @classmethod
     def rotary(cls, dim: int, share: float) -> tuple[int, int]:
@@ -48,6 +63,12 @@ class Scaling:
     def frequencies(self, base: float, dim: int) -> Frequencies:
         """The inverse frequencies, exact: radians per position of every pair."""
         return unscaled(base, dim)
+
+    def approximate(self, plain: Any, base: Any, half: float) -> Any:
+        """The frequencies in float64, from unscaled ones b^(−i/half): for searches, which ask thousands of times. A
+        parameter that is a column of numbers gives a row of frequencies for each of them; none may be left out.
+        """
+        return plain
 
     def attention(self, bits: int) -> int:
         """What cos and sin are multiplied by, as an integer over 2**bits."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any, ClassVar, Self
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics import fixed_point
@@ -25,6 +27,7 @@ class Yarn(Scaling):
     """High frequencies stay, low ones are divided by f, those between are blended."""
 
     per_frequency = True
+    defaults: ClassVar[Mapping[str, Any]] = DEFAULTS
 
     original_max_position_embeddings: int
     factor: float | None = None
@@ -35,6 +38,13 @@ class Yarn(Scaling):
     truncate: bool | None = None
     mscale: float | None = None
     mscale_all_dim: float | None = None
+
+    @classmethod
+    def frequency_parameters(cls) -> tuple[str, ...]:
+        return ("factor", "original_max_position_embeddings", *DEFAULTS)
+
+    def complete(self) -> Self:
+        return replace(super().complete(), factor=float(self.divisor()))
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
         by = self.divisor()
@@ -66,6 +76,20 @@ class Yarn(Scaling):
         low, high = max(low, 0), min(high, (dim - 1) * one)
         return low, high + (fixed_point.fixed(Fraction(1, 1000), bits) if low == high else 0)
 
+    def approximate(self, plain: Any, base: Any, half: float) -> Any:
+        import numpy as np
+
+        low, high = (
+            half * np.log(self.original_max_position_embeddings / (2 * math.pi * getattr(self, beta))) / np.log(base)
+            for beta in ("beta_fast", "beta_slow")
+        )
+        if self.truncate:
+            low, high = np.floor(low), np.ceil(high)
+        low, high = np.maximum(low, 0.0), np.minimum(high, 2 * half - 1)
+        high = high + np.where(low == high, 0.001, 0.0)
+        ramp = np.clip((np.arange(plain.shape[-1]) - low) / (high - low), 0, 1)
+        return plain / self.factor * ramp + plain * (1 - ramp)
+
     def betas(self) -> tuple[float, float]:
         """The rotations above which frequencies are unchanged, and below which all is scaled."""
         return self.beta_fast or DEFAULTS["beta_fast"], self.beta_slow or DEFAULTS["beta_slow"]
@@ -75,7 +99,9 @@ class Yarn(Scaling):
         return extension(self.factor, self.max_position_embeddings, self.original_max_position_embeddings)
 
     def known_mistakes(self) -> tuple[Yarn, ...]:
-        return (replace(self, truncate=self.truncate is False),)
+        """Limits rounded or not, and the two betas swapped."""
+        fast, slow = self.betas()
+        return replace(self, truncate=self.truncate is False), replace(self, beta_fast=slow, beta_slow=fast)
 
     def attention(self, bits: int) -> int:
         """As given; else g(f, mscale) / g(f, mscale_all_dim) where both are given; else g(f)."""

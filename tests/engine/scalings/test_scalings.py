@@ -128,6 +128,14 @@ def test_frequencies_are_the_nearest_floats(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_approximate_frequencies_agree(case: str) -> None:
+    plain = BASE ** (-np.arange(DIM // 2) / (DIM // 2))
+    with np.errstate(divide="ignore"):  # a step has no width
+        found = rope(case).scaling_value.complete().approximate(plain, BASE, DIM / 2)
+    np.testing.assert_allclose(found, [float(v) for v in expected(case)[0]], rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 def test_tables_are_correctly_rounded(case: str, dtype: str) -> None:
     offset = 99_990
