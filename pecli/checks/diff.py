@@ -220,9 +220,9 @@ def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tole
 
 def _tells(why: Explanation) -> bool:
     """Whether it says more than how values were kept."""
-    from pecli.explain.edits import Arithmetic, Recipe
+    from pecli.explain.edits import Recipe
 
-    return bool(why.mistakes) or any(isinstance(edit, (Arithmetic, Recipe)) for edit in why.edits)
+    return bool(why.mistakes) or any(isinstance(edit, Recipe) for edit in why.edits)
 
 
 def _scheme_of(file: LoadedFile) -> Scheme | None:

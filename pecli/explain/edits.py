@@ -144,21 +144,10 @@ class Noise(Edit, cost=0.2, storage=True):
     size: float
 
 
-class Recipe(Edit, cost=0.3, storage=True):
+class Recipe(Edit, cost=0.0, storage=True):
     """Computed by a recipe other than the expected one."""
 
     found: str
-
-
-class Arithmetic(Edit, cost=0.0, storage=True):
-    """Positions, frequencies or phases (`which`) rounded to a dtype, by no recipe that has a name."""
-
-    dtype: str
-    which: tuple[str, ...]
-    pairs: tuple[int, ...] = ()
-    """Whose frequencies are not the nearest numbers of that dtype."""
-    ulp: int = 0
-    """How far those are off at most."""
 
 
 class Runtime(Edit, cost=0.5):

@@ -21,7 +21,6 @@ from pecli.engine.table import Table
 from pecli.explain.biases import explain_bias, recognise_bias, recognise_index
 from pecli.explain.computed_tables import (
     distance,
-    explain_arithmetic,
     explain_computed,
     explain_parameter,
     recognise_narrow,
@@ -29,7 +28,6 @@ from pecli.explain.computed_tables import (
 )
 from pecli.explain.draws import explain_draws
 from pecli.explain.edits import (
-    Arithmetic,
     Edit,
     Explanation,
     Layout,
@@ -160,11 +158,9 @@ def _at_one_position(prior: Scheme, waves: Samples, atol: float) -> Explanation 
 
 
 def _by_waves(prior: Scheme, waves: Samples, atol: float) -> Explanation | None:
-    """The prior's waves rounded on the way, or those of other parameters or another layout."""
+    """The waves of other parameters or another layout."""
     seen = wave_scheme(prior, tuple(waves))
-    if seen is None:
-        return None
-    return explain_arithmetic(seen, waves) or next(iter(best(explain_waves(waves, seen, atol))), None)
+    return next(iter(best(explain_waves(waves, seen, atol))), None) if seen is not None else None
 
 
 def _other_scheme(prior: Scheme, waves: Samples, atol: float) -> Explanation | None:
@@ -233,7 +229,7 @@ def _with_storage(found: Explanation, samples: Samples, expected_dtype: str) -> 
     """With how the values were kept, beyond what the explanation says of that."""
     one = samples[found.tensors[0]]
     how = kept(one.values, one.dtype, found.noise, expected_dtype)
-    if any(isinstance(edit, (Arithmetic, Recipe)) for edit in found.edits):
+    if any(isinstance(edit, Recipe) for edit in found.edits):
         how = tuple(edit for edit in how if not isinstance(edit, Noise))
     return replace(found, edits=(*found.edits, *how))
 

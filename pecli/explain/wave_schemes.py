@@ -7,10 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from pecli.engine.arrays import Floats, Indices
-from pecli.engine.numerics.rounding import widened
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes import SCHEMES, scheme_named
@@ -224,20 +220,3 @@ def _scaling(law: Law, height: float) -> Scaling | None:
         given |= {"short_factor": law.divisors, "long_factor": law.divisors, "attention_factor": height}
         given.setdefault("original_max_position_embeddings", 4096)
     return kind(**given) if given.keys() >= {*kind.required()} else None
-
-
-def rendered(scheme: Scheme, recipe: str, rows: Indices, form: Form, prior: WaveScheme | None) -> Floats | None:
-    """The parts of a table at some rows, as a recipe computes them; in the order of the prior's tensors."""
-    try:
-        changes: dict[str, Any] = {"recipe": recipe, "dtype": "float32" if scheme.dtype == "float64" else scheme.dtype}
-        made: Any = replace(scheme, **changes)
-    except ParameterError:
-        return None
-    if made.applied_as == "rotation":
-        tables = {table.name: table for table in replace(made, layout="compact").tensors()}
-        names = (prior.one,) if prior is not None and prior.one else ("cos", "sin")
-        if max(rows) >= made.seq_len:
-            return None
-        return np.stack([widened(tables[name].pick(rows)) for name in names])
-    parts = form.split(made.tensors()[0].pick(rows))
-    return None if parts is None else np.stack([widened(part) for part in parts])
