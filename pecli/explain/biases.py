@@ -15,7 +15,7 @@ import numpy as np
 from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.relative import Relative
-from pecli.errors import ParameterError
+from pecli.explain.computed_tables import constructed
 from pecli.explain.edits import Edit, Explanation, Heads, Mask, Negated, Repeated, Scaled, Transposed, parameter_edits
 from pecli.explain.sample import Sample, digits, plainest, rms, rounding
 from pecli.explain.waves import FEW_STEPS, QUANTUM
@@ -272,18 +272,9 @@ def _candidates(index: Indices) -> Iterator[Relative]:
         style = {"style": "deberta"} if after[1] == -1 else {"style": "t5", "causal": not after.any()}
         counts = (2 * (int(after[1]) - 1),) if after[1] > 1 else BUCKETS
         for count, distance in product(counts, (*DISTANCES, *(range(3, 4 * length) if length <= 128 else ()))):
-            scheme = _made(seq_len=length, buckets=count, max_distance=distance, **style)
-            if scheme is None or not np.array_equal(scheme.rows(0, 1)[0], after):
-                continue
-            if np.array_equal(scheme.rows(length - 1, length)[0][::-1], before):
-                yield scheme
+            for scheme in constructed(Relative, seq_len=length, buckets=count, max_distance=distance, **style):
+                ends = scheme.rows(0, 1)[0], scheme.rows(length - 1, length)[0][::-1]
+                if np.array_equal(ends, (after, before)):
+                    yield scheme
     for height in (each for each in range(1, length + 1) if length % each == 0):
-        if (scheme := _made(style="swin", grid=(height, length // height))) is not None:
-            yield scheme
-
-
-def _made(**parameters: Any) -> Relative | None:
-    try:
-        return Relative(**parameters)
-    except ParameterError:
-        return None
+        yield from constructed(Relative, style="swin", grid=(height, length // height))

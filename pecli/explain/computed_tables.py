@@ -155,6 +155,14 @@ def within(make: Callable[[], Scheme], samples: Mapping[str, Sample], limit: flo
     return off if off.largest <= limit else NOWHERE
 
 
+def constructed(kind: type[Scheme], **parameters: Any) -> Iterator[Any]:
+    """The scheme with these parameters, those that are None left out, if there is one."""
+    try:
+        yield kind(**{name: value for name, value in parameters.items() if value is not None})
+    except ParameterError:
+        return
+
+
 def tables_of(scheme: Scheme) -> dict[str, Table]:
     """All that a scheme makes, by name."""
     return {table.name: table for table in (scheme.single_array(), *scheme.tensors())}

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.arrays import Complex, Floats, Indices
+from pecli.engine.numerics.rounding import widened
 from pecli.engine.schemes.grid_styles import ADDED, ROTARY, AxisBlock, GridStyle
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
+from pecli.explain.computed_tables import constructed, tables_of
 from pecli.explain.edits import Explanation
-from pecli.explain.laws import line
 from pecli.explain.readings import Reading, readings
 from pecli.explain.sample import BASES, Sample, digits, plainest, precision
 
@@ -76,10 +77,9 @@ def _is_whole(some: Sequence[Sample]) -> bool:
 def _first_match(schemes: Iterator[Scheme], samples: Mapping[str, Sample], limit: float) -> Iterator[Explanation]:
     """The first scheme whose tables are these."""
     for scheme in schemes:
-        made = {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
-        names = ("cos_sin",) if len(samples) == 1 and "cos" in made else ("cos", "sin") if "cos" in made else ("pe",)
-        pairs = zip((made[name].array().astype(np.float64) for name in names), samples.values(), strict=True)
-        left = max(float(np.abs(expected - one.values).max()) for expected, one in pairs)
+        names = (scheme.single_array().name,) if len(samples) == 1 else ("cos", "sin")
+        made = [widened(tables_of(scheme)[name].array()) for name in names]
+        left = max(float(np.abs(one.values - table).max()) for one, table in zip(samples.values(), made, strict=True))
         if left <= limit:
             yield Explanation((), scheme, left, left, tuple(samples))
             return
@@ -140,18 +140,14 @@ def _schemes(
     common: Mapping[str, Any],
     limit: float,
 ) -> Iterator[Scheme]:
-    """Schemes of a style for every grid that the rows may be."""
+    """Schemes of a style for every grid along whose axes equal places have equal rows."""
     first = 0 if style.keep_last else keep
     for grid in _grids(len(points), style):
-        if not _may_be(points, grid, style, blocks, limit):
-            continue
         coordinates = style.coordinates(grid, keep, None, None)
         tables = _by_axis(points, coordinates.index(first, first + len(points)), blocks, limit)
-        if tables is None:
-            continue
         steps = [float(values[1] - values[0]) for values in coordinates.values]
-        for more in _numbers(style, blocks, tables, steps, grid):
-            yield from _made(kind, grid=grid, **common, **more)
+        for numbers in _numbers(style, blocks, tables, steps, grid) if tables else ():
+            yield from constructed(kind, grid=grid, **common, **numbers)
 
 
 def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
@@ -175,20 +171,6 @@ def _factors(number: int) -> list[tuple[int, int]]:
     return [(k, number // k) for k in range(1, number + 1) if number % k == 0] if number > 0 else []
 
 
-def _may_be(waves: Complex, grid: tuple[int, ...], style: GridStyle, blocks: Sequence[AxisBlock], limit: float) -> bool:
-    """Whether two rows with the same place along an axis are alike, for each axis."""
-    height, width = grid[-2:]
-    same = {"w": width if style.merge == 1 else style.merge, "h": 1, "t": 1}
-    several = {"w": height > 1, "h": width > 1, "t": width > 1}
-    done = 0
-    for block in blocks:
-        axis, columns = style.sorted_axes[block.axis], slice(done, done + block.pairs)
-        if several[axis] and np.abs(waves[same[axis], columns] - waves[0, columns]).max() > limit:
-            return False
-        done += block.pairs
-    return True
-
-
 def _by_axis(waves: Complex, index: Indices, blocks: Sequence[AxisBlock], limit: float) -> list[Complex] | None:
     """The rows of each block by place along its axis; None where rows of one place differ."""
     found, done = [], 0
@@ -196,11 +178,10 @@ def _by_axis(waves: Complex, index: Indices, blocks: Sequence[AxisBlock], limit:
         part, place = waves[:, done : done + block.pairs], index[block.axis]
         first = np.zeros(int(place.max()) + 1, np.intp)
         first[place[::-1]] = np.arange(len(place))[::-1]
-        table, some = part[first], slice(None, None, max(1, len(place) // LOOKED_AT))
-        for rows in (some, slice(None)):
-            if np.abs(table[place[rows]] - part[rows]).max(initial=0.0) > limit:
+        for rows in (slice(None, None, max(1, len(place) // LOOKED_AT)), slice(None)):
+            if np.abs(part[first[place[rows]]] - part[rows]).max(initial=0.0) > limit:
                 return None
-        found.append(table)
+        found.append(part[first])
         done += block.pairs
     return found
 
@@ -212,40 +193,22 @@ def _numbers(
     steps: Sequence[float],
     grid: tuple[int, ...],
 ) -> Iterator[dict[str, Any]]:
-    """The style's own base and positions, then those that the angles between neighbouring points say."""
+    """The style's own base and positions; then the base, or the size that positions were resampled from, that the
+    angles between neighbouring points of a block say.
+    """
     yield {}
-    bases, scales = [], {}
     for block, table in zip(blocks, tables, strict=True):
-        if len(table) < 2 or block.pairs < 2:
-            continue
-        angle = np.angle((table[1:] * table[:-1].conj()).mean(axis=0))
-        known = (np.abs(angle) > 1e-4) & (np.abs(angle) < 2.5) & (angle * steps[block.axis] > 0)
+        angle = np.angle((table[1:] * table[:-1].conj()).sum(axis=0)) * np.sign(steps[block.axis])
+        known = (angle > 1e-4) & (angle < 2.5)
         if np.count_nonzero(known) < 2:
             continue
         exponents = np.array([float(i / block.denominator) for i in block.indices])[known]
-        slope, level, *_ = line(exponents, np.log(np.abs(angle[known])), np.ones(len(exponents)))
-        bases.append(math.exp(-slope))
-        unit = abs(steps[block.axis]) * (2 * math.pi if style.in_turns else 1.0)
-        scales[block.axis] = math.exp(level) / unit
-    if not bases:
-        return
-    base = plainest(float(np.median(bases)), 1e-3 * float(np.median(bases)))
-    given = {} if math.isclose(base, style.base, rel_tol=1e-3) else {"base": base}
-    if given:
-        yield given
-    if scales and max(abs(scale - 1) for scale in scales.values()) > 1e-4 and not style.in_turns:
-        yield from ({**given, **more} for more in _resampled(style, scales, grid))
-
-
-def _resampled(style: GridStyle, scales: Mapping[int, float], grid: tuple[int, ...]) -> Iterator[dict[str, Any]]:
-    """Positions that are multiplied by something: one base size or one scale for all axes, or one scale for each."""
-    sizes = [(1, *grid)[-3:]["thw".index(axis)] for axis in style.sorted_axes]
-    counts = {plainest(scale * sizes[axis], 1e-3 * scale * sizes[axis]) for axis, scale in scales.items()}
-    divisors = tuple(plainest(1 / scales[axis], 1e-3 / scales[axis]) for axis in sorted(scales))
-    ways: list[dict[str, Any]] = [{"grid_base": tuple(counts)}] if len(counts) == 1 else []
-    if len({*divisors}) == 1 or len(divisors) == len(grid):
-        ways.append({"grid_scale": divisors[:1] if len({*divisors}) == 1 else divisors})
-    yield from sorted(ways, key=lambda way: sum(digits(value) for values in way.values() for value in values))
+        slope, level = np.polyfit(exponents, np.log(angle[known]), 1)
+        scale = math.exp(level) / abs(steps[block.axis])
+        size = scale * (1, *grid)[-3:]["thw".index(style.sorted_axes[block.axis])]
+        yield {"base": plainest(math.exp(-slope), 1e-3 * math.exp(-slope))}
+        yield {"grid_base": (plainest(size, 1e-3 * size),)}
+        yield {"grid_scale": (plainest(1 / scale, 1e-3 / scale),)}
 
 
 MAX_ROWS = 512
@@ -276,17 +239,14 @@ def _at_positions(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
                 found = _axes(waves, base ** (-np.arange(pairs) / denominator))
                 if found is not None and rotary:
                     for more in _sections(*found):
-                        yield from _made(Rope, base=base, layout=reading.form.doubled or "compact", **common, **more)
+                        yield from constructed(
+                            Rope, base=base, layout=reading.form.doubled or "compact", **common, **more
+                        )
                 elif found is not None and len(found[0]) == 1:
                     more = {"layout": reading.form.arrangement, "cos_first": cos_first, **_place(found[0][0])}
-                    yield from _made(Sinusoidal, base=base, freq_shift=float(pairs - denominator), **common, **more)
-
-
-def _made(kind: type[Scheme], **parameters: Any) -> Iterator[Scheme]:
-    try:
-        yield kind(**{name: value for name, value in parameters.items() if value is not None})
-    except ParameterError:
-        return
+                    yield from constructed(
+                        Sinusoidal, base=base, freq_shift=float(pairs - denominator), **common, **more
+                    )
 
 
 def _place(positions: list[float]) -> dict[str, Any]:
@@ -379,6 +339,6 @@ def _sections(places: list[list[float]], follows: list[int]) -> Iterator[dict[st
     named = [order.index(axis) for axis in follows]
     for mixed in (None, True):
         more = {"positions": positions, "mrope_section": tuple(counts), "mrope_interleaved": mixed}
-        for scheme in _made(Rope, dim=2 * len(follows), **more):
+        for scheme in constructed(Rope, dim=2 * len(follows), **more):
             if getattr(scheme, "pair_axes", None) == named:
                 yield more
