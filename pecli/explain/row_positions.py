@@ -28,7 +28,7 @@ from pecli.explain.edits import Explanation
 from pecli.explain.readings import Reading, readings
 from pecli.explain.sample import BASES, Sample, digits, plainest, precision
 
-MAX_POINTS = 1 << 14
+MIN_POINTS, MAX_POINTS = 4, 1 << 14
 LOOKED_AT = 64
 """Rows that are compared before all are."""
 GRID_SLACK = 1e-5
@@ -47,7 +47,7 @@ def tolerance(one: Sample) -> float:
 def recognise_grid(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
     """Schemes on grids that make the tables."""
     some = list(samples.values())
-    if _is_whole(some) and 4 <= some[0].shape[-2] <= MAX_POINTS:
+    if _is_whole(some) and some[0].shape[-2] <= MAX_POINTS:
         yield from _first_match(_on_grids(samples), samples, tolerance(some[0]))
 
 
@@ -110,7 +110,7 @@ def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
         before, after = (int(np.argmin(np.append(each, False))) for each in (still, still[::-1]))
         for keep in {after} if style.keep_last else sorted({before, max(0, before - 1)}):
             points = waves[: len(waves) - keep] if style.keep_last else waves[keep:]
-            if np.abs(np.abs(points) - 1).max(initial=0.0) <= limit:
+            if len(points) >= MIN_POINTS and np.abs(np.abs(points) - 1).max() <= limit:
                 given = {**common, "dim": dim, "axes": channels, "style": style.name}
                 given["keep"] = keep if keep != style.keep else None
                 yield from _schemes(Rope if rotary else Sinusoidal, style, blocks, points, keep, given, limit)
@@ -153,8 +153,7 @@ def _schemes(
 def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
     """The sizes that have so many points: first those of images, the squarest first."""
     pairs = sorted(_factors(points), key=lambda pair: abs(pair[0] - pair[1]))
-    flat = [pair for pair in pairs if min(pair) > 1 or max(pair) < 3]
-    found: list[tuple[int, ...]] = [*flat]
+    found: list[tuple[int, ...]] = [pair for pair in pairs if min(pair) > 1]
     if "t" in style.axes or style.repeats_time:
         found += [
             (time, *pair) for time, rest in _factors(points) if time > 1 for pair in _factors(rest) if min(pair) > 1

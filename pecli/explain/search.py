@@ -141,22 +141,6 @@ def _told(edit: str, expected: Any, found: Any, name: str = "") -> Edit:
     return Layout(expected, found) if edit == "layout" else parameter(name, expected, found)
 
 
-def _at_one_position(prior: Scheme, waves: Samples, atol: float) -> Explanation | None:
-    """Tables whose rows are all the same, of one position of the prior's."""
-    made, left = tables_of(prior), []
-    for name, one in waves.items():
-        rows = one.values
-        if name not in made or made[name].shape != one.shape or rows.ndim != 2 or np.ptp(rows, axis=0).any():
-            return None
-        left.append(np.abs(sample(made[name]).values - rows[0]).max(axis=1))
-    most = np.max(left, axis=0)
-    at = int(np.argmin(most))
-    if len(most) < 2 or most[at] > max(map(_units, waves.values())) or wave_scheme(prior, tuple(waves)) is None:
-        return None
-    position = int(next(iter(waves.values())).rows[at]) + prior.first_position
-    return Explanation((Rows("constant", position),), prior, float(most[at]), 0.0, tuple(waves))
-
-
 def _by_waves(prior: Scheme, waves: Samples, atol: float) -> Explanation | None:
     """The waves of other parameters or another layout."""
     seen = wave_scheme(prior, tuple(waves))
@@ -170,8 +154,9 @@ def _other_scheme(prior: Scheme, waves: Samples, atol: float) -> Explanation | N
     if found is None or scheme is None or scheme.name != prior.name:
         return None
     is_range = getattr(prior, "is_range", True)
-    if is_range and {*(scheme.positions or ())} == {*range(next(iter(waves.values())).shape[-2])}:
-        return None  # the rows of a range in another order
+    places = {*(scheme.positions or ())}
+    if is_range and (len(places) == 1 or places == {*range(next(iter(waves.values())).shape[-2])}):
+        return None  # one row of a range, or all in another order
     edits = parameter_edits(prior, scheme, ("seq_len", "offset") if is_range else ())
     told = [Parameter(each.name, each.expected, "others") if each.name == "positions" else each for each in edits]
     return replace(found, edits=tuple(told), tensors=tuple(waves)) if told else None
@@ -209,7 +194,6 @@ def _transformed(prior: Scheme, alone: Samples, atol: float) -> Explanation | No
 SEARCHES: tuple[tuple[Callable[[Any, Samples, float], Explanation | None], Callable[[Samples], list[Samples]]], ...] = (
     (lambda prior, samples, atol: explain_computed(prior, samples), _together),
     (_by_neighbour, _waves),
-    (_at_one_position, _waves),
     (_by_waves, _waves),
     (_other_scheme, _waves),
     (_by_kind, _each),

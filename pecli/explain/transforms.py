@@ -249,9 +249,9 @@ def _matched(ours: Floats, theirs: Floats) -> tuple[Indices, Indices]:
 def _order_edit(order: Indices, count: int, axis: int, ndim: int) -> Edit | None:
     """What an order is called; None for the one that it should be, and for none at all."""
     there = order[order >= 0]
-    if len(there) < 0.75 * len(order) or len(np.unique(there)) < min(4, count):
-        return None
     rows = _row_order(order, count)
+    if len(there) < 0.75 * len(order) or (len(np.unique(there)) < min(4, count) and np.ptp(order)):
+        return None
     if rows is None or axis == ndim - 2:
         return rows and (_in_heads(order) or rows)
     if len(order) != count or len(np.unique(there)) < count:
@@ -268,6 +268,8 @@ def _row_order(order: Indices, count: int) -> kinds.Rows | None:
         if (moved[good] == -lost).all() and not good[:lost].any():
             return kinds.Rows("padded", lost)
         return kinds.Rows("padded at the end", lost) if (moved[good] == 0).all() and not good[-lost:].any() else None
+    if not np.ptp(order):
+        return kinds.Rows("constant", int(order[0]))
     if not np.ptp(moved):
         return kinds.Rows("shifted", int(moved[0])) if moved[0] or len(order) != count else None
     if len(order) == count and np.array_equal(order, here[::-1]):
