@@ -5,7 +5,7 @@ whose buckets or which window they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -72,17 +72,15 @@ def explain_bias(one: Sample, prior: Alibi | None, name: str) -> list[Explanatio
     return []
 
 
-def recognise_bias(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
+def recognise_bias(one: Sample) -> Iterator[Explanation]:
     """What is sure with nothing known before: enough heads in their order, a plain max_bias; slopes as they are."""
-    one = next(iter(samples.values()))
-    if len(samples) > 1 or np.iscomplexobj(one.values):
+    if np.iscomplexobj(one.values):
         return
-    is_vector = max(one.shape, default=1) == one.values.size
-    for each in explain_bias(one, None, "slopes" if is_vector else "bias"):
+    for each in explain_bias(one, None, "slopes" if one.is_vector else "bias"):
         scheme: Any = each.scheme
-        loose = any(is_vector or isinstance(edit, (Scaled, Heads)) for edit in each.edits)
+        loose = any(one.is_vector or isinstance(edit, (Scaled, Heads)) for edit in each.edits)
         plain = scheme.max_bias >= 1 and digits(scheme.max_bias) <= 3
-        spiked = not is_vector and each.residual > MAX_SPIKE * each.noise
+        spiked = not one.is_vector and each.residual > MAX_SPIKE * each.noise
         if plain and not (loose or spiked) and 3 <= scheme.heads <= MAX_SURE_HEADS:
             yield each
 
@@ -251,17 +249,16 @@ DISTANCES = (128, 512, 64, 256, 1024, 800, 2048, 32, 16, 20, 100, 200, 4096)
 MAX_LENGTH = 2048
 
 
-def recognise_index(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
+def recognise_index(one: Sample) -> Iterator[Explanation]:
     """The scheme of relative positions that makes a table."""
-    one = next(iter(samples.values()))
     values = np.atleast_1d(one.values)
-    if len(samples) > 1 or not one.whole or not 3 <= len(values) <= MAX_LENGTH or values.shape != (len(values),) * 2:
+    if not one.whole or not 3 <= len(values) <= MAX_LENGTH or values.shape != (len(values),) * 2:
         return
     if np.iscomplexobj(values) or not np.array_equal(values, np.rint(values)) or not values.any():
         return
     for scheme in _candidates(values.astype(np.intp)):
         if np.array_equal(scheme.rows(0, len(values)), values):
-            yield Explanation((), scheme, 0.0, 0.0, tuple(samples))
+            yield Explanation((), scheme, 0.0, 0.0, (one.name,))
             return
 
 

@@ -31,7 +31,7 @@ MAX_DEVIATIONS = 6.0
 """By how many of its standard deviations a mean of draws may be off zero."""
 
 
-def explain_draws(one: Sample, prior: LearnedInit | None) -> list[Explanation]:
+def explain_draws(one: Sample, prior: LearnedInit | None = None) -> list[Explanation]:
     """The init, generator and seed that draw a table; none where no likely seed does."""
     values = one.values
     if values.ndim < 2 or math.prod(values.shape[:-2]) != 1 or values.shape[-1] > MAX_DIM or values.size < SOME:

@@ -37,6 +37,11 @@ class Sample:
         return self.values.shape == self.shape
 
     @property
+    def is_vector(self) -> bool:
+        """Whether one axis at most is longer than 1, of real numbers."""
+        return max(self.shape, default=1) == self.values.size and not np.iscomplexobj(self.values)
+
+    @property
     def float_dtype(self) -> str:
         """The dtype of a scheme that makes such a tensor."""
         return self.dtype if self.dtype in SIGNIFICAND_BITS else "float32"

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.numerics.rounding import holds
+from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.explain.biases import explain_bias, recognise_bias, recognise_index
@@ -34,18 +35,16 @@ from pecli.explain.edits import (
     Noise,
     Parameter,
     Recipe,
-    Rows,
     Swapped,
     best,
     parameter,
     parameter_edits,
 )
 from pecli.explain.law_search import explain_frequencies, recognise_frequencies
-from pecli.explain.laws import Law
 from pecli.explain.row_positions import recognise_grid, recognise_positions
 from pecli.explain.sample import Sample, kept, precision, sample
 from pecli.explain.transforms import transform
-from pecli.explain.wave_schemes import scheme_of, wave_scheme
+from pecli.explain.wave_schemes import wave_scheme
 from pecli.explain.wave_search import explain_waves
 
 WAVES = ("cos", "sin", "cos_sin", "pe")
@@ -127,14 +126,13 @@ def _by_neighbour(prior: Any, waves: Samples, atol: float) -> Explanation | None
     if prior.positions is not None:
         edit = {"edit": "parameter", "name": "positions", "expected": "those given", "found": "0, 1, 2, …"}
         known.append(((edit,), replace(prior, positions=None, seq_len=next(iter(waves.values())).shape[-2])))
-    limit, found = max(atol, *map(_units, waves.values())), []
-    for edits, scheme in known:
-        off = distance(scheme, waves)
-        if off.largest <= limit:
-            told = tuple(_told(**edit) for edit in edits)
-            found.append(Explanation(told, scheme, off.largest, off.root_mean_square, tuple(waves)))
+    every = ((distance(scheme, waves), edits, scheme) for edits, scheme in known)
+    off, edits, scheme = min(every, key=lambda each: each[0].root_mean_square)
     other = _other_scheme(prior, waves, atol)
-    return min((*found, *([other] if other else [])), key=lambda each: each.residual, default=None)
+    if off.largest > max(atol, *map(_units, waves.values())) or (other and other.residual < off.largest):
+        return other
+    told = tuple(_told(**edit) for edit in edits)
+    return Explanation(told, scheme, off.largest, off.root_mean_square, tuple(waves))
 
 
 def _told(edit: str, expected: Any, found: Any, name: str = "") -> Edit:
@@ -268,9 +266,10 @@ def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
     """What made tables that belong together (cosines and sines, or one alone), the best first."""
     with _nothing_if_arithmetic_fails():
         samples = {name: _as_made(sample(table)) for name, table in tables.items()}
-        dtype = next(iter(samples.values())).float_dtype
-        found = next(filter(None, (list(search(samples)) for search in RECOGNISERS)), [])
-        return [_with_storage(each, samples, dtype) for each in best(found)[:3]]
+        one = next(iter(samples.values()))
+        every = ((search(one if alone else samples)) for search, alone in RECOGNISERS if not alone or len(samples) == 1)
+        found = next(filter(None, map(list, every)), [])
+        return [_with_storage(each, samples, one.float_dtype) for each in best(found)[:3]]
     return []
 
 
@@ -278,12 +277,6 @@ def _as_made(one: Sample) -> Sample:
     """float32 numbers in a float64 file are what they are."""
     narrow = one.dtype == "float64" and np.isfinite(one.values).all() and holds("float32", one.values)
     return replace(one, dtype="float32") if narrow else one
-
-
-def _recognise_frequencies(samples: Samples) -> list[Explanation]:
-    one = next(iter(samples.values()))
-    is_vector = max(one.shape, default=1) == one.values.size >= 3 and not np.iscomplexobj(one.values)
-    return recognise_frequencies(one) if is_vector and len(samples) == 1 else []
 
 
 def _recognise_waves(samples: Samples) -> Iterator[Explanation]:
@@ -295,24 +288,21 @@ def _recognise_waves(samples: Samples) -> Iterator[Explanation]:
         scheme: Any = each.scheme
         usual = getattr(scheme, "cos_first", False) and (scheme.scale, scheme.amplitude, scheme.freq_shift) == (1, 1, 0)
         if usual:
-            law = Law(scheme.dim // 2, scheme.dim / 2, scheme.base)
-            rope = scheme_of(law, scheme.offset, scheme.seq_len, 1.0, dtype=scheme.dtype)
+            rope = Rope(scheme.seq_len, scheme.dim // 2 * 2, scheme.base, offset=scheme.offset, dtype=scheme.dtype)
             edits = (*each.edits, Layout("stacked", scheme.layout))
             yield replace(each, scheme=rope, edits=edits, extra=each.extra + 0.5)
 
 
-def _recognise_draws(samples: Samples) -> list[Explanation]:
-    return explain_draws(next(iter(samples.values())), None) if len(samples) == 1 else []
-
-
-RECOGNISERS: tuple[Callable[[Samples], Iterable[Explanation]], ...] = (
-    recognise_bias,
-    _recognise_frequencies,
-    recognise_narrow,
-    recognise_index,
-    recognise_grid,
-    _recognise_waves,
-    recognise_positions,
-    _recognise_draws,
+RECOGNISERS: tuple[tuple[Callable[[Any], Iterable[Explanation]], bool], ...] = (
+    (recognise_bias, True),
+    (lambda one: recognise_frequencies(one) if one.is_vector else [], True),
+    (recognise_narrow, False),
+    (recognise_index, True),
+    (recognise_grid, False),
+    (_recognise_waves, False),
+    (recognise_positions, False),
+    (explain_draws, True),
 )
-"""The first that finds something: slopes before frequencies that would do as well, and draws, which take long, last."""
+"""Each with whether it looks at one tensor alone; the first that finds something counts: slopes before frequencies that
+would do as well, and draws, which take long, last.
+"""
