@@ -257,34 +257,21 @@ def _place(positions: list[float]) -> dict[str, Any]:
 
 
 def _bases(waves: Complex, denominators: Sequence[float]) -> Iterator[tuple[float, float]]:
-    """Bases with what their exponents are over, from the ratios of the slowest angles; the plainest first."""
-    if np.abs(np.abs(waves) - 1).max(initial=0.0) > 1e-5 or waves.shape[1] < 4:
+    """Bases with what their exponents are over, from the ratio of the slowest angles; the plainest first."""
+    if np.abs(np.abs(waves) - 1).max(initial=0.0) > 1e-5:
         return
-    angles = np.angle(waves)
-    slow = np.abs(angles).max(axis=0) < SLOW
-    first = waves.shape[1] - int(np.argmin(np.append(slow[::-1], False)))
+    found: dict[tuple[float, float], None] = {}
     for many in (8, 4, 3):  # sections of other axes may come before the last few
-        columns = np.arange(max(first, waves.shape[1] - many), waves.shape[1])
-        if len(columns) > 1:
-            yield from _from_ratios(angles, columns, denominators)
-
-
-def _from_ratios(angles: Floats, columns: Indices, denominators: Sequence[float]) -> Iterator[tuple[float, float]]:
-    moving = np.abs(angles[:, columns[-1]]) > MIN_ANGLE
-    if not moving.any():
-        return
-    weights = np.abs(angles[moving][:, columns])
-    logs = np.log(weights[:, 1:] / weights[:, :-1])
-    step = float(np.average(logs, weights=weights[:, 1:]))
-    if not step < -1e-4:
-        return
-    found = []
-    for denominator in denominators:
-        value = math.exp(-step * denominator)
-        room = 16 * ANGLE_NOISE * denominator * value
-        known = [base for base in BASES if abs(base - value) <= 4 * room]
-        found += [(base, denominator) for base in (*known, plainest(value, room))]
-    yield from sorted(dict.fromkeys(found), key=lambda each: digits(each[0]))
+        angles = np.abs(np.angle(waves[:, -many:]))
+        size = angles.sum(axis=0)  # proportional to the frequencies, whatever the positions
+        if len(size) < many or angles.max() > SLOW or size[-1] < MIN_ANGLE or size[-1] >= size[0]:
+            continue
+        for denominator in denominators:
+            value = (size[0] / size[-1]) ** (denominator / (many - 1))
+            error = 16 * ANGLE_NOISE * denominator * value
+            known = [base for base in BASES if abs(base - value) <= 4 * error]
+            found |= dict.fromkeys((base, denominator) for base in (*known, plainest(value, error)))
+    yield from sorted(found, key=lambda each: digits(each[0]))
 
 
 def _axes(waves: Complex, frequency: Floats) -> tuple[list[list[float]], list[int]] | None:
