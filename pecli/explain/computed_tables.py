@@ -147,14 +147,6 @@ def _of(make: Callable[[], Scheme], samples: Mapping[str, Sample], rows_from_sta
         return NOWHERE
 
 
-def within(make: Callable[[], Scheme], samples: Mapping[str, Sample], limit: float) -> Distance:
-    """How far tables are from a scheme's, where that is within a limit, as a few rows show first; else NOWHERE."""
-    if _of(make, samples, FEW_ROWS).largest > limit:
-        return NOWHERE
-    off = _of(make, samples)
-    return off if off.largest <= limit else NOWHERE
-
-
 def constructed(kind: type[Scheme], **parameters: Any) -> Iterator[Any]:
     """The scheme with these parameters, those that are None left out, if there is one."""
     try:
@@ -221,7 +213,9 @@ def explain_parameter(prior: Scheme, samples: Mapping[str, Sample], atol: float)
             return replace(other, **{name: value})
 
         for value in _values(given, parameter, prior.default_of(name), samples, scheme):
-            if value != given and (off := within(partial(scheme, value), samples, allowed)) != NOWHERE:
+            if value == given or _of(partial(scheme, value), samples, FEW_ROWS).largest > allowed:
+                continue
+            if (off := _of(partial(scheme, value), samples)).largest <= allowed:
                 edit = Parameter(name, given, value)
                 return Explanation((edit,), scheme(value), off.largest, off.root_mean_square, tuple(samples))
     return None

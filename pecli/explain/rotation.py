@@ -28,7 +28,7 @@ from pecli.explain.edits import (
 )
 from pecli.explain.forms import Form, halved, joined
 from pecli.explain.readings import Reading, padded
-from pecli.explain.sample import grain, kept, precision, rms
+from pecli.explain.sample import grain, precision, quantised_storage, rms
 from pecli.explain.wave_schemes import WaveScheme, wave_scheme
 from pecli.explain.wave_search import explain_readings
 from pecli.explain.waves import Waves, agreeing_places
@@ -39,7 +39,7 @@ EXPLAINED = 1e-3
 """Of the error, what a known mistake may leave."""
 MAX_HEADS, MAX_ROWS = 16, 96
 """Of queries or keys that tell mistakes apart."""
-FEW, FEW_ROWS = 48, 8
+FEW, FEW_ROWS, MAX_READINGS = 48, 8, 4
 LAYOUTS = ("halves", "interleaved")
 
 Pair = tuple[Floats, Floats]
@@ -195,7 +195,7 @@ def _known(before: Floats, after: Floats, plan: HeadRotation, atol: float, dtype
     x, y = (each[..., :MAX_HEADS, :, :][..., rows, :] if each.ndim > 2 else each[rows] for each in (before, after))
     right = plan.rotated(x, plan.waves(rows))
     error, limit = rms(y - right), _limit(y, atol)
-    if (np.abs(y - right) <= limit).all() and (storage := kept(y, dtype, error, dtype)):
+    if (np.abs(y - right) <= limit).all() and (storage := quantised_storage(y, dtype, error, dtype)):
         return Explanation(storage, None, float(np.abs(y - right).max()), error, ("after",))
     ranked: list[tuple[float, int, Mistake]] = []
     every = [*mistakes(plan, before.shape), *_scaled(y, right, plan), *_other_positions(x, y, plan, rows)]
@@ -242,43 +242,36 @@ def _at_positions(plan: HeadRotation, step: int, x: Floats, rows: Indices) -> Fl
     return plan.rotated(x, plan.waves(step * rows))
 
 
-class Turns(NamedTuple):
-    """How pairs are read, and the quotient: (positions, pairs), with what it leaves of the values."""
+class Quotient(NamedTuple):
+    """Pairs after divided by pairs before (positions, pairs), how they were read, and the relative error."""
 
     axis: int
     channels: slice
     layouts: tuple[str, str]
     ratio: Complex
-    left: float
+    error: float
 
 
-def quotient(before: Floats, after: Floats, channels: slice, layouts: tuple[str, str], axis: int = -2) -> Turns:
+def quotient(before: Floats, after: Floats, channels: slice, layouts: tuple[str, str], axis: int = -2) -> Quotient:
     """The rotation of every position and pair that comes nearest, over all heads and batches."""
     sides = [halved(each[..., channels], layout) for each, layout in zip((before, after), layouts, strict=True)]
     x, y = (np.moveaxis(a + 1j * b, axis, 0) for a, b in sides)
     x, y = (each.reshape(len(each), -1, each.shape[-1]) for each in (x, y))
-    power = np.maximum((np.abs(x) ** 2).sum(axis=1), 1e-300)
-    ratio = (y * x.conj()).sum(axis=1) / power
-    off = np.abs(y - ratio[:, None] * x) ** 2
-    left = float(np.sqrt(off.sum() / max(float((np.abs(y) ** 2).sum()), 1e-300)))
-    return Turns(axis, channels, layouts, ratio, left)
+    ratio = (y * x.conj()).sum(axis=1) / np.maximum((np.abs(x) ** 2).sum(axis=1), 1e-300)
+    return Quotient(axis, channels, layouts, ratio, rms(y - ratio[:, None] * x) / (rms(y) or 1.0))
 
 
-def _few(values: Floats) -> Floats:
-    """The first positions and heads, which tell how pairs lie."""
-    few = values[..., :FEW, :]
-    return few[..., :FEW, :, :] if few.ndim > 2 else few
-
-
-def _turns(before: Floats, after: Floats, spans: list[slice], layouts: tuple[str, str]) -> Iterator[Turns]:
-    """Readings of some of the pairs that leave little, the expected ones first."""
-    axes = [-2, *([-3] if before.ndim > 2 and before.shape[-3] > 8 else [])]
-    before, after = _few(before), _few(after)
+def _readings(before: Floats, after: Floats, spans: list[slice], layouts: tuple[str, str]) -> list[Quotient]:
+    """Ways to read pairs whose quotient leaves little, going by the first positions and heads; the likeliest first."""
+    axes = [-2, *([-3] if before.ndim > 2 and before.shape[-3] > FEW_ROWS else [])]
+    few = (..., slice(FEW), slice(FEW), slice(None))[-before.ndim :]
+    before, after = before[few], after[few]
     both = dict.fromkeys((layouts, *product(LAYOUTS, LAYOUTS)))
-    for span, axis, each in product(spans, axes, both):
-        found = quotient(before, after, span, each, axis)
-        if found.left < MAX_LEFT:
-            yield found
+    every = [quotient(before, after, span, each, axis) for span, axis, each in product(spans, axes, both)]
+    every = [found for found in every if found.error < MAX_LEFT]
+    least = min((found.error for found in every), default=0.0)
+    every.sort(key=lambda found: (found.error > 3 * least + 1e-6, spans.index(found.channels), round(found.error, 3)))
+    return every[:MAX_READINGS]
 
 
 def _measured(before: Floats, after: Floats, plan: HeadRotation, prior: WaveScheme, atol: float) -> Explanation | None:
@@ -286,30 +279,20 @@ def _measured(before: Floats, after: Floats, plan: HeadRotation, prior: WaveSche
     stored = grain(after)
     if isinstance(stored, Dtype):  # angles that are smaller than half a unit are lost in all heads alike
         atol = max(atol, precision(stored.found))
-    spans = _spans(before, after, plan)
-    every = list(_turns(before, after, spans, plan.layouts))
-    least = min((found.left for found in every), default=0.0)
-    every.sort(key=lambda found: (found.left > 3 * least + 1e-6, spans.index(found.channels), round(found.left, 3)))
-    for turns in every[:4]:
-        ratio = quotient(before, after, turns.channels, turns.layouts, turns.axis).ratio
-        told = tuple(_told(turns, plan))
-        reading = Reading(
-            (ratio.real, ratio.imag), np.arange(len(ratio)), len(ratio), Form("alone"), told, ("after",), "float32"
-        )
-        seen = replace(prior, form=Form("alone"), length=len(ratio))
-        most = MAX_LEFT * float(np.sqrt(np.mean(np.abs(ratio) ** 2)))
-        for found in best(explain_readings([reading, *padded(reading)], seen, atol)):
-            in_part = all(isinstance(edit, Rows) for edit in found.mistakes)
-            if found.residual <= most or in_part:
+    for way in _readings(before, after, _spans(before, after, plan), plan.layouts):
+        ratio = quotient(before, after, way.channels, way.layouts, way.axis).ratio
+        edits: list[Edit] = []
+        if way.axis != -2:
+            edits.append(Parameter("position_axis", plan.axis, -3 if plan.axis == -2 else -2))
+        if way.layouts != plan.layouts:
+            edits.append(Layout(_named(plan.layouts), _named(way.layouts)))
+        rows, form = np.arange(len(ratio)), Form("alone")
+        reading = Reading((ratio.real, ratio.imag), rows, len(ratio), form, tuple(edits), ("after",), "float32")
+        expected = replace(prior, form=form, length=len(ratio))
+        for found in best(explain_readings([reading, *padded(reading)], expected, atol)):
+            if found.residual <= MAX_LEFT * rms(ratio) or all(isinstance(edit, Rows) for edit in found.mistakes):
                 return found
     return None
-
-
-def _told(turns: Turns, plan: HeadRotation) -> Iterator[Edit]:
-    if turns.axis != -2:
-        yield Parameter("position_axis", plan.axis, -3 if plan.axis == -2 else -2)
-    if turns.layouts != plan.layouts:
-        yield Layout(_named(plan.layouts), _named(turns.layouts))
 
 
 def _spans(before: Floats, after: Floats, plan: HeadRotation) -> list[slice]:

@@ -133,7 +133,7 @@ def precision(dtype: str) -> float:
     return float(2.0 ** -SIGNIFICAND_BITS.get(dtype, 24))
 
 
-def kept(values: AnyArray, dtype: str, noise: float, expected_dtype: str) -> tuple[Edit, ...]:
+def quantised_storage(values: AnyArray, dtype: str, noise: float, expected_dtype: str) -> tuple[Edit, ...]:
     """The edits that say how values were kept, beyond their own dtype and the one that was expected."""
     some = _some(values)
     usual = max(precision(dtype), precision(expected_dtype)) * (rms(some) or 1.0)

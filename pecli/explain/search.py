@@ -42,7 +42,7 @@ from pecli.explain.edits import (
 )
 from pecli.explain.law_search import explain_frequencies, recognise_frequencies
 from pecli.explain.row_positions import recognise_grid, recognise_positions
-from pecli.explain.sample import Sample, kept, precision, sample
+from pecli.explain.sample import Sample, precision, quantised_storage, sample
 from pecli.explain.transforms import transform
 from pecli.explain.wave_schemes import wave_scheme
 from pecli.explain.wave_search import explain_waves
@@ -131,11 +131,11 @@ def _by_neighbour(prior: Any, waves: Samples, atol: float) -> Explanation | None
     other = _other_scheme(prior, waves, atol)
     if off.largest > max(atol, *map(_units, waves.values())) or (other and other.residual < off.largest):
         return other
-    told = tuple(_told(**edit) for edit in edits)
+    told = tuple(_edit(**edit) for edit in edits)
     return Explanation(told, scheme, off.largest, off.root_mean_square, tuple(waves))
 
 
-def _told(edit: str, expected: Any, found: Any, name: str = "") -> Edit:
+def _edit(edit: str, expected: Any, found: Any, name: str = "") -> Edit:
     return Layout(expected, found) if edit == "layout" else parameter(name, expected, found)
 
 
@@ -210,7 +210,7 @@ def _units(one: Sample) -> float:
 def _with_storage(found: Explanation, samples: Samples, expected_dtype: str) -> Explanation:
     """With how the values were kept, beyond what the explanation says of that."""
     one = samples[found.tensors[0]]
-    how = kept(one.values, one.dtype, found.noise, expected_dtype)
+    how = quantised_storage(one.values, one.dtype, found.noise, expected_dtype)
     if any(isinstance(edit, Recipe) for edit in found.edits):
         how = tuple(edit for edit in how if not isinstance(edit, Noise))
     return replace(found, edits=(*found.edits, *how))
@@ -250,16 +250,14 @@ def explain_swapped(pairs: Iterable[tuple[Table, Table]], atol: float = 0.0) -> 
     for (one, its), (two, others) in combinations(pairs, 2):
         if not one.shape == its.shape == two.shape == others.shape or one.size > MAX_COMPARED:
             continue
-        left = max(_apart(one, others), _apart(two, its))
-        if left <= max(atol, UNITS * precision(others.dtype), 0.01 * _apart(one, its)):
-            return [Explanation((Swapped(),), None, left, 0.0, (one.name, two.name))]
+        ours, theirs = ([sample(table).values for table in each] for each in ((one, two), (its, others)))
+        with np.errstate(all="ignore"):
+            apart, crossed = (
+                float(np.abs(np.subtract(ours, each)).max(initial=0.0)) for each in (theirs, theirs[::-1])
+            )
+        if crossed <= max(atol, UNITS * precision(others.dtype), 0.01 * apart):
+            return [Explanation((Swapped(),), None, crossed, 0.0, (one.name, two.name))]
     return []
-
-
-def _apart(one: Table, other: Table) -> float:
-    with np.errstate(all="ignore"):
-        off = np.abs(sample(one).values - sample(other).values)
-    return float(np.nan_to_num(off, nan=np.inf).max(initial=0.0))
 
 
 def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
