@@ -32,9 +32,10 @@ GRID, FINER_GRID, GRID_REACH = 61, 21, math.log(30)
 """Values of a parameter that are tried at once, and how many times larger or smaller they are at most."""
 UNITS = 4
 """Of the last place of float32, that the sines of other libraries and an attention factor may lose."""
-PHASE_UNITS, MIN_COLUMNS = 16, 0.25
-"""Of the last place of float32, that the powers and exponentials of other libraries may lose of a phase; and of the
-columns, those that a recipe still has to make."""
+PHASE_UNITS = 16
+"""Of the last place of float32, that the powers and exponentials of other libraries may lose of a phase."""
+MIN_GAIN = 0.2
+"""Of the columns that the scheme does not make, those that a recipe has to make."""
 MIN_SHARE = 0.5
 """Of the squared error of one table, that another has to explain. Errors of one library go together, so that a smaller
 share means nothing, however many the elements."""
@@ -94,8 +95,9 @@ def explain_computed(prior: Scheme, samples: Mapping[str, Sample]) -> Explanatio
     found = {name: off for name, off in found.items() if off.explained(allowed) == explained}
     nearest = min(found.values(), key=lambda off: off.root_mean_square, default=NOWHERE)
     near = [name for name, off in found.items() if not off.exceeds(nearest)]
-    nearer = own.explained(allowed) < explained or own.exceeds(nearest)
-    if {*STORED} & {*near} or not nearer or explained < MIN_COLUMNS:  # a stored recipe says no more than the dtype does
+    gain, missing = explained - own.explained(allowed), 1 - own.explained(allowed)
+    nearer = gain >= MIN_GAIN * missing and (gain > 0 or own.exceeds(nearest))
+    if not nearer or {*STORED} & {*near}:  # which says no more than the dtype does
         return None
     scheme, left = prior.computed_as(near[0]), found[near[0]]
     recipes = [Recipe(name) for name in near if name not in runtimes]
