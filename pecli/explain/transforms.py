@@ -165,16 +165,8 @@ def _laid_out(plain: AnyArray, size: int) -> Iterator[Candidate]:
                 yield (layout, kinds.Swapped()), target.join(*parts[::-1])
 
 
-def _same(made: AnyArray, found: AnyArray) -> Candidate:
-    return (), made
-
-
-def _negated(made: AnyArray, found: AnyArray) -> Candidate:
-    return (kinds.Negated("all"),), -made
-
-
 def _scaled(made: AnyArray, found: AnyArray) -> Candidate | None:
-    """Times the factor that least squares give, or the plain number that it may be."""
+    """Times the factor that least squares give, or the plain number that it may be, such as −1."""
     power = rms(made) ** 2
     factor = float((made.conj() * found).real.mean()) / power if power else math.nan
     if not 1e-6 < abs(factor) < 1e6 or abs(factor - 1) <= 1e-6:
@@ -182,7 +174,7 @@ def _scaled(made: AnyArray, found: AnyArray) -> Candidate | None:
     error = 5 * rms(found - factor * made) / math.sqrt(power * made.size) + 1e-7 * abs(factor)
     by = plainest(abs(factor), error)
     sign = (kinds.Negated("all"),) if factor < 0 else ()
-    return (*sign, kinds.Scaled(by)), math.copysign(by, factor) * made
+    return (*sign, *((kinds.Scaled(by),) if by != 1 else ())), math.copysign(by, factor) * made
 
 
 def _shifted(made: AnyArray, found: AnyArray) -> Candidate | None:
@@ -197,7 +189,7 @@ def _shifted(made: AnyArray, found: AnyArray) -> Candidate | None:
 
 def _with_values(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator[Candidate]:
     """The same, negated, times a factor, or with a constant added to each row: a few rows first, then all."""
-    for change in (_same, _negated, _scaled, _shifted):
+    for change in (lambda made, _: ((), made), _scaled, _shifted):
         few = change(sides.some(made), sides.some(sides.found))
         if few is not None and sides.is_near(few[1]) and (whole := change(made, sides.found)) is not None:
             yield (*edits, *whole[0]), whole[1]
