@@ -31,14 +31,14 @@ USUAL = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)
 """Values of max_bias."""
 SIGMAS = 5.0
 MAX_SPIKE = 64.0
-"""Times the noise: an element that is further off was changed, which no way of keeping values does."""
+"""Times the noise: an element that is further off was changed, not rounded."""
 TRIED_HEADS = 16
 """Looked at first, where nothing is known: a table none of whose forms comes near in these is no bias."""
 
 
 @dataclass(frozen=True)
 class Bias:
-    """Slopes in a form, with their errors, and what is left of the values; slopes alone have no form and no length."""
+    """Slopes in a form, with their errors and the residual of the values; slopes alone have no form and no length."""
 
     slopes: Floats
     errors: Floats
@@ -137,17 +137,17 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
         return
     distance = np.subtract.outer(queries, np.arange(values.shape[2])).astype(np.float64)
     for mask, region, more in _regions(values, masked[0], distance):
-        kept = values[:, ~region]
-        size = rms(kept)
+        unmasked = values[:, ~region]
+        size = rms(unmasked)
         for form, multiples, extra in _steps(distance, values.shape[2], mask):
             steps = multiples[~region]
             power, count = float(steps @ steps), np.count_nonzero(steps)
             if count < 4 or (len(queries) == 1 and form in ("symmetric", "causal")):
                 continue
-            slopes = kept @ steps / power
-            if float(np.linalg.norm(slopes)) * math.sqrt(power / kept.size) < MIN_EXPLAINED * size:
+            slopes = unmasked @ steps / power
+            if float(np.linalg.norm(slopes)) * math.sqrt(power / unmasked.size) < MIN_EXPLAINED * size:
                 continue
-            left = kept - np.multiply.outer(slopes, steps)
+            left = unmasked - np.multiply.outer(slopes, steps)
             noise = rms(left)
             sign: tuple[Edit, ...] = (Negated("all"),) if np.median(slopes) < 0 else ()
             slopes = -slopes if sign else slopes
@@ -161,8 +161,8 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
             few = np.abs(slopes) * reach < FEW_STEPS * QUANTUM * floor  # a step of rounding is all that is known then
             errors = repeats * floor / math.sqrt(power) + relative * np.abs(slopes)
             errors = errors + np.where(few, 1.0, 0.4) * QUANTUM * floor / reach
-            told = (*edits, *sign, *more, *extra)
-            yield Bias(slopes, errors, told, noise, float(np.abs(left).max()), form, values.shape[2])
+            every = (*edits, *sign, *more, *extra)
+            yield Bias(slopes, errors, every, noise, float(np.abs(left).max()), form, values.shape[2])
 
 
 def _regions(values: Floats, masked: Flags, distance: Floats) -> Iterator[tuple[str, Flags, tuple[Edit, ...]]]:
@@ -177,7 +177,7 @@ def _regions(values: Floats, masked: Flags, distance: Floats) -> Iterator[tuple[
             (below, (Transposed((0, 2, 1)),)),
             (masked, (Mask("at other places"),)),
         )
-        yield "causal", masked, (*other, *next(told for place, told in places if np.array_equal(masked, place)))
+        yield "causal", masked, (*other, *next(words for place, words in places if np.array_equal(masked, place)))
         return
     if len(distance) > 1 and not values[:, above].any() and values[:, below].any():
         yield "causal", above, (Mask("0"),)

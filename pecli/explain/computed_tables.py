@@ -99,11 +99,11 @@ def explain_computed(prior: Scheme, samples: Mapping[str, Sample]) -> Explanatio
     nearer = gain >= MIN_GAIN * missing and (gain > 0 or own.exceeds(nearest))
     if not nearer or {*STORED} & {*near}:  # which says no more than the dtype does
         return None
-    scheme, left = prior.computed_as(near[0]), found[near[0]]
+    scheme, off = prior.computed_as(near[0]), found[near[0]]
     recipes = [Recipe(name) for name in near if name not in runtimes]
     same = [name for name in near if name in runtimes]
     by = [Runtime(same[0], tuple(same[1:]), scheme.runtime_causes())] if same else []
-    return Explanation((*by, *recipes[:1]), scheme, left.largest, left.root_mean_square, tuple(samples))
+    return Explanation((*by, *recipes[:1]), scheme, off.largest, off.root_mean_square, tuple(samples))
 
 
 def recipe_edit(scheme: Any, whole: Reading, prior: WaveScheme | None) -> tuple[tuple[Edit, ...], float]:
@@ -125,8 +125,8 @@ def recipe_edit(scheme: Any, whole: Reading, prior: WaveScheme | None) -> tuple[
 
 
 def recognise_narrow(samples: Mapping[str, Sample]) -> list[Explanation]:
-    """Rotary tables from position 0 on whose angles went through bfloat16: no law has such frequencies, and the base is
-    the plain number that the slowest of them leaves room for.
+    """Rotary tables from position 0 on whose angles were rounded to bfloat16: no law has such frequencies, and the base
+    is the plainest number within the error of the slowest.
     """
     if {*samples} != {"cos", "sin"} or len({one.shape for one in samples.values()}) != 1:
         return []
@@ -194,7 +194,7 @@ def distance(scheme: Scheme, samples: Mapping[str, Sample], rows_from_start: int
 
 
 def _allowed(values: AnyArray) -> float:
-    """What rounding may leave: of float32 arithmetic, and of how the values were kept."""
+    """The error that float32 arithmetic and the quantisation of the values may make."""
     size = max(1.0, float(np.abs(values).max(initial=0)))
     relative, absolute = rounding(values)
     return (UNITS * precision("float32") + relative) * size + absolute

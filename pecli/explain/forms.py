@@ -1,7 +1,7 @@
 """The ways in which programs lay out the cosines and sines of positions × frequencies, and how to read them all.
 
 Whatever the layout, behind it are one or two parts of shape (positions, frequencies): the cosine or the sine of every
-angle, or both. Which part is the cosine is not a matter of layout; the numbers tell.
+angle, or both. Which part is the cosine is not a matter of layout.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ways to read tensors as cosines and sines of positions × frequencies: axes, copies, layout and rows undone.
 
-The cheapest reading comes first. Which one is right, the data say: the two functions of one angle have squares that
-add up to a constant, and a doubled column equals its double, whatever the parameters.
+The cheapest reading comes first. A reading is right where the squares of the two functions of one angle add up to a
+constant, and doubled columns are equal, whatever the parameters.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class Reading:
 
     def picked(self, most: int) -> Reading:
         """Fewer rows: a run without gaps, and some others, neither empty nor padding."""
-        kept = chosen(len(self.rows), self.channels * len(self.parts), _longest_run(self.is_padding))
-        kept = kept[~self.is_padding[kept]][: most or None]
-        return replace(self, parts=tuple(part[kept] for part in self.parts), rows=self.rows[kept], wrong=None)
+        some = chosen(len(self.rows), self.channels * len(self.parts), _longest_run(self.is_padding))
+        some = some[~self.is_padding[some]][: most or None]
+        return replace(self, parts=tuple(part[some] for part in self.parts), rows=self.rows[some], wrong=None)
 
 
 def empty_rows(parts: Sequence[Floats]) -> Flags:

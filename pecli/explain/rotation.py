@@ -1,5 +1,5 @@
-"""Rotations seen from both sides: known mistakes are rendered, and for others the quotient of pairs after and before is
-the table, and explained as one.
+"""Rotated queries and keys: known mistakes are rendered; for others the quotient of pairs after and before is the
+table, and explained as one.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from pecli.explain.wave_schemes import WaveScheme, wave_scheme
 from pecli.explain.wave_search import explain_readings
 from pecli.explain.waves import Waves, agreeing_places
 
-MAX_LEFT = 0.05
-"""Of the values after, that a quotient or an explanation may leave: beyond it, it is no rotation of these pairs."""
+MAX_RESIDUAL = 0.05
+"""Of the values after: a quotient or an explanation that is further off is no rotation of these pairs."""
 EXPLAINED = 1e-3
-"""Of the error, what a known mistake may leave."""
+"""Of the error, the residual of a known mistake."""
 MAX_HEADS, MAX_ROWS = 16, 96
 """Of queries or keys that tell mistakes apart."""
 FEW, FEW_ROWS, MAX_READINGS = 48, 8, 4
@@ -89,8 +89,8 @@ class HeadRotation:
     def waves(self, rows: Indices) -> Pair:
         """Cosines and sines of rows, times the attention factor."""
         angles = np.multiply.outer((rows + self.rope.offset).astype(np.float64), self.frequencies())
-        height = self.rope.attention_factor_value()
-        return height * np.cos(angles), height * np.sin(angles)
+        amplitude = self.rope.attention_factor_value()
+        return amplitude * np.cos(angles), amplitude * np.sin(angles)
 
     def rotated(self, x: Floats, waves: Pair, formula: Formula = _rotated) -> Floats:
         """x (…, positions, channels) after the rotation."""
@@ -136,8 +136,8 @@ def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
     for each in plan.rope.neighbours():
         named = [edit for edit in each.edits if edit["edit"] == "parameter"]
         if named and len(named) == len(each.edits) and getattr(each.scheme, "rotary_dim", 0) == plan.rope.rotary_dim:
-            told = tuple(_parameter(plan, **edit) for edit in named)
-            yield Mistake(told, by(replace(plan, rope=each.scheme)), each.scheme)
+            parameters = tuple(_parameter(plan, **edit) for edit in named)
+            yield Mistake(parameters, by(replace(plan, rope=each.scheme)), each.scheme)
 
 
 def _parameter(plan: HeadRotation, edit: str, name: str, expected: Any, found: Any) -> Parameter:
@@ -218,7 +218,7 @@ def _scaled(y: Floats, right: Floats, plan: HeadRotation) -> Iterator[Mistake]:
 
 
 def _limit(y: Floats, atol: float) -> Floats:
-    """What rounding may leave of each value, as the coarsest numbers that have them all do."""
+    """The rounding error that each value may have, in the coarsest dtype that has them all."""
     stored = grain(y)
     half_unit = precision(stored.found if isinstance(stored, Dtype) else "float32")
     return np.asarray(atol + 4 * half_unit * np.abs(y).max(axis=-1, keepdims=True))
@@ -227,7 +227,7 @@ def _limit(y: Floats, atol: float) -> Floats:
 def _other_positions(x: Floats, y: Floats, plan: HeadRotation, rows: Indices) -> Iterator[Mistake]:
     """Few rows that begin elsewhere, or rows of one position, going by the phases of the first."""
     ratio, frequency = quotient(x, y, plan.channels(x.shape[-1]), plan.layouts).ratio, plan.frequencies()
-    step = int(len(rows) == 1 or np.abs(ratio - ratio[:1]).max() >= MAX_LEFT * np.abs(ratio).max())
+    step = int(len(rows) == 1 or np.abs(ratio - ratio[:1]).max() >= MAX_RESIDUAL * np.abs(ratio).max())
     none = np.full(len(frequency), 1e-4)
     waves = Waves(frequency, none, np.angle(ratio[0]), none, np.abs(ratio[0]), none, 0.0, 1, True)
     for place in agreeing_places(waves, frequency, 0.0, 1, (0,), 0) if not step or len(rows) < FEW_ROWS else ():
@@ -268,7 +268,7 @@ def _readings(before: Floats, after: Floats, spans: list[slice], layouts: tuple[
     before, after = before[few], after[few]
     both = dict.fromkeys((layouts, *product(LAYOUTS, LAYOUTS)))
     every = [quotient(before, after, span, each, axis) for span, axis, each in product(spans, axes, both)]
-    every = [found for found in every if found.error < MAX_LEFT]
+    every = [found for found in every if found.error < MAX_RESIDUAL]
     least = min((found.error for found in every), default=0.0)
     every.sort(key=lambda found: (found.error > 3 * least + 1e-6, spans.index(found.channels), round(found.error, 3)))
     return every[:MAX_READINGS]
@@ -290,7 +290,7 @@ def _measured(before: Floats, after: Floats, plan: HeadRotation, prior: WaveSche
         reading = Reading((ratio.real, ratio.imag), rows, len(ratio), form, tuple(edits), ("after",), "float32")
         expected = replace(prior, form=form, length=len(ratio))
         for found in best(explain_readings([reading, *padded(reading)], expected, atol)):
-            if found.residual <= MAX_LEFT * rms(ratio) or all(isinstance(edit, Rows) for edit in found.mistakes):
+            if found.residual <= MAX_RESIDUAL * rms(ratio) or all(isinstance(edit, Rows) for edit in found.mistakes):
                 return found
     return None
 

@@ -1,7 +1,7 @@
 """Where rows are when they do not follow each other: on grids, or at given positions.
 
 On a grid a column depends on one axis alone. So the sizes show without any frequency: for the right ones, all rows
-with the same place along a column's axis are alike. The few rows of each axis then are waves.
+with the same place along a column's axis are equal. The few rows of each axis then are waves.
 
 At given positions the slowest channels do not turn once: their angles are position · frequency, and the ratio of two of
 them is that of the frequencies, whatever the positions are. From there each faster channel sharpens the positions, or
@@ -192,8 +192,8 @@ def _numbers(
     steps: Sequence[float],
     grid: tuple[int, ...],
 ) -> Iterator[dict[str, Any]]:
-    """The style's own base and positions; then the base, or the size that positions were resampled from, that the
-    angles between neighbouring points of a block say.
+    """The style's own base and positions; then the base, or the size that positions were resampled from, as the
+    angles between neighbouring points of a block measure it.
     """
     yield {}
     for block, table in zip(blocks, tables, strict=True):
@@ -286,8 +286,8 @@ def _axes(waves: Complex, frequency: Floats) -> tuple[list[list[float]], list[in
             turns = np.rint((known * theta - angle) / (2 * np.pi))
             sharper = (angle + 2 * np.pi * turns) / theta
             error = _error(sharper, theta)
-            room = 8 * errors[axis] + 4 * SLACK + 8 * error
-            if np.abs(sharper - known).max() <= room and room * theta < 2.5:
+            slack = 8 * errors[axis] + 4 * SLACK + 8 * error
+            if np.abs(sharper - known).max() <= slack and slack * theta < 2.5:
                 if error < errors[axis]:
                     places[axis], errors[axis] = sharper, error
                 follows[column] = axis

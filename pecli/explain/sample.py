@@ -1,4 +1,4 @@
-"""Numbers as they come: the rows that are looked at, how values were kept, and the number that somebody wrote."""
+"""Samples of tensors: the rows that are looked at, how values were quantised, and the number that somebody wrote."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ SOME = 1 << 14
 
 
 def grain(values: AnyArray) -> Edit | None:
-    """The coarsest way of keeping numbers that has all of these; None where it is float32 or finer."""
+    """The coarsest quantisation that has all of these numbers; None where it is float32 or finer."""
     some = _some(values)
     if len(some) < 4:
         return None
@@ -112,7 +112,7 @@ def grain(values: AnyArray) -> Edit | None:
 
 
 def rounding(values: AnyArray) -> tuple[float, float]:
-    """The relative and the absolute error of values, going by how they were kept."""
+    """The relative and the absolute error of values, going by their quantisation."""
     how = grain(values)
     if isinstance(how, Dtype):
         return precision(how.found), 0.0
@@ -134,7 +134,7 @@ def precision(dtype: str) -> float:
 
 
 def quantised_storage(values: AnyArray, dtype: str, noise: float, expected_dtype: str) -> tuple[Edit, ...]:
-    """The edits that say how values were kept, beyond their own dtype and the one that was expected."""
+    """The edits that say how values were quantised, beyond their own dtype and the one that was expected."""
     some = _some(values)
     usual = max(precision(dtype), precision(expected_dtype)) * (rms(some) or 1.0)
     if not len(some) or noise <= 4 * usual:  # values that every dtype has are not rounded

@@ -53,7 +53,7 @@ MAX_TRANSFORMED = 1 << 22
 MAX_COMPARED = 1 << 24
 """Elements of two tables that are compared with each other."""
 UNITS = 4
-"""Of the last place, that an explanation may leave of values of order one."""
+"""Of the last place, by which an explanation may be off values of order one."""
 
 Samples = Mapping[str, Sample]
 
@@ -62,7 +62,7 @@ Samples = Mapping[str, Sample]
 def _nothing_if_arithmetic_fails() -> Iterator[None]:
     """Arithmetic may fail on hostile numbers: then nothing is found, and no verdict depends on it.
 
-    With PECLI_DEBUG the failure is seen.
+    With PECLI_DEBUG the exception is raised.
     """
     try:
         with np.errstate(all="ignore"):
@@ -96,12 +96,12 @@ def _by_part(prior: Any, found: Mapping[str, Table], atol: float) -> list[Explan
 
 def _explained(prior: Scheme, samples: Samples, atol: float) -> Iterator[Explanation]:
     """By the first search that explains a group of tensors."""
-    left = dict(samples)
+    unexplained = dict(samples)
     for search, groups in SEARCHES:
-        for group in groups(left):
+        for group in groups(unexplained):
             if group and (found := search(prior, group, atol)) is not None:
                 yield found
-                left = {name: one for name, one in left.items() if name not in group}
+                unexplained = {name: one for name, one in unexplained.items() if name not in group}
 
 
 def _together(samples: Samples) -> list[Samples]:
@@ -131,8 +131,8 @@ def _by_neighbour(prior: Any, waves: Samples, atol: float) -> Explanation | None
     other = _other_scheme(prior, waves, atol)
     if off.largest > max(atol, *map(_units, waves.values())) or (other and other.residual < off.largest):
         return other
-    told = tuple(_edit(**edit) for edit in edits)
-    return Explanation(told, scheme, off.largest, off.root_mean_square, tuple(waves))
+    named = tuple(_edit(**edit) for edit in edits)
+    return Explanation(named, scheme, off.largest, off.root_mean_square, tuple(waves))
 
 
 def _edit(edit: str, expected: Any, found: Any, name: str = "") -> Edit:
@@ -141,8 +141,8 @@ def _edit(edit: str, expected: Any, found: Any, name: str = "") -> Edit:
 
 def _by_waves(prior: Scheme, waves: Samples, atol: float) -> Explanation | None:
     """The waves of other parameters or another layout."""
-    seen = wave_scheme(prior, tuple(waves))
-    return next(iter(best(explain_waves(waves, seen, atol))), None) if seen is not None else None
+    expected = wave_scheme(prior, tuple(waves))
+    return next(iter(best(explain_waves(waves, expected, atol))), None) if expected is not None else None
 
 
 def _other_scheme(prior: Scheme, waves: Samples, atol: float) -> Explanation | None:
@@ -156,16 +156,16 @@ def _other_scheme(prior: Scheme, waves: Samples, atol: float) -> Explanation | N
     if is_range and (len(places) == 1 or places == {*range(next(iter(waves.values())).shape[-2])}):
         return None  # one row of a range, or all in another order
     edits = parameter_edits(prior, scheme, ("seq_len", "offset") if is_range else ())
-    told = [Parameter(each.name, each.expected, "others") if each.name == "positions" else each for each in edits]
-    return replace(found, edits=tuple(told), tensors=tuple(waves)) if told else None
+    named = [Parameter(each.name, each.expected, "others") if each.name == "positions" else each for each in edits]
+    return replace(found, edits=tuple(named), tensors=tuple(waves)) if named else None
 
 
 def _by_kind(prior: Any, alone: Samples, atol: float) -> Explanation | None:
     """By what a tensor of that name is: frequencies, slopes, draws."""
     ((name, one),) = alone.items()
     found: list[Explanation] = []
-    if name == "inv_freq" and (seen := wave_scheme(prior, ("inv_freq",))) is not None:
-        found = explain_frequencies(one, seen)
+    if name == "inv_freq" and (expected := wave_scheme(prior, ("inv_freq",))) is not None:
+        found = explain_frequencies(one, expected)
     elif name in ("slopes", "bias") and "max_bias" in prior.parameters():
         found = explain_bias(one, prior, name)
     elif name == "weight" and "seed" in prior.parameters():
@@ -202,13 +202,13 @@ SEARCHES: tuple[tuple[Callable[[Any, Samples, float], Explanation | None], Calla
 
 
 def _units(one: Sample) -> float:
-    """What rounding may leave."""
+    """The rounding error that a value may have."""
     size = np.abs(one.values[np.isfinite(one.values)])
     return UNITS * precision(one.dtype) * (float(np.quantile(size, 0.9)) if size.size else 1.0)
 
 
 def _with_storage(found: Explanation, samples: Samples, expected_dtype: str) -> Explanation:
-    """With how the values were kept, beyond what the explanation says of that."""
+    """With the quantisation of the values, beyond what the explanation says of that."""
     one = samples[found.tensors[0]]
     how = quantised_storage(one.values, one.dtype, found.noise, expected_dtype)
     if any(isinstance(edit, Recipe) for edit in found.edits):

@@ -1,6 +1,6 @@
 """One array made of another: axes, copies, layouts, orders, signs and factors, whatever the numbers mean.
 
-A transform is claimed only where it explains the array: what it leaves is within the tolerance, or a hundredth of the
+A transform is claimed only where it explains the array: the residual is within the tolerance, or a hundredth of the
 difference at most. Orders of rows, channels and heads are found by matching, each to the nearest of the other array.
 """
 

@@ -148,7 +148,7 @@ def clause(edit: Edit) -> str:
 
 
 def sentence(explanation: Explanation) -> str:
-    """An explanation in one line: the tensors, the mistakes, how values were kept, and what that leaves.
+    """An explanation in one line: the tensors, the mistakes, how values were stored, and the residual.
 
     >>> sentence(Explanation((Parameter("base", 500000.0, 10000.0),), None, 3e-8, 1e-8, ("cos", "sin")))
     'cos, sin: base is 10000 (the spec says 500000); max residual 3e-08'
@@ -156,10 +156,10 @@ def sentence(explanation: Explanation) -> str:
     parts = ", and ".join(map(clause, explanation.mistakes))
     if explanation.scheme is not None and explanation.scheme.applied_as != "rotation":
         parts = parts.replace(_NAMES["dim"], "dim")
-    kept = ", ".join(clause(edit) for edit in explanation.edits if edit.storage)
-    left = f"max residual {explanation.residual:.2g}" if math.isfinite(explanation.residual) else ""
-    left = left if explanation.residual else "exact"
-    return f"{', '.join(explanation.tensors)}: {'; '.join(filter(None, (parts, kept, left)))}"
+    storage = ", ".join(clause(edit) for edit in explanation.edits if edit.storage)
+    residual = f"max residual {explanation.residual:.2g}" if math.isfinite(explanation.residual) else ""
+    residual = residual if explanation.residual else "exact"
+    return f"{', '.join(explanation.tensors)}: {'; '.join(filter(None, (parts, storage, residual)))}"
 
 
 def comparison(explanation: Explanation) -> str:
