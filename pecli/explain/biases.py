@@ -5,7 +5,7 @@ whose buckets or which window they are.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.relative import Relative
-from pecli.errors import ParameterError
+from pecli.explain.computed_tables import constructed
 from pecli.explain.edits import Edit, Explanation, Heads, Mask, Negated, Repeated, Scaled, Transposed, parameter_edits
 from pecli.explain.sample import Sample, digits, plainest, rms, rounding
 from pecli.explain.waves import FEW_STEPS, QUANTUM
@@ -31,14 +31,14 @@ USUAL = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)
 """Values of max_bias."""
 SIGMAS = 5.0
 MAX_SPIKE = 64.0
-"""Times the noise: an element that is further off was changed, which no way of keeping values does."""
+"""Times the noise: an element that is further off was changed, not rounded."""
 TRIED_HEADS = 16
 """Looked at first, where nothing is known: a table none of whose forms comes near in these is no bias."""
 
 
 @dataclass(frozen=True)
 class Bias:
-    """Slopes in a form, with their errors, and what is left of the values; slopes alone have no form and no length."""
+    """Slopes in a form, with their errors and the residual of the values; slopes alone have no form and no length."""
 
     slopes: Floats
     errors: Floats
@@ -72,17 +72,15 @@ def explain_bias(one: Sample, prior: Alibi | None, name: str) -> list[Explanatio
     return []
 
 
-def recognise_bias(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
+def recognise_bias(one: Sample) -> Iterator[Explanation]:
     """What is sure with nothing known before: enough heads in their order, a plain max_bias; slopes as they are."""
-    one = next(iter(samples.values()))
-    if len(samples) > 1 or np.iscomplexobj(one.values):
+    if np.iscomplexobj(one.values):
         return
-    is_vector = max(one.shape, default=1) == one.values.size
-    for each in explain_bias(one, None, "slopes" if is_vector else "bias"):
+    for each in explain_bias(one, None, "slopes" if one.is_vector else "bias"):
         scheme: Any = each.scheme
-        loose = any(is_vector or isinstance(edit, (Scaled, Heads)) for edit in each.edits)
+        loose = any(one.is_vector or isinstance(edit, (Scaled, Heads)) for edit in each.edits)
         plain = scheme.max_bias >= 1 and digits(scheme.max_bias) <= 3
-        spiked = not is_vector and each.residual > MAX_SPIKE * each.noise
+        spiked = not one.is_vector and each.residual > MAX_SPIKE * each.noise
         if plain and not (loose or spiked) and 3 <= scheme.heads <= MAX_SURE_HEADS:
             yield each
 
@@ -139,17 +137,17 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
         return
     distance = np.subtract.outer(queries, np.arange(values.shape[2])).astype(np.float64)
     for mask, region, more in _regions(values, masked[0], distance):
-        kept = values[:, ~region]
-        size = rms(kept)
+        unmasked = values[:, ~region]
+        size = rms(unmasked)
         for form, multiples, extra in _steps(distance, values.shape[2], mask):
             steps = multiples[~region]
             power, count = float(steps @ steps), np.count_nonzero(steps)
             if count < 4 or (len(queries) == 1 and form in ("symmetric", "causal")):
                 continue
-            slopes = kept @ steps / power
-            if float(np.linalg.norm(slopes)) * math.sqrt(power / kept.size) < MIN_EXPLAINED * size:
+            slopes = unmasked @ steps / power
+            if float(np.linalg.norm(slopes)) * math.sqrt(power / unmasked.size) < MIN_EXPLAINED * size:
                 continue
-            left = kept - np.multiply.outer(slopes, steps)
+            left = unmasked - np.multiply.outer(slopes, steps)
             noise = rms(left)
             sign: tuple[Edit, ...] = (Negated("all"),) if np.median(slopes) < 0 else ()
             slopes = -slopes if sign else slopes
@@ -163,8 +161,8 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
             few = np.abs(slopes) * reach < FEW_STEPS * QUANTUM * floor  # a step of rounding is all that is known then
             errors = repeats * floor / math.sqrt(power) + relative * np.abs(slopes)
             errors = errors + np.where(few, 1.0, 0.4) * QUANTUM * floor / reach
-            told = (*edits, *sign, *more, *extra)
-            yield Bias(slopes, errors, told, noise, float(np.abs(left).max()), form, values.shape[2])
+            every = (*edits, *sign, *more, *extra)
+            yield Bias(slopes, errors, every, noise, float(np.abs(left).max()), form, values.shape[2])
 
 
 def _regions(values: Floats, masked: Flags, distance: Floats) -> Iterator[tuple[str, Flags, tuple[Edit, ...]]]:
@@ -179,7 +177,7 @@ def _regions(values: Floats, masked: Flags, distance: Floats) -> Iterator[tuple[
             (below, (Transposed((0, 2, 1)),)),
             (masked, (Mask("at other places"),)),
         )
-        yield "causal", masked, (*other, *next(told for place, told in places if np.array_equal(masked, place)))
+        yield "causal", masked, (*other, *next(words for place, words in places if np.array_equal(masked, place)))
         return
     if len(distance) > 1 and not values[:, above].any() and values[:, below].any():
         yield "causal", above, (Mask("0"),)
@@ -251,17 +249,16 @@ DISTANCES = (128, 512, 64, 256, 1024, 800, 2048, 32, 16, 20, 100, 200, 4096)
 MAX_LENGTH = 2048
 
 
-def recognise_index(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
+def recognise_index(one: Sample) -> Iterator[Explanation]:
     """The scheme of relative positions that makes a table."""
-    one = next(iter(samples.values()))
     values = np.atleast_1d(one.values)
-    if len(samples) > 1 or not one.whole or not 3 <= len(values) <= MAX_LENGTH or values.shape != (len(values),) * 2:
+    if not one.whole or not 3 <= len(values) <= MAX_LENGTH or values.shape != (len(values),) * 2:
         return
     if np.iscomplexobj(values) or not np.array_equal(values, np.rint(values)) or not values.any():
         return
     for scheme in _candidates(values.astype(np.intp)):
         if np.array_equal(scheme.rows(0, len(values)), values):
-            yield Explanation((), scheme, 0.0, 0.0, tuple(samples))
+            yield Explanation((), scheme, 0.0, 0.0, (one.name,))
             return
 
 
@@ -272,18 +269,9 @@ def _candidates(index: Indices) -> Iterator[Relative]:
         style = {"style": "deberta"} if after[1] == -1 else {"style": "t5", "causal": not after.any()}
         counts = (2 * (int(after[1]) - 1),) if after[1] > 1 else BUCKETS
         for count, distance in product(counts, (*DISTANCES, *(range(3, 4 * length) if length <= 128 else ()))):
-            scheme = _made(seq_len=length, buckets=count, max_distance=distance, **style)
-            if scheme is None or not np.array_equal(scheme.rows(0, 1)[0], after):
-                continue
-            if np.array_equal(scheme.rows(length - 1, length)[0][::-1], before):
-                yield scheme
+            for scheme in constructed(Relative, seq_len=length, buckets=count, max_distance=distance, **style):
+                ends = scheme.rows(0, 1)[0], scheme.rows(length - 1, length)[0][::-1]
+                if np.array_equal(ends, (after, before)):
+                    yield scheme
     for height in (each for each in range(1, length + 1) if length % each == 0):
-        if (scheme := _made(style="swin", grid=(height, length // height))) is not None:
-            yield scheme
-
-
-def _made(**parameters: Any) -> Relative | None:
-    try:
-        return Relative(**parameters)
-    except ParameterError:
-        return None
+        yield from constructed(Relative, style="swin", grid=(height, length // height))

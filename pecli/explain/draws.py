@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Floats, Indices
+from pecli.engine.arrays import Floats
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.schemes.learned import LearnedInit
-from pecli.errors import ParameterError
+from pecli.explain.computed_tables import constructed
 from pecli.explain.edits import Explanation, parameter_edits
 from pecli.explain.sample import Sample, plainest, rms
 
@@ -31,7 +32,7 @@ MAX_DEVIATIONS = 6.0
 """By how many of its standard deviations a mean of draws may be off zero."""
 
 
-def explain_draws(one: Sample, prior: LearnedInit | None) -> list[Explanation]:
+def explain_draws(one: Sample, prior: LearnedInit | None = None) -> list[Explanation]:
     """The init, generator and seed that draw a table; none where no likely seed does."""
     values = one.values
     if values.ndim < 2 or math.prod(values.shape[:-2]) != 1 or values.shape[-1] > MAX_DIM or values.size < SOME:
@@ -41,14 +42,17 @@ def explain_draws(one: Sample, prior: LearnedInit | None) -> list[Explanation]:
     if np.iscomplexobj(values) or not math.isfinite(spread):
         return []
     shape: dict[str, Any] = {"max_len": one.shape[-2], "dim": one.shape[-1], "dtype": one.float_dtype}
-    drawn = Drawn(one.name, values, one.rows, spread, prior)
     if not values.any():
-        return [drawn.explanation(LearnedInit(init="zeros", **shape), 0.0, 0.0)]
+        return [_explanation(one, LearnedInit(init="zeros", **shape), prior, 0.0, 0.0)]
     if not spread or not independent(values):
         return []
-    for scheme in _candidates(prior, shape, spread, _likely(values, spread)):
-        if (found := drawn.matched(scheme)) is not None:
-            again = drawn.matched(replace(scheme, rng="torch-avx2")) if scheme.rng == "torch" else None
+    first = values.reshape(-1)[:SOME]
+    for scheme in _candidates(prior, shape, spread, float(np.abs(values).max())):
+        drawn = _first(scheme)
+        if drawn is None or _factor(first, drawn) <= 0 or _are_far(first - _factor(first, drawn) * drawn, spread):
+            continue
+        if (found := _matched(one, values, scheme, prior)) is not None:
+            again = _matched(one, values, replace(scheme, rng="torch-avx2"), prior) if scheme.rng == "torch" else None
             return [again if again and again.noise < found.noise / 2 else found]  # few decimals do not tell
     return []
 
@@ -61,68 +65,46 @@ def independent(values: Floats) -> bool:
 
 
 def _candidates(
-    prior: LearnedInit | None, shape: dict[str, Any], spread: float, inits: tuple[str, ...]
+    prior: LearnedInit | None, shape: dict[str, Any], spread: float, largest: float
 ) -> Iterator[LearnedInit]:
-    """The prior with one thing changed first; then everything."""
+    """The prior with one thing changed first; then everything, the distribution going by the largest number."""
     if prior is not None:
         base = replace(prior, **shape)
         yield base
         yield from (replace(base, seed=seed) for seed in SEEDS)
-    for rng in ("pecli", "torch"):
-        for init in inits:
-            for seed in SEEDS:
-                try:
-                    std: dict[str, Any] = {} if init == "xavier-uniform" else {"std": spread}
-                    yield LearnedInit(init=init, rng=rng, seed=seed, **std, **shape)
-                except ParameterError:
-                    break
+    inits: tuple[str, ...] = ("trunc-normal", "normal") if largest < 2.4 * spread else ("normal",)
+    inits = ("xavier-uniform", "uniform") if largest < 1.8 * spread else inits
+    for rng, init, seed in product(("pecli", "torch"), inits, SEEDS):
+        std = None if init == "xavier-uniform" else spread
+        yield from constructed(LearnedInit, init=init, rng=rng, seed=seed, std=std, **shape)
 
 
-def _likely(values: Floats, spread: float) -> tuple[str, ...]:
-    """The distributions that numbers may follow, by the largest of them."""
-    top = float(np.abs(values).max()) / spread
-    if top < 1.8:
-        return "xavier-uniform", "uniform"
-    return ("trunc-normal", "normal") if top < 2.4 else ("normal",)
+def _matched(one: Sample, values: Floats, scheme: LearnedInit, prior: LearnedInit | None) -> Explanation | None:
+    """The explanation, if the first rows and the last are those of the scheme, whatever the standard deviation."""
+    (table,), spread = scheme.tensors(), float(values.std())
+    rows = np.append(one.rows[:64], table.rows - 1)
+    expected, found = widened(table.pick(rows)), values[[*range(len(rows) - 1), -1]]
+    by = _factor(found, expected)
+    left = found - by * expected
+    noise, fixed = rms(left), "std" in scheme.inert_parameters
+    if noise > CLOSE * spread or _are_far(left[-1], spread) or (fixed and abs(by - 1) > 2e-3):
+        return None
+    if not fixed:
+        error = 6 * noise / spread / math.sqrt(found.size) + 2e-5
+        std = plainest(scheme.std * by, scheme.std * by * error)
+        scheme = replace(scheme, std=prior.std if prior is not None and abs(prior.std / std - 1) < 1e-4 else std)
+    return _explanation(one, scheme, prior, float(np.abs(left).max()), noise)
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """Rows of a table, whose standard deviation is `spread`."""
+def _are_far(left: Floats, spread: float) -> bool:
+    return bool(np.abs(left).max() > CLOSE * spread)
 
-    name: str
-    values: Floats
-    rows: Indices
-    spread: float
-    prior: LearnedInit | None
 
-    def matched(self, scheme: LearnedInit) -> Explanation | None:
-        """The explanation, if the first elements, and then all, are those of the scheme, whatever the deviation."""
-        first, drawn = self.values.reshape(-1)[:SOME], _first(scheme)
-        if drawn is None or _factor(first, drawn) <= 0 or self._are_far(first - _factor(first, drawn) * drawn):
-            return None
-        (table,) = scheme.tensors()
-        rows = np.append(self.rows[:64], table.rows - 1)
-        expected, found = widened(table.pick(rows)), self.values[[*range(len(rows) - 1), -1]]
-        by = _factor(found, expected)
-        left = found - by * expected
-        noise = rms(left)
-        fixed = "std" in scheme.inert_parameters
-        if noise > CLOSE * self.spread or self._are_far(left[-1]) or (fixed and abs(by - 1) > 2e-3):
-            return None
-        if not fixed:
-            error = 6 * noise / self.spread / math.sqrt(found.size) + 2e-5
-            std = plainest(scheme.std * by, scheme.std * by * error)
-            near = self.prior is not None and abs(self.prior.std / std - 1) < 1e-4
-            scheme = replace(scheme, std=self.prior.std if near and self.prior else std)
-        return self.explanation(scheme, float(np.abs(left).max()), noise)
-
-    def _are_far(self, left: Floats) -> bool:
-        return bool(np.abs(left).max() > CLOSE * self.spread)
-
-    def explanation(self, scheme: LearnedInit, residual: float, noise: float) -> Explanation:
-        edits = parameter_edits(self.prior, scheme, scheme.inert_parameters) if self.prior is not None else ()
-        return Explanation(tuple(edits), scheme, residual, noise, (self.name,))
+def _explanation(
+    one: Sample, scheme: LearnedInit, prior: LearnedInit | None, residual: float, noise: float
+) -> Explanation:
+    edits = parameter_edits(prior, scheme, scheme.inert_parameters) if prior is not None else ()
+    return Explanation(tuple(edits), scheme, residual, noise, (one.name,))
 
 
 def _factor(found: Floats, drawn: Floats) -> float:

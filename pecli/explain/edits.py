@@ -1,7 +1,7 @@
 """The vocabulary of explanations: what can differ between a table and the one it should be, as data.
 
-An explanation is a few edits, a scheme where one was found, and what is left: the residual beside the noise that was
-measured. Sentences are made of edits in `words` and nowhere else.
+An explanation is a few edits, a scheme where one was found, and the residual beside the noise that was measured.
+Sentences are made of edits in `words` and nowhere else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Edit:
     cost: ClassVar[float]
     """Ranks explanations: the likelier a mistake, the cheaper."""
     storage: ClassVar[bool]
-    """Whether it says how values were kept or computed, not which they are."""
+    """Whether it says how values were stored or computed, not which they are."""
 
     def __init_subclass__(cls, cost: float = 1.0, storage: bool = False) -> None:
         cls.kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
@@ -144,21 +144,10 @@ class Noise(Edit, cost=0.2, storage=True):
     size: float
 
 
-class Recipe(Edit, cost=0.3, storage=True):
+class Recipe(Edit, cost=0.0, storage=True):
     """Computed by a recipe other than the expected one."""
 
     found: str
-
-
-class Arithmetic(Edit, cost=0.0, storage=True):
-    """Positions, frequencies or phases (`which`) rounded to a dtype, by no recipe that has a name."""
-
-    dtype: str
-    which: tuple[str, ...]
-    pairs: tuple[int, ...] = ()
-    """Whose frequencies are not the nearest numbers of that dtype."""
-    ulp: int = 0
-    """How far those are off at most."""
 
 
 class Runtime(Edit, cost=0.5):
@@ -207,7 +196,7 @@ class Explanation:
     edits: tuple[Edit, ...]
     scheme: Scheme | None
     residual: float
-    """The largest difference that is left."""
+    """The largest difference that the edits do not explain."""
     noise: float
     """The standard deviation of the values about the best waves, slopes or draws: what no explanation can undercut."""
     tensors: tuple[str, ...]

@@ -1,7 +1,7 @@
 """The ways in which programs lay out the cosines and sines of positions × frequencies, and how to read them all.
 
 Whatever the layout, behind it are one or two parts of shape (positions, frequencies): the cosine or the sine of every
-angle, or both. Which part is the cosine is not a matter of layout; the numbers tell.
+angle, or both. Which part is the cosine is not a matter of layout.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pecli.engine.arrays import Array
+from pecli.engine.arrays import AnyArray, Array
 
 ARRANGEMENTS: Mapping[str, str] = {
     "alone": "{0}",
@@ -98,7 +98,7 @@ def _parts(array: Array, arrangement: str) -> tuple[Array, ...] | None:
     return halved(array[:, : array.shape[1] // 2 * 2], "interleaved")  # an odd column has a sine and no cosine
 
 
-def halved(array: Array, layout: str) -> tuple[Array, Array]:
+def halved(array: AnyArray, layout: str) -> tuple[AnyArray, AnyArray]:
     """The two parts of the last axis: its halves, or every other place."""
     half = array.shape[-1] // 2
     return (array[..., :half], array[..., half:]) if layout == "halves" else (array[..., 0::2], array[..., 1::2])

@@ -1,7 +1,7 @@
 """Ways to read tensors as cosines and sines of positions × frequencies: axes, copies, layout and rows undone.
 
-The cheapest reading comes first. Which one is right, the data say: the two functions of one angle have squares that
-add up to a constant, and a doubled column equals its double, whatever the parameters.
+The cheapest reading comes first. A reading is right where the squares of the two functions of one angle add up to a
+constant, and doubled columns are equal, whatever the parameters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pecli.engine.numerics.dtypes import COMPLEX
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Edit, Parameter, Repeated, Rows, RowsWrong, Transposed
 from pecli.explain.forms import DOUBLINGS, EMPTY, Form, forms
-from pecli.explain.sample import Sample, chosen
+from pecli.explain.sample import Sample, chosen, rms
 
 SAME = 0.05
 """Root mean square of a difference, relative to the values, below which noisy copies are the same."""
@@ -26,6 +26,8 @@ MAX_WRONG = 0.2
 """Of the rows, that may be wrong in a table that is right otherwise."""
 DOUBLED = ("alone", "stacked", "pairs")
 """Arrangements of rotary tables, whose columns may be doubled."""
+MIN_WRAPPED = 12
+"""Rows of a table that is looked at for padding, and for positions that start again."""
 CONSTANT = 0.12
 """How far the sum of squares of a pair may be from constant, relative to it."""
 
@@ -72,9 +74,9 @@ class Reading:
 
     def picked(self, most: int) -> Reading:
         """Fewer rows: a run without gaps, and some others, neither empty nor padding."""
-        kept = chosen(len(self.rows), self.channels * len(self.parts), _longest_run(self.is_padding))
-        kept = kept[~self.is_padding[kept]][: most or None]
-        return replace(self, parts=tuple(part[kept] for part in self.parts), rows=self.rows[kept], wrong=None)
+        some = chosen(len(self.rows), self.channels * len(self.parts), _longest_run(self.is_padding))
+        some = some[~self.is_padding[some]][: most or None]
+        return replace(self, parts=tuple(part[some] for part in self.parts), rows=self.rows[some], wrong=None)
 
 
 def empty_rows(parts: Sequence[Floats]) -> Flags:
@@ -109,7 +111,7 @@ def _without_copies(one: Sample) -> tuple[AnyArray, tuple[Edit, ...]]:
     axes = [axis for axis, size in enumerate(values.shape) if size != 1]
     values = values.reshape([values.shape[axis] for axis in axes] or [1])
     while values.ndim > 2:
-        copied = next((k for k in range(values.ndim) if _copies(values, k)), None)
+        copied = next((k for k in range(values.ndim) if _same(values, values.take([0], axis=k))), None)
         if copied is None:
             break
         edits.append(Repeated(axes.pop(copied), values.shape[copied]))
@@ -117,17 +119,10 @@ def _without_copies(one: Sample) -> tuple[AnyArray, tuple[Edit, ...]]:
     return values, tuple(edits)
 
 
-def _copies(values: AnyArray, axis: int) -> bool:
-    first = values.take(0, axis=axis)
-    return values.shape[axis] > 1 and all(_same(first, values.take(k, axis=axis)) for k in range(1, values.shape[axis]))
-
-
 def _same(one: AnyArray, other: AnyArray) -> bool:
-    """Whether two arrays are equal but for noise."""
-    with np.errstate(invalid="ignore"):
-        size = float(np.abs(one).mean()) + float(np.abs(other).mean())
-        off = np.sqrt(np.mean(np.abs(one - other) ** 2)) if one.shape == other.shape else np.inf
-    return bool(off < SAME * size / 2) or np.array_equal(one, other, equal_nan=True)
+    """Whether two arrays are equal but for noise, where one may stand for several copies."""
+    size = float(np.abs(one).mean()) + float(np.abs(other).mean())
+    return bool(rms(one - other) < SAME * size / 2) or not (one - other).any()
 
 
 def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator[Reading]:
@@ -177,27 +172,23 @@ def _unevenness(power: Floats) -> float:
 
 
 def wrapped(reading: Reading) -> Iterator[Reading]:
-    """The same with positions that start again, after padding or not."""
+    """The same with positions that start again."""
     table = np.concatenate(reading.parts, axis=1)
-    if len(table) < 12 or len(reading.rows) < reading.length:
+    if len(table) < MIN_WRAPPED or len(reading.rows) < reading.length or _same(table[1:5], table[:4]):
         return
-    first = int(np.argmin(empty_rows([table])))
-    size = float(np.sqrt(np.mean(table**2))) or 1.0
-    same = np.sqrt(np.mean((table[first + 4 :] - table[first]) ** 2, axis=1)) < SAME * size
-    for at in (np.flatnonzero(same) + 4).tolist()[:8]:
+    again = np.sqrt(np.mean((table[4:] - table[0]) ** 2, axis=1)) < SAME * (rms(table) or 1.0)
+    for at in (np.flatnonzero(again) + 4).tolist()[:8]:
         count = min(at, len(table) - at)
-        moves = not _same(table[first + 1 : first + 5], table[first : first + 4])
-        if count >= 2 and moves and _same(table[at : at + count], table[:count]):
-            rows, padding = np.arange(len(table)) % at - first, (Rows("padded", first),) if first else ()
-            edits = (*reading.edits, *padding, Rows("wrapped", at))
-            yield replace(reading, rows=np.maximum(rows, 0), edits=edits, wrong=rows < 0 if first else None)
+        if count >= 2 and _same(table[at : at + count], table[:count]):
+            rows = np.arange(len(table)) % at
+            yield replace(reading, rows=rows, edits=(*reading.edits, Rows("wrapped", at)))
             return
 
 
 def padded(reading: Reading) -> Iterator[Reading]:
     """The same without rows in front or behind that do not change, or are empty."""
     table = np.concatenate(reading.parts, axis=1)
-    if len(table) < 12 or len(reading.rows) < reading.length:
+    if len(table) < MIN_WRAPPED or len(reading.rows) < reading.length:
         return
     moves = np.sqrt(np.mean(np.diff(table, axis=0) ** 2, axis=1))
     still = moves < SAME * float(np.median(moves))

@@ -1,17 +1,18 @@
-"""Rotations seen from both sides: known mistakes are rendered, and for others the quotient of pairs after and before is
-the table, and explained as one.
+"""Rotated queries and keys: known mistakes are rendered; for others the quotient of pairs after and before is the
+table, and explained as one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Flags, Floats, Indices
+from pecli.engine.arrays import Complex, Floats, Indices
 from pecli.explain.edits import (
     Dtype,
     Edit,
@@ -21,25 +22,24 @@ from pecli.explain.edits import (
     Parameter,
     Rotation,
     Rows,
-    RowsWrong,
     Scaled,
     Swapped,
     best,
 )
 from pecli.explain.forms import Form, halved, joined
-from pecli.explain.readings import MAX_WRONG, Reading, padded
-from pecli.explain.sample import grain, kept, precision
+from pecli.explain.readings import Reading, padded
+from pecli.explain.sample import grain, precision, quantised_storage, rms
 from pecli.explain.wave_schemes import WaveScheme, wave_scheme
 from pecli.explain.wave_search import explain_readings
 from pecli.explain.waves import Waves, agreeing_places
 
-MAX_LEFT = 0.05
-"""Of the values after, that a quotient or an explanation may leave: beyond it, it is no rotation of these pairs."""
+MAX_RESIDUAL = 0.05
+"""Of the values after: a quotient or an explanation that is further off is no rotation of these pairs."""
 EXPLAINED = 1e-3
-"""Of the error, what a known mistake may leave."""
+"""Of the error, the residual of a known mistake."""
 MAX_HEADS, MAX_ROWS = 16, 96
 """Of queries or keys that tell mistakes apart."""
-FEW = 48
+FEW, FEW_ROWS, MAX_READINGS = 48, 8, 4
 LAYOUTS = ("halves", "interleaved")
 
 Pair = tuple[Floats, Floats]
@@ -89,22 +89,16 @@ class HeadRotation:
     def waves(self, rows: Indices) -> Pair:
         """Cosines and sines of rows, times the attention factor."""
         angles = np.multiply.outer((rows + self.rope.offset).astype(np.float64), self.frequencies())
-        height = self.rope.attention_factor_value()
-        return height * np.cos(angles), height * np.sin(angles)
+        amplitude = self.rope.attention_factor_value()
+        return amplitude * np.cos(angles), amplitude * np.sin(angles)
 
     def rotated(self, x: Floats, waves: Pair, formula: Formula = _rotated) -> Floats:
         """x (…, positions, channels) after the rotation."""
         out, channels = x.copy(), self.channels(x.shape[-1])
-        a, b = split(x[..., channels], self.layouts[0])
+        a, b = halved(x[..., channels], self.layouts[0])
         with np.errstate(invalid="ignore"):  # infinities times zero
             out[..., channels] = joined(formula(a, b, *waves), self.layouts[1])
         return out
-
-
-def split(values: Floats, layout: str) -> Pair:
-    """The two channels of every pair."""
-    a, b = halved(values, layout)
-    return np.asarray(a, np.float64), np.asarray(b, np.float64)
 
 
 class Mistake(NamedTuple):
@@ -142,8 +136,8 @@ def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
     for each in plan.rope.neighbours():
         named = [edit for edit in each.edits if edit["edit"] == "parameter"]
         if named and len(named) == len(each.edits) and getattr(each.scheme, "rotary_dim", 0) == plan.rope.rotary_dim:
-            told = tuple(_parameter(plan, **edit) for edit in named)
-            yield Mistake(told, by(replace(plan, rope=each.scheme)), each.scheme)
+            parameters = tuple(_parameter(plan, **edit) for edit in named)
+            yield Mistake(parameters, by(replace(plan, rope=each.scheme)), each.scheme)
 
 
 def _parameter(plan: HeadRotation, edit: str, name: str, expected: Any, found: Any) -> Parameter:
@@ -164,7 +158,7 @@ def _mixed(plan: HeadRotation, rotating: str, table: str) -> Callable[[Floats, I
     def render(x: Floats, rows: Indices) -> Floats:
         out, channels = x.copy(), plan.channels(x.shape[-1])
         cos, sin = (joined((each, each), table) for each in plan.waves(rows))
-        a, b = split(x[..., channels], rotating)
+        a, b = halved(x[..., channels], rotating)
         parts = np.multiply(x[..., channels], cos), np.multiply(joined((-b, a), rotating), sin)
         out[..., channels] = parts[0] + parts[1]
         return out
@@ -183,7 +177,7 @@ def explain_rotation(
     if before.shape != after.shape or before.ndim < 2 or prior is None or not before.size or not finite:
         return []
     with np.errstate(all="ignore"):
-        found = _known(before, after, plan, atol) or _nearly_right(before, after, plan, dtype, atol)
+        found = _known(before, after, plan, atol, dtype)
         if found is not None:
             return [found]
         found = _measured(before, after, plan, prior, atol)
@@ -193,23 +187,27 @@ def explain_rotation(
         return [found] if found is not None and found.mistakes else []
 
 
-def _known(before: Floats, after: Floats, plan: HeadRotation, atol: float) -> Explanation | None:
-    """The known mistake that makes one of the other, if there is one that leaves next to nothing."""
+def _known(before: Floats, after: Floats, plan: HeadRotation, atol: float, dtype: str) -> Explanation | None:
+    """How the values were stored, if that is all; else the known mistake that makes one of the other, if there is one
+    that leaves next to nothing.
+    """
     rows = np.unique(np.linspace(0, before.shape[-2] - 1, MAX_ROWS).astype(np.intp))
     x, y = (each[..., :MAX_HEADS, :, :][..., rows, :] if each.ndim > 2 else each[rows] for each in (before, after))
     right = plan.rotated(x, plan.waves(rows))
-    error, limit = _rms(y - right), _limit(y, atol)
+    error, limit = rms(y - right), _limit(y, atol)
+    if (np.abs(y - right) <= limit).all() and (storage := quantised_storage(y, dtype, error, dtype)):
+        return Explanation(storage, None, float(np.abs(y - right).max()), error, ("after",))
     ranked: list[tuple[float, int, Mistake]] = []
     every = [*mistakes(plan, before.shape), *_scaled(y, right, plan), *_other_positions(x, y, plan, rows)]
     for k, each in enumerate(every):
         off = y - each.render(x, rows)
-        if _rms(off) <= EXPLAINED * error or ((np.abs(off) <= limit).all() and _rms(off) < 0.7 * error):
-            ranked.append((float(f"{_rms(off):.0e}"), k, each))
+        if rms(off) <= EXPLAINED * error or ((np.abs(off) <= limit).all() and rms(off) < 0.7 * error):
+            ranked.append((float(f"{rms(off):.0e}"), k, each))
     for _, _, each in sorted(ranked, key=lambda one: one[:2]):
         all_rows = np.arange(before.shape[-2])
         off = after - each.render(before, all_rows)
-        if _rms(off) <= EXPLAINED * error or (np.abs(off) <= _limit(after, atol)).all():
-            return Explanation(each.edits, each.scheme, float(np.abs(off).max()), _rms(off), ("after",))
+        if rms(off) <= EXPLAINED * error or (np.abs(off) <= _limit(after, atol)).all():
+            return Explanation(each.edits, each.scheme, float(np.abs(off).max()), rms(off), ("after",))
     return None
 
 
@@ -219,83 +217,61 @@ def _scaled(y: Floats, right: Floats, plan: HeadRotation) -> Iterator[Mistake]:
     yield Mistake((Scaled(factor),), lambda x, rows: factor * plan.rotated(x, plan.waves(rows)))
 
 
-def _rms(values: Floats) -> float:
-    return float(np.sqrt(np.mean(values**2)))
-
-
 def _limit(y: Floats, atol: float) -> Floats:
-    """What rounding may leave of each value, as the coarsest numbers that have them all do."""
+    """The rounding error that each value may have, in the coarsest dtype that has them all."""
     stored = grain(y)
     half_unit = precision(stored.found if isinstance(stored, Dtype) else "float32")
     return np.asarray(atol + 4 * half_unit * np.abs(y).max(axis=-1, keepdims=True))
 
 
 def _other_positions(x: Floats, y: Floats, plan: HeadRotation, rows: Indices) -> Iterator[Mistake]:
-    """Positions that begin elsewhere, or are the same in all rows, going by the phases of the first."""
-    turns = quotient(x, y, plan.channels(x.shape[-1]), plan.layouts)
-    first, same = turns.ratio[:1], np.abs(turns.ratio - turns.ratio[:1]).max() < MAX_LEFT * np.abs(turns.ratio).max()
-    frequency = plan.frequencies()
+    """Few rows that begin elsewhere, or rows of one position, going by the phases of the first."""
+    ratio, frequency = quotient(x, y, plan.channels(x.shape[-1]), plan.layouts).ratio, plan.frequencies()
+    step = int(len(rows) == 1 or np.abs(ratio - ratio[:1]).max() >= MAX_RESIDUAL * np.abs(ratio).max())
     none = np.full(len(frequency), 1e-4)
-    waves = Waves(frequency, none, np.angle(first[0]), none, np.abs(first[0]), none, 0.0, 1, True)
-    for place in agreeing_places(waves, frequency, 0.0, 1, (0,), 0):
-        if place.start < 0 or place.start == plan.rope.offset:
-            continue
-        moved = replace(plan, rope=replace(plan.rope, offset=place.start))
-        if same and len(rows) > 1:
-            yield Mistake((Rows("constant", place.start),), lambda x, rows, m=moved: m.rotated(x, m.waves(0 * rows)))  # type: ignore[misc]
-        elif len(rows) < 8:
-            told = Parameter("offset", plan.rope.offset, place.start)
-            yield Mistake((told,), lambda x, rows, m=moved: m.rotated(x, m.waves(rows)), moved.rope)  # type: ignore[misc]
+    waves = Waves(frequency, none, np.angle(ratio[0]), none, np.abs(ratio[0]), none, 0.0, 1, True)
+    for place in agreeing_places(waves, frequency, 0.0, 1, (0,), 0) if not step or len(rows) < FEW_ROWS else ():
+        if place.start >= 0 and place.start != plan.rope.offset:
+            moved = replace(plan, rope=replace(plan.rope, offset=place.start))
+            edit = Parameter("offset", plan.rope.offset, place.start) if step else Rows("constant", place.start)
+            render = partial(_at_positions, moved, step)
+            yield Mistake((edit,), render, moved.rope if step else None)
 
 
-def _nearly_right(before: Floats, after: Floats, plan: HeadRotation, dtype: str, atol: float) -> Explanation | None:
-    """The right rotation, if all that is wrong is how the values were kept, or a few rows."""
-    off = np.abs(after - plan.rotated(before, plan.waves(np.arange(before.shape[-2]))))
-    wrong: Flags = np.any(off > _limit(after, atol), axis=(*range(off.ndim - 2), -1))
-    if np.count_nonzero(wrong) > MAX_WRONG * len(wrong):
-        return None
-    rows, off = np.flatnonzero(wrong), off[..., ~wrong, :]
-    edits = (RowsWrong(tuple(rows.tolist())),) if len(rows) else kept(after, dtype, _rms(off), dtype)
-    return Explanation(edits, None, float(off.max()), _rms(off), ("after",)) if edits else None
+def _at_positions(plan: HeadRotation, step: int, x: Floats, rows: Indices) -> Floats:
+    return plan.rotated(x, plan.waves(step * rows))
 
 
-class Turns(NamedTuple):
-    """How pairs are read, and the quotient: (positions, pairs), with what it leaves of the values."""
+class Quotient(NamedTuple):
+    """Pairs after divided by pairs before (positions, pairs), how they were read, and the relative error."""
 
     axis: int
     channels: slice
     layouts: tuple[str, str]
     ratio: Complex
-    left: float
+    error: float
 
 
-def quotient(before: Floats, after: Floats, channels: slice, layouts: tuple[str, str], axis: int = -2) -> Turns:
+def quotient(before: Floats, after: Floats, channels: slice, layouts: tuple[str, str], axis: int = -2) -> Quotient:
     """The rotation of every position and pair that comes nearest, over all heads and batches."""
-    sides = [split(each[..., channels], layout) for each, layout in zip((before, after), layouts, strict=True)]
+    sides = [halved(each[..., channels], layout) for each, layout in zip((before, after), layouts, strict=True)]
     x, y = (np.moveaxis(a + 1j * b, axis, 0) for a, b in sides)
     x, y = (each.reshape(len(each), -1, each.shape[-1]) for each in (x, y))
-    power = np.maximum((np.abs(x) ** 2).sum(axis=1), 1e-300)
-    ratio = (y * x.conj()).sum(axis=1) / power
-    off = np.abs(y - ratio[:, None] * x) ** 2
-    left = float(np.sqrt(off.sum() / max(float((np.abs(y) ** 2).sum()), 1e-300)))
-    return Turns(axis, channels, layouts, ratio, left)
+    ratio = (y * x.conj()).sum(axis=1) / np.maximum((np.abs(x) ** 2).sum(axis=1), 1e-300)
+    return Quotient(axis, channels, layouts, ratio, rms(y - ratio[:, None] * x) / (rms(y) or 1.0))
 
 
-def _few(values: Floats) -> Floats:
-    """The first positions and heads, which tell how pairs lie."""
-    few = values[..., :FEW, :]
-    return few[..., :FEW, :, :] if few.ndim > 2 else few
-
-
-def _turns(before: Floats, after: Floats, spans: list[slice], layouts: tuple[str, str]) -> Iterator[Turns]:
-    """Readings of some of the pairs that leave little, the expected ones first."""
-    axes = [-2, *([-3] if before.ndim > 2 and before.shape[-3] > 8 else [])]
-    before, after = _few(before), _few(after)
+def _readings(before: Floats, after: Floats, spans: list[slice], layouts: tuple[str, str]) -> list[Quotient]:
+    """Ways to read pairs whose quotient leaves little, going by the first positions and heads; the likeliest first."""
+    axes = [-2, *([-3] if before.ndim > 2 and before.shape[-3] > FEW_ROWS else [])]
+    few = (..., slice(FEW), slice(FEW), slice(None))[-before.ndim :]
+    before, after = before[few], after[few]
     both = dict.fromkeys((layouts, *product(LAYOUTS, LAYOUTS)))
-    for span, axis, each in product(spans, axes, both):
-        found = quotient(before, after, span, each, axis)
-        if found.left < MAX_LEFT:
-            yield found
+    every = [quotient(before, after, span, each, axis) for span, axis, each in product(spans, axes, both)]
+    every = [found for found in every if found.error < MAX_RESIDUAL]
+    least = min((found.error for found in every), default=0.0)
+    every.sort(key=lambda found: (found.error > 3 * least + 1e-6, spans.index(found.channels), round(found.error, 3)))
+    return every[:MAX_READINGS]
 
 
 def _measured(before: Floats, after: Floats, plan: HeadRotation, prior: WaveScheme, atol: float) -> Explanation | None:
@@ -303,30 +279,20 @@ def _measured(before: Floats, after: Floats, plan: HeadRotation, prior: WaveSche
     stored = grain(after)
     if isinstance(stored, Dtype):  # angles that are smaller than half a unit are lost in all heads alike
         atol = max(atol, precision(stored.found))
-    spans = _spans(before, after, plan)
-    every = list(_turns(before, after, spans, plan.layouts))
-    least = min((found.left for found in every), default=0.0)
-    every.sort(key=lambda found: (found.left > 3 * least + 1e-6, spans.index(found.channels), round(found.left, 3)))
-    for turns in every[:4]:
-        ratio = quotient(before, after, turns.channels, turns.layouts, turns.axis).ratio
-        told = tuple(_told(turns, plan))
-        reading = Reading(
-            (ratio.real, ratio.imag), np.arange(len(ratio)), len(ratio), Form("alone"), told, ("after",), "float32"
-        )
-        seen = replace(prior, form=Form("alone"), length=len(ratio))
-        most = MAX_LEFT * float(np.sqrt(np.mean(np.abs(ratio) ** 2)))
-        for found in best(explain_readings([reading, *padded(reading)], seen, atol)):
-            in_part = all(isinstance(edit, Rows) for edit in found.mistakes)
-            if found.residual <= most or in_part:
+    for way in _readings(before, after, _spans(before, after, plan), plan.layouts):
+        ratio = quotient(before, after, way.channels, way.layouts, way.axis).ratio
+        edits: list[Edit] = []
+        if way.axis != -2:
+            edits.append(Parameter("position_axis", plan.axis, -3 if plan.axis == -2 else -2))
+        if way.layouts != plan.layouts:
+            edits.append(Layout(_named(plan.layouts), _named(way.layouts)))
+        rows, form = np.arange(len(ratio)), Form("alone")
+        reading = Reading((ratio.real, ratio.imag), rows, len(ratio), form, tuple(edits), ("after",), "float32")
+        expected = replace(prior, form=form, length=len(ratio))
+        for found in best(explain_readings([reading, *padded(reading)], expected, atol)):
+            if found.residual <= MAX_RESIDUAL * rms(ratio) or all(isinstance(edit, Rows) for edit in found.mistakes):
                 return found
     return None
-
-
-def _told(turns: Turns, plan: HeadRotation) -> Iterator[Edit]:
-    if turns.axis != -2:
-        yield Parameter("position_axis", plan.axis, -3 if plan.axis == -2 else -2)
-    if turns.layouts != plan.layouts:
-        yield Layout(_named(plan.layouts), _named(turns.layouts))
 
 
 def _spans(before: Floats, after: Floats, plan: HeadRotation) -> list[slice]:

@@ -1,7 +1,7 @@
 """Where rows are when they do not follow each other: on grids, or at given positions.
 
 On a grid a column depends on one axis alone. So the sizes show without any frequency: for the right ones, all rows
-with the same place along a column's axis are alike. The few rows of each axis then are waves.
+with the same place along a column's axis are equal. The few rows of each axis then are waves.
 
 At given positions the slowest channels do not turn once: their angles are position · frequency, and the ratio of two of
 them is that of the frequencies, whatever the positions are. From there each faster channel sharpens the positions, or
@@ -17,17 +17,18 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.arrays import Complex, Floats, Indices
+from pecli.engine.numerics.rounding import widened
 from pecli.engine.schemes.grid_styles import ADDED, ROTARY, AxisBlock, GridStyle
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
+from pecli.explain.computed_tables import constructed, tables_of
 from pecli.explain.edits import Explanation
-from pecli.explain.laws import line
 from pecli.explain.readings import Reading, readings
 from pecli.explain.sample import BASES, Sample, digits, plainest, precision
 
-MAX_POINTS = 1 << 14
+MIN_POINTS, MAX_POINTS = 4, 1 << 14
 LOOKED_AT = 64
 """Rows that are compared before all are."""
 GRID_SLACK = 1e-5
@@ -46,7 +47,7 @@ def tolerance(one: Sample) -> float:
 def recognise_grid(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
     """Schemes on grids that make the tables."""
     some = list(samples.values())
-    if _is_whole(some) and 4 <= some[0].shape[-2] <= MAX_POINTS:
+    if _is_whole(some) and some[0].shape[-2] <= MAX_POINTS:
         yield from _first_match(_on_grids(samples), samples, tolerance(some[0]))
 
 
@@ -76,10 +77,9 @@ def _is_whole(some: Sequence[Sample]) -> bool:
 def _first_match(schemes: Iterator[Scheme], samples: Mapping[str, Sample], limit: float) -> Iterator[Explanation]:
     """The first scheme whose tables are these."""
     for scheme in schemes:
-        made = {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
-        names = ("cos_sin",) if len(samples) == 1 and "cos" in made else ("cos", "sin") if "cos" in made else ("pe",)
-        pairs = zip((made[name].array().astype(np.float64) for name in names), samples.values(), strict=True)
-        left = max(float(np.abs(expected - one.values).max()) for expected, one in pairs)
+        names = (scheme.single_array().name,) if len(samples) == 1 else ("cos", "sin")
+        made = [widened(tables_of(scheme)[name].array()) for name in names]
+        left = max(float(np.abs(one.values - table).max()) for one, table in zip(samples.values(), made, strict=True))
         if left <= limit:
             yield Explanation((), scheme, left, left, tuple(samples))
             return
@@ -110,7 +110,7 @@ def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
         before, after = (int(np.argmin(np.append(each, False))) for each in (still, still[::-1]))
         for keep in {after} if style.keep_last else sorted({before, max(0, before - 1)}):
             points = waves[: len(waves) - keep] if style.keep_last else waves[keep:]
-            if np.abs(np.abs(points) - 1).max(initial=0.0) <= limit:
+            if len(points) >= MIN_POINTS and np.abs(np.abs(points) - 1).max() <= limit:
                 given = {**common, "dim": dim, "axes": channels, "style": style.name}
                 given["keep"] = keep if keep != style.keep else None
                 yield from _schemes(Rope if rotary else Sinusoidal, style, blocks, points, keep, given, limit)
@@ -140,25 +140,20 @@ def _schemes(
     common: Mapping[str, Any],
     limit: float,
 ) -> Iterator[Scheme]:
-    """Schemes of a style for every grid that the rows may be."""
+    """Schemes of a style for every grid along whose axes equal places have equal rows."""
     first = 0 if style.keep_last else keep
     for grid in _grids(len(points), style):
-        if not _may_be(points, grid, style, blocks, limit):
-            continue
         coordinates = style.coordinates(grid, keep, None, None)
         tables = _by_axis(points, coordinates.index(first, first + len(points)), blocks, limit)
-        if tables is None:
-            continue
         steps = [float(values[1] - values[0]) for values in coordinates.values]
-        for more in _numbers(style, blocks, tables, steps, grid):
-            yield from _made(kind, grid=grid, **common, **more)
+        for numbers in _numbers(style, blocks, tables, steps, grid) if tables else ():
+            yield from constructed(kind, grid=grid, **common, **numbers)
 
 
 def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
     """The sizes that have so many points: first those of images, the squarest first."""
     pairs = sorted(_factors(points), key=lambda pair: abs(pair[0] - pair[1]))
-    flat = [pair for pair in pairs if min(pair) > 1 or max(pair) < 3]
-    found: list[tuple[int, ...]] = [*flat]
+    found: list[tuple[int, ...]] = [pair for pair in pairs if min(pair) > 1]
     if "t" in style.axes or style.repeats_time:
         found += [
             (time, *pair) for time, rest in _factors(points) if time > 1 for pair in _factors(rest) if min(pair) > 1
@@ -175,20 +170,6 @@ def _factors(number: int) -> list[tuple[int, int]]:
     return [(k, number // k) for k in range(1, number + 1) if number % k == 0] if number > 0 else []
 
 
-def _may_be(waves: Complex, grid: tuple[int, ...], style: GridStyle, blocks: Sequence[AxisBlock], limit: float) -> bool:
-    """Whether two rows with the same place along an axis are alike, for each axis."""
-    height, width = grid[-2:]
-    same = {"w": width if style.merge == 1 else style.merge, "h": 1, "t": 1}
-    several = {"w": height > 1, "h": width > 1, "t": width > 1}
-    done = 0
-    for block in blocks:
-        axis, columns = style.sorted_axes[block.axis], slice(done, done + block.pairs)
-        if several[axis] and np.abs(waves[same[axis], columns] - waves[0, columns]).max() > limit:
-            return False
-        done += block.pairs
-    return True
-
-
 def _by_axis(waves: Complex, index: Indices, blocks: Sequence[AxisBlock], limit: float) -> list[Complex] | None:
     """The rows of each block by place along its axis; None where rows of one place differ."""
     found, done = [], 0
@@ -196,11 +177,10 @@ def _by_axis(waves: Complex, index: Indices, blocks: Sequence[AxisBlock], limit:
         part, place = waves[:, done : done + block.pairs], index[block.axis]
         first = np.zeros(int(place.max()) + 1, np.intp)
         first[place[::-1]] = np.arange(len(place))[::-1]
-        table, some = part[first], slice(None, None, max(1, len(place) // LOOKED_AT))
-        for rows in (some, slice(None)):
-            if np.abs(table[place[rows]] - part[rows]).max(initial=0.0) > limit:
+        for rows in (slice(None, None, max(1, len(place) // LOOKED_AT)), slice(None)):
+            if np.abs(part[first[place[rows]]] - part[rows]).max(initial=0.0) > limit:
                 return None
-        found.append(table)
+        found.append(part[first])
         done += block.pairs
     return found
 
@@ -212,40 +192,22 @@ def _numbers(
     steps: Sequence[float],
     grid: tuple[int, ...],
 ) -> Iterator[dict[str, Any]]:
-    """The style's own base and positions, then those that the angles between neighbouring points say."""
+    """The style's own base and positions; then the base, or the size that positions were resampled from, as the
+    angles between neighbouring points of a block measure it.
+    """
     yield {}
-    bases, scales = [], {}
     for block, table in zip(blocks, tables, strict=True):
-        if len(table) < 2 or block.pairs < 2:
-            continue
-        angle = np.angle((table[1:] * table[:-1].conj()).mean(axis=0))
-        known = (np.abs(angle) > 1e-4) & (np.abs(angle) < 2.5) & (angle * steps[block.axis] > 0)
+        angle = np.angle((table[1:] * table[:-1].conj()).sum(axis=0)) * np.sign(steps[block.axis])
+        known = (angle > 1e-4) & (angle < 2.5)
         if np.count_nonzero(known) < 2:
             continue
         exponents = np.array([float(i / block.denominator) for i in block.indices])[known]
-        slope, level, *_ = line(exponents, np.log(np.abs(angle[known])), np.ones(len(exponents)))
-        bases.append(math.exp(-slope))
-        unit = abs(steps[block.axis]) * (2 * math.pi if style.in_turns else 1.0)
-        scales[block.axis] = math.exp(level) / unit
-    if not bases:
-        return
-    base = plainest(float(np.median(bases)), 1e-3 * float(np.median(bases)))
-    given = {} if math.isclose(base, style.base, rel_tol=1e-3) else {"base": base}
-    if given:
-        yield given
-    if scales and max(abs(scale - 1) for scale in scales.values()) > 1e-4 and not style.in_turns:
-        yield from ({**given, **more} for more in _resampled(style, scales, grid))
-
-
-def _resampled(style: GridStyle, scales: Mapping[int, float], grid: tuple[int, ...]) -> Iterator[dict[str, Any]]:
-    """Positions that are multiplied by something: one base size or one scale for all axes, or one scale for each."""
-    sizes = [(1, *grid)[-3:]["thw".index(axis)] for axis in style.sorted_axes]
-    counts = {plainest(scale * sizes[axis], 1e-3 * scale * sizes[axis]) for axis, scale in scales.items()}
-    divisors = tuple(plainest(1 / scales[axis], 1e-3 / scales[axis]) for axis in sorted(scales))
-    ways: list[dict[str, Any]] = [{"grid_base": tuple(counts)}] if len(counts) == 1 else []
-    if len({*divisors}) == 1 or len(divisors) == len(grid):
-        ways.append({"grid_scale": divisors[:1] if len({*divisors}) == 1 else divisors})
-    yield from sorted(ways, key=lambda way: sum(digits(value) for values in way.values() for value in values))
+        slope, level = np.polyfit(exponents, np.log(angle[known]), 1)
+        scale = math.exp(level) / abs(steps[block.axis])
+        size = scale * (1, *grid)[-3:]["thw".index(style.sorted_axes[block.axis])]
+        yield {"base": plainest(math.exp(-slope), 1e-3 * math.exp(-slope))}
+        yield {"grid_base": (plainest(size, 1e-3 * size),)}
+        yield {"grid_scale": (plainest(1 / scale, 1e-3 / scale),)}
 
 
 MAX_ROWS = 512
@@ -276,17 +238,14 @@ def _at_positions(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
                 found = _axes(waves, base ** (-np.arange(pairs) / denominator))
                 if found is not None and rotary:
                     for more in _sections(*found):
-                        yield from _made(Rope, base=base, layout=reading.form.doubled or "compact", **common, **more)
+                        yield from constructed(
+                            Rope, base=base, layout=reading.form.doubled or "compact", **common, **more
+                        )
                 elif found is not None and len(found[0]) == 1:
                     more = {"layout": reading.form.arrangement, "cos_first": cos_first, **_place(found[0][0])}
-                    yield from _made(Sinusoidal, base=base, freq_shift=float(pairs - denominator), **common, **more)
-
-
-def _made(kind: type[Scheme], **parameters: Any) -> Iterator[Scheme]:
-    try:
-        yield kind(**{name: value for name, value in parameters.items() if value is not None})
-    except ParameterError:
-        return
+                    yield from constructed(
+                        Sinusoidal, base=base, freq_shift=float(pairs - denominator), **common, **more
+                    )
 
 
 def _place(positions: list[float]) -> dict[str, Any]:
@@ -298,34 +257,21 @@ def _place(positions: list[float]) -> dict[str, Any]:
 
 
 def _bases(waves: Complex, denominators: Sequence[float]) -> Iterator[tuple[float, float]]:
-    """Bases with what their exponents are over, from the ratios of the slowest angles; the plainest first."""
-    if np.abs(np.abs(waves) - 1).max(initial=0.0) > 1e-5 or waves.shape[1] < 4:
+    """Bases with what their exponents are over, from the ratio of the slowest angles; the plainest first."""
+    if np.abs(np.abs(waves) - 1).max(initial=0.0) > 1e-5:
         return
-    angles = np.angle(waves)
-    slow = np.abs(angles).max(axis=0) < SLOW
-    first = waves.shape[1] - int(np.argmin(np.append(slow[::-1], False)))
+    found: dict[tuple[float, float], None] = {}
     for many in (8, 4, 3):  # sections of other axes may come before the last few
-        columns = np.arange(max(first, waves.shape[1] - many), waves.shape[1])
-        if len(columns) > 1:
-            yield from _from_ratios(angles, columns, denominators)
-
-
-def _from_ratios(angles: Floats, columns: Indices, denominators: Sequence[float]) -> Iterator[tuple[float, float]]:
-    moving = np.abs(angles[:, columns[-1]]) > MIN_ANGLE
-    if not moving.any():
-        return
-    weights = np.abs(angles[moving][:, columns])
-    logs = np.log(weights[:, 1:] / weights[:, :-1])
-    step = float(np.average(logs, weights=weights[:, 1:]))
-    if not step < -1e-4:
-        return
-    found = []
-    for denominator in denominators:
-        value = math.exp(-step * denominator)
-        room = 16 * ANGLE_NOISE * denominator * value
-        known = [base for base in BASES if abs(base - value) <= 4 * room]
-        found += [(base, denominator) for base in (*known, plainest(value, room))]
-    yield from sorted(dict.fromkeys(found), key=lambda each: digits(each[0]))
+        angles = np.abs(np.angle(waves[:, -many:]))
+        size = angles.sum(axis=0)  # proportional to the frequencies, whatever the positions
+        if len(size) < many or angles.max() > SLOW or size[-1] < MIN_ANGLE or size[-1] >= size[0]:
+            continue
+        for denominator in denominators:
+            value = (size[0] / size[-1]) ** (denominator / (many - 1))
+            error = 16 * ANGLE_NOISE * denominator * value
+            known = [base for base in BASES if abs(base - value) <= 4 * error]
+            found |= dict.fromkeys((base, denominator) for base in (*known, plainest(value, error)))
+    yield from sorted(found, key=lambda each: digits(each[0]))
 
 
 def _axes(waves: Complex, frequency: Floats) -> tuple[list[list[float]], list[int]] | None:
@@ -340,8 +286,8 @@ def _axes(waves: Complex, frequency: Floats) -> tuple[list[list[float]], list[in
             turns = np.rint((known * theta - angle) / (2 * np.pi))
             sharper = (angle + 2 * np.pi * turns) / theta
             error = _error(sharper, theta)
-            room = 8 * errors[axis] + 4 * SLACK + 8 * error
-            if np.abs(sharper - known).max() <= room and room * theta < 2.5:
+            slack = 8 * errors[axis] + 4 * SLACK + 8 * error
+            if np.abs(sharper - known).max() <= slack and slack * theta < 2.5:
                 if error < errors[axis]:
                     places[axis], errors[axis] = sharper, error
                 follows[column] = axis
@@ -379,6 +325,6 @@ def _sections(places: list[list[float]], follows: list[int]) -> Iterator[dict[st
     named = [order.index(axis) for axis in follows]
     for mixed in (None, True):
         more = {"positions": positions, "mrope_section": tuple(counts), "mrope_interleaved": mixed}
-        for scheme in _made(Rope, dim=2 * len(follows), **more):
+        for scheme in constructed(Rope, dim=2 * len(follows), **more):
             if getattr(scheme, "pair_axes", None) == named:
                 yield more

@@ -1,4 +1,4 @@
-"""Numbers as they come: the rows that are looked at, how values were kept, and the number that somebody wrote."""
+"""Samples of tensors: the rows that are looked at, how values were quantised, and the number that somebody wrote."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ class Sample:
     @property
     def whole(self) -> bool:
         return self.values.shape == self.shape
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether one axis at most is longer than 1, of real numbers."""
+        return max(self.shape, default=1) == self.values.size and not np.iscomplexobj(self.values)
 
     @property
     def float_dtype(self) -> str:
@@ -87,7 +92,7 @@ SOME = 1 << 14
 
 
 def grain(values: AnyArray) -> Edit | None:
-    """The coarsest way of keeping numbers that has all of these; None where it is float32 or finer."""
+    """The coarsest quantisation that has all of these numbers; None where it is float32 or finer."""
     some = _some(values)
     if len(some) < 4:
         return None
@@ -107,7 +112,7 @@ def grain(values: AnyArray) -> Edit | None:
 
 
 def rounding(values: AnyArray) -> tuple[float, float]:
-    """The relative and the absolute error of values, going by how they were kept."""
+    """The relative and the absolute error of values, going by their quantisation."""
     how = grain(values)
     if isinstance(how, Dtype):
         return precision(how.found), 0.0
@@ -128,8 +133,8 @@ def precision(dtype: str) -> float:
     return float(2.0 ** -SIGNIFICAND_BITS.get(dtype, 24))
 
 
-def kept(values: AnyArray, dtype: str, noise: float, expected_dtype: str) -> tuple[Edit, ...]:
-    """The edits that say how values were kept, beyond their own dtype and the one that was expected."""
+def quantised_storage(values: AnyArray, dtype: str, noise: float, expected_dtype: str) -> tuple[Edit, ...]:
+    """The edits that say how values were quantised, beyond their own dtype and the one that was expected."""
     some = _some(values)
     usual = max(precision(dtype), precision(expected_dtype)) * (rms(some) or 1.0)
     if not len(some) or noise <= 4 * usual:  # values that every dtype has are not rounded

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.numerics.rounding import holds
+from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.explain.biases import explain_bias, recognise_bias, recognise_index
 from pecli.explain.computed_tables import (
     distance,
-    explain_arithmetic,
     explain_computed,
     explain_parameter,
     recognise_narrow,
@@ -29,25 +29,22 @@ from pecli.explain.computed_tables import (
 )
 from pecli.explain.draws import explain_draws
 from pecli.explain.edits import (
-    Arithmetic,
     Edit,
     Explanation,
     Layout,
     Noise,
     Parameter,
     Recipe,
-    Rows,
     Swapped,
     best,
     parameter,
     parameter_edits,
 )
 from pecli.explain.law_search import explain_frequencies, recognise_frequencies
-from pecli.explain.laws import Law
 from pecli.explain.row_positions import recognise_grid, recognise_positions
-from pecli.explain.sample import Sample, kept, precision, sample
+from pecli.explain.sample import Sample, precision, quantised_storage, sample
 from pecli.explain.transforms import transform
-from pecli.explain.wave_schemes import scheme_of, wave_scheme
+from pecli.explain.wave_schemes import wave_scheme
 from pecli.explain.wave_search import explain_waves
 
 WAVES = ("cos", "sin", "cos_sin", "pe")
@@ -56,7 +53,7 @@ MAX_TRANSFORMED = 1 << 22
 MAX_COMPARED = 1 << 24
 """Elements of two tables that are compared with each other."""
 UNITS = 4
-"""Of the last place, that an explanation may leave of values of order one."""
+"""Of the last place, by which an explanation may be off values of order one."""
 
 Samples = Mapping[str, Sample]
 
@@ -65,7 +62,7 @@ Samples = Mapping[str, Sample]
 def _nothing_if_arithmetic_fails() -> Iterator[None]:
     """Arithmetic may fail on hostile numbers: then nothing is found, and no verdict depends on it.
 
-    With PECLI_DEBUG the failure is seen.
+    With PECLI_DEBUG the exception is raised.
     """
     try:
         with np.errstate(all="ignore"):
@@ -99,12 +96,12 @@ def _by_part(prior: Any, found: Mapping[str, Table], atol: float) -> list[Explan
 
 def _explained(prior: Scheme, samples: Samples, atol: float) -> Iterator[Explanation]:
     """By the first search that explains a group of tensors."""
-    left = dict(samples)
+    unexplained = dict(samples)
     for search, groups in SEARCHES:
-        for group in groups(left):
+        for group in groups(unexplained):
             if group and (found := search(prior, group, atol)) is not None:
                 yield found
-                left = {name: one for name, one in left.items() if name not in group}
+                unexplained = {name: one for name, one in unexplained.items() if name not in group}
 
 
 def _together(samples: Samples) -> list[Samples]:
@@ -129,42 +126,23 @@ def _by_neighbour(prior: Any, waves: Samples, atol: float) -> Explanation | None
     if prior.positions is not None:
         edit = {"edit": "parameter", "name": "positions", "expected": "those given", "found": "0, 1, 2, …"}
         known.append(((edit,), replace(prior, positions=None, seq_len=next(iter(waves.values())).shape[-2])))
-    limit, found = max(atol, *map(_units, waves.values())), []
-    for edits, scheme in known:
-        off = distance(scheme, waves)
-        if off.largest <= limit:
-            told = tuple(_told(**edit) for edit in edits)
-            found.append(Explanation(told, scheme, off.largest, off.root_mean_square, tuple(waves)))
+    every = ((distance(scheme, waves), edits, scheme) for edits, scheme in known)
+    off, edits, scheme = min(every, key=lambda each: each[0].root_mean_square)
     other = _other_scheme(prior, waves, atol)
-    return min((*found, *([other] if other else [])), key=lambda each: each.residual, default=None)
+    if off.largest > max(atol, *map(_units, waves.values())) or (other and other.residual < off.largest):
+        return other
+    named = tuple(_edit(**edit) for edit in edits)
+    return Explanation(named, scheme, off.largest, off.root_mean_square, tuple(waves))
 
 
-def _told(edit: str, expected: Any, found: Any, name: str = "") -> Edit:
+def _edit(edit: str, expected: Any, found: Any, name: str = "") -> Edit:
     return Layout(expected, found) if edit == "layout" else parameter(name, expected, found)
 
 
-def _at_one_position(prior: Scheme, waves: Samples, atol: float) -> Explanation | None:
-    """Tables whose rows are all the same, of one position of the prior's."""
-    made, left = tables_of(prior), []
-    for name, one in waves.items():
-        rows = one.values
-        if name not in made or made[name].shape != one.shape or rows.ndim != 2 or np.ptp(rows, axis=0).any():
-            return None
-        left.append(np.abs(sample(made[name]).values - rows[0]).max(axis=1))
-    most = np.max(left, axis=0)
-    at = int(np.argmin(most))
-    if len(most) < 2 or most[at] > max(map(_units, waves.values())) or wave_scheme(prior, tuple(waves)) is None:
-        return None
-    position = int(next(iter(waves.values())).rows[at]) + prior.first_position
-    return Explanation((Rows("constant", position),), prior, float(most[at]), 0.0, tuple(waves))
-
-
 def _by_waves(prior: Scheme, waves: Samples, atol: float) -> Explanation | None:
-    """The prior's waves rounded on the way, or those of other parameters or another layout."""
-    seen = wave_scheme(prior, tuple(waves))
-    if seen is None:
-        return None
-    return explain_arithmetic(seen, waves) or next(iter(best(explain_waves(waves, seen, atol))), None)
+    """The waves of other parameters or another layout."""
+    expected = wave_scheme(prior, tuple(waves))
+    return next(iter(best(explain_waves(waves, expected, atol))), None) if expected is not None else None
 
 
 def _other_scheme(prior: Scheme, waves: Samples, atol: float) -> Explanation | None:
@@ -174,19 +152,20 @@ def _other_scheme(prior: Scheme, waves: Samples, atol: float) -> Explanation | N
     if found is None or scheme is None or scheme.name != prior.name:
         return None
     is_range = getattr(prior, "is_range", True)
-    if is_range and {*(scheme.positions or ())} == {*range(next(iter(waves.values())).shape[-2])}:
-        return None  # the rows of a range in another order
+    places = {*(scheme.positions or ())}
+    if is_range and (len(places) == 1 or places == {*range(next(iter(waves.values())).shape[-2])}):
+        return None  # one row of a range, or all in another order
     edits = parameter_edits(prior, scheme, ("seq_len", "offset") if is_range else ())
-    told = [Parameter(each.name, each.expected, "others") if each.name == "positions" else each for each in edits]
-    return replace(found, edits=tuple(told), tensors=tuple(waves)) if told else None
+    named = [Parameter(each.name, each.expected, "others") if each.name == "positions" else each for each in edits]
+    return replace(found, edits=tuple(named), tensors=tuple(waves)) if named else None
 
 
 def _by_kind(prior: Any, alone: Samples, atol: float) -> Explanation | None:
     """By what a tensor of that name is: frequencies, slopes, draws."""
     ((name, one),) = alone.items()
     found: list[Explanation] = []
-    if name == "inv_freq" and (seen := wave_scheme(prior, ("inv_freq",))) is not None:
-        found = explain_frequencies(one, seen)
+    if name == "inv_freq" and (expected := wave_scheme(prior, ("inv_freq",))) is not None:
+        found = explain_frequencies(one, expected)
     elif name in ("slopes", "bias") and "max_bias" in prior.parameters():
         found = explain_bias(one, prior, name)
     elif name == "weight" and "seed" in prior.parameters():
@@ -213,7 +192,6 @@ def _transformed(prior: Scheme, alone: Samples, atol: float) -> Explanation | No
 SEARCHES: tuple[tuple[Callable[[Any, Samples, float], Explanation | None], Callable[[Samples], list[Samples]]], ...] = (
     (lambda prior, samples, atol: explain_computed(prior, samples), _together),
     (_by_neighbour, _waves),
-    (_at_one_position, _waves),
     (_by_waves, _waves),
     (_other_scheme, _waves),
     (_by_kind, _each),
@@ -224,16 +202,16 @@ SEARCHES: tuple[tuple[Callable[[Any, Samples, float], Explanation | None], Calla
 
 
 def _units(one: Sample) -> float:
-    """What rounding may leave."""
+    """The rounding error that a value may have."""
     size = np.abs(one.values[np.isfinite(one.values)])
     return UNITS * precision(one.dtype) * (float(np.quantile(size, 0.9)) if size.size else 1.0)
 
 
 def _with_storage(found: Explanation, samples: Samples, expected_dtype: str) -> Explanation:
-    """With how the values were kept, beyond what the explanation says of that."""
+    """With the quantisation of the values, beyond what the explanation says of that."""
     one = samples[found.tensors[0]]
-    how = kept(one.values, one.dtype, found.noise, expected_dtype)
-    if any(isinstance(edit, (Arithmetic, Recipe)) for edit in found.edits):
+    how = quantised_storage(one.values, one.dtype, found.noise, expected_dtype)
+    if any(isinstance(edit, Recipe) for edit in found.edits):
         how = tuple(edit for edit in how if not isinstance(edit, Noise))
     return replace(found, edits=(*found.edits, *how))
 
@@ -272,25 +250,24 @@ def explain_swapped(pairs: Iterable[tuple[Table, Table]], atol: float = 0.0) -> 
     for (one, its), (two, others) in combinations(pairs, 2):
         if not one.shape == its.shape == two.shape == others.shape or one.size > MAX_COMPARED:
             continue
-        left = max(_apart(one, others), _apart(two, its))
-        if left <= max(atol, UNITS * precision(others.dtype), 0.01 * _apart(one, its)):
-            return [Explanation((Swapped(),), None, left, 0.0, (one.name, two.name))]
+        ours, theirs = ([sample(table).values for table in each] for each in ((one, two), (its, others)))
+        with np.errstate(all="ignore"):
+            apart, crossed = (
+                float(np.abs(np.subtract(ours, each)).max(initial=0.0)) for each in (theirs, theirs[::-1])
+            )
+        if crossed <= max(atol, UNITS * precision(others.dtype), 0.01 * apart):
+            return [Explanation((Swapped(),), None, crossed, 0.0, (one.name, two.name))]
     return []
-
-
-def _apart(one: Table, other: Table) -> float:
-    with np.errstate(all="ignore"):
-        off = np.abs(sample(one).values - sample(other).values)
-    return float(np.nan_to_num(off, nan=np.inf).max(initial=0.0))
 
 
 def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
     """What made tables that belong together (cosines and sines, or one alone), the best first."""
     with _nothing_if_arithmetic_fails():
         samples = {name: _as_made(sample(table)) for name, table in tables.items()}
-        dtype = next(iter(samples.values())).float_dtype
-        found = next(filter(None, (list(search(samples)) for search in RECOGNISERS)), [])
-        return [_with_storage(each, samples, dtype) for each in best(found)[:3]]
+        one = next(iter(samples.values()))
+        every = ((search(one if alone else samples)) for search, alone in RECOGNISERS if not alone or len(samples) == 1)
+        found = next(filter(None, map(list, every)), [])
+        return [_with_storage(each, samples, one.float_dtype) for each in best(found)[:3]]
     return []
 
 
@@ -298,12 +275,6 @@ def _as_made(one: Sample) -> Sample:
     """float32 numbers in a float64 file are what they are."""
     narrow = one.dtype == "float64" and np.isfinite(one.values).all() and holds("float32", one.values)
     return replace(one, dtype="float32") if narrow else one
-
-
-def _recognise_frequencies(samples: Samples) -> list[Explanation]:
-    one = next(iter(samples.values()))
-    is_vector = max(one.shape, default=1) == one.values.size >= 3 and not np.iscomplexobj(one.values)
-    return recognise_frequencies(one) if is_vector and len(samples) == 1 else []
 
 
 def _recognise_waves(samples: Samples) -> Iterator[Explanation]:
@@ -315,24 +286,21 @@ def _recognise_waves(samples: Samples) -> Iterator[Explanation]:
         scheme: Any = each.scheme
         usual = getattr(scheme, "cos_first", False) and (scheme.scale, scheme.amplitude, scheme.freq_shift) == (1, 1, 0)
         if usual:
-            law = Law(scheme.dim // 2, scheme.dim / 2, scheme.base)
-            rope = scheme_of(law, scheme.offset, scheme.seq_len, 1.0, dtype=scheme.dtype)
+            rope = Rope(scheme.seq_len, scheme.dim // 2 * 2, scheme.base, offset=scheme.offset, dtype=scheme.dtype)
             edits = (*each.edits, Layout("stacked", scheme.layout))
             yield replace(each, scheme=rope, edits=edits, extra=each.extra + 0.5)
 
 
-def _recognise_draws(samples: Samples) -> list[Explanation]:
-    return explain_draws(next(iter(samples.values())), None) if len(samples) == 1 else []
-
-
-RECOGNISERS: tuple[Callable[[Samples], Iterable[Explanation]], ...] = (
-    recognise_bias,
-    _recognise_frequencies,
-    recognise_narrow,
-    recognise_index,
-    recognise_grid,
-    _recognise_waves,
-    recognise_positions,
-    _recognise_draws,
+RECOGNISERS: tuple[tuple[Callable[[Any], Iterable[Explanation]], bool], ...] = (
+    (recognise_bias, True),
+    (lambda one: recognise_frequencies(one) if one.is_vector else [], True),
+    (recognise_narrow, False),
+    (recognise_index, True),
+    (recognise_grid, False),
+    (_recognise_waves, False),
+    (recognise_positions, False),
+    (explain_draws, True),
 )
-"""The first that finds something: slopes before frequencies that would do as well, and draws, which take long, last."""
+"""Each with whether it looks at one tensor alone; the first that finds something counts: slopes before frequencies that
+would do as well, and draws, which take long, last.
+"""

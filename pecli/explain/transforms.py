@@ -1,6 +1,6 @@
 """One array made of another: axes, copies, layouts, orders, signs and factors, whatever the numbers mean.
 
-A transform is claimed only where it explains the array: what it leaves is within the tolerance, or a hundredth of the
+A transform is claimed only where it explains the array: the residual is within the tolerance, or a hundredth of the
 difference at most. Orders of rows, channels and heads are found by matching, each to the nearest of the other array.
 """
 
@@ -165,16 +165,8 @@ def _laid_out(plain: AnyArray, size: int) -> Iterator[Candidate]:
                 yield (layout, kinds.Swapped()), target.join(*parts[::-1])
 
 
-def _same(made: AnyArray, found: AnyArray) -> Candidate:
-    return (), made
-
-
-def _negated(made: AnyArray, found: AnyArray) -> Candidate:
-    return (kinds.Negated("all"),), -made
-
-
 def _scaled(made: AnyArray, found: AnyArray) -> Candidate | None:
-    """Times the factor that least squares give, or the plain number that it may be."""
+    """Times the factor that least squares give, or the plain number that it may be, such as −1."""
     power = rms(made) ** 2
     factor = float((made.conj() * found).real.mean()) / power if power else math.nan
     if not 1e-6 < abs(factor) < 1e6 or abs(factor - 1) <= 1e-6:
@@ -182,7 +174,7 @@ def _scaled(made: AnyArray, found: AnyArray) -> Candidate | None:
     error = 5 * rms(found - factor * made) / math.sqrt(power * made.size) + 1e-7 * abs(factor)
     by = plainest(abs(factor), error)
     sign = (kinds.Negated("all"),) if factor < 0 else ()
-    return (*sign, kinds.Scaled(by)), math.copysign(by, factor) * made
+    return (*sign, *((kinds.Scaled(by),) if by != 1 else ())), math.copysign(by, factor) * made
 
 
 def _shifted(made: AnyArray, found: AnyArray) -> Candidate | None:
@@ -197,7 +189,7 @@ def _shifted(made: AnyArray, found: AnyArray) -> Candidate | None:
 
 def _with_values(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator[Candidate]:
     """The same, negated, times a factor, or with a constant added to each row: a few rows first, then all."""
-    for change in (_same, _negated, _scaled, _shifted):
+    for change in (lambda made, _: ((), made), _scaled, _shifted):
         few = change(sides.some(made), sides.some(sides.found))
         if few is not None and sides.is_near(few[1]) and (whole := change(made, sides.found)) is not None:
             yield (*edits, *whole[0]), whole[1]
@@ -249,9 +241,9 @@ def _matched(ours: Floats, theirs: Floats) -> tuple[Indices, Indices]:
 def _order_edit(order: Indices, count: int, axis: int, ndim: int) -> Edit | None:
     """What an order is called; None for the one that it should be, and for none at all."""
     there = order[order >= 0]
-    if len(there) < 0.75 * len(order) or len(np.unique(there)) < min(4, count):
-        return None
     rows = _row_order(order, count)
+    if len(there) < 0.75 * len(order) or (len(np.unique(there)) < min(4, count) and np.ptp(order)):
+        return None
     if rows is None or axis == ndim - 2:
         return rows and (_in_heads(order) or rows)
     if len(order) != count or len(np.unique(there)) < count:
@@ -268,6 +260,8 @@ def _row_order(order: Indices, count: int) -> kinds.Rows | None:
         if (moved[good] == -lost).all() and not good[:lost].any():
             return kinds.Rows("padded", lost)
         return kinds.Rows("padded at the end", lost) if (moved[good] == 0).all() and not good[-lost:].any() else None
+    if not np.ptp(order):
+        return kinds.Rows("constant", int(order[0]))
     if not np.ptp(moved):
         return kinds.Rows("shifted", int(moved[0])) if moved[0] or len(order) != count else None
     if len(order) == count and np.array_equal(order, here[::-1]):

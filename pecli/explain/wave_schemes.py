@@ -7,14 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from pecli.engine.arrays import Floats, Indices
-from pecli.engine.numerics.rounding import widened
 from pecli.engine.scalings import name_of
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme, WaveTable
-from pecli.errors import ParameterError
 from pecli.explain.edits import Edit, Layout, Parameter, Scaled
 from pecli.explain.forms import Form
 from pecli.explain.laws import NO_SCALING, Law
@@ -178,20 +173,3 @@ def scheme_of(
     )
     found = (scheme_named(name).from_waves(waves, **more) for name in SCHEMES)
     return next((scheme for scheme in found if scheme is not None), None)
-
-
-def rendered(scheme: Scheme, recipe: str, rows: Indices, form: Form, prior: WaveScheme | None) -> Floats | None:
-    """The parts of a table at some rows, as a recipe computes them; in the order of the prior's tensors."""
-    try:
-        changes: dict[str, Any] = {"recipe": recipe, "dtype": "float32" if scheme.dtype == "float64" else scheme.dtype}
-        made: Any = replace(scheme, **changes)
-    except ParameterError:
-        return None
-    if made.applied_as == "rotation":
-        tables = {table.name: table for table in replace(made, layout="compact").tensors()}
-        names = (prior.one,) if prior is not None and prior.one else ("cos", "sin")
-        if max(rows) >= made.seq_len:
-            return None
-        return np.stack([widened(tables[name].pick(rows)) for name in names])
-    parts = form.split(made.tensors()[0].pick(rows))
-    return None if parts is None else np.stack([widened(part) for part in parts])

@@ -336,7 +336,7 @@ def _explanation(by: Proposal) -> Explanation | None:
     wrong, recipe = _wrong_rows(by, columns), tuple[Edit, ...]()
     many = MAX_WRONG * len(whole.rows)
     if len(wrong) > many or residual > RECIPE_MATTERS * max(level, 2.0**-24 * by.height):
-        recipe, left = recipe_edit(scheme, whole, prior, wrong, (by.frequency, by.place, by.height))
+        recipe, left = recipe_edit(scheme, whole, prior)
         wrong, residual = (np.zeros(0, np.intp), min(left, residual)) if recipe else (wrong, residual)
     offset = prior.offset if prior else start
     rows, start = order_of_rows(whole, prior.scheme if prior else scheme, offset, start, wrong, reverse=bool(order))
@@ -348,7 +348,7 @@ def _explanation(by: Proposal) -> Explanation | None:
         return None
     edits += [*([ColumnsWrong(columns)] if columns else []), *rows]
     edits += [Parameter("offset", offset, start)] if start != offset else []
-    if not prior:  # an explanation that leaves more than the noise costs more
+    if not (prior or recipe):  # an explanation that leaves more than the noise costs more
         extra += 0.8 * max(0.0, math.log10(max(residual, 1e-300) / (6 * level + 1e-9)))
     return Explanation((*edits, *recipe), scheme, residual, level, whole.tensors, by.fit.open, extra)
 

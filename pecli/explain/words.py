@@ -10,7 +10,7 @@ from typing import Any
 from pecli.engine.schemes.parameters import Flag
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.text import begun, spelled
-from pecli.explain.edits import Arithmetic, Edit, Explanation, Layout, Parameter, Rotation, Runtime, Swapped
+from pecli.explain.edits import Edit, Explanation, Layout, Parameter, Rotation, Runtime, Swapped
 
 MAX_LISTED = 8
 
@@ -89,16 +89,6 @@ def _runtime(edit: Runtime) -> str:
     return "; ".join((f"as {_and((edit.found, *edit.also))} {verb} it", *edit.causes))
 
 
-def _arithmetic(edit: Arithmetic) -> str:
-    everything = len(edit.which) == 3
-    words = f"computed in {edit.dtype}" if everything else f"{_and(edit.which)} are rounded to {edit.dtype}"
-    if not edit.pairs:
-        return words
-    count, some = len(edit.pairs), ", ".join(map(str, edit.pairs))
-    where = f"pair{'s' * (count > 1)} {some}" if count <= MAX_LISTED else f"at least {count} pairs"
-    return f"{words} (inv_freq is off by {'up to ' if edit.ulp > 1 else ''}{edit.ulp} ulp in {where})"
-
-
 _WORDS: Mapping[str, str | Mapping[str, str] | Callable[[Any], str]] = {
     "parameter": _parameter,
     "layout": f"layout is {{found}} {_SPEC}",
@@ -141,7 +131,6 @@ _WORDS: Mapping[str, str | Mapping[str, str] | Callable[[Any], str]] = {
     "fixed_point": lambda edit: "rounded to integers" if edit.step == 1 else f"rounded to steps of {edit.step:.4g}",
     "noise": "noise of {size:g}",
     "recipe": "computed by the recipe {found}",
-    "arithmetic": _arithmetic,
     "runtime": _runtime,
     "rows_wrong": lambda edit: _places("row", edit.which),
     "columns_wrong": lambda edit: _places("column", edit.which),
@@ -159,7 +148,7 @@ def clause(edit: Edit) -> str:
 
 
 def sentence(explanation: Explanation) -> str:
-    """An explanation in one line: the tensors, the mistakes, how values were kept, and what that leaves.
+    """An explanation in one line: the tensors, the mistakes, how values were stored, and the residual.
 
     >>> sentence(Explanation((Parameter("base", 500000.0, 10000.0),), None, 3e-8, 1e-8, ("cos", "sin")))
     'cos, sin: base is 10000 (the spec says 500000); max residual 3e-08'
@@ -167,10 +156,10 @@ def sentence(explanation: Explanation) -> str:
     parts = ", and ".join(map(clause, explanation.mistakes))
     if explanation.scheme is not None and explanation.scheme.applied_as != "rotation":
         parts = parts.replace(_NAMES["dim"], "dim")
-    kept = ", ".join(clause(edit) for edit in explanation.edits if edit.storage)
-    left = f"max residual {explanation.residual:.2g}" if math.isfinite(explanation.residual) else ""
-    left = left if explanation.residual else "exact"
-    return f"{', '.join(explanation.tensors)}: {'; '.join(filter(None, (parts, kept, left)))}"
+    storage = ", ".join(clause(edit) for edit in explanation.edits if edit.storage)
+    residual = f"max residual {explanation.residual:.2g}" if math.isfinite(explanation.residual) else ""
+    residual = residual if explanation.residual else "exact"
+    return f"{', '.join(explanation.tensors)}: {'; '.join(filter(None, (parts, storage, residual)))}"
 
 
 def comparison(explanation: Explanation) -> str:
@@ -194,7 +183,7 @@ def lacking(edits: Iterable[Edit], scheme: Any) -> tuple[Edit, ...]:
         if isinstance(edit, Parameter):
             factor = edit.name == "attention_factor" and scheme.attention_factor_value() != edit.found
             return bool(factor or edit.name == "position_axis")
-        return isinstance(edit, Arithmetic) or not (edit.storage or isinstance(edit, (Rotation, Runtime)))
+        return not (edit.storage or isinstance(edit, (Rotation, Runtime)))
 
     return tuple(edit for edit in edits if lacks(edit))
 

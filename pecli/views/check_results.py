@@ -261,8 +261,8 @@ def match_lines(match: Match) -> Iterator[str]:
 
     parameters = match.scheme.spec()["parameters"]
     kept = {name: value for name, value in parameters.items() if value is not None and name != "recipe"}
-    recipe = "" if any(edit.kind == "arithmetic" for edit in match.edits) else f"recipe {match.recipe}, "
-    yield f"{', '.join(match.tensors)}: {match.scheme.name}, {recipe}max error {match.max_abs_error:.3g}"
+    how = f"recipe {match.recipe}, max error {match.max_abs_error:.3g}"
+    yield f"{', '.join(match.tensors)}: {match.scheme.name}, {how}"
     yield "  ".join(f"{name}={_brief(value)}" for name, value in kept.items())
     if match.runtimes:
         yield clause(Runtime(match.runtimes[0], match.runtimes[1:]))

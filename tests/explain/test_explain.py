@@ -155,8 +155,6 @@ EXAMPLES: list[Edit] = [
     vocabulary.FixedPoint(1 / 127),
     vocabulary.Noise(1e-5),
     Recipe("float32"),
-    vocabulary.Arithmetic("float32", ("positions", "frequencies", "phases"), (3, 7), 1),
-    vocabulary.Arithmetic("float16", ("frequencies",)),
     vocabulary.Runtime("transformers", ("vllm",)),
     vocabulary.Runtime("llama.cpp", (), ("rounds YaRN's limits to 8 and 18; the config says truncate: false",)),
     vocabulary.RowsWrong((5,)),

@@ -60,9 +60,9 @@ def draws(kind: str, shape: tuple[int, int]) -> np.ndarray:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("normal", ["normal, std 0.0", "GPT-2 and BERT"]),
-        ("cut", ["cut at ±2 std", "ViT"]),
-        ("xavier", ["uniform, from −", "xavier-uniform"]),
+        ("normal", ["normal, std 0.0"]),
+        ("cut", ["cut at ±2 std"]),
+        ("xavier", ["uniform, from −"]),
     ],
 )
 def test_draws_of_unknown_seeds_are_described(kind: str, words: list[str]) -> None:
@@ -71,14 +71,6 @@ def test_draws_of_unknown_seeds_are_described(kind: str, words: list[str]) -> No
     text = "\n".join(found.description)
     assert all(word in text for word in words)
     assert "independent draws" in text
-
-
-def test_padding_as_fairseq_has_it() -> None:
-    table = np.random.default_rng(5).normal(0, 128**-0.5, (300, 128)).astype(np.float32)
-    table[1] = 0
-    text = "\n".join(identify(table).description)
-    assert "row 1 is zeros" in text
-    assert "fairseq" in text
 
 
 def test_trained_tables_are_not_called_draws() -> None:
@@ -94,4 +86,4 @@ def test_normal_draws_are_told_by_the_distribution_function() -> None:
     even = learned_tables.normal((np.arange(4096) + 0.5) / 4096)
     from pecli.explain.describe import distribution
 
-    assert distribution(np.random.default_rng(1).permutation(even).reshape(64, 64))[0].startswith("normal, std 0.99")
+    assert distribution(np.random.default_rng(1).permutation(even).reshape(64, 64)).startswith("normal, std 0.99")
