@@ -74,14 +74,21 @@ def _yarns(law: Law, inside: Indices, ramp: Floats, doubt: Floats, curve: Curve)
 
 
 def _by_usual_lengths(law: Law, share: float, curve: Curve) -> Iterator[Fit]:
-    """Either scaling with its usual numbers, where too few channels are between the limits to measure those."""
-    factor = plainest(1 / share, 0.02 / share)
-    for scaling in ("llama3", "yarn"):
-        for original in LENGTHS:
-            found = law.having(scaling=scaling, factor=factor, original=original)
-            if (fit := curve.misfit(found.frequencies())) < USUAL_MISFIT:
+    """Either scaling with usual numbers, where too few channels are between the limits to measure those."""
+    factor, lengths = plainest(1 / share, 0.02 / share), np.array(LENGTHS)[:, None]
+    yarns = [
+        {"scaling": "yarn", "beta_fast": fast, "beta_slow": slow, "truncate": truncate}
+        for truncate in (True, False)
+        for fast, slow in BETAS
+    ]
+    for k, changes in enumerate([{"scaling": "llama3"}, *yarns]):
+        found = law.having(factor=factor, **changes)
+        misfits = curve.misfit_by_row(found.having(original=lengths).frequencies())
+        for original, fit in zip(LENGTHS, misfits.tolist(), strict=True):
+            if fit < USUAL_MISFIT:
                 said = "other original lengths give the same table"
-                yield Fit(found, fit, 0.3 + 0.1 * _digits(found, "base", "factor"), (said,))
+                cost = 0.3 + 0.1 * _digits(found, "base", "factor") + 0.1 * max(0, k - 1)
+                yield Fit(found.having(original=original), fit, cost, (said,))
 
 
 def _by_limits(law: Law, low: float, high: float, curve: Curve) -> Iterator[Fit]:

@@ -217,7 +217,7 @@ class Searched(NamedTuple):
 
 
 SEARCHED = {
-    "base": Searched(1.5, 1e9, BASES),
+    "base": Searched(1.5, 1e12, BASES),
     "factor": Searched(0.01, 1e4, (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0)),
     "original": Searched(64.0, 2.0**22, LENGTHS),
     "longest": Searched(64.0, 2.0**22, LENGTHS),
