@@ -40,7 +40,7 @@ from pecli.explain.readings import (
 )
 from pecli.explain.sample import Sample, digits, plainest
 from pecli.explain.wave_schemes import WaveScheme, expected_height, height_edit, law_edits, layout_edit, scheme_of
-from pecli.explain.waves import DRIFT, USUAL, Place, Waves, agreeing_places, measure, wrap
+from pecli.explain.waves import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, first_position, measure, wrap
 
 ENOUGH = 2.0
 """Times the noise: what an explanation may leave of a channel."""
@@ -65,6 +65,8 @@ class Measured:
     """The row number that the waves count from."""
     direction: int
     cos_first: bool
+    start: int | None = None
+    """The position of row 0, where the phases tell it whatever the law."""
 
     @property
     def curve(self) -> Curve:
@@ -88,6 +90,15 @@ def measured(reading: Reading, cos_first: bool, most: int = 0) -> Measured | Non
     if waves is None or not waves.clean:
         return None
     return Measured(picked, waves, values, float(picked.rows[0]), _directions(waves)[0], cos_first)
+
+
+def _anchored(seen: Measured) -> Measured:
+    """The same with sharper frequencies, where the phases tell the position of the first row."""
+    waves, rows = seen.waves, seen.reading.rows
+    start = first_position(waves, seen.first) if waves.both else None
+    if start is None:
+        return seen
+    return replace(seen, waves=anchored(waves, np.asarray(seen.values, np.complex128), rows + float(start)), start=start)
 
 
 def _directions(waves: Waves) -> tuple[int, ...]:
@@ -115,6 +126,7 @@ def explain_readings(readings: Iterable[Reading], prior: WaveScheme | None, atol
             seen = measured(reading, prior.cos_first if prior else True, most)
             if seen is None:
                 continue
+            seen = seen if prior else _anchored(seen)
             for direction in _directions(seen.waves):
                 out += _explained(replace(seen, direction=direction), reading, prior, atol, quick=bool(most))
             if out:
@@ -281,7 +293,7 @@ def _places(seen: Measured, frequency: Floats, prior: WaveScheme | None, length:
             off = np.minimum(off, np.abs(wrap(angle + waves.phase)))
         return int(np.count_nonzero(off > slack)) <= len(off) // 16
 
-    starts = dict.fromkeys((offset, 0, -(offset + length - 1), -(length - 1)))
+    starts = dict.fromkeys((offset, seen.start or 0, 0, -(offset + length - 1), -(length - 1)))
     likely = [Place(seen.direction, quarter, start) for start in starts for quarter in quarters]
     places = agreeing_places(waves, frequency, centre, seen.direction, quarters, length) if far else likely
     yield from (place for place in places if fits(place))

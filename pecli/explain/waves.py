@@ -30,6 +30,8 @@ MAX_OFFSET = 1 << 24
 """Positions that a table is taken to start at."""
 SLACK = 6.0
 """Standard errors that a phase may be off."""
+MAX_START, MIN_BITS = 1 << 16, 40
+"""First positions that phases alone are tried for, and the bits of evidence that one takes."""
 MAX_TURNS = 1 << 22
 """Of the slowest channel up to that offset: of faster waves, no offset is sought."""
 MAX_CANDIDATES = 4096
@@ -288,6 +290,33 @@ def _moments(slope: Floats, at: Floats) -> tuple[Floats, Floats, Floats]:
     """Sums of slope² · at^k for k = 0, 1, 2."""
     square = slope**2
     return square.sum(axis=0), (square * at[:, None]).sum(axis=0), (square * at[:, None] ** 2).sum(axis=0)
+
+
+def first_position(waves: Waves, first: float) -> int | None:
+    """The position of row 0 that the phases of all channels agree on, whatever law the frequencies follow; None where
+    that may be chance. The waves count from row `first`.
+    """
+    known = np.flatnonzero(np.abs(waves.frequency) > 4 * waves.error)
+    starts = np.arange(MAX_START)
+    for k in known[np.argsort(waves.error[known])]:
+        at = first + waves.centre + starts
+        slack = SLACK * (waves.phase_error[k] + waves.error[k] * at) + 1e-6
+        starts = starts[np.abs(wrap(waves.frequency[k] * at - waves.phase[k])) <= slack]
+    if not len(starts):
+        return None
+    slack = SLACK * (waves.phase_error + waves.error * (first + waves.centre + starts[0])) / np.pi
+    return int(starts[0]) if -np.log2(np.minimum(slack[known], 1)).sum() >= MIN_BITS else None
+
+
+def anchored(waves: Waves, values: Complex, positions: Floats) -> Waves:
+    """The waves with frequencies by the angles from position 0 on, which are known better than those between rows."""
+    frequency, square = waves.frequency, (positions**2).sum()
+    for _ in range(2):
+        left = np.angle(values * np.exp(-1j * np.multiply.outer(positions, frequency)))
+        frequency = frequency + positions @ left / square
+    error = waves.phase_error * np.sqrt(len(positions) / square)
+    phase = wrap(frequency * (positions[0] + waves.centre))
+    return replace(waves, frequency=frequency, error=error, phase=phase)
 
 
 @dataclass(frozen=True)
