@@ -75,15 +75,14 @@ def _yarns(law: Law, inside: Indices, ramp: Floats, doubt: Floats, curve: Curve)
 
 def _by_usual_lengths(law: Law, share: float, curve: Curve) -> Iterator[Fit]:
     """Either scaling with usual numbers, where too few channels are between the limits to measure those."""
-    factor, lengths = plainest(1 / share, 0.02 / share), np.array(LENGTHS)[:, None]
-    yarns = [
-        {"scaling": "yarn", "beta_fast": fast, "beta_slow": slow, "truncate": truncate}
+    start = law.having(factor=plainest(1 / share, 0.02 / share))
+    yarns = (
+        start.having(scaling="yarn", beta_fast=fast, beta_slow=slow, truncate=truncate)
         for truncate in (True, False)
         for fast, slow in BETAS
-    ]
-    for k, changes in enumerate([{"scaling": "llama3"}, *yarns]):
-        found = law.having(factor=factor, **changes)
-        misfits = curve.misfit_by_row(found.having(original=lengths).frequencies())
+    )
+    for k, found in enumerate((start.having(scaling="llama3"), *yarns)):
+        misfits = curve.misfit_by_row(found.having(original=np.array(LENGTHS)[:, None]).frequencies())
         for original, fit in zip(LENGTHS, misfits.tolist(), strict=True):
             if fit < USUAL_MISFIT:
                 said = "other original lengths give the same table"
@@ -165,37 +164,37 @@ def _other_bases(curve: Curve, half: float) -> list[float]:
     return [float(base) for base in bases[(np.abs(found * 100 - np.rint(found * 100)) / 100 <= doubt).all(axis=1)]]
 
 
-def divided(curve: Curve, half: float) -> Iterator[Fit]:
+def divided(curve: Curve, half: float, *, rotary: bool = False) -> Iterator[Fit]:
     """LongRoPE: a divisor for every frequency. As many numbers explain as many: only where the divisors of the
-    frequencies that are known well come out as plain numbers does that mean anything.
+    frequencies that are known well come out as plain numbers does that mean anything, or where the phases have shown
+    that the waves are `rotary`.
     """
-    known = curve.known
-    best: tuple[int, Law] | None = None
+    known, best = curve.known, list[tuple[int, Law]]()
     for base in (*BASES, *_other_bases(curve, half)):
-        plain = np.exp(-np.arange(len(curve.frequency)) / half * math.log(base))
-        divisors = np.where(known, plain / np.where(known, curve.frequency, 1), 1.0)
-        doubt = np.where(known, divisors * curve.error / np.where(known, np.abs(curve.frequency), 1), np.inf)
+        plain = np.exp(-np.arange(len(known)) / half * math.log(base))
+        hardly = np.maximum(curve.frequency, np.maximum(curve.error / 2, 1e-30))
+        divisors = plain / np.where(known, curve.frequency, hardly)
+        doubt = np.abs(divisors * np.where(known, curve.error / curve.frequency, 0.01))
         sharp = (doubt < 1e-3) & known
         grid = np.where(doubt < 5e-5, 1000.0, 100.0)
         off = np.abs(divisors * grid - np.rint(divisors * grid)) / grid
-        if sharp.sum() < 6 or (divisors[known] < 0.5).any() or (divisors[known] > 2000).any():
+        if known.sum() < MIN_FREQUENCIES or (divisors[known] < 0.5).any() or (divisors[known] > 2000).any():
             continue
-        if (off[sharp] > 4 * doubt[sharp] + 1e-9).any() or float(np.ptp(divisors[sharp])) < 0.005:
-            continue
-        unknown = plain / np.maximum(curve.frequency, np.maximum(curve.error / 2, 1e-30))  # hardly turning
-        rounded = [
-            plainest(float(d), float(4 * e if good else e / 2)) if k else float(f"{u:.3g}")
-            for d, e, k, u, good in zip(divisors, doubt, known, unknown, sharp, strict=True)
-        ]
-        if best is None or sharp.sum() > best[0]:
-            best = int(sharp.sum()), Law(len(plain), half, base, scaling="longrope", divisors=tuple(rounded))
-    if best is not None:
+        is_plain = sharp.sum() >= MIN_RECOGNISED and float(np.ptp(divisors[sharp])) >= 0.005
+        is_plain = is_plain and not (off[sharp] > 4 * doubt[sharp] + 1e-9).any()
+        if is_plain or rotary:
+            slack = np.where(sharp & is_plain, 4 * doubt, doubt / 2)
+            rounded = tuple(map(plainest, divisors.tolist(), slack.tolist()))
+            law = Law(len(plain), half, base, scaling="longrope", divisors=rounded)
+            best.append((int(sharp.sum()) * is_plain, law))
+    if best:
+        law = max(best, key=lambda each: each[0])[1]
         said = (
             "the base and the divisors are known only together",
             "short and long divisors are not told apart, nor is the original length",
             "the attention factor is as measured; a factor may have given it",
         )
-        yield Fit(best[1], curve.misfit(best[1].frequencies()), 3.0, said)
+        yield Fit(law, curve.misfit(law.frequencies()), 3.0, said)
 
 
 def laws(curve: Curve, half: float, *, scales: bool) -> Iterator[Fit]:

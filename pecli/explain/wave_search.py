@@ -40,7 +40,7 @@ from pecli.explain.readings import (
 )
 from pecli.explain.sample import Sample, digits, plainest
 from pecli.explain.wave_schemes import WaveScheme, expected_height, height_edit, law_edits, layout_edit, scheme_of
-from pecli.explain.waves import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, first_position, measure, wrap
+from pecli.explain.waves import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, measure, wrap
 
 ENOUGH = 2.0
 """Times the noise: what an explanation may leave of a channel."""
@@ -82,23 +82,16 @@ class Measured:
         return 5 * waves.level / math.sqrt(waves.rows) + 1e-6 * abs(waves.height) + rough
 
 
-def measured(reading: Reading, cos_first: bool, most: int = 0) -> Measured | None:
+def measured(reading: Reading, prior: WaveScheme | None, most: int = 0) -> Measured | None:
     """The waves of a reading; None where it has none."""
-    picked = reading.picked(most)
-    values = picked.values(cos_first)
-    waves = measure(values, picked.rows.astype(np.float64))
+    picked, cos_first = reading.picked(most), prior is None or prior.cos_first
+    values, rows = picked.values(cos_first), picked.rows.astype(np.float64)
+    waves, start = measure(values, rows), None
     if waves is None or not waves.clean:
         return None
-    return Measured(picked, waves, values, float(picked.rows[0]), _directions(waves)[0], cos_first)
-
-
-def _anchored(seen: Measured) -> Measured:
-    """The same with sharper frequencies, where the phases tell the position of the first row."""
-    waves, rows = seen.waves, seen.reading.rows
-    start = first_position(waves, seen.first) if waves.both else None
-    if start is None:
-        return seen
-    return replace(seen, waves=anchored(waves, np.asarray(seen.values, np.complex128), rows + float(start)), start=start)
+    if prior is None and waves.both:
+        waves, start = anchored(waves, np.asarray(values, np.complex128), rows) or (waves, None)
+    return Measured(picked, waves, values, float(rows[0]), _directions(waves)[0], cos_first, start)
 
 
 def _directions(waves: Waves) -> tuple[int, ...]:
@@ -117,20 +110,26 @@ def explain_waves(found: Mapping[str, Sample], prior: WaveScheme | None, atol: f
 
 
 def explain_readings(readings: Iterable[Reading], prior: WaveScheme | None, atol: float) -> list[Explanation]:
-    """The explanations of the first reading that has any."""
-    out: list[Explanation] = []
+    """The explanations of the first reading that has any; where no law has, frequencies as measured may do."""
+    out, rotary = list[Explanation](), None
     for reading in readings:
         for most in (0, 256, 48):  # angles in float32 or less are right only in the first rows
             if most and len(reading.rows) <= most:
                 continue
-            seen = measured(reading, prior.cos_first if prior else True, most)
+            seen = measured(reading, prior, most)
             if seen is None:
                 continue
-            seen = seen if prior else _anchored(seen)
             for direction in _directions(seen.waves):
-                out += _explained(replace(seen, direction=direction), reading, prior, atol, quick=bool(most))
+                each = replace(seen, direction=direction)
+                tiers = laws_with_prior(prior, each.curve) if prior else _without_prior(each)
+                out += _explained(each, reading, prior, atol, islice(tiers, 3) if most else tiers)
             if out:
                 return out
+            if seen.start is not None and not _is_sinusoidal(reading):
+                rotary = rotary or (seen, reading)
+    if rotary:
+        curve = rotary[0].curve.tight()
+        out += _explained(*rotary, None, atol, [list(divided(curve, float(rotary[0].waves.count), rotary=True))])
     return out
 
 
@@ -146,16 +145,15 @@ def _all_readings(found: Mapping[str, Sample], prior: WaveScheme | None) -> Iter
 
 
 def _explained(
-    seen: Measured, whole: Reading, prior: WaveScheme | None, atol: float, *, quick: bool
+    seen: Measured, whole: Reading, prior: WaveScheme | None, atol: float, tiers: Iterable[list[Fit]]
 ) -> Iterator[Explanation]:
-    """Explanations by the first tier of laws that has any; only likely laws where that is to be `quick`."""
+    """Explanations by the first tier of laws that has any."""
     curve, in_part = seen.curve, list[Explanation]()
-    tiers = laws_with_prior(prior, curve) if prior is not None else _without_prior(seen, curve)
-    for tier in islice(tiers, 3) if quick else tiers:
+    for tier in tiers:
         fits = sorted((fit for fit in tier if fit.misfit < math.inf), key=lambda fit: (fit.cost, fit.misfit))
         good = [fit for fit in fits if _near(curve, fit.law)]
         some: list[Explanation] = []
-        for far, most in ((False, MAX_LAWS), (True, MAX_FAR_LAWS)):
+        for far, most in ((False, MAX_LAWS), (True, MAX_FAR_LAWS if seen.start is None else 0)):
             for fit in good[: most if not some else 0]:
                 if some and (prior is not None or some[0].cost <= good[0].cost < fit.cost):  # none can be cheaper
                     break
@@ -175,9 +173,9 @@ def _near(curve: Curve, law: Law) -> bool:
     return bool(np.count_nonzero(off > MAX_MISFIT) <= len(off) // 16)
 
 
-def _without_prior(seen: Measured, curve: Curve) -> Iterator[list[Fit]]:
+def _without_prior(seen: Measured) -> Iterator[list[Fit]]:
     """Any law: of a rotary table with exponents over the dim; of a sinusoidal one also over D/2 − 1."""
-    count, reading = float(seen.waves.count), seen.reading
+    curve, count, reading = seen.curve, float(seen.waves.count), seen.reading
     if _is_sinusoidal(reading):
         whole = reading.width // 2 if reading.form.arrangement == "halves" else reading.width / 2
         halves = [each for each in (whole, whole - 1, whole - 0.5) if each > 0.4]

@@ -292,31 +292,25 @@ def _moments(slope: Floats, at: Floats) -> tuple[Floats, Floats, Floats]:
     return square.sum(axis=0), (square * at[:, None]).sum(axis=0), (square * at[:, None] ** 2).sum(axis=0)
 
 
-def first_position(waves: Waves, first: float) -> int | None:
-    """The position of row 0 that the phases of all channels agree on, whatever law the frequencies follow; None where
-    that may be chance. The waves count from row `first`.
+def anchored(waves: Waves, values: Complex, rows: Floats) -> tuple[Waves, int] | None:
+    """The position of row 0 that all phases agree on, whatever law the frequencies follow, and the waves with
+    frequencies by the angles from position 0 on, which are sharper; None where phases may agree by chance.
     """
+    starts, centre = np.arange(MAX_START), rows[0] + waves.centre
     known = np.flatnonzero(np.abs(waves.frequency) > 4 * waves.error)
-    starts = np.arange(MAX_START)
     for k in known[np.argsort(waves.error[known])]:
-        at = first + waves.centre + starts
-        slack = SLACK * (waves.phase_error[k] + waves.error[k] * at) + 1e-6
-        starts = starts[np.abs(wrap(waves.frequency[k] * at - waves.phase[k])) <= slack]
-    if not len(starts):
+        slack = SLACK * (waves.phase_error[k] + waves.error[k] * (centre + starts)) + 1e-6
+        starts = starts[np.abs(wrap(waves.frequency[k] * (centre + starts) - waves.phase[k])) <= slack]
+    start = int(starts[0]) if len(starts) else 0
+    chances = SLACK * (waves.phase_error + waves.error * (centre + start))[known] / np.pi
+    if not len(starts) or -np.log2(np.minimum(chances, 1)).sum() < MIN_BITS:
         return None
-    slack = SLACK * (waves.phase_error + waves.error * (first + waves.centre + starts[0])) / np.pi
-    return int(starts[0]) if -np.log2(np.minimum(slack[known], 1)).sum() >= MIN_BITS else None
-
-
-def anchored(waves: Waves, values: Complex, positions: Floats) -> Waves:
-    """The waves with frequencies by the angles from position 0 on, which are known better than those between rows."""
-    frequency, square = waves.frequency, (positions**2).sum()
+    at, frequency = rows + start, waves.frequency
     for _ in range(2):
-        left = np.angle(values * np.exp(-1j * np.multiply.outer(positions, frequency)))
-        frequency = frequency + positions @ left / square
-    error = waves.phase_error * np.sqrt(len(positions) / square)
-    phase = wrap(frequency * (positions[0] + waves.centre))
-    return replace(waves, frequency=frequency, error=error, phase=phase)
+        left = np.angle(values * np.exp(-1j * np.multiply.outer(at, frequency)))
+        frequency = frequency + at @ left / (at @ at)
+    error, phase = waves.phase_error * np.sqrt(len(at) / (at @ at)), wrap(frequency * (centre + start))
+    return replace(waves, frequency=frequency, error=error, phase=phase), start
 
 
 @dataclass(frozen=True)
