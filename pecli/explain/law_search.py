@@ -188,9 +188,10 @@ def divided(curve: Curve, half: float, *, rotary: bool = False) -> Iterator[Fit]
             law = Law(len(plain), half, base, scaling="longrope", divisors=rounded)
             best.append((int(sharp.sum()) * is_plain, law))
     if best:
-        law = max(best, key=lambda each: each[0])[1]
+        plain_ones, law = max(best, key=lambda each: each[0])
+        unknown = "no known law has these frequencies: the divisors are as measured, beside any base"
         said = (
-            "the base and the divisors are known only together",
+            "the base and the divisors are known only together" if plain_ones else unknown,
             "short and long divisors are not told apart, nor is the original length",
             "the attention factor is as measured; a factor may have given it",
         )

@@ -61,8 +61,6 @@ class Measured:
     reading: Reading
     waves: Waves
     values: Complex | Floats
-    first: float
-    """The row number that the waves count from."""
     direction: int
     cos_first: bool
     start: int | None = None
@@ -91,7 +89,7 @@ def measured(reading: Reading, prior: WaveScheme | None, most: int = 0) -> Measu
         return None
     if prior is None and waves.both:
         waves, start = anchored(waves, np.asarray(values, np.complex128), rows) or (waves, None)
-    return Measured(picked, waves, values, float(rows[0]), _directions(waves)[0], cos_first, start)
+    return Measured(picked, waves, values, _directions(waves)[0], cos_first, start)
 
 
 def _directions(waves: Waves) -> tuple[int, ...]:
@@ -111,12 +109,10 @@ def explain_waves(found: Mapping[str, Sample], prior: WaveScheme | None, atol: f
 
 def explain_readings(readings: Iterable[Reading], prior: WaveScheme | None, atol: float) -> list[Explanation]:
     """The explanations of the first reading that has any; where no law has, frequencies as measured may do."""
-    out, rotary = list[Explanation](), None
+    out, rotary = list[Explanation](), list[Explanation]()
     for reading in readings:
         for most in (0, 256, 48):  # angles in float32 or less are right only in the first rows
-            if most and len(reading.rows) <= most:
-                continue
-            seen = measured(reading, prior, most)
+            seen = measured(reading, prior, most) if not most or len(reading.rows) > most else None
             if seen is None:
                 continue
             for direction in _directions(seen.waves):
@@ -125,12 +121,10 @@ def explain_readings(readings: Iterable[Reading], prior: WaveScheme | None, atol
                 out += _explained(each, reading, prior, atol, islice(tiers, 3) if most else tiers)
             if out:
                 return out
-            if seen.start is not None and not _is_sinusoidal(reading):
-                rotary = rotary or (seen, reading)
-    if rotary:
-        curve = rotary[0].curve.tight()
-        out += _explained(*rotary, None, atol, [list(divided(curve, float(rotary[0].waves.count), rotary=True))])
-    return out
+            if not (most or rotary or seen.start is None or _is_sinusoidal(reading)):
+                fits = list(divided(seen.curve.tight(), float(seen.waves.count), rotary=True))
+                rotary = list(_explained(seen, reading, prior, atol, [fits]))
+    return rotary
 
 
 def _all_readings(found: Mapping[str, Sample], prior: WaveScheme | None) -> Iterator[Reading]:
@@ -277,8 +271,7 @@ def _places(seen: Measured, frequency: Floats, prior: WaveScheme | None, length:
     Of one function alone, turning the other way is another quarter.
     """
     waves = seen.waves
-    centre = seen.first + waves.centre
-    offset = prior.offset if prior else 0
+    centre, offset = int(seen.reading.rows[0]) + waves.centre, prior.offset if prior else 0
     expected = 3 if prior is not None and prior.one == "sin" else 0
     quarters = [(expected + k) % 4 for k in (0, 2, 1, 3)]
     slack = 6 * waves.phase_error + 6 * np.abs(frequency) * DRIFT * (abs(centre) + offset) + 0.02 * waves.level + 1e-6
