@@ -60,9 +60,12 @@ def image(rng: Rng, rows: int, dim: int) -> Array:
 
 
 def other_waves(rng: Rng, rows: int, dim: int) -> Array:
-    """Waves of other frequencies: any, harmonic, rising; sums, squares, fading ones."""
+    """Waves of other frequencies: any, harmonic, rising; sums, squares, fading ones; pairs of any phase."""
     at, index = np.arange(rows)[:, None], np.arange(dim)
-    kind = int(rng.integers(6))
+    kind = int(rng.integers(8))
+    if kind > 5:
+        harmonics, angles = np.pi / rows * (at + 0.5) * index, at * rng.uniform(0.01, 3, dim) + rng.uniform(0, 6, dim)
+        return np.exp(1j * (harmonics if kind == 6 else angles)).view(np.float64).reshape(rows, dim, 2)
     if kind == 0:
         return np.cos(at * rng.uniform(0.01, 3, dim) + rng.uniform(0, 6, dim))
     if kind == 1:

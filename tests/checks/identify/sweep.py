@@ -2,7 +2,7 @@
 
 Not part of the test suite. Tables of random schemes are written to files and identified; the printed command is run,
 and what it makes is held against the file. Prints how many were found, and every failure with its spec; exits 1 if
-fewer than 99% were.
+fewer than 99.5% were.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def main() -> int:
     print(
         f"made again {made / given.specs:.2%}, with true parameters {true / given.specs:.2%}, slowest {slowest:.2f} s"
     )
-    return 0 if made >= 0.99 * given.specs else 1
+    return 0 if made >= 0.995 * given.specs else 1
 
 
 if __name__ == "__main__":

@@ -79,6 +79,17 @@ FOUND = {
         high_freq_factor=4.0,
         dtype="bfloat16",
     ),
+    "one channel between YaRN's limits, which are not rounded": pecli.Rope(
+        1000,
+        16,
+        base=100.0,
+        scaling="yarn",
+        factor=8.0,
+        original_max_position_embeddings=8192,
+        truncate=False,
+        attention_factor=1.0,
+    ),
+    "a base above 1e9": pecli.Rope(1000, 16, base=1.4837e9),
 }
 
 
@@ -88,6 +99,40 @@ def test_tables_that_leave_little_to_measure(name: str) -> None:
     tables.pop("inv_freq", None)
     again = pecli.identify(tables).matches[0].scheme.single_array().array().astype(np.float64)
     assert np.abs(again - FOUND[name].single_array().array().astype(np.float64)).max() < 1e-6
+
+
+def waves(frequencies: np.ndarray, first: float, rows: int, phases: Any = 0.0) -> dict[str, np.ndarray]:
+    angles = np.outer(first + np.arange(rows), frequencies) + phases
+    return {"cos": np.cos(angles), "sin": np.sin(angles)}
+
+
+ANY = np.exp(-np.sort(np.random.default_rng(8).uniform(0, 6, 16)))
+"""Frequencies of no law."""
+FAR = {
+    "a base that nobody has": 918_729.5 ** (-np.arange(64) / 64),
+    "divisors": 1000.0 ** (-np.arange(32) / 32) / np.round(np.linspace(1, 5, 32) ** 2, 2),
+    "no law": ANY,
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("offset", [0, 2351])
+@pytest.mark.parametrize("name", FAR)
+def test_few_rows_far_from_position_0_are_made_again(name: str, offset: int, dtype: str) -> None:
+    """Which takes frequencies a thousand times sharper than neighbouring rows tell them."""
+    exact = waves(FAR[name], offset, 64)
+    (match,) = pecli.identify({key: table.astype(dtype) for key, table in exact.items()}).matches
+    assert (match.scheme.offset, match.scheme.dtype) == (offset, dtype)
+    for key, table in match.scheme.tables().items():
+        if key in exact:
+            np.testing.assert_allclose(table.astype(np.float64), exact[key], rtol=0, atol=2 * np.finfo(dtype).eps)
+    if name == "no law":
+        assert match.undetermined[0].startswith("no known law has these frequencies")
+
+
+@pytest.mark.parametrize("phases", [np.random.default_rng(9).uniform(0, 6, 16), 0.5 * ANY], ids=["any", "half a row"])
+def test_waves_that_no_position_starts_are_nothing(phases: np.ndarray) -> None:
+    assert pecli.identify(waves(ANY, 0, 512, phases)).matches == ()
 
 
 @pytest.mark.parametrize("dim", [91, 103])
