@@ -40,13 +40,13 @@ def bends(curve: Curve, half: float) -> Iterator[Fit]:
     known = curve.known
     if known.sum() < 4 or abs(curve.frequency[0] - 1) > MAX_MISFIT * curve.error[0] + 1e-6:
         return
-    for step in steps_of(curve, half):
+    for step, step_error in steps_of(curve, half):
         plain = np.exp(-step * index)
         ratio, error = curve.frequency / plain, curve.error / plain
         slack = MAX_MISFIT * error + 1e-6
         if not 0 < step * half < 60 or (ratio > 1 + slack)[known].any():
             continue
-        base = plainest(math.exp(step * half), math.exp(step * half) * 1e-7)
+        base = plainest(math.exp(step * half), math.exp(step * half) * (1e-7 + SIGMAS * step_error * half))
         law = Law(len(index), half, base)
         after = np.flatnonzero(known & (np.abs(ratio - ratio[np.flatnonzero(known)[-1]]) < slack + 1e-9))
         measured = float(np.average(ratio[after], weights=1 / error[after] ** 2))

@@ -347,12 +347,13 @@ def line(x: Floats | Indices, y: Floats, error: Floats) -> tuple[float, float, f
     return float(slope), float(level), float(spread**-0.5), float(np.sqrt(1 / weights.sum() + centre**2 / spread))
 
 
-def steps_of(curve: Curve, half: float) -> list[float]:
-    """Steps of the law before a bend: of usual bases, and as the first channels say."""
+def steps_of(curve: Curve, half: float) -> list[tuple[float, float]]:
+    """Steps of the law before a bend, with errors: of usual bases, and as the first channels say."""
     known = np.flatnonzero(curve.known & (curve.frequency > 0))
-    found = [math.log(base) / half for base in BASES]
+    found = [(math.log(base) / half, 0.0) for base in BASES]
     if len(known) > 3 and known[0] == 0:
-        logs = np.log(curve.frequency[known])
-        ends = (1, len(known) // 6 + 1, len(known) // 3 + 1)
-        found += [float(logs[0] - logs[last]) / int(known[last]) for last in ends]
+        logs, errors = np.log(curve.frequency[known]), curve.tight().error[known] / curve.frequency[known]
+        for last in (1, len(known) // 6 + 1, len(known) // 3 + 1):
+            step, error = logs[0] - logs[last], np.hypot(errors[0], errors[last])
+            found.append((float(step / known[last]), float(error / known[last])))
     return found
