@@ -328,9 +328,10 @@ def geometric(curve: Curve) -> tuple[float, float, float, float] | None:
     slow = slice(len(known) // 2 if len(known) > 3 else 0, None)
     step = float(np.median(np.diff(logs[slow]) / np.diff(known[slow])))
     level = float(np.median(logs[slow] - step * known[slow]))
+    *_, level_error = line(known[slow], logs[slow], errors[slow])
     for _ in range(6):
         off = np.abs(logs - level - step * known)
-        use = off <= np.maximum(MAX_MISFIT * errors, 1.5 * float(np.median(off)) + 1e-12)
+        use = off <= np.maximum(MAX_MISFIT * np.hypot(errors, level_error), 1.5 * float(np.median(off)) + 1e-12)
         if use.sum() < 2:
             return None
         step, level, step_error, level_error = line(known[use], logs[use], errors[use])

@@ -89,6 +89,9 @@ FOUND = {
         truncate=False,
         attention_factor=1.0,
     ),
+    "the scale by one channel of four that turn": pecli.Sinusoidal(
+        100, 16, base=5e6, cos_first=True, freq_shift=0.5, offset=896, scale=0.25, dtype="bfloat16"
+    ),
     "a base above 1e9": pecli.Rope(1000, 16, base=1.4837e9),
 }
 
