@@ -30,8 +30,8 @@ MAX_OFFSET = 1 << 24
 """Positions that a table is taken to start at."""
 SLACK = 6.0
 """Standard errors that a phase may be off."""
-MAX_START, MIN_BITS = 1 << 16, 40
-"""First positions that phases alone are tried for, and the bits of evidence that one takes."""
+MAX_START, MIN_BITS = 1 << 16, 16
+"""First positions that phases alone are tried for, and the bits of evidence that one takes beyond its own."""
 MAX_TURNS = 1 << 22
 """Of the slowest channel up to that offset: of faster waves, no offset is sought."""
 MAX_CANDIDATES = 4096
@@ -303,7 +303,7 @@ def anchored(waves: Waves, values: Complex, rows: Floats) -> tuple[Waves, int] |
         starts = starts[np.abs(wrap(waves.frequency[k] * (centre + starts) - waves.phase[k])) <= slack]
     start = int(starts[0]) if len(starts) else 0
     chances = SLACK * (waves.phase_error + waves.error * (centre + start))[known] / np.pi
-    if not len(starts) or -np.log2(np.minimum(chances, 1)).sum() < MIN_BITS:
+    if not len(starts) or -np.log2(np.minimum(chances, 1)).sum() < MIN_BITS + np.log2(1 + start):
         return None
     at, frequency = rows + start, waves.frequency
     for _ in range(2):
