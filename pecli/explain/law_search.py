@@ -84,17 +84,20 @@ def _by_usual_lengths(law: Law, share: float, curve: Curve) -> Iterator[Fit]:
     """Either scaling with usual numbers, where too few channels are between the limits to measure those."""
     factor, name = plainest(1 / share, 0.02 / share), "original_max_position_embeddings"
     yarns = (
-        Yarn(8192, factor, beta_fast=fast, beta_slow=slow, truncate=truncate)
+        (
+            0.2 * ((fast, slow) != BETAS[0]) + 0.1 * (not truncate),
+            Yarn(8192, factor, beta_fast=fast, beta_slow=slow, truncate=truncate),
+        )
         for truncate in (True, False)
         for fast, slow in BETAS
     )
-    for k, scaling in enumerate((Llama3(factor, 8192, 1.0, 4.0), *yarns)):
+    for unusual, scaling in ((0.0, Llama3(factor, 8192, 1.0, 4.0)), *yarns):
         found = law.having(scaling=scaling)
         misfits = curve.misfit_by_row(found.having(**{name: np.array(LENGTHS)[:, None]}).frequencies())
         for original, fit in zip(LENGTHS, misfits.tolist(), strict=True):
             if fit < USUAL_MISFIT:
                 said = "other original lengths give the same table"
-                cost = 0.3 + 0.1 * _digits(found, "base", "factor") + 0.1 * max(0, k - 1)
+                cost = 0.3 + 0.1 * _digits(found, "base", "factor") + unusual
                 yield Fit(found.having(**{name: original}), fit, cost, (said,))
 
 
@@ -182,8 +185,8 @@ def divided(curve: Curve, half: float, *, rotary: bool = False) -> Iterator[Fit]
     known, best = curve.known, list[tuple[int, Law]]()
     for base in (*BASES, *_other_bases(curve, half)):
         plain = np.exp(-np.arange(len(known)) / half * math.log(base))
-        hardly = np.maximum(curve.frequency, np.maximum(curve.error / 2, 1e-30))
-        divisors = plain / np.where(known, curve.frequency, hardly)
+        unknown = np.maximum(curve.frequency, np.maximum(curve.error / 2, 1e-30))  # hardly turning
+        divisors = plain / np.where(known, curve.frequency, unknown)
         doubt = np.abs(divisors * np.where(known, curve.error / curve.frequency, 0.01))
         sharp = (doubt < 1e-3) & known
         grid = np.where(doubt < 5e-5, 1000.0, 100.0)
@@ -199,9 +202,9 @@ def divided(curve: Curve, half: float, *, rotary: bool = False) -> Iterator[Fit]
             best.append((int(sharp.sum()) * is_plain, law))
     if best:
         plain_ones, law = max(best, key=lambda each: each[0])
-        unknown = "no known law has these frequencies: the divisors are as measured, beside any base"
+        no_law = "no known law has these frequencies: the divisors are as measured, beside any base"
         said = (
-            "the base and the divisors are known only together" if plain_ones else unknown,
+            "the base and the divisors are known only together" if plain_ones else no_law,
             "short and long divisors are not told apart, nor is the original length",
             "the attention factor is as measured; a factor may have given it",
         )
