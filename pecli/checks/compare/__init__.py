@@ -17,19 +17,22 @@ import numpy as np
 from pecli.checks.compare.bulk_errors import MAX_SPARSE, BulkErrors
 from pecli.checks.compare.error_summary import ErrorSummary, Value, errors, merged, value_of, widest
 from pecli.checks.compare.error_summary import ulps_apart as ulps_apart
+from pecli.checks.compare.forked import may_fork, work_in_processes
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
 from pecli.engine.arrays import Array, Flags, Indices, aligned_buffer
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name, numpy_dtype
-from pecli.engine.numerics.threads import work_through
+from pecli.engine.numerics.threads import thread_count, work_through
 from pecli.engine.table import Table, cast
 from pecli.engine.text import bracketed
-from pecli.files.source import lies_in_rows
+from pecli.files.source import lies_in_rows, mapped_rows
 
 READ_BYTES = 1 << 22
 """Of a table, made or read at once: fewer calls than one for each measured piece."""
 PIECE_BYTES = 1 << 18
 """Of a table, measured at once: with its scratch arrays it stays in a core's own cache."""
+MIN_FORKED = 1 << 26
+"""Bytes of a table from which on copying the process takes less time than it saves."""
 
 
 @dataclass
@@ -146,8 +149,20 @@ def _measure(expected: Table, found: Table, tolerance: Tolerance) -> ErrorSummar
             meter.measure(ours.reshape(-1), theirs.reshape(-1), low * expected.width)
         spare.append((meter, buffers))
 
-    work_through(measure, map(read, range(0, expected.rows if expected.size else 0, step)))
-    return merged(meter.summary() for meter, _ in spare)
+    def summary() -> ErrorSummary:
+        return merged(meter.summary() for meter, _ in spare)
+
+    starts = range(0, expected.rows if expected.size else 0, step)
+    if expected.nbytes >= MIN_FORKED and thread_count() > 1 and all(map(lies_in_rows, tables)) and may_fork():
+
+        def measure_in_place(start: int) -> None:
+            stop = min(start + step, expected.rows)
+            measure((start, [mapped_rows(table, start, stop) for table in tables]))
+
+        if summaries := work_in_processes(measure_in_place, starts, summary, thread_count()):
+            return merged(summaries)
+    work_through(measure, map(read, starts))
+    return summary()
 
 
 def _filled(table: Table, start: int, out: Array) -> Array:
