@@ -31,8 +31,8 @@ READ_BYTES = 1 << 22
 """Of a table, made or read at once: fewer calls than one for each measured piece."""
 PIECE_BYTES = 1 << 18
 """Of a table, measured at once: with its scratch arrays it stays in a core's own cache."""
-MIN_FORKED = 1 << 26
-"""Bytes of a table from which on copying the process takes less time than it saves."""
+MIN_SHARE = 1 << 26
+"""Bytes of a table for which copying the process takes less time than it saves."""
 
 
 @dataclass
@@ -110,7 +110,8 @@ def _fill_in(result: Comparison, summary: ErrorSummary) -> None:
 def _measure(expected: Table, found: Table, tolerance: Tolerance) -> ErrorSummary:
     """The errors of all elements, block by block in threads; what must be read in order is read in that order.
 
-    Rows that lie in a file as they are, are read piece by piece: a piece is still in the cache when it is measured.
+    Rows that lie in a file as they are, are read piece by piece: a piece is still in the cache when it is measured. If
+    both files are large, each process measures its share of them in place.
     """
     tables = expected, found
     dtypes = [numpy_dtype(table.dtype) for table in tables]
@@ -152,17 +153,18 @@ def _measure(expected: Table, found: Table, tolerance: Tolerance) -> ErrorSummar
     def summary() -> ErrorSummary:
         return merged(meter.summary() for meter, _ in spare)
 
+    def measure_in_place(start: int) -> None:
+        stop = min(start + step, expected.rows)
+        measure((start, [mapped_rows(table, start, stop) for table in tables]))
+
     starts = range(0, expected.rows if expected.size else 0, step)
-    if expected.nbytes >= MIN_FORKED and thread_count() > 1 and all(map(lies_in_rows, tables)) and may_fork():
-
-        def measure_in_place(start: int) -> None:
-            stop = min(start + step, expected.rows)
-            measure((start, [mapped_rows(table, start, stop) for table in tables]))
-
-        if summaries := work_in_processes(measure_in_place, starts, summary, thread_count()):
-            return merged(summaries)
-    work_through(measure, map(read, starts))
-    return summary()
+    processes = min(thread_count(), expected.nbytes // MIN_SHARE)
+    shared = processes > 1 and all(map(lies_in_rows, tables)) and may_fork()
+    summaries = work_in_processes(measure_in_place, starts, summary, processes) if shared else None
+    if summaries is None:
+        work_through(measure, map(read, starts))
+        summaries = [summary()]
+    return merged(summaries)
 
 
 def _filled(table: Table, start: int, out: Array) -> Array:

@@ -71,7 +71,7 @@ COMPARE = """
 import sys
 import pecli
 from pecli.checks import compare
-compare.MIN_FORKED, compare.READ_BYTES, compare.PIECE_BYTES = 0, 1 << 15, 1 << 13
+compare.MIN_SHARE, compare.READ_BYTES, compare.PIECE_BYTES = 1, 1 << 15, 1 << 13
 fork, forks = os.fork, []
 os.fork = lambda: forks.append(fork()) or forks[-1]
 for a, b in zip(sys.argv[1::2], sys.argv[2::2]):
@@ -114,7 +114,7 @@ import sys
 from pecli.checks import compare
 from pecli.errors import FileError
 from pecli.files import open_tensors
-compare.MIN_FORKED = 0
+compare.MIN_SHARE = 1
 wait, ends, measure = os.waitpid, set(), compare.ErrorMeter.measure
 def waitpid(*words):
     done = wait(*words)
