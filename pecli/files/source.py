@@ -266,9 +266,9 @@ def lies_in_rows(table: Table) -> bool:
 
 
 def mapped_rows(table: Table, start: int, stop: int) -> Array | None:
-    """Rows start … stop − 1 of a table in place, where they lie in a file; None where they must be read.
+    """Rows start … stop − 1 of a table, mapped into memory where they lie in a file; None where they must be read.
 
-    If the file is cut short meanwhile, the system ends a process that looks at them: only for one that may end.
+    If the file is cut short meanwhile, using them kills the process: only for one that may be killed.
     """
     fill, dtype = table.fill, numpy_dtype(table.dtype)
     if not isinstance(fill, partial) or fill.func is not _fill_rows or dtype == np.bool_:

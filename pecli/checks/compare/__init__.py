@@ -32,7 +32,7 @@ READ_BYTES = 1 << 22
 PIECE_BYTES = 1 << 18
 """Of a table, measured at once: with its scratch arrays it stays in a core's own cache."""
 MIN_SHARE = 1 << 26
-"""Bytes of a table for which copying the process takes less time than it saves."""
+"""Bytes of a table for which starting a process takes less time than it saves."""
 
 
 @dataclass
@@ -110,8 +110,8 @@ def _fill_in(result: Comparison, summary: ErrorSummary) -> None:
 def _measure(expected: Table, found: Table, tolerance: Tolerance) -> ErrorSummary:
     """The errors of all elements, block by block in threads; what must be read in order is read in that order.
 
-    Rows that lie in a file as they are, are read piece by piece: a piece is still in the cache when it is measured. If
-    both files are large, each process measures its share of them in place.
+    Rows that lie in a file as they are, are read piece by piece: a piece is still in the cache when it is measured. Of
+    large files, child processes measure a share each, mapped into memory.
     """
     tables = expected, found
     dtypes = [numpy_dtype(table.dtype) for table in tables]
@@ -153,14 +153,14 @@ def _measure(expected: Table, found: Table, tolerance: Tolerance) -> ErrorSummar
     def summary() -> ErrorSummary:
         return merged(meter.summary() for meter, _ in spare)
 
-    def measure_in_place(start: int) -> None:
+    def measure_mapped(start: int) -> None:
         stop = min(start + step, expected.rows)
         measure((start, [mapped_rows(table, start, stop) for table in tables]))
 
     starts = range(0, expected.rows if expected.size else 0, step)
     processes = min(thread_count(), expected.nbytes // MIN_SHARE)
     shared = processes > 1 and all(map(lies_in_rows, tables)) and may_fork()
-    summaries = work_in_processes(measure_in_place, starts, summary, processes) if shared else None
+    summaries = work_in_processes(measure_mapped, starts, summary, processes) if shared else None
     if summaries is None:
         work_through(measure, map(read, starts))
         summaries = [summary()]

@@ -1,5 +1,5 @@
-"""Work in copies of this process. Threads that make many short NumPy calls wait for the interpreter as long as they
-work, processes do not; and a process may look at a file in place: if the file is cut short, only the copy is ended.
+"""Work in forked child processes. Threads that make many short NumPy calls wait for the interpreter as long as they
+work, processes do not; and a child may map files into memory: if one is cut short meanwhile, only the child is killed.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ Result = TypeVar("Result")
 
 
 def may_fork() -> bool:
-    """Whether this process can be copied safely: it has one thread, which only Linux reports, and learns of the end of
-    its copies.
-    """
+    """Whether it is safe to fork: this process has one thread, which only Linux reports, and may wait for children."""
     try:
         return len(os.listdir("/proc/self/task")) == 1 and signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
     except OSError:
@@ -27,16 +25,16 @@ def may_fork() -> bool:
 def work_in_processes(
     work: Callable[[Item], object], items: Sequence[Item], result: Callable[[], Result], processes: int
 ) -> list[Result] | None:
-    """Do the work on every item in copies of this process; what `result` then returns in each, at most 4 KiB.
+    """Do the work on every item in child processes; what `result` then returns in each of them, at most 4 KiB.
 
-    None if a copy failed, for whatever reason: the work is to be done again here, where errors can be reported.
+    None if one failed, for whatever reason: the work is to be done again here, where errors are reported.
     """
-    reading, writing = os.pipe()
     children: list[int] = []
     unblocked, parent = signal.pthread_sigmask(signal.SIG_BLOCK, []), os.getpid()
     try:
+        reading, writing = os.pipe()
         with open(reading, "rb") as stream:
-            try:  # copies never unblock signals: none of them may go on as this process would
+            try:  # children never unblock signals: a handler would have them go on as this process
                 signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
                 for number in range(processes):
                     if not (child := os.fork()):
@@ -48,7 +46,7 @@ def work_in_processes(
             results = []
             while stream.peek(1):
                 results.append(pickle.load(stream))
-    except OSError:  # there is no room for another process
+    except OSError:  # no more processes or pipes
         return None
     finally:
         for child in children:
@@ -61,7 +59,7 @@ def work_in_processes(
 def _work_and_exit(
     parent: int, work: Callable[[Item], object], items: Sequence[Item], result: Callable[[], Result], writing: int
 ) -> NoReturn:
-    """What a copy does; it ends early, and silently, if anything fails or the first process is gone."""
+    """What a child does; it ends early and silently where anything fails, or its parent is gone."""
     try:
         import resource
 

@@ -1,6 +1,6 @@
-"""Comparisons in copies of the process: the same results, failures noticed, no process left behind.
+"""Comparisons in child processes: the same results, failures noticed, no process left behind.
 
-Only a process without other threads is copied, and that of the tests may have some: each test starts its own.
+Only a process without other threads forks, and that of the tests may have some: each test starts its own.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def test_results_are_those_of_all_elements_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("late", [False, True])
 def test_a_file_that_is_cut_short_is_an_error(tmp_path: Path, late: bool) -> None:
-    """Before it is read, or while it is looked at: then the system ends the copy that looks."""
+    """Before it is read, or while it is mapped: then the system kills the child."""
     paths = [tmp_path / "a.npy", tmp_path / "b.npy"]
     for path in paths:
         np.save(path, np.ones((900, 1024), np.float32))
@@ -137,7 +137,7 @@ with open_tensors(sys.argv[1]) as a, open_tensors(sys.argv[2]) as b:
     assert run(code, *paths) == f"{paths[1]}: changed while it was read: bytes are missing now {late}\n"
 
 
-def test_a_copy_that_fails_is_noticed_and_none_is_left() -> None:
+def test_a_child_that_fails_is_noticed_and_none_is_left() -> None:
     code = """
 def fail(how):
     def work(item):
@@ -157,7 +157,7 @@ def interrupted():
     if not child:
         os.kill(os.getpid(), signal.SIGINT)
     return child
-os.fork = interrupted  # a copy does not go on as the first process would
+os.fork = interrupted  # a child does not go on as its parent would
 print(len(work_in_processes(mine.append, range(8), os.getpid, 2)), len(os.listdir("/proc/self/fd")))
 try:
     os.waitpid(-1, 0)
@@ -167,7 +167,7 @@ except ChildProcessError:
     assert run(code) == f"True {list(range(8))} []\nNone\nNone\nNone\nNone\n2 4\nnone left\n"
 
 
-def test_an_interrupt_ends_the_copies() -> None:
+def test_an_interrupt_ends_the_children() -> None:
     code = """
 start = time.monotonic()
 signal.signal(signal.SIGALRM, signal.default_int_handler)
@@ -184,7 +184,7 @@ except ChildProcessError:
     assert run(code) == "True\nnone left\n"
 
 
-def test_copies_end_with_the_first_process() -> None:
+def test_children_end_with_their_parent() -> None:
     code = """
 def work(item):
     if item == 0:
@@ -199,7 +199,7 @@ work_in_processes(work, range(10_000), os.getpid, 2)
         assert process.communicate(timeout=20)[0] == b""  # the pipe is closed when no process has it open
 
 
-def test_a_process_with_threads_or_without_news_of_its_copies_is_not_copied() -> None:
+def test_a_process_that_has_threads_or_cannot_wait_does_not_fork() -> None:
     code = """
 import threading
 done = threading.Event()
