@@ -6,6 +6,7 @@ Tables whose elements lie there as they are are read when they are asked for.
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import stat
 import sys
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.arrays import Array
+from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.table import Table
 from pecli.engine.text import quoted
 from pecli.errors import FileError, failure
@@ -261,6 +263,24 @@ def lies_in_rows(table: Table) -> bool:
     """Whether a table's rows lie in a file as they are: reading them a few at a time costs hardly more."""
     fill = table.fill
     return isinstance(fill, partial) and fill.func is _fill_rows and not table.in_order
+
+
+def mapped_rows(table: Table, start: int, stop: int) -> Array | None:
+    """Rows start … stop − 1 of a table, mapped into memory where they lie in a file; None where they must be read.
+
+    If the file is cut short meanwhile, using them kills the process: only for one that may be killed.
+    """
+    fill, dtype = table.fill, numpy_dtype(table.dtype)
+    if not isinstance(fill, partial) or fill.func is not _fill_rows or dtype == np.bool_:
+        return None
+    source, offset, swapped = fill.args
+    if swapped or offset % dtype.itemsize or not isinstance(source, FileSource) or source._descriptor < 0:
+        return None
+    row = table.width * dtype.itemsize
+    low, high = offset + start * row, offset + stop * row
+    first = low - low % mmap.ALLOCATIONGRANULARITY
+    mapped = mmap.mmap(source._descriptor, high - first, offset=first, access=mmap.ACCESS_READ)
+    return np.frombuffer(mapped, dtype, offset=low - first).reshape(stop - start, table.width)
 
 
 def _fill_rows(source: Source, offset: int, swapped: bool, start: int, out: Array) -> None:

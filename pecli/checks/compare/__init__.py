@@ -17,19 +17,22 @@ import numpy as np
 from pecli.checks.compare.bulk_errors import MAX_SPARSE, BulkErrors
 from pecli.checks.compare.error_summary import ErrorSummary, Value, errors, merged, value_of, widest
 from pecli.checks.compare.error_summary import ulps_apart as ulps_apart
+from pecli.checks.compare.forked import may_fork, work_in_processes
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
 from pecli.engine.arrays import Array, Flags, Indices, aligned_buffer
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name, numpy_dtype
-from pecli.engine.numerics.threads import work_through
+from pecli.engine.numerics.threads import thread_count, work_through
 from pecli.engine.table import Table, cast
 from pecli.engine.text import bracketed
-from pecli.files.source import lies_in_rows
+from pecli.files.source import lies_in_rows, mapped_rows
 
 READ_BYTES = 1 << 22
 """Of a table, made or read at once: fewer calls than one for each measured piece."""
 PIECE_BYTES = 1 << 18
 """Of a table, measured at once: with its scratch arrays it stays in a core's own cache."""
+MIN_SHARE = 1 << 26
+"""Bytes of a table for which starting a process takes less time than it saves."""
 
 
 @dataclass
@@ -107,7 +110,8 @@ def _fill_in(result: Comparison, summary: ErrorSummary) -> None:
 def _measure(expected: Table, found: Table, tolerance: Tolerance) -> ErrorSummary:
     """The errors of all elements, block by block in threads; what must be read in order is read in that order.
 
-    Rows that lie in a file as they are, are read piece by piece: a piece is still in the cache when it is measured.
+    Rows that lie in a file as they are, are read piece by piece: a piece is still in the cache when it is measured. Of
+    large files, child processes measure a share each, mapped into memory.
     """
     tables = expected, found
     dtypes = [numpy_dtype(table.dtype) for table in tables]
@@ -146,8 +150,21 @@ def _measure(expected: Table, found: Table, tolerance: Tolerance) -> ErrorSummar
             meter.measure(ours.reshape(-1), theirs.reshape(-1), low * expected.width)
         spare.append((meter, buffers))
 
-    work_through(measure, map(read, range(0, expected.rows if expected.size else 0, step)))
-    return merged(meter.summary() for meter, _ in spare)
+    def summary() -> ErrorSummary:
+        return merged(meter.summary() for meter, _ in spare)
+
+    def measure_mapped(start: int) -> None:
+        stop = min(start + step, expected.rows)
+        measure((start, [mapped_rows(table, start, stop) for table in tables]))
+
+    starts = range(0, expected.rows if expected.size else 0, step)
+    processes = min(thread_count(), expected.nbytes // MIN_SHARE)
+    shared = processes > 1 and all(map(lies_in_rows, tables)) and may_fork()
+    summaries = work_in_processes(measure_mapped, starts, summary, processes) if shared else None
+    if summaries is None:
+        work_through(measure, map(read, starts))
+        summaries = [summary()]
+    return merged(summaries)
 
 
 def _filled(table: Table, start: int, out: Array) -> Array:

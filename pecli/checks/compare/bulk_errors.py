@@ -78,7 +78,7 @@ class BulkErrors:
             units = int(ulps_apart(ours[here], theirs[here])[0])
             summary.note(peak, start + place, float(ours[place]), float(theirs[place]), units)
         summary.relative = max(summary.relative, largest)
-        bound = largest / (1 - largest) * self._units_per_ratio  # no pair is further apart
+        bound = int(largest / (1 - largest) * self._units_per_ratio)  # no pair is further apart
         gap = None
         if 0 < tolerance.max_ulp < bound or (bound > summary.ulp and not self._few_further(ours, theirs)):
             gap = self._gap(ours, theirs, done)
