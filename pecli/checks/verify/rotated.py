@@ -60,9 +60,9 @@ def verify_rotated(
     checks = []
     for one in pairs:
         shape = one.after.shape
-        axes, width = _position_axes(shape, model, layer_type) if seq_axis is None else (seq_axis,), shape[-1]
+        axis, width = _position_axis(shape, model, layer_type) if seq_axis is None else seq_axis, shape[-1]
         likely = [each for each in encodings if width in (each.head_dim, each.rotary_dim)] or encodings[:1]
-        every = [_RotatedCheck(one, each, found.file, axis, place, tolerance) for axis in axes for each in likely]
+        every = [_RotatedCheck(one, each, found.file, axis, place, tolerance) for each in likely]
         passed = [each for each in every if each.result.passed]
         checks.append(passed[0] if passed else min(every, key=_RotatedCheck.doubt))
     results = tuple(each.result for each in checks)
@@ -119,16 +119,18 @@ def _both_sides(after: Given, before: Given) -> tuple[str, list[_Sides]]:
     return label, found
 
 
-def _position_axes(shape: tuple[int, ...], model: Model, layer_type: str | None) -> tuple[int, ...]:
-    """Where positions may be: before the last axis, or with a model's number of heads there, before those."""
+def _position_axis(shape: tuple[int, ...], model: Model, layer_type: str | None) -> int:
+    """Where positions are: before the last axis, or with a model's number of heads there, before those. The other of
+    the two is not tried: what was rotated along its heads would pass.
+    """
     if isinstance(model, (ModelEncodings, Encoding)):
-        return (-2,)
+        return -2
     try:
         found = attention_of(model, None, layer_type)
     except PecliError:  # layers that differ
-        return (-2,)
+        return -2
     heads = [count for count in (found.heads, found.kv_heads) if count is not None]
-    return (-3, -2) if len(shape) > 2 and shape[-2] in heads and shape[-3] not in heads else (-2,)
+    return -3 if len(shape) > 2 and shape[-2] in heads and shape[-3] not in heads else -2
 
 
 class _RotatedCheck:

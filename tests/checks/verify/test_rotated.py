@@ -162,8 +162,16 @@ def test_positions_are_on_the_axis_before_the_heads_of_a_model_or_where_it_is_sa
     assert not pecli.verify(after[:, :, :4], LLAMA, **few).passed
     for axis in (1, -3):
         assert pecli.verify(after[:, :, :4], LLAMA, seq_axis=axis, **few).passed
-    q32 = queries(1, 4, 32, 128)  # as many positions as the model has heads
-    assert pecli.verify(halves(q32, *waves(np.arange(32), llama3())), LLAMA, before=q32, atol=1e-5).passed
+
+
+def test_what_was_rotated_along_the_heads_does_not_pass() -> None:
+    q = queries(1, 4, 32, 128)  # 32 is the model's number of heads
+    along_heads = halves(q, *waves(np.arange(32), llama3()))
+    found = pecli.verify(along_heads, LLAMA, before=q, atol=1e-5)
+    assert not found.passed
+    assert found.diagnosis[0].startswith("after: the axis of positions is -2 (the spec says -3)")
+    assert "verify with --seq-axis 2" in found.diagnosis[1]
+    assert pecli.verify(along_heads, LLAMA, before=q, seq_axis=2, atol=1e-5).passed
 
 
 def test_heads_that_are_not_apart_are_refused_as_apply_refuses_them(pecli_cli, tmp_path) -> None:
