@@ -56,6 +56,8 @@ class Difference:
     explanations: tuple[Explanation, ...] = ()
     readings: Mapping[str, str] = field(default_factory=dict)
     """By tensor, how its axes were read where they differ."""
+    weak: tuple[str, ...] = ()
+    """Where the values agree within a tolerance, known mistakes in B that would have done so, too."""
 
     @property
     def passed(self) -> bool:
@@ -70,6 +72,7 @@ class Difference:
             "diagnosis": list(self.diagnosis),
             "explanations": [each.as_json(_comparison(each)) for each in self.explanations],
             "readings": dict(self.readings),
+            "weak": list(self.weak),
         }
 
 
@@ -108,7 +111,12 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
     why = _explained(changed, schemes[0], tolerance) if changed else []
     problems += map(_comparison, why)
     notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit.note}
-    return Difference(a[0], b[0], tensors, tuple(problems), tuple(why), notes)
+    answer = Difference(a[0], b[0], tensors, tuple(problems), tuple(why), notes)
+    if not (answer.passed and loose and schemes[0]):
+        return answer
+    from pecli.checks.verify.verification import weak_checks
+
+    return replace(answer, weak=weak_checks({schemes[0]: {fit.pair[0].name: fit.pair[0] for fit in fits}}, tolerance))
 
 
 def _comparison(why: Explanation) -> str:

@@ -51,8 +51,7 @@ def show_verification(result: Verification, status: str = "") -> None:
     screen.say_labelled(*verdict, f"  {result.file}  {result.scheme}")
     for line in _reasons(result):
         screen.say_wrapped(f"  {line}")
-    for line in result.weak:
-        screen.say_labelled("  weak", "bold yellow", f": {line}")
+    _say_weak(result.weak)
     for line in _grouped(result):
         screen.say(f"  {line}")
     for tensor in result.tensors:
@@ -60,6 +59,11 @@ def show_verification(result: Verification, status: str = "") -> None:
             say_parts(_read(tensor, result.readings.get(tensor.name, "")))
     if result.unchecked:
         screen.say_wrapped(f"  not checked: {listed(result.unchecked, MAX_LISTED)}")
+
+
+def _say_weak(lines: Sequence[str]) -> None:
+    for line in lines:
+        screen.say_labelled("  weak", "bold yellow", f": {line}")
 
 
 def _grouped(result: Verification) -> list[str]:
@@ -186,6 +190,7 @@ def show_difference(result: Difference) -> None:
         head, *rest = parts_of(tensor, ("A", "B"), "equal")
         note = result.readings.get(tensor.name, "")
         say_parts([f"{head}, {note}" if note else head, *rest])
+    _say_weak(result.weak)
     if not (result.passed or result.diagnosis):
         screen.say("  no known transform maps A to B; pecli identify may say what each of them is")
 

@@ -359,3 +359,14 @@ def test_large_tables_of_few_rows_or_columns_are_compared(monkeypatch, shape: tu
     rng = np.random.default_rng(0)
     drawn = rng.normal(size=shape)
     assert not pecli.diff(drawn, drawn + 1e-4 * rng.normal(size=shape)).passed
+
+
+def test_tables_that_are_too_short_to_tell_a_mistake_are_weak(tmp_path) -> None:
+    llama = {"scaling": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192}
+    rope = pecli.Rope(2, 128, 500000.0, low_freq_factor=1.0, high_freq_factor=4.0, **llama)
+    pecli.save(tmp_path / "a.safetensors", rope)
+    plain = 500000.0 ** (-np.arange(64) / 64) * np.arange(2)[:, None]  # which is llama3 within 1e-3 in two rows
+    found = pecli.diff(tmp_path / "a.safetensors", {"cos": np.cos(plain), "sin": np.sin(plain)}, atol=1e-3)
+    assert found.passed
+    assert found.as_json()["weak"] == ["2 rows cannot tell llama3 scaling from none: compare 4 or more"]
+    assert not pecli.diff(tmp_path / "a.safetensors", tmp_path / "a.safetensors").weak
