@@ -17,7 +17,7 @@ from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.ntk import Ntk
 from pecli.engine.scalings.proportional import Proportional
 from pecli.engine.scalings.yarn import Yarn
-from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Negated, Uninitialised
+from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Negated, Parameter, Uninitialised, best
 from pecli.explain.laws import (
     BETAS,
     LENGTHS,
@@ -301,6 +301,10 @@ MIN_IMPROVEMENT = 8.0
 ENOUGH = 3.0
 
 
+INVERSES = {"wavelengths": 2 * math.pi, "1/inv_freq": 1.0}
+"""What vectors hold instead of frequencies, which are these numbers over them."""
+
+
 def explain_frequencies(one: Sample, prior: WaveScheme) -> list[Explanation]:
     """Explanations of a vector of frequencies by what it should be."""
     values = one.values.reshape(-1)
@@ -310,15 +314,18 @@ def explain_frequencies(one: Sample, prior: WaveScheme) -> list[Explanation]:
         return []
     signs: tuple[Edit, ...] = (Negated("all"),) if (values < 0).sum() > len(values) / 2 else ()
     values = -values if signs else values
-    floor = noise_floor(values)
-    noises = [floor, *(each for each in (1e-6, 1e-5, 1e-4, 1e-3) if each > floor)]
-    curves = [Curve(values, np.hypot(DRIFT / 4 * np.abs(values), noise), aliased=False) for noise in noises]
-    likely = any(fit.misfit <= ENOUGH for tier in laws_with_prior(prior, curves[-1]) for fit in tier)
-    if likely and (found := _explained(one, prior, curves, signs)):
-        return found
-    if len(values) == prior.law.count and abs(values[0] / prior.law.frequencies()[0] - 1) > 0.5:
-        return [Explanation((Uninitialised(),), None, math.inf, 0.0, (one.name,))]
-    return []
+    readings: list[tuple[tuple[Edit, ...], Floats]] = [(signs, values)]
+    if (values > 0).all() and values[-1] > values[0]:
+        readings += [((Parameter("inv_freq", "frequencies", name),), of / values) for name, of in INVERSES.items()]
+    stored = (Dtype(one.dtype),) if precision(one.dtype) > precision("float32") else ()
+    found: list[Explanation] = []
+    for edits, frequency in readings:
+        floor = noise_floor(frequency)
+        noises = [floor, *(each for each in (1e-6, 1e-5, 1e-4, 1e-3) if each > floor)]
+        curves = [Curve(frequency, np.hypot(DRIFT / 4 * np.abs(frequency), noise), aliased=False) for noise in noises]
+        if any(fit.misfit <= ENOUGH for tier in laws_with_prior(prior, curves[-1]) for fit in tier):
+            found += _explained(one, prior, curves, (*edits, *stored))
+    return best(found)
 
 
 def _explained(

@@ -36,6 +36,7 @@ _PARAMETERS: Mapping[Any, str] = {
     ("divisors", "reversed"): "{expected} is in reverse order",
     ("divisors", "multiplied"): "frequencies are multiplied by {expected}, not divided",
     ("divisors", "other"): "{expected} has other values",
+    "inv_freq": "inv_freq holds {found}, not {expected}",
     "exponent_dim": f"the exponent is over {{found}} {_SPEC}",
 }
 """Of a parameter, one value of it, or one for another: the narrowest counts."""
@@ -182,7 +183,7 @@ def lacking(edits: Iterable[Edit], scheme: Any) -> tuple[Edit, ...]:
             return not hasattr(scheme, "cos_first")
         if isinstance(edit, Parameter):
             factor = edit.name == "attention_factor" and scheme.attention_factor_value() != edit.found
-            return bool(factor or edit.name == "position_axis")
+            return bool(factor or edit.name in ("position_axis", "inv_freq"))
         return not (edit.storage or isinstance(edit, (Rotation, Runtime)))
 
     return tuple(edit for edit in edits if lacks(edit))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 import tracemalloc
 
 import numpy as np
@@ -148,3 +149,23 @@ def test_waves_that_turn_often_are_searched_for_no_offset() -> None:
     assert not pecli.verify(waves, pecli.Rope(4, 8)).passed
     assert tracemalloc.get_traced_memory()[1] < 2**30
     tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda f: 2 * np.pi / f, "inv_freq holds wavelengths, not frequencies; max"),
+        (lambda f: 1 / f, "inv_freq holds 1/inv_freq, not frequencies; max"),
+        (lambda f: f.astype(np.float16), "inv_freq: rounded to float16; max"),
+        (lambda f: 0 * f, "inv_freq was never initialised"),
+    ],
+)
+def test_what_vectors_hold_instead_of_frequencies(change: Callable[[np.ndarray], np.ndarray], words: str) -> None:
+    found = pecli.verify({"inv_freq": change(INV_FREQ)}, pecli.Rope(LENGTH, DIM, BASE))
+    assert not found.passed
+    assert words in found.diagnosis[0]
+
+
+def test_frequencies_that_nothing_explains_are_not_called_uninitialised() -> None:
+    noise = np.random.default_rng(1).normal(size=DIM // 2)
+    assert not pecli.verify({"inv_freq": noise}, pecli.Rope(LENGTH, DIM, BASE)).diagnosis
