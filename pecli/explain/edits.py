@@ -92,7 +92,7 @@ class Repeated(Edit):
 
 
 class Rows(Edit):
-    """Rows in another order: reversed, permuted, wrapped or shifted (`at`), padded (by `at` rows), constant."""
+    """Rows in another order: reversed, permuted, wrapped or shifted (`at`), padded (by `at` rows), constant; or the first `at` alone, cut."""
 
     order: str
     at: int | None = None

@@ -263,7 +263,8 @@ def _row_order(order: Indices, count: int) -> kinds.Rows | None:
     if not np.ptp(order):
         return kinds.Rows("constant", int(order[0]))
     if not np.ptp(moved):
-        return kinds.Rows("shifted", int(moved[0])) if moved[0] or len(order) != count else None
+        cut = kinds.Rows("cut", len(order)) if len(order) != count else None
+        return kinds.Rows("shifted", int(moved[0])) if moved[0] else cut
     if len(order) == count and np.array_equal(order, here[::-1]):
         return kinds.Rows("reversed")
     period = int((order[1:] == order[0]).argmax()) + 1

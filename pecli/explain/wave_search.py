@@ -361,14 +361,14 @@ def _difference(by: Proposal, prior: WaveScheme, signs: tuple[Edit, ...], start:
     """What differs from the prior."""
     whole, law = by.whole, by.fit.law
     told = law_edits(prior, law)
-    axes = edits_of_rows(whole, prior.length, reverse=bool(order))
+    axes = [*edits_of_rows(whole, prior.length, reverse=bool(order))]
     edits = [*axes, *layout_edit(prior, whole.form), *signs, *told, *order]
+    if whole.length != prior.length and not axes:
+        edits.append(Parameter("seq_len", prior.length, whole.length))
     if by.height != by.usual:
         edits.append(height_edit(prior, prior.height, by.height))
-    cos_first = prior.cos_first != (Swapped() in signs)
-    scheme = scheme_of(
-        law, max(0, start), whole.length, by.height, whole.form, prior.rotary, cos_first, dtype=whole.dtype
-    )
+    cos_first, more = prior.cos_first != (Swapped() in signs), {"dtype": whole.dtype}
+    scheme = scheme_of(law, max(0, start), whole.length, by.height, whole.form, prior.rotary, cos_first, **more)
     return scheme, edits, max(0.0, by.fit.cost - sum(edit.cost for edit in told))
 
 

@@ -119,6 +119,7 @@ _WORDS: Mapping[str, str | Mapping[str, str] | Callable[[Any], str]] = {
         "wrapped": "positions wrap at row {at:,}",
         "padded": "the table starts after {at:,} rows of padding",
         "padded at the end": "the last {at:,} rows are padding",
+        "cut": "only the first {at:,} rows are there",
         "shifted": "rows are shifted by {at:,}",
         "permuted": "rows are in another order",
         "constant": "all rows are at position {at:,}",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 import tracemalloc
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -169,3 +169,12 @@ def test_what_vectors_hold_instead_of_frequencies(change: Callable[[np.ndarray],
 def test_frequencies_that_nothing_explains_are_not_called_uninitialised() -> None:
     noise = np.random.default_rng(1).normal(size=DIM // 2)
     assert not pecli.verify({"inv_freq": noise}, pecli.Rope(LENGTH, DIM, BASE)).diagnosis
+
+
+@pytest.mark.parametrize("rows", [LENGTH - 12, LENGTH + 12])
+def test_another_number_of_rows(rows: int) -> None:
+    found = pecli.verify(pecli.Sinusoidal(rows, DIM).tables(), pecli.Sinusoidal(LENGTH, DIM))
+    shape, reason, command = found.sentences
+    assert "its shape is" in shape
+    assert f"seq_len is {rows} (the spec says {LENGTH})" in reason
+    assert command == f"reproduce with pecli sinusoidal --seq-len {rows} --dim {DIM}"

@@ -77,7 +77,7 @@ MISTAKES = {
     "rows shuffled": (TABLE, TABLE[ROWS], Rows("permuted")),
     "one row late": (TABLE[1:], TABLE[:-1], None),
     "two rows early": (TABLE[:-2], TABLE[2:], Parameter("offset", 0, 2)),
-    "shorter": (TABLE, TABLE[:150], Rows("shifted", 0)),
+    "shorter": (TABLE, TABLE[:150], Rows("cut", 150)),
     "factor of a vector": (np.arange(1.0, 33), np.arange(1.0, 33) / 4, Scaled(0.25)),
     "complex": (COS + 1j * SIN, np.stack([COS, SIN], axis=-1), Layout("complex", "pairs")),
     "another dtype": (TABLE, TABLE.astype(np.float16), Dtype("float16")),
