@@ -92,7 +92,9 @@ class Repeated(Edit):
 
 
 class Rows(Edit):
-    """Rows in another order: reversed, permuted, wrapped or shifted (`at`), padded (by `at` rows), constant; or the first `at` alone, cut."""
+    """Rows in another order: reversed, permuted, wrapped or shifted (`at`), padded (by `at` rows), constant; or cut to
+    the first `at`.
+    """
 
     order: str
     at: int | None = None
