@@ -6,7 +6,6 @@ Nothing is taken on trust: it is the expected table that is repeated and doubled
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -53,8 +52,6 @@ class View:
 
     def copies_differ(self) -> bool:
         """Whether what is repeated is not the same everywhere."""
-        if self.rows is None:
-            return False
         blocks = zip(self.tensor.blocks(), self.expand(self.one).blocks(), strict=True)
         return any(ours.tobytes() != theirs.tobytes() for ours, theirs in blocks)
 
@@ -72,11 +69,9 @@ def _repeats(table: Table) -> Iterator[View]:
     if not 1 <= len(leading) < MAX_AXES or not tensor.size:
         return
     named = [axis for axis, length in enumerate(table.shape) if length != 1]  # in the file, by axis of the tensor
-    steps = [math.prod(leading[axis + 1 :]) for axis in range(len(leading))]
-    places = np.ix_(*(np.arange(length) * step for length, step in zip(leading, steps, strict=True)))
-    axes = range(len(leading))
+    every, axes = np.arange(tensor.rows).reshape(leading), range(len(leading))
     for repeated in (some for count in axes for some in combinations(axes, count + 1)):
-        first: Any = sum((places[axis] for axis in axes if axis not in repeated), np.zeros([1] * len(leading), np.intp))
+        first = every[tuple(slice(1 if axis in repeated else None) for axis in axes)]
         shape = tuple(length for axis, length in enumerate(leading) if axis not in repeated)
         rows = np.broadcast_to(np.arange(first.size).reshape(first.shape), leading)
         words = (f"repeated {leading[axis]}× along axis {named[axis]}" for axis in repeated)
@@ -158,24 +153,19 @@ class Reading:
     """How columns are doubled, if they are."""
     scheme: Scheme | None = None
     encoding: Encoding | None = None
-    view: View | None = None
-    """How its axes were read."""
+    copies_differ: bool = False
+    """Whether it is read as copies of one table that are not all alike."""
 
-    def through(self, view: View) -> Reading:
+    def through(self, view: View, copies_differ: bool = False) -> Reading:
         """The same reading of all copies of the table."""
         found = self.found if view.rows is None else view.tensor
-        return replace(
-            self, found=found, expected=view.expand(self.expected), words=_listed(self.words, view.note), view=view
-        )
+        expected, words = view.expand(self.expected), _listed(self.words, view.note)
+        return replace(self, found=found, expected=expected, words=words, copies_differ=copies_differ)
 
     @property
     def is_learned(self) -> bool:
         """Whether the values are learned, so that only the shape can be right or wrong."""
         return self.encoding is not None and self.scheme is None
-
-    def copies_differ(self) -> bool:
-        """Whether it is read as copies of one table that are not all alike."""
-        return self.view is not None and self.view.copies_differ()
 
     def distance(self) -> float:
         """The mean error, going by a few positions; what is no number counts as 2."""
@@ -202,9 +192,11 @@ def best_reading(table: Table, read: Callable[[Table], Iterable[Reading]]) -> Re
         return plain
     copies = []
     for view in _repeats(table):
-        found = [each.through(view) for each in read(view.one)]
-        alike = found and (plain is None or len(view.one.shape) > 1) and not view.copies_differ()
-        copies += [each for each in found if alike or (not each.is_learned and each.is_near())]
+        if found := list(read(view.one)):
+            differ = view.copies_differ()
+            alike = not differ and (plain is None or len(view.one.shape) > 1)
+            every = [each.through(view, differ) for each in found]
+            copies += [each for each in every if alike or (not each.is_learned and each.is_near())]
     return _nearest(copies) or plain
 
 

@@ -1,14 +1,93 @@
-"""Statistics gathered block by block are those of the whole."""
+"""What is told of a table is what NumPy finds in it, however it is cut into blocks."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 
-from pecli.checks.statistics import Statistics
+from pecli.checks.statistics import SHARES, Profile, Statistics
+from pecli.engine import table as table_module
 from pecli.engine.table import table_of
+
+
+def profile(array: np.ndarray) -> dict:
+    return Profile(table_of("t", array)).gather().as_json()
+
+
+@pytest.fixture(params=[1 << 23, 600], ids=["one block", "many"])
+def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_module, "BLOCK_BYTES", request.param)
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int32])
+def test_values(dtype: type) -> None:
+    array = (np.random.default_rng(1).standard_normal((97, 33)) * 50).astype(dtype)
+    array[3, 4] = 0
+    found, values = profile(array), array.astype(np.float64)
+    ordered = np.sort(values, axis=None)
+    expected = {f"{share:g}": float(ordered[int(share * (array.size - 1))]) for share in SHARES}
+    assert found["quantiles"] == expected
+    assert math.isclose(found["std"], values.std(), rel_tol=1e-12)
+    assert found["zeros"] == np.count_nonzero(values == 0)
+    norms = np.linalg.norm(values, axis=1)
+    assert math.isclose(found["rows"]["norm"]["mean"], norms.mean(), rel_tol=1e-12)
+    assert math.isclose(found["rows"]["norm"]["max"], norms.max(), rel_tol=1e-12)
+
+
+def test_quantiles_beyond_float32() -> None:
+    array = np.array([-1e300, -1e-300, 0.1, 2e-310, 1e200])
+    assert profile(array)["quantiles"] == {"0.01": -1e300, "0.25": -1e-300, "0.5": 2e-310, "0.75": 0.1, "0.99": 0.1}
+    assert profile(np.array([2**24 + 1, 2**40 + 1]))["quantiles"]["0.5"] == 2**24 + 1
+
+
+@pytest.mark.usefixtures("blocks")
+def test_rows_that_say_nothing_new() -> None:
+    array = np.random.default_rng(2).standard_normal((90, 17)).astype(np.float32)
+    array[[5, 70]], array[80], array[41] = 2.5, array[3], array[40] * 2
+    rows = profile(array)["rows"]
+    assert (rows["constant"], rows["duplicate"]) == (2, 2)
+    assert rows["nearest_neighbours"]["rows"] == [40, 41]
+    assert rows["nearest_neighbours"]["cosine_distance"] < 1e-15
+
+
+@pytest.mark.usefixtures("blocks")
+def test_the_smallest_cosine_distance() -> None:
+    array = np.random.default_rng(2).standard_normal((90, 17))
+    units = array / np.linalg.norm(array, axis=1, keepdims=True)
+    apart = 1 - (units[1:] * units[:-1]).sum(axis=1)
+    near = profile(array)["rows"]["nearest_neighbours"]
+    assert near["rows"][0] == apart.argmin()
+    assert math.isclose(near["cosine_distance"], apart.min(), rel_tol=1e-12)
+
+
+def test_what_is_not_finite_is_counted_and_left_out() -> None:
+    array = np.array([[1.0, np.nan], [np.inf, 3.0], [2.0, -np.inf]], np.float32)
+    found = profile(array)
+    assert (found["nan"], found["inf"], found["quantiles"]["0.5"]) == (1, 2, 2.0)
+    assert found["mean"] is None
+    assert found["std"] is None
+
+
+def test_complex_numbers_are_counted_too() -> None:
+    found = profile(np.array([[0, 1j, complex(1, np.nan), complex(-np.inf, 2)]], np.complex64))
+    assert (found["zeros"], found["nan"], found["inf"], found["min"], found["quantiles"]) == (1, 1, 1, None, None)
+
+
+@pytest.mark.parametrize(
+    "array", [np.empty((0, 3)), np.empty(0), np.array(4.0), np.array([1j]), np.full((2, 2), np.nan)]
+)
+def test_odd_tables(array: np.ndarray) -> None:
+    found = profile(array)
+    assert found["std"] in (None, 0.0)
+
+
+def test_extreme_values_do_not_overflow_with_a_warning() -> None:
+    assert profile(np.array([[1e308, -1e308], [1e-320, 0]]))["zeros"] == 1
 
 
 @pytest.mark.parametrize("rows", [1, 3, 1000])

@@ -92,9 +92,13 @@ def _dtype(table: Table, *, relative: bool = False) -> str:
 def _rope(encoding: Encoding, tensor: Table, role: str | None, place: Place) -> Iterator[Candidate]:
     if role in ("inv_freq", None):
         yield from _inverse_frequencies(encoding, tensor, place)
-    if not place.own and ("axes" in encoding.extra or encoding.no_table):
-        return  # no row is at one position
-    for count in {tensor.shape[0], tensor.rows // 2} - {0} if len(tensor.shape) > 1 and role != "inv_freq" else ():
+    if role == "inv_freq" or len(tensor.shape) < 2:
+        return
+    dim = encoding.axis_dim or 0
+    no_rows = "axes" in encoding.extra or encoding.no_table  # that are at one position each
+    if not place.own and (no_rows or tensor.shape[-1] not in (2, dim // 2, dim)):
+        return
+    for count in filter(None, dict.fromkeys((tensor.shape[0], tensor.rows // 2))):
         rope = place.rope(encoding, count, dtype=_dtype(tensor))
         tables = {table.name: table for table in rope.tensors()}
         if role != "complex":

@@ -101,7 +101,7 @@ def conclusion(
     """The answer about a file of such tables: why tensors failed, layers by layers, or what passing does not prove."""
     failed: dict[tuple[str, str], list[Checked]] = {}
     for each in checked:
-        if not each.result.passed and each.reading.copies_differ():
+        if not each.result.passed and each.reading.copies_differ:
             each.result.problem = "its copies differ"
         elif not each.result.passed:
             failed.setdefault((each.layers, each.right_for), []).append(each)

@@ -14,6 +14,7 @@ from pecli.checks.compare.error_summary import error_map
 from pecli.engine.table import table_of
 from pecli.explain.edits import (
     Channels,
+    Decimals,
     Dtype,
     Layout,
     Mask,
@@ -117,6 +118,14 @@ def test_a_transform_up_to_small_errors_says_what_is_left(differ) -> None:
     (found,) = differ(TABLE, halves(SIN, COS) + noise).explanations
     assert found.edits == (Layout("interleaved", "halves"),)
     assert found.residual == pytest.approx(1e-4, rel=1e-2)
+
+
+def test_how_values_were_stored_is_named(differ) -> None:
+    stored = {Dtype("float16"): TABLE.astype(np.float16).astype(np.float32), Decimals(3): TABLE.round(3)}
+    for edit, table in stored.items():
+        (found,) = differ(TABLE, table).explanations
+        assert found.edits == (edit,)
+        assert found.residual == pytest.approx(np.abs(table - TABLE).max(), abs=1e-6)
 
 
 def test_exchanged_tensors_are_named(differ) -> None:

@@ -454,3 +454,18 @@ def test_both_functions_in_lines_of_text(tmp_path, doubled) -> None:
     assert found.tensors[0].shape == (2, *lines[:LENGTH].shape)
     np.savetxt(tmp_path / "cos.csv", COS, delimiter=",")
     assert verify_model(tmp_path / "cos.csv", pecli.load_config(LLAMA), NEAR).tensors[0].shape == COS.shape
+
+
+def test_a_bias_in_lines_of_text(tmp_path) -> None:
+    slopes = 2.0 ** (-8 * np.arange(1, 5) / 4)
+    bias = -slopes[:, None, None] * np.abs(np.arange(6)[:, None] - np.arange(6))
+    np.savetxt(tmp_path / "alibi.csv", bias.reshape(24, 6), delimiter=",")
+    found = verify_model(tmp_path / "alibi.csv", pecli.load_config({"model_type": "bloom", "n_head": 4}), NEAR)
+    assert (found.passed, found.tensors[0].shape) == (True, (4, 6, 6))
+
+
+def test_axes_of_frequencies_are_noted(tmp_path) -> None:
+    values = 5e5 ** (-np.arange(0, DIM, 2) / DIM)
+    save_file({"inv_freq": values[None, :, None]}, tmp_path / "f.safetensors")
+    found = verify_model(tmp_path / "f.safetensors", pecli.load_config(LLAMA), Tolerance(rtol=1e-14))
+    assert (found.passed, found.readings) == (True, {"inv_freq": "axes of length 1 dropped"})
