@@ -297,17 +297,15 @@ def _measured(before: Floats, after: Floats, plan: HeadRotation, prior: WaveSche
 
 def _spans(before: Floats, after: Floats, plan: HeadRotation) -> list[slice]:
     """Channels that may be rotated: as expected, as many as changed, all."""
-    width = before.shape[-1]
+    width, expected = before.shape[-1], plan.rope.rotary_dim
     changed = np.flatnonzero(np.abs(after - before).reshape(-1, width).max(axis=0) > 0)
     if plan.trailing and (not len(changed) or changed[0] >= plan.channels(width).start):
         return [plan.channels(width)]
-    expected = plan.rope.rotary_dim
-    last = int(changed[-1]) + 1 if len(changed) else 0
+    last = int(changed.max(initial=-1)) + 1
     changes = last + last % 2
-    first = [changes, expected] if changes <= 0.75 * expected else [expected, changes]
-    found = [*first, width, width // 2, width // 4]
-    dims = [dim for dim in found if 2 <= dim <= width and dim % 2 == 0 and dim >= last - 1] or [width - width % 2]
-    return [slice(0, dim) for dim in dict.fromkeys(dims)]
+    first = (changes, expected) if changes <= 0.75 * expected else (expected, changes)  # slow pairs may not show
+    every = dict.fromkeys((*first, width - width % 2))
+    return [slice(0, dim) for dim in every if max(2, last - 1) <= dim <= width]
 
 
 def _named(layouts: tuple[str, str]) -> str:
