@@ -32,6 +32,8 @@ _HOMES = {
     "SwinRelativeBias": "pecli.layers",
     "T5RelativeBias": "pecli.layers",
     "Tolerance": "pecli.checks.tolerance",
+    "apply": "pecli.tensors.apply",
+    "audit": "pecli.checks.audit",
     "dask": "pecli.distributed",
     "diff": "pecli.checks.diff",
     "identify": "pecli.checks.identify",
@@ -49,6 +51,7 @@ _HOMES = {
 if TYPE_CHECKING:
     from typing import Any
 
+    from pecli.checks.audit import audit
     from pecli.checks.diff import diff
     from pecli.checks.identify import identify
     from pecli.checks.runtimes import runtimes
@@ -75,6 +78,7 @@ if TYPE_CHECKING:
         sinusoidal_pos_embedding,
     )
     from pecli.models.find import load_config, load_model
+    from pecli.tensors.apply import apply
     from pecli.views.notebook import plot
     from pecli.views.report import report
 
@@ -98,6 +102,8 @@ __all__ = [
     "T5RelativeBias",
     "Tolerance",
     "__version__",
+    "apply",
+    "audit",
     "dask",
     "diff",
     "identify",
@@ -130,6 +136,8 @@ _DISPLAYED = {
     "pecli.checks.verify.verification": "Verification",
     "pecli.checks.diff": "Difference",
     "pecli.checks.identify": "Identification",
+    "pecli.checks.audit": "Audit",
+    "pecli.checks.runtimes": "RuntimeComparison",
 }
 """Classes that display themselves in a notebook, by module."""
 

@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "models": {"files", "engine", "errors"},
     "explain": {"models", "files", "engine", "errors"},
     "checks": {"explain", "models", "files", "engine", "errors"},
-    "tensors": {"files", "engine", "errors"},
+    "tensors": {"models", "files", "engine", "errors"},
     "distributed": {"files", "engine", "errors"},
     "views": {"tensors", "checks", "explain", "models", "files", "engine", "errors", "version"},
     "cli": {"views", "tensors", "checks", "explain", "models", "files", "layers", "engine", "errors", "version"},
@@ -61,7 +61,7 @@ MAX_ASKED = 2
 
 SAME_THING = {
     *("additive", "alibi", "relative", "rope", "rotary"),  # a scheme, its layer, its configuration, its application
-    *("audit", "convert", "diff", "identify", "resize", "verification"),  # a command, its work, its view
+    *("apply", "audit", "convert", "diff", "identify", "resize", "verification"),  # a command, its work, its view
     "runtimes",  # as above, and the descriptions of runtimes
 }
 """Names that files of several folders share because they hold the same thing."""

@@ -226,8 +226,13 @@ def _typed(name: str, words: Sequence[str]) -> str:
 
 
 def option_name(name: str) -> str:
-    """A parameter's name on the command line."""
-    return f"--{name.replace('_', '-')}" if name.islower() and name.replace("_", "").isalnum() else name
+    """A parameter's name on the command line, or that of one of its values.
+
+    >>> option_name("seq_len"), option_name("recipes[0]"), option_name("FILE")
+    ('--seq-len', '--recipes[0]', 'FILE')
+    """
+    own, bracket, index = name.partition("[")
+    return f"--{own.replace('_', '-')}{bracket}{index}" if own.islower() and own.replace("_", "").isalnum() else name
 
 
 def code_of(problem: PecliError) -> Exit:

@@ -24,7 +24,7 @@ from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
 from pecli.engine.numerics.float32_functions import waves_of
 from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.numerics.threads import thread_count, work_through
-from pecli.engine.table import Table
+from pecli.engine.table import Table, as_numpy
 from pecli.engine.text import bracketed
 from pecli.errors import KindError, ParameterError
 
@@ -347,7 +347,7 @@ def rotated(x: ArrayLike, factors: Complex, layout: str) -> Array:
 
 
 def _floating(x: ArrayLike) -> Array:
-    values: Array = np.asarray(x)
+    values: Array = np.asarray(as_numpy("x", x))
     if dtype_name(values.dtype) not in SIGNIFICAND_BITS:
         raise KindError("x", f"of dtype {values.dtype}", "it must be of a floating dtype")
     if values.ndim < 2:

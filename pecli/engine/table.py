@@ -12,11 +12,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Indices
+from pecli.engine.arrays import AnyArray, Array, Indices
 from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS, dtype_name, numpy_dtype
 from pecli.engine.numerics.rounding import round_to, widened
 from pecli.engine.numerics.threads import results_in_order, work_through
@@ -123,6 +123,34 @@ def table_of(name: str, array: Array) -> Table:
         out[...] = rows[start : start + len(out)]
 
     return replace(table, fill=fill)
+
+
+def as_numpy(name: str, values: Any) -> Any:
+    """The values as NumPy has them, in their own dtype; bfloat16, which few hand over, by way of float32."""
+    if isinstance(values, (np.ndarray, np.generic)) or not hasattr(values, "dtype"):
+        return values
+    if hasattr(values, "detach"):  # torch: not in a graph, and not on a device that NumPy cannot reach
+        values = values.detach().cpu()
+    kind = str(values.dtype).rpartition(".")[2]
+    for convert in (np.asarray, np.from_dlpack):
+        try:
+            array: AnyArray = convert(values)
+        except (TypeError, ValueError, RuntimeError, BufferError, AttributeError):
+            continue
+        if array.dtype.kind != "O":
+            return array
+    try:
+        return np.asarray(_as_float32(values)).astype(numpy_dtype(kind))
+    except (TypeError, ValueError, RuntimeError, BufferError, AttributeError) as problem:
+        rule = "its values cannot be had as a NumPy array"
+        raise KindError(name, f"a {type(values).__name__} of dtype {kind}", rule) from problem
+
+
+def _as_float32(values: Any) -> Any:
+    if hasattr(values, "float"):
+        return values.float()
+    home = sys.modules.get(type(values).__module__)  # MLX has dtypes of its own
+    return values.astype(getattr(home, "float32", np.float32))
 
 
 def table_of_numbers(name: str, values: ArrayLike) -> Table:

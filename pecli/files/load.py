@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from pecli.engine.arrays import AnyArray, Array
-from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.table import Table, table_of_numbers
+from pecli.engine.arrays import Array
+from pecli.engine.table import Table, as_numpy, table_of_numbers
 from pecli.engine.text import listed, quoted
-from pecli.errors import FileError, KindError, failure, path_of
+from pecli.errors import FileError, failure, path_of
 from pecli.files.checkpoints import Shards, shards_of
 from pecli.files.npy import ARRAY_NAME, read_table
 from pecli.files.source import Source, SourceGroup, UnreadTensor, open_source
@@ -200,7 +196,8 @@ def _recognise(source: Source) -> LoadedFile:
         tables, unread = gguf_file.read(source)
         return LoadedFile(source.path, "gguf", tables, {}, source, unread=unread)
     raise source.error(
-        "is not a .npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .json or .h file of tables", _advice(source.path)
+        "is not a .npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .txt, .json or .h file of tables",
+        _advice(source.path),
     )
 
 
@@ -219,8 +216,6 @@ def _advice(path: str) -> str:
     suffix = os.path.splitext(path.lower())[1]
     if suffix in (".bin", ".raw", ".dat", ".f32", ".f16", ".f64", ".bf16", ".fp32", ".fp16"):
         return "raw numbers have no shape: numpy.save('x.npy', numpy.fromfile(FILE, 'f4').reshape(rows, columns))"
-    if suffix in (".txt", ".tsv", ".dat"):
-        return "a text with commas between its numbers is called .csv"
     if suffix == ".json":
         from pecli.files.json_tables import JSON_FORM
 
@@ -234,7 +229,7 @@ def _text_kind(path: str, start: bytes) -> str:
         return "h"
     if start[:1] == b"{" and len(start) > 8 and start[4:8] != bytes(4):
         return "json"
-    return "csv" if path.lower().endswith(".csv") else ""
+    return "csv" if path.lower().endswith((".csv", ".txt", ".tsv")) else ""
 
 
 def _offer(name: str, names: Sequence[str]) -> str:
@@ -262,32 +257,4 @@ def opened(given: Given, open_path: Callable[[str], LoadedFile] = open_tensors) 
 
 def table_in_memory(name: str, values: Any) -> Table:
     """A table of whatever gives its values up: arrays of NumPy, torch, JAX, MLX, or nested lists."""
-    return table_of_numbers(name, _as_numpy(name, values))
-
-
-def _as_numpy(name: str, values: Any) -> Any:
-    """The values as NumPy has them, in their own dtype; bfloat16, which few hand over, by way of float32."""
-    if isinstance(values, (np.ndarray, np.generic)) or not hasattr(values, "dtype"):
-        return values
-    if hasattr(values, "detach"):  # torch: not in a graph, and not on a device that NumPy cannot reach
-        values = values.detach().cpu()
-    kind = str(values.dtype).rpartition(".")[2]
-    for convert in (np.asarray, np.from_dlpack):
-        try:
-            array: AnyArray = convert(values)
-        except (TypeError, ValueError, RuntimeError, BufferError, AttributeError):
-            continue
-        if array.dtype.kind != "O":
-            return array
-    try:
-        return np.asarray(_as_float32(values)).astype(numpy_dtype(kind))
-    except (TypeError, ValueError, RuntimeError, BufferError, AttributeError) as problem:
-        rule = "its values cannot be had as a NumPy array"
-        raise KindError(name, f"a {type(values).__name__} of dtype {kind}", rule) from problem
-
-
-def _as_float32(values: Any) -> Any:
-    if hasattr(values, "float"):
-        return values.float()
-    home = sys.modules.get(type(values).__module__)  # MLX has dtypes of its own
-    return values.astype(getattr(home, "float32", np.float32))
+    return table_of_numbers(name, as_numpy(name, values))

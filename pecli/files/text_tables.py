@@ -1,4 +1,4 @@
-"""Tables as text: .csv files, and what .json files and C headers have in common.
+"""Tables as text: .csv and .txt files, and what .json files and C headers have in common.
 
 Text is read whole, so its size is limited. Nothing is evaluated, and nothing is built for every element but the
 element: checks look at whole texts, and NumPy's own reader of numbers does the rest.
@@ -103,7 +103,8 @@ def check_names(source: Source, names: Sequence[str]) -> None:
 
 def read_csv(source: Source) -> Found:
     """A table of float64, one row per line; without fractions and exponents it holds integers. The first line may be a
-    header; where its first cell is empty, the first column numbers the rows, as pandas writes it.
+    header; where its first cell is empty, the first column numbers the rows, as pandas writes it. A .txt or .tsv file
+    may have spaces or tabs between its numbers, as np.savetxt writes it.
     """
     text = whole_text(source).strip()
     if b"\r" in text:
@@ -113,6 +114,8 @@ def read_csv(source: Source) -> Found:
         text = text[len(first) + 1 :]
     if not text:
         raise source.error("is blank")
+    if not source.path.lower().endswith(".csv") and b"," not in text:
+        text = _with_commas(text)
     columns = text.count(b",", 0, text.find(b"\n") % (len(text) + 1)) + 1
     if columns > MAX_COLUMNS:
         _check_lines(source, text, columns)
@@ -126,13 +129,21 @@ def read_csv(source: Source) -> Found:
             raise source.error(f"separates numbers by {sign}", "a .csv has commas: replace them") from None
         _check_lines(source, text, columns)
         if re.search(rb"[^-+0-9.,eEinfaFNIty \t\n]", text):
-            raise source.error("is not a .csv file of numbers: it holds other words") from None
+            raise source.error("is not a table of numbers: it holds other words") from None
         if re.search(rb"[^, \t\n][ \t]++[^, \t\n]", text):
             raise source.error(
-                "is not a .csv file of numbers: some have spaces in them, or no comma between them"
+                "is not a table of numbers: some have spaces in them, or no comma between them"
             ) from None
         raise source.error("holds something that is not a number, or an integer beyond int64") from None
     return (table_of(ARRAY_NAME, values[:, 1:] if has_header and first.startswith(b",") else values),), {}
+
+
+def _with_commas(text: bytes) -> bytes:
+    """A text with commas instead of the spaces and tabs between its numbers."""
+    text = text.replace(b"\t", b" ")
+    while b"  " in text:
+        text = text.replace(b"  ", b" ")
+    return text.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip().replace(b" ", b",")
 
 
 _WORD = re.compile(rb'\s*(?:"[^"]*"|#.*|(?!(?:nan|inf|infinity)\s*$)[a-z_\x80-\xff].*)?', re.IGNORECASE | re.DOTALL)

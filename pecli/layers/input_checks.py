@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
+from pecli.engine.table import as_numpy
 from pecli.errors import KindError, ParameterError
 
 _FLOAT_NAMES = "float64, float32, float16 or bfloat16"
@@ -16,7 +17,7 @@ _FLOAT_NAMES = "float64, float32, float16 or bfloat16"
 def floating(name: str, value: ArrayLike) -> NDArray[Any]:
     """The value as an array, which has to be of a floating dtype."""
     try:
-        array = np.asarray(value)
+        array: NDArray[Any] = np.asarray(as_numpy(name, value))
     except ValueError:  # lists of unequal lengths
         raise ParameterError(name, "ragged", "it must be an array", "give every row the same length") from None
     if dtype_name(array.dtype) not in SIGNIFICAND_BITS:

@@ -17,6 +17,7 @@ from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.schemes.parameters import Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
+from pecli.engine.table import as_numpy
 from pecli.errors import KindError, ParameterError
 from pecli.layers.input_checks import compute_dtype, floating, gradient, shape_error
 
@@ -175,7 +176,7 @@ class RotaryPosEmbedding:
     def _ids(self, position_ids: ArrayLike, length: int) -> NDArray[np.int64]:
         """position_ids, checked and copied."""
         try:
-            ids = np.asarray(position_ids)
+            ids = np.asarray(as_numpy("position_ids", position_ids))
         except ValueError:  # lists of unequal lengths
             raise ParameterError("position_ids", "ragged", f"they must be of shape ({length},)") from None
         if not ids.size and not isinstance(position_ids, np.ndarray):

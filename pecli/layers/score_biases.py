@@ -13,6 +13,7 @@ from pecli.engine.numerics.dtypes import dtype_name
 from pecli.engine.numerics.rounding import round_to
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.relative import Relative
+from pecli.engine.table import as_numpy
 from pecli.errors import ParameterError
 from pecli.layers.input_checks import add_rounded, compute_dtype, float_name, floating, gradient, shape_error
 
@@ -90,7 +91,9 @@ class T5RelativeBias(_LookedUpBias):
     """
 
     def __init__(self, weight: ArrayLike, max_distance: int = 128, *, causal: bool = False) -> None:
-        self._scheme = Relative("t5", 1, len(np.atleast_1d(np.asarray(weight))), max_distance, causal)
+        self._scheme = Relative(
+            "t5", 1, len(np.atleast_1d(np.asarray(as_numpy("weight", weight)))), max_distance, causal
+        )
         super().__init__(weight, self._scheme.buckets or 0)
 
     def _at(self, length: int) -> Relative:

@@ -111,6 +111,8 @@ class NamedModel:
     """The option of commands that takes the name."""
     encodings: ModelEncodings
     reach: Reach
+    given: Model
+    """What it was asked for by; functions that take a model take it."""
 
     @property
     def label(self) -> str:
@@ -120,8 +122,16 @@ class NamedModel:
         return os.path.basename(folder) if file in CONFIGS and folder else file
 
 
-def named_model(name: str) -> NamedModel | None:
-    """The model of a name that may also be one of a file or a folder of tensors; None where it is."""
+def named_model(given: Model) -> NamedModel | None:
+    """The model of a name that may also be one of a file or a folder of tensors; None where it is. What is no name is
+    the model itself, which commands take as the file config.json.
+    """
+    if isinstance(given, ModelEncodings):
+        return NamedModel(given.file, "--config", given, Reach(), given)
+    if not isinstance(given, (str, os.PathLike)):
+        found = describe(given)
+        return NamedModel("config.json", "--config", found.encodings(), found.reach(), given)
+    name = os.fspath(given)
     base, option = os.path.basename(name), "--config"
     is_model = base in CONFIGS or base.endswith((".gguf", "config.json"))
     if os.path.isdir(name):
@@ -131,7 +141,7 @@ def named_model(name: str) -> NamedModel | None:
     if not is_model:
         return None
     found = describe(name)
-    return NamedModel(name, option, found.encodings(), found.reach())
+    return NamedModel(name, option, found.encodings(), found.reach(), name)
 
 
 def describe(given: Any, name: str = "model") -> Description:

@@ -162,9 +162,15 @@ def check_dim(each: Input, rule: Parameter, advice: str = "") -> None:
         raise each.wrong(f"D, the last axis, {problem.rule.removeprefix('it ')}", advice) from None
 
 
+VECTORS = ("positions",)
+"""Parameters that are vectors, which a text file may hold with one number per line."""
+
+
 def read_numbers(name: str, text: str) -> Array:
     """The one array of a file that is given for a parameter; float64 where the file has no dtype of its own."""
     with open_tensors(text) as loaded:
         check_alone(name, text, loaded.tables)
         loaded.check()
-        return loaded.read_as("float64").tables[0].array()
+        array = loaded.read_as("float64").tables[0].array()
+        is_column = name in VECTORS and loaded.format == "csv" and array.shape[1:] == (1,)
+        return array[:, 0] if is_column else array

@@ -88,14 +88,18 @@ class RowPositions:
 
 
 def read_positions(text: str) -> RowPositions:
-    """The positions in a file of integers; `arranged` says what their axes are."""
-    ids = read_numbers("positions", text)
+    """The positions in a file of integers."""
+    return position_ids(read_numbers("positions", text), text)
+
+
+def position_ids(ids: Array, source: str = "") -> RowPositions:
+    """Positions as an array of integers; `arranged` says what its axes are."""
     if ids.dtype.kind not in "iu":
         raise KindError("positions", f"of shape {ids.shape} and dtype {ids.dtype}", "positions are integers")
     if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) <= LAST_POSITION:
         given = f"{ids.min()} … {ids.max()}, of shape {ids.shape}"
         raise ParameterError("positions", given, "positions must be 0 or more and at most 2^40")
-    return RowPositions(0, ids.astype(np.int64), text)
+    return RowPositions(0, ids.astype(np.int64), source)
 
 
 def _shown(ids: NDArray[np.int64]) -> tuple[int, ...]:

@@ -9,8 +9,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pecli.checks.audit import Audit
 from pecli.checks.diff import Difference
 from pecli.checks.identify import Identification
+from pecli.checks.runtimes import RuntimeComparison
 from pecli.checks.verify.verification import Verification
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
@@ -21,7 +23,7 @@ from pecli.models.find import named_model
 from pecli.views import encodings
 from pecli.views.pictures import kinds, subjects
 from pecli.views.pictures.panels import PlotRequest, Subject
-from pecli.views.report import difference, identification, table, text, verification
+from pecli.views.report import difference, drifts, identification, runtime_results, table, text, verification
 from pecli.views.screen import shape
 
 if TYPE_CHECKING:
@@ -64,15 +66,20 @@ def plot(
 def _subjects(what: Any, open_files: ExitStack) -> list[Subject]:
     if isinstance(what, Scheme):
         return subjects.of_scheme(what)
-    if isinstance(what, ModelEncodings):
-        return subjects.of_model(what, what.file)
-    if isinstance(what, (str, os.PathLike)):
-        model = named_model(os.fspath(what))
+    if isinstance(what, (ModelEncodings, str, os.PathLike)) or _is_config(what):
+        model = named_model(what)
         if model is not None:
             return subjects.of_model(model.encodings, model.label, model.reach)
     name, file = opened(what)
     name = name or (", ".join(what) if isinstance(what, Mapping) else "array")
     return subjects.of_file(name, open_files.enter_context(file))
+
+
+def _is_config(what: Any) -> bool:
+    """Whether it is a model's configuration, and no arrays by name."""
+    if isinstance(what, Mapping):
+        return any(isinstance(value, (str, int, Mapping)) for value in what.values())
+    return hasattr(what, "to_dict")
 
 
 def html(value: Any) -> str:
@@ -86,9 +93,14 @@ def html(value: Any) -> str:
 
 
 def png(value: Any) -> bytes | None:
-    """A picture of a scheme, a model, or of what was identified; None where there is none."""
+    """A picture of a scheme, a model, of what was identified, or of errors by position; None where there is none."""
+    from pecli.views import drift
     from pecli.views.pictures import figure, mpl_render
 
+    if isinstance(value, Audit):
+        return figure.png_of(drift.audit_picture({"": value}))
+    if isinstance(value, RuntimeComparison):
+        return figure.png_of(drift.runtimes_picture(value))
     found, kind = _pictured(value)
     if not found:
         return None
@@ -134,4 +146,6 @@ _DESCRIBED: dict[type, Callable[[Any], str]] = {
     Verification: lambda result: verification(result, f"{result.file} {result.scheme}"),
     Difference: difference,
     Identification: lambda result: identification(result, result.file),
+    Audit: lambda result: drifts({"": result}),
+    RuntimeComparison: lambda result: f"<p><b>{text(result.model)}</b></p>{runtime_results(result)}",
 }

@@ -92,7 +92,7 @@ def test_other_schemes(pecli_cli) -> None:
         (("rope", "--seq-len", 4), "--dim is missing"),
         ((*ROPE[1:], "--recipes", "float32,float23"), "recipes[1] is 'float23'; it must be one of exact, float32,"),
         ((*ROPE[1:], "--recipes", "float16-tables"), "did you mean 'float16-table'?"),
-        ((*ROPE[1:], "--recipes", ""), "recipes[0] is ''"),
+        ((*ROPE[1:], "--recipes", ""), "error: --recipes[0] is ''"),
         ((*ROPE[1:], "--tolerance", "-1"), "--tolerance is -1; it must be a finite number of at least 0"),
         ((*ROPE[1:], "--tolerance", "nan"), "--tolerance is nan"),
         ((*ROPE[1:], "-o", "drift.gif"), "--output is drift.gif; the suffix of a picture must be one of"),

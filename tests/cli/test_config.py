@@ -141,6 +141,11 @@ def test_words_from_a_config_cannot_act_on_the_terminal(pecli_cli, tmp_path) -> 
     assert "\x1b" not in outcome.out
 
 
+def test_either_option_names_the_model(pecli_cli, config) -> None:
+    by_word, by_option = (pecli_cli("config", *words, config(), "--json").out for words in ([], ["--config"]))
+    assert json.loads(by_word) == json.loads(by_option)
+
+
 def test_a_preset_and_a_file_are_taken_in_each_other_s_place(pecli_cli, tmp_path) -> None:
     (tmp_path / "config.json").write_text(
         json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})

@@ -299,3 +299,15 @@ def test_the_ulps_shown_are_those_of_the_element_shown(pecli_cli, tmp_path) -> N
     apart = abs(int(expected.view(np.int32)) - int(found.view(np.int32)))
     assert f"max error 0.0156 ({apart:,} ulp) at [2, 1]" in outcome.out
     assert "(elsewhere up to 700,000 ulp)" in outcome.out
+
+
+@pytest.mark.parametrize("suffix", ["txt", "csv"])
+def test_positions_may_stand_one_per_line(pecli_cli, tmp_path, suffix: str) -> None:
+    positions, output = tmp_path / f"positions.{suffix}", tmp_path / "rope.npy"
+    positions.write_text("".join(f"{number}\n" for number in (0, 5, 7)))
+    assert pecli_cli("rope", "--dim", "4", "--positions", positions, "-o", output).code == 0
+    assert np.array_equal(np.load(output), pecli.Rope(8, 4).single_array().array()[:, [0, 5, 7]])
+    x, y = tmp_path / "x.npy", tmp_path / "y.npy"
+    np.save(x, np.ones((3, 4)))
+    assert pecli_cli("apply", "rope", x, "--positions", positions, "-o", y).code == 0
+    assert np.array_equal(np.load(y), pecli.apply(np.ones((3, 4)), pecli.Rope(3, 4), positions=[0, 5, 7]))

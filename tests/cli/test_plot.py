@@ -253,9 +253,35 @@ def test_a_long_table_is_drawn_in_flat_memory(pecli_cli) -> None:
     assert "800000" in shown.out
 
 
-def test_a_model_wants_a_scheme_before_it(pecli_cli) -> None:
-    assert "a scheme does: pecli plot rope --model …" in pecli_cli("plot", "--model", "llama-3.1-8b").err
-    assert "pecli plot rope --model llama-3.1-8b" in pecli_cli("plot", "llama-3.1-8b").err
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--model", "llama-3.1-8b"],
+        ["--config=llama-3.1-8b"],
+        ["llama-3.1-8b"],
+    ],
+)
+def test_a_model_stands_for_its_rotary_scheme(pecli_cli, words) -> None:
+    expected = pecli_cli("plot", "rope", "--model", "llama-3.1-8b", "--kind", "wavelengths")
+    assert pecli_cli("plot", *words, "--kind", "wavelengths").out == expected.out != ""
+
+
+def test_models_beside_each_other_and_with_options(pecli_cli, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})
+    )
+    pair = ["--model", "llama-2-7b", "--against", "rope", "--config", tmp_path / "config.json"]
+    expected = pecli_cli("plot", "rope", *pair, "--kind", "decay")
+    shown = pecli_cli("plot", "llama-2-7b", tmp_path / "config.json", "--kind", "decay")
+    assert (shown.code, shown.out) == (0, expected.out)
+    expected = pecli_cli("plot", "rope", "--model", "llama-2-7b", "--seq-len", "16")
+    assert pecli_cli("plot", "llama-2-7b", "--seq-len", "16").out == expected.out != ""
+
+
+def test_what_is_neither_a_file_nor_a_scheme_nor_a_model(pecli_cli) -> None:
+    shown = pecli_cli("plot", "llama-9")
+    assert (shown.code, shown.err.count("\n")) == (3, 1)
+    assert "a scheme is one of sinusoidal" in shown.err
 
 
 def carried(path: Path) -> dict[str, Any]:

@@ -71,6 +71,7 @@ def test_what_is_wrong_with_a_command_line(pecli_cli) -> None:
         outcome = pecli_cli("runtimes", *words)
         assert (outcome.code, outcome.out) == (2, "")
     assert pecli_cli("runtimes", "gpt-oss-20b", "-o", "drift.txt").code == 2
+    assert "error: --runtime is 'sglang'; it must be one of" in pecli_cli("runtimes", "gpt2", "--runtime", "sglang").err
 
 
 def test_a_table_that_carries_its_runtime(pecli_cli, tmp_path) -> None:

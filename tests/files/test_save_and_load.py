@@ -122,7 +122,7 @@ def test_anything_else_is_not_a_file_of_tables(folder: Path, data: bytes) -> Non
     Path("a.npy").write_bytes(data)
     with pytest.raises(
         FileError,
-        match=r"^a.npy: is not a .npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .json or .h file of tables$",
+        match=r"^a.npy: is not a .npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .txt, .json or .h file of tables$",
     ):
         load_file("a.npy")
 
@@ -145,7 +145,7 @@ def archive(name: str) -> bytes:
         ("a.bin", bytes(64), "raw numbers have no shape: numpy.save"),
         ("a.json", b"[[1.0, 0.5]]", '"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]'),
         ("b.json", b'{"cos": [[1.0, 0.5]]}', '{"tensors": {"cos": {"data": '),
-        ("a.txt", b"0.1 0.2\n", "commas between its numbers is called .csv"),
+        ("a.txt", b"the words\nof a text\n", "it holds other words"),
         ("a.gguf", b"GGUF" + bytes(60), "versions 2 and 3 can be read"),
     ],
 )

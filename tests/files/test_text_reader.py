@@ -82,6 +82,29 @@ def test_csv_of_another_separator_is_told_so(tmp_path: Path, sign: str, name: st
         pecli.load(tmp_path / "t.csv")
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("t.txt", {}),
+        ("t.txt", {"fmt": "%12.6f"}),
+        ("t.txt", {"header": "cos of pair"}),
+        ("t.tsv", {"delimiter": "\t", "newline": "\r\n"}),
+        ("t.txt", {"delimiter": ","}),
+    ],
+)
+def test_text_is_read_as_np_savetxt_writes_it(tmp_path: Path, name: str, options: dict[str, str]) -> None:
+    table = pecli.Rope(7, 6).tables()["sin"].astype(np.float16)
+    np.savetxt(tmp_path / name, table, **options)  # type: ignore[arg-type]
+    assert np.array_equal(pecli.load(tmp_path / name)["array"].astype(np.float16), table)
+
+
+@pytest.mark.parametrize(("text", "problem"), [("1 2\n3\n", "line 2 has 1 numbers"), ("1 x\n", "other words")])
+def test_text_with_spaces_is_a_whole_table_of_numbers(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "t.txt").write_text(text)
+    with pytest.raises(FileError, match=problem):
+        pecli.load(tmp_path / "t.txt")
+
+
 def test_lines_may_end_as_on_any_system(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b"\n1, 2\r\n3,4\r5,6\n\n")
     assert pecli.load(tmp_path / "t.csv")["array"].tolist() == [[1, 2], [3, 4], [5, 6]]

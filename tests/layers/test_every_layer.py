@@ -20,6 +20,7 @@ from pecli.layers import (
     SwinRelativeBias,
     T5RelativeBias,
 )
+from tests.checks.verify.test_arrays import Tensor
 from tests.layers.formulas import BF16, NOT_FLOATS, every_float, near, numerical_gradient, random, same_bits
 
 LAYERS = {
@@ -53,6 +54,14 @@ class TestEveryLayer:
         assert not np.shares_memory(out, x)
         assert not np.shares_memory(grad, x)
         assert (out != x).any()
+
+    @every_layer
+    @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+    def test_tensors_of_torch_give_their_values_up(self, make, shape, dtype):
+        layer, x = make(), random(*shape, dtype=BF16 if dtype == "bfloat16" else dtype)
+        tensor = Tensor(x, dtype, requires_grad=True)
+        same_bits(layer(tensor), layer(x))
+        same_bits(first(layer.backward(tensor)), first(layer.backward(x)))
 
     @every_layer
     def test_read_only_input_is_enough(self, make, shape):

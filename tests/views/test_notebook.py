@@ -28,6 +28,8 @@ def results() -> dict[str, tuple[Any, str]]:
         "model without rotary encodings": (pecli.load_model("gpt2"), "learned"),
         "verification": (pecli.verify(wrong, ROPE), "FAILED"),
         "difference": (pecli.diff({"x": np.zeros((4, 4))}, {"x": np.ones((4, 4))}), "DIFFERENT"),
+        "audit": (pecli.audit(ROPE, ["bfloat16-positions"]), "bfloat16-positions"),
+        "runtimes": (pecli.runtimes("gpt-oss-20b", 64), "rounds YaRN's limits to 8 and 18"),
         "identification": (pecli.identify(ROPE.tables()["cos"]), "pecli rope --seq-len 64 --dim 16"),
     }
 
@@ -61,6 +63,7 @@ def test_names_are_text() -> None:
     [
         ([ROPE], None),
         (["llama-3.1-8b", pecli.load_model("llama-3-8b")], "wavelengths"),
+        ([{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}], "wavelengths"),
         ([np.eye(8)], "heatmap"),
         ([{"a": np.eye(8), "b": np.ones((8, 8))}], "heatmap"),
         ([[[0.0, 1.0], [1.0, 0.0]]], None),

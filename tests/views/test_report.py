@@ -160,6 +160,19 @@ def test_a_weak_pass_is_called_one(tmp_path: Path) -> None:
     assert "weak: 3 rows cannot tell llama3 scaling from none" in page
 
 
+def test_a_configuration_may_be_given_itself(tmp_path: Path) -> None:
+    config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 256}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    pecli.save(tmp_path / "rope.npz", pecli.Rope(64, 16, recipe="float32"))
+    for given in (config, pecli.load_config(config), tmp_path / "config.json"):
+        words = " ".join(Page(report(given, tmp_path / "rope.npz", atol=1e-3)).words)
+        assert "passed" in words
+        assert "base 10000" in " ".join(words.split())
+        assert "vllm" in words
+    with pytest.raises(ValueError, match="they say the same"):
+        report(config, tolerance=Tolerance(), atol=1e-3)
+
+
 def test_names_from_files_are_text(tmp_path: Path) -> None:
     name = "<script>alert(1)</script>\x1b</figure>"
     pecli.save(tmp_path / "x.safetensors", {name: np.eye(4, dtype=np.float32)})

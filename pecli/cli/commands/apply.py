@@ -35,8 +35,8 @@ Tensor = Annotated[
     list[str] | None,
     options.text("--tensor", "NAME", "Only the tensor of this name; may be repeated."),
 ]
-Output = Annotated[str, options.output(f"{options.FORMATS}. (required)")]
-Table = Annotated[str, typer.Option("--table", metavar="FILE", help="The table, (rows, D); or FILE:NAME. (required)")]
+Output = Annotated[str, options.output(f"{options.FORMATS}.")]
+Table = Annotated[str, typer.Option("--table", metavar="FILE", help="The table, (rows, D); or FILE:NAME.")]
 Offset = Annotated[str | None, options.text("--offset", "INTEGER", "The row for the first position. (default: 0)")]
 Causal = Annotated[bool, typer.Option("--causal", help="The same as --form causal.")]
 Heads = Annotated[str | None, options.text("--heads", "INTEGER", "Refuse scores with another number of heads.")]

@@ -14,13 +14,12 @@ from pecli.cli import options
 from pecli.cli.command import keyword
 from pecli.cli.options import completer, option, parsed
 from pecli.engine.schemes.parameters import Parameter, Whole
-from pecli.engine.schemes.positions import LAST_POSITION, GivenPositions, PositionList
+from pecli.engine.schemes.positions import GivenPositions, PositionList
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.engine.table import Table
-    from pecli.models.encoding import Encoding
     from pecli.tensors.inputs import Input, Inputs
     from pecli.tensors.rotary import RotationPlan, RowPositions
 
@@ -34,7 +33,6 @@ EXAMPLES = (
     "pecli apply rope cache.safetensors --layout interleaved --shift -512 -o moved.safetensors",
 )
 
-_SHIFT = Whole(help="positions to move by", low=-LAST_POSITION, high=LAST_POSITION)
 _AXIS = Whole(help="the axis of positions", low=-64, high=64)
 
 Layout = Annotated[
@@ -129,10 +127,12 @@ def _parameters() -> dict[str, Parameter]:
 
 def make(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
     """The tensors, rotated as the options ask for."""
+    from pecli.tensors.apply import SHIFT, check_axis
     from pecli.tensors.inputs import SEQ_AXIS, check_sequence
     from pecli.tensors.rotary import RotationPlan, rotate_all
 
-    shift = _check_options(values)
+    _check_options(values)
+    shift = None if values["shift"] is None else SHIFT.parse("shift", values["shift"])
     seq_axis = SEQ_AXIS if values["seq_axis"] is None else _AXIS.parse("seq_axis", values["seq_axis"])
     first, *others = inputs.tensors
     length, dim = check_sequence(first, seq_axis)
@@ -147,7 +147,7 @@ def make(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
     scheme = _scheme(first, length, rows, values)
     if shift is None and values["seq_axis"] is None:
         for each in inputs.tensors:
-            _check_axis(each, scheme)
+            check_axis(each, scheme.heads, scheme.model)
     rows = rows.arranged(scheme.rope.position_axes)
     plan = RotationPlan(scheme.rope, rows, scheme.layout, scheme.trailing, values["inverse"], shift, seq_axis)
     tables = rotate_all(inputs.tensors, plan)
@@ -161,16 +161,6 @@ def make(inputs: Inputs, values: Mapping[str, Any], held: ExitStack) -> Applied:
     return Applied(tables, parameters, ", ".join(words), seq_axis if shift is None else None)
 
 
-def _check_axis(each: Input, scheme: _Scheme) -> None:
-    """Refuse a tensor that has the model's heads where positions should be, and no heads where heads should be."""
-    shape = each.table.shape
-    if len(shape) > 2 and shape[-2] in scheme.heads and shape[-3] not in scheme.heads:
-        axis = len(shape) - 2
-        rule = f"axis {axis} would be positions, and {shape[-2]} is a number of heads of {scheme.model}"
-        advice = f"give `seq_axis` {axis - 1} for (…, L, heads, D), or {axis} if these are positions after all"
-        raise each.wrong(rule, advice)
-
-
 def _described(plan: RotationPlan, file: str | None) -> dict[str, Any]:
     """What was done, as plain data."""
     scheme = {name: getattr(plan.rope, name) for name in _parameters()}
@@ -178,17 +168,16 @@ def _described(plan: RotationPlan, file: str | None) -> dict[str, Any]:
     return {**scheme, **own, "positions": file}
 
 
-def _check_options(values: Mapping[str, Any]) -> int | None:
-    """Refuse options that contradict each other; the shift, if one is given."""
+def _check_options(values: Mapping[str, Any]) -> None:
+    """Refuse options that contradict each other."""
     if values["positions"] is not None and values["offset"] is not None:
         raise ParameterError("offset", values["offset"], "--positions says where every row stands", "leave out one")
     if values["shift"] is None:
-        return None
+        return
     for name in ("inverse", "positions", "offset", "seq_axis"):
         if values[name] not in (None, False):
             given = "given" if values[name] is True else values[name]
             raise ParameterError(name, given, "a shift needs no positions", "leave out one of them")
-    return _SHIFT.parse("shift", values["shift"])
 
 
 def _positions(values: Mapping[str, Any]) -> RowPositions:
@@ -230,6 +219,7 @@ def _scheme(first: Input, length: int, rows: RowPositions, values: Mapping[str, 
         seq_len = None
     if options.names_model(values):
         from pecli.models.find import find_model
+        from pecli.tensors.apply import check_head, head_counts
 
         given = options.given_beside(values, _parameters())
         model = find_model(values["config"], values["model"])
@@ -238,9 +228,10 @@ def _scheme(first: Input, length: int, rows: RowPositions, values: Mapping[str, 
             given_as = "config" if values["config"] else "model"
             raise ParameterError(given_as, model.file, f"its encoding is {encoding.scheme}, not rope")
         rope = encoding.rope(seq_len, positions=own, **given)
-        _check_head(first, rope, encoding, model.file, trailing=values["trailing"])
+        check_head(first, rope, encoding, model.file, trailing=values["trailing"])
         why, trailing = "given" if layout else f"as {model.file} has it", values["trailing"] or encoding.trailing
-        heads = () if encoding.part else _heads(values)
+        named = values["model"] if values["config"] is None else values["config"]
+        heads = () if encoding.part else head_counts(named, values["layer_type"])
         return _Scheme(rope, layout or encoding.layout or "halves", why, trailing, model.file, heads)
     from pecli.tensors.inputs import check_dim
 
@@ -250,21 +241,3 @@ def _scheme(first: Input, length: int, rows: RowPositions, values: Mapping[str, 
         given["dim"] = first.table.shape[-1]
     rope = Rope(**{**given, "seq_len": seq_len, "positions": own})
     return _Scheme(rope, layout or "halves", "given" if layout else "the default", values["trailing"])
-
-
-def _heads(values: Mapping[str, Any]) -> tuple[int, ...]:
-    from pecli.models.attention import attention_of
-
-    found = attention_of(values["config"], values["model"], values["layer_type"])
-    return tuple(count for count in (found.heads, found.kv_heads) if count is not None)
-
-
-def _check_head(first: Input, rope: Rope, encoding: Encoding, file: str, *, trailing: bool) -> None:
-    """A tensor with a model's encoding has the channels of a whole head, or its rotary ones."""
-    for name, rule in (("axes", "it rotates by places in an image"), ("order", "its frequencies are in another order")):
-        if name in encoding.extra and rope.is_range:
-            raise ParameterError("layer_type", f"{encoding.layer_type!r} of {file}", f"{rule}, which apply cannot do")
-    head, dim = encoding.head_dim or rope.rotary_dim, first.table.shape[-1]
-    if dim not in (head, rope.rotary_dim) and not (trailing and dim > rope.rotary_dim):
-        some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
-        raise first.wrong(f"a head of {file} has {head} channels{some}", f"D, the last axis, is {dim}")

@@ -40,7 +40,16 @@ def config(
         list[str] | None,
         typer.Argument(metavar="MODEL…", help=f"{options.MODEL[0].upper()}{options.MODEL[1:]}.", show_default=False),
     ] = None,
-    model: Annotated[list[str] | None, options.model("The same, by an option; may be repeated.")] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            "--config",
+            metavar="MODEL",
+            help="The same, by an option; may be repeated.",
+            autocompletion=options.preset_names,
+        ),
+    ] = None,
     seq_len: Annotated[
         str | None,
         typer.Option(

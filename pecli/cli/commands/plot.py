@@ -27,6 +27,7 @@ EXAMPLES = (
     "pecli plot rope.safetensors --kind similarity -o rope.png",
     "pecli plot before.npy after.npy -o both.svg",
     "pecli plot rope --model llama-3.1-8b --against rope --theta 10000 --kind wavelengths",
+    "pecli plot llama-2-7b llama-3.1-8b --kind wavelengths -o models.png",
     "",
     "What each kind shows:",
     "",
@@ -43,9 +44,9 @@ _LOOK = "Look"
 What = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILE…|SCHEME…",
-        help="Files (or FILE:NAME; - is a .npy on standard input); or a scheme with its options, and more of them"
-        " after --against.",
+        metavar="FILE…|SCHEME…|MODEL…",
+        help="Files (or FILE:NAME; - is a .npy on standard input); or a scheme with its options, or a model, which"
+        " stands for rope --model MODEL; and more of them after --against.",
     ),
 ]
 Kind = Annotated[
@@ -157,19 +158,41 @@ def _subjects(words: Sequence[str], names: Sequence[str], open_files: ExitStack)
     for part in parts:
         if not part:
             raise ParameterError("against", "alone", "it stands before a scheme or a file")
-        if part[0] in SCHEMES:
-            found += _of_scheme(part, defaults)
+        if scheme := _scheme_words(part):
+            found += _of_scheme(scheme, defaults)
             continue
         for word in part:
             if word.startswith("-") and word != "-":
-                advice = f"a scheme does: pecli plot rope {word} …" if word in ("--model", "--config") else ""
-                rule = "files take no such option"
-                raise ParameterError(f"the option {word}", "unknown", rule, advice or "see pecli plot --help")
+                raise ParameterError(
+                    f"the option {word}", "unknown", "files take no such option", "see pecli plot --help"
+                )
+            if option := _model_option(word):
+                found += _of_scheme(["rope", option, word], defaults)
+                continue
             file = open_files.enter_context(_opened(word))
             file.check()
             alike = [other for other in words if os.path.basename(other) == os.path.basename(word)]
             found += subjects.of_file(word, file, word if len(set(alike)) > 1 else "")
     return subjects.labelled(found, names)
+
+
+def _scheme_words(part: Sequence[str]) -> Sequence[str]:
+    """A scheme and its options; of a model that is named without one, its rotary scheme. Empty for files."""
+    if part[0] in SCHEMES:
+        return part
+    if part[0].startswith("--") and any(word.split("=", 1)[0] in ("--model", "--config") for word in part):
+        return ["rope", *part]
+    option = _model_option(part[0]) if part[1:] and part[1].startswith("--") else ""
+    return ["rope", option, *part] if option else ()
+
+
+def _model_option(word: str) -> str:
+    """The option that takes a word for a model; empty where it names a file or a folder of tensors, or nothing."""
+    if os.path.lexists(word):
+        return "--config" if os.path.basename(word).endswith(("config.json", "params.json")) else ""
+    from pecli.models.find import named_model
+
+    return "" if named_model(word) is None else "--model"
 
 
 def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:
@@ -208,13 +231,9 @@ def _opened(word: str) -> Any:
     try:
         return open_tensors(word)
     except FileError as problem:
-        from pecli.models import presets
-
         if problem.problem != "does not exist":
             raise
-        schemes = "" if "." in word else f"a scheme is one of {', '.join(SCHEMES)}"
-        preset = presets.find(word)
-        advice = f"a preset is drawn by pecli plot rope --model {preset.name}" if preset else schemes
+        advice = "" if "." in word else f"a scheme is one of {', '.join(SCHEMES)}; pecli models lists models"
         raise FileError(word, problem.problem, advice) from None
 
 

@@ -10,7 +10,7 @@ from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import options
 from pecli.cli.command import Exit
 from pecli.engine.runtimes import RUNTIMES
-from pecli.engine.schemes.parameters import Whole
+from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.errors import ParameterError
 
@@ -20,6 +20,7 @@ EXAMPLES = (
     "pecli runtimes --model llama-3.1-8b --strict --tolerance 1e-3",
 )
 _LENGTH = Whole(help="a served context", high=LAST_POSITION)
+_RUNTIME = Choice(help="a runtime", options=tuple(RUNTIMES))
 
 _FILE = "A preset, config.json, params.json, .gguf, or a folder with one."
 ModelOrFile = Annotated[str | None, typer.Argument(metavar="MODEL", help=_FILE, show_default=False)]
@@ -65,7 +66,7 @@ def runtimes(
         named[0],
         served,
         layer_type=layer_type,
-        names=runtime or tuple(RUNTIMES),
+        names=[_RUNTIME.check("runtime", name) for name in runtime or RUNTIMES],
         tolerance=ERROR.parse("tolerance", tolerance),
     )
     if output is not None:

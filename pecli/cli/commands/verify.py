@@ -70,7 +70,9 @@ Junit = Annotated[str | None, options.text("--junit", "FILE", "Write a JUnit rep
 Files = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILE…", help="Files, folders and FILE:NAME of any format that pecli reads, and .toml manifests."
+        metavar="FILE…",
+        help="Files (.npy, .npz, .safetensors, .gguf, .pt, .onnx, .csv, .txt, .json, .h), folders, FILE:NAME, and"
+        " .toml manifests.",
     ),
 ]
 

@@ -114,10 +114,13 @@ class Alibi(Scheme):
         return self._tables.by_distance(self.seq_len, replace(self, recipe="exact", dtype="float64").slope_values())
 
     def applied_to(self, x: ArrayLike) -> Array:
-        """Scores (…, H, Lq, seq_len) plus the bias; the queries are the last."""
+        """Scores (…, H, Lq, Lk) plus the bias; the queries are the last. Lk is seq_len, where there is one."""
+        import numpy as np
+
         from pecli.engine.application import add_bias
 
-        return add_bias(x, replace(self, slopes=False, dtype="float64").tensors()[0])
+        keys = self.seq_len or (np.shape(x) or (1,))[-1]
+        return add_bias(x, replace(self, seq_len=keys, slopes=False, dtype="float64").tensors()[0])
 
     @property
     def picture_kinds(self) -> tuple[str, ...]:

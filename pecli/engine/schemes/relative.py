@@ -96,8 +96,9 @@ class Weights(Parameter):
         import numpy as np
 
         from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
+        from pecli.engine.table import as_numpy
 
-        array = np.asarray(value)
+        array = np.asarray(as_numpy(name, value))
         if dtype_name(array.dtype) not in SIGNIFICAND_BITS:
             raise KindError(name, f"of shape {bracketed(array.shape)} and dtype {array.dtype}", self.rule)
         if array.ndim != 2 or not array.size:

@@ -10,7 +10,7 @@ import base64
 import json
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import count
 from pathlib import Path
@@ -29,7 +29,7 @@ from pecli.files import LoadedFile, open_tensors
 from pecli.files.output import open_output
 from pecli.files.provenance import carried_spec
 from pecli.models.encoding import Encoding
-from pecli.models.find import NamedModel, named_model
+from pecli.models.find import Model, NamedModel, named_model
 from pecli.version import __version__
 from pecli.views import check_results, encodings, file_summary
 from pecli.views.pictures import palettes
@@ -38,8 +38,10 @@ from pecli.views.pictures.subjects import of_model
 from pecli.views.screen import escaped, shape, size
 
 if TYPE_CHECKING:
+    from pecli.checks.audit import Audit
     from pecli.checks.compare import Comparison
     from pecli.checks.identify import Identification
+    from pecli.checks.runtimes import RuntimeComparison
     from pecli.checks.verify.verification import Verification
     from pecli.views.pictures.panels import Subject
 
@@ -51,17 +53,20 @@ _HERE = Path(__file__).parent
 
 
 def report(
-    *sources: str | os.PathLike[str],
+    *sources: Model,
     output: str | os.PathLike[str] | None = None,
-    tolerance: Tolerance = EXACT,
+    tolerance: Tolerance | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    max_ulp: int | None = None,
     runtime: str = "none",
 ) -> str:
-    """A page about models (presets, configurations, folders, .gguf) and files of tensors; written where `output` says.
+    """A page about models (all that `load_model` takes) and files of tensors; written where `output` says.
 
     Files are verified against the first model, as `runtime` computes it if one is named, or against the spec they
     carry, and compared with the first file.
     """
-    return written(sources, output, tolerance, runtime).html
+    return written(sources, output, tolerance_of(tolerance, max_ulp, atol, rtol), runtime).html
 
 
 class Report(NamedTuple):
@@ -72,17 +77,16 @@ class Report(NamedTuple):
 
 
 def written(
-    sources: Sequence[str | os.PathLike[str]],
+    sources: Sequence[Model],
     output: str | os.PathLike[str] | None = None,
     tolerance: Tolerance = EXACT,
     runtime: str = "none",
 ) -> Report:
     """The same page, with the answers that an exit code tells."""
     RUNTIME.check("runtime", runtime)
-    tolerance = tolerance_of(tolerance, None, None, None)
-    names = [path_of("sources", source) for source in sources]
-    found = [named_model(name) for name in names]
+    found = [named_model(source) for source in sources]
     models = [each for each in found if each is not None]
+    names = [each.name if each else path_of("sources", source) for source, each in zip(sources, found, strict=True)]
     files = [name for name, each in zip(names, found, strict=True) if each is None]
     numbers = count()
     parts = [part for model in models for part in _model_parts(model, numbers)]
@@ -209,13 +213,7 @@ def _drift(model: NamedModel, ropes: Sequence[Encoding], numbers: Iterator[int])
         f"<p>The largest absolute error of cos and sin over {rows:,} positions, when they are computed as runtimes"
         " compute them.</p>"
     )
-    lines = []
-    for name, found in audits.items():
-        for each in found.drifts:
-            errors = f"{each.max_abs_error:.2g}", f"{found.mean(each):.2g}"
-            lines.append((name, each.recipe, *errors, f"{found.kept_positions(each):,}"))
-    tolerance = next(iter(audits.values())).tolerance
-    yield table(("", "recipe", "max", "mean", f"positions within {tolerance:g}"), lines, (2, 3, 4))
+    yield drifts(audits)
     yield _figure(svg(drift.audit_picture(audits), f"f{next(numbers)}-"), "largest error by position")
     yield f"<pre>{text(f'pecli audit rope {_given(model)} --seq-len {rows}')}</pre>"
 
@@ -223,16 +221,9 @@ def _drift(model: NamedModel, ropes: Sequence[Encoding], numbers: Iterator[int])
 def _runtimes(model: NamedModel) -> Iterator[str]:
     """What each runtime makes of the model."""
     from pecli.checks.runtimes import runtimes
-    from pecli.views import drift
 
-    found = runtimes(model.name)
     yield "<h3>What runtimes compute</h3>"
-    lines = [
-        (name, f"{each.runtime} ({each.version})", drift.verdict(each)[0], "; ".join(drift.reasons(each)))
-        for name, results in found.layers.items()
-        for each in results
-    ]
-    yield table(("", "runtime", f"with a context of {found.length:,}", "why"), lines)
+    yield runtime_results(runtimes(model.given))
     yield f"<pre>{text(f'pecli runtimes {_given(model)}')}</pre>"
 
 
@@ -363,6 +354,29 @@ def identification(result: Identification, about: str) -> str:
         parts += [f"<p>{text(line)}</p>" for line in check_results.match_lines(match)]
         parts.append(f"<pre>{text(match.command)}</pre>")
     return "".join(parts + [f"<p>{text(line)}</p>" for line in result.description])
+
+
+def drifts(audits: Mapping[str, Audit]) -> str:
+    """The errors of every recipe, for each kind of layer."""
+    lines = []
+    for name, found in audits.items():
+        for each in found.drifts:
+            errors = f"{each.max_abs_error:.2g}", f"{found.mean(each):.2g}"
+            lines.append((name, each.recipe, *errors, f"{found.kept_positions(each):,}"))
+    tolerance = next(iter(audits.values())).tolerance
+    return table(("", "recipe", "max", "mean", f"positions within {tolerance:g}"), lines, (2, 3, 4))
+
+
+def runtime_results(found: RuntimeComparison) -> str:
+    """What every runtime does, and why."""
+    from pecli.views import drift
+
+    lines = [
+        (name, f"{each.runtime} ({each.version})", drift.verdict(each)[0], "; ".join(drift.reasons(each)))
+        for name, results in found.layers.items()
+        for each in results
+    ]
+    return table(("", "runtime", f"with a context of {found.length:,}", "why"), lines)
 
 
 def _answer(yes: bool, words: tuple[str, str], about: str) -> str:
