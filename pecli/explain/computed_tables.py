@@ -54,9 +54,7 @@ class Distance(NamedTuple):
 
     @classmethod
     def of(cls, errors: Sequence[tuple[Floats, Floats]]) -> Distance:
-        """Of tables (…, columns) whose elements are so far off, and may be because of drift; infinite where that is no
-        number.
-        """
+        """From the errors of tables (…, columns), each with the drift that it may be."""
         off, drift = (np.concatenate([each.reshape(-1) for each in every]) for every in zip(*errors, strict=True))
         if not off.size or not np.isfinite(off).all():
             return NOWHERE
@@ -118,8 +116,11 @@ def recipe_edit(scheme: Any, whole: Reading, prior: WaveScheme | None) -> tuple[
         name: Sample(name, whole.dtype, (scheme.seq_len, array.shape[1]), array, whole.rows)
         for name, array in arrays.items()
     }
-    dtype = "float32" if scheme.dtype == "float64" else scheme.dtype
-    found = explain_computed(replace(scheme, dtype=dtype, recipe=prior.scheme.recipe if prior else "exact"), samples)
+    dtype, own = (
+        "float32" if scheme.dtype == "float64" else scheme.dtype,
+        getattr(prior and prior.scheme, "recipe", "exact"),
+    )
+    found = explain_computed(replace(scheme, dtype=dtype, recipe=own), samples)
     recipes = tuple(edit for edit in found.edits if isinstance(edit, Recipe)) if found else ()
     return (recipes, found.residual) if found and recipes else ((), math.inf)
 
