@@ -31,7 +31,6 @@ from pecli.explain.laws import MAX_MISFIT, Curve, Fit, Law
 from pecli.explain.readings import (
     MAX_WRONG,
     Reading,
-    edits_of_rows,
     empty_rows,
     order_of_rows,
     padded,
@@ -358,8 +357,7 @@ def _difference(by: Proposal, prior: WaveScheme, signs: tuple[Edit, ...], start:
     """What differs from the prior."""
     whole, law = by.whole, by.fit.law
     told = law_edits(prior, law)
-    axes = edits_of_rows(whole, prior.length, reverse=bool(order))
-    edits = [*axes, *layout_edit(prior, whole.form), *signs, *told, *order]
+    edits = [*whole.edits, *layout_edit(prior, whole.form), *signs, *told, *order]
     if by.height != by.usual:
         edits.append(height_edit(prior, prior.height, by.height))
     cos_first = prior.cos_first != (Swapped() in signs)

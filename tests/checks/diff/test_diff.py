@@ -359,3 +359,12 @@ def test_large_tables_of_few_rows_or_columns_are_compared(monkeypatch, shape: tu
     rng = np.random.default_rng(0)
     drawn = rng.normal(size=shape)
     assert not pecli.diff(drawn, drawn + 1e-4 * rng.normal(size=shape)).passed
+
+
+def test_numbers_that_are_none_are_no_swap() -> None:
+    right = pecli.Rope(32, 16).tables()
+    wrong = {name: table.copy() for name, table in right.items()}
+    wrong["cos"][3, 3] = wrong["sin"][5, 5] = np.nan
+    found = pecli.diff(wrong, right)
+    assert not found.passed
+    assert not any("swapped" in line for line in found.diagnosis)
