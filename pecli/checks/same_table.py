@@ -1,11 +1,12 @@
 """One table in the shapes that dumps give it: with axes of length 1, repeated along a batch or head axis, with its last
-axis doubled, or as the lines of a .csv. Every check reads a tensor through here, so that all of them agree.
+axis doubled, flat, or as the lines of a .csv. Every check reads a tensor through here, so that all of them agree.
 
 Nothing is taken on trust: it is the expected table that is repeated and doubled, and every element is compared.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -17,6 +18,7 @@ from pecli.checks.compare.error_summary import widest
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.engine.arrays import Array, Indices
 from pecli.engine.table import Table, reshaped, squeezed_views
+from pecli.engine.text import bracketed
 from pecli.explain.forms import DOUBLINGS, Form, columns, halved
 
 if TYPE_CHECKING:  # comparing two files needs neither
@@ -60,6 +62,14 @@ def _views(table: Table) -> Iterator[View]:
     """The table as it is, and without its axes of length 1."""
     for view in squeezed_views(table):
         yield View(view, view, None, "" if view.shape == table.shape else "axes of length 1 dropped")
+
+
+def _in_rows(table: Table, shapes: Iterable[tuple[int, ...]]) -> Iterator[View]:
+    """A vector as a table of these shapes, where it has as many elements: C programs write no shape."""
+    for shape in shapes if len(table.shape) == 1 else ():
+        if len(shape) > 1 and math.prod(shape) == table.size:
+            rows = reshaped(table, shape)
+            yield View(rows, rows, None, f"read as {bracketed(shape)}")
 
 
 def _repeats(table: Table) -> Iterator[View]:
@@ -183,11 +193,15 @@ class Reading:
         return bool(self.doubled) and _is_doubled(self.found, self.doubled)
 
 
-def best_reading(table: Table, read: Callable[[Table], Iterable[Reading]]) -> Reading | None:
+def best_reading(
+    table: Table, read: Callable[[Table], Iterable[Reading]], shapes: Iterable[tuple[int, ...]] = ()
+) -> Reading | None:
     """The nearest of all readings of a tensor's views; of those that double columns as the table does, if there are
-    any: its values may be anything. Where none is near, it may be copies; of a vector, if those are near.
+    any: its values may be anything. Where none is near, it may be copies; of a vector, if those are near. A vector may
+    also be a table of one of the `shapes`.
     """
-    plain = _nearest([each.through(view) for view in _views(table) for each in read(view.one)])
+    views = (*_views(table), *_in_rows(table, shapes))
+    plain = _nearest([each.through(view) for view in views for each in read(view.one)])
     if plain is not None and plain.is_near():
         return plain
     copies = []
@@ -210,7 +224,11 @@ def fitted(
 ) -> Reading | None:
     """The found table read as one of the expected ones; None where its shape allows none."""
     candidates = [Candidate(each, scheme) for each in expected if not _has_other_rows(found, each, lines)]
-    return best_reading(found, lambda one: (each for some in candidates for each in some.readings(one, lines=lines)))
+    sizes = [each.table.shape for each in candidates]
+    shapes = [*sizes, *((*shape[:-1], 2 * shape[-1]) for shape in sizes if shape)]
+    return best_reading(
+        found, lambda one: (each for some in candidates for each in some.readings(one, lines=lines)), shapes
+    )
 
 
 def _has_other_rows(found: Table, expected: Table, lines: bool) -> bool:

@@ -54,9 +54,7 @@ class Distance(NamedTuple):
 
     @classmethod
     def of(cls, errors: Sequence[tuple[Floats, Floats]]) -> Distance:
-        """Of tables (…, columns) whose elements are so far off, and may be because of drift; infinite where that is no
-        number.
-        """
+        """From the errors of tables (…, columns), each with the drift that it may be."""
         off, drift = (np.concatenate([each.reshape(-1) for each in every]) for every in zip(*errors, strict=True))
         if not off.size or not np.isfinite(off).all():
             return NOWHERE
@@ -86,11 +84,8 @@ def explain_computed(prior: Scheme, samples: Mapping[str, Sample]) -> Explanatio
     found = dict.fromkeys((*runtimes, *prior.recipe_names()), own)
     for rows in (FEW_ROWS, 0):  # a few rows rule most of them out
         every = {name: _of(partial(prior.computed_as, name), samples, rows) for name in found}
-        found = {
-            name: off
-            for name, off in every.items()
-            if (off.largest if name in runtimes else off.beyond_drift) <= allowed
-        }
+        errors = {name: off.largest if name in runtimes else off.beyond_drift for name, off in every.items()}
+        found = {name: off for name, off in every.items() if errors[name] <= allowed}
     explained = max((off.explained(allowed) for off in found.values()), default=0.0)
     found = {name: off for name, off in found.items() if off.explained(allowed) == explained}
     nearest = min(found.values(), key=lambda off: off.root_mean_square, default=NOWHERE)
@@ -118,8 +113,9 @@ def recipe_edit(scheme: Any, whole: Reading, prior: WaveScheme | None) -> tuple[
         name: Sample(name, whole.dtype, (scheme.seq_len, array.shape[1]), array, whole.rows)
         for name, array in arrays.items()
     }
+    own = getattr(prior.scheme, "recipe", "exact") if prior else "exact"
     dtype = "float32" if scheme.dtype == "float64" else scheme.dtype
-    found = explain_computed(replace(scheme, dtype=dtype, recipe=prior.scheme.recipe if prior else "exact"), samples)
+    found = explain_computed(replace(scheme, dtype=dtype, recipe=own), samples)
     recipes = tuple(edit for edit in found.edits if isinstance(edit, Recipe)) if found else ()
     return (recipes, found.residual) if found and recipes else ((), math.inf)
 

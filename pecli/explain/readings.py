@@ -209,22 +209,6 @@ def named_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield (one, other) if "cos" in low[0] else (other, one)
 
 
-_OTHER_END = {"padded": "padded at the end", "padded at the end": "padded"}
-
-
-def edits_of_rows(whole: Reading, expected: int, *, reverse: bool) -> Iterator[Edit]:
-    """The edits of a reading, compared with a table of so many rows: of rows in reverse order, padding is at the other
-    end; rows that wrap where the table should end are copies of it.
-    """
-    for edit in whole.edits:
-        if isinstance(edit, Rows) and edit.at == expected and edit.order == "wrapped" and whole.length % expected == 0:
-            yield Repeated(0, whole.length // expected)
-        elif isinstance(edit, Rows) and reverse:
-            yield replace(edit, order=_OTHER_END.get(edit.order, edit.order))
-        else:
-            yield edit
-
-
 def order_of_rows(
     whole: Reading, scheme: Scheme | None, offset: int, start: int, wrong: Indices, *, reverse: bool
 ) -> tuple[list[Edit] | None, int]:
@@ -239,9 +223,8 @@ def order_of_rows(
     front = offset - start
     if wrong[-1] < front <= 2 * count and not reverse:
         return [Rows("padded", front)], offset
-    if empty and count > 1 and (wrong[0] == length - count or (reverse and wrong[-1] == count - 1)):
-        at_end = (wrong[0] == length - count) != reverse
-        return [Rows("padded at the end" if at_end else "padded", count)], start
+    if empty and count > 1 and wrong[0] == length - count:
+        return [Rows("padded at the end", count)], start
     if empty and count == 1 and scheme is not None and "padding_idx" in scheme.parameters():
         found = int(whole.rows[wrong[0]]) + start
         return [Parameter("padding_idx", padding_idx, found)] if found != padding_idx else [], start

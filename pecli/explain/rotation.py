@@ -245,29 +245,27 @@ def _at_positions(plan: HeadRotation, step: int, x: Floats, rows: Indices) -> Fl
 class Quotient(NamedTuple):
     """Pairs after divided by pairs before (positions, pairs), how they were read, and the relative error."""
 
-    axis: int
     channels: slice
     layouts: tuple[str, str]
     ratio: Complex
     error: float
 
 
-def quotient(before: Floats, after: Floats, channels: slice, layouts: tuple[str, str], axis: int = -2) -> Quotient:
+def quotient(before: Floats, after: Floats, channels: slice, layouts: tuple[str, str]) -> Quotient:
     """The rotation of every position and pair that comes nearest, over all heads and batches."""
     sides = [halved(each[..., channels], layout) for each, layout in zip((before, after), layouts, strict=True)]
-    x, y = (np.moveaxis(a + 1j * b, axis, 0) for a, b in sides)
+    x, y = (np.moveaxis(a + 1j * b, -2, 0) for a, b in sides)
     x, y = (each.reshape(len(each), -1, each.shape[-1]) for each in (x, y))
     ratio = (y * x.conj()).sum(axis=1) / np.maximum((np.abs(x) ** 2).sum(axis=1), 1e-300)
-    return Quotient(axis, channels, layouts, ratio, rms(y - ratio[:, None] * x) / (rms(y) or 1.0))
+    return Quotient(channels, layouts, ratio, rms(y - ratio[:, None] * x) / (rms(y) or 1.0))
 
 
 def _readings(before: Floats, after: Floats, spans: list[slice], layouts: tuple[str, str]) -> list[Quotient]:
     """Ways to read pairs whose quotient leaves little, going by the first positions and heads; the likeliest first."""
-    axes = [-2, *([-3] if before.ndim > 2 and before.shape[-3] > FEW_ROWS else [])]
     few = (..., slice(FEW), slice(FEW), slice(None))[-before.ndim :]
     before, after = before[few], after[few]
     both = dict.fromkeys((layouts, *product(LAYOUTS, LAYOUTS)))
-    every = [quotient(before, after, span, each, axis) for span, axis, each in product(spans, axes, both)]
+    every = [quotient(before, after, span, each) for span, each in product(spans, both)]
     every = [found for found in every if found.error < MAX_RESIDUAL]
     least = min((found.error for found in every), default=0.0)
     every.sort(key=lambda found: (found.error > 3 * least + 1e-6, spans.index(found.channels), round(found.error, 3)))
@@ -280,14 +278,10 @@ def _measured(before: Floats, after: Floats, plan: HeadRotation, prior: WaveSche
     if isinstance(stored, Dtype):  # angles that are smaller than half a unit are lost in all heads alike
         atol = max(atol, precision(stored.found))
     for way in _readings(before, after, _spans(before, after, plan), plan.layouts):
-        ratio = quotient(before, after, way.channels, way.layouts, way.axis).ratio
-        edits: list[Edit] = []
-        if way.axis != -2:
-            edits.append(Parameter("position_axis", plan.axis, -3 if plan.axis == -2 else -2))
-        if way.layouts != plan.layouts:
-            edits.append(Layout(_named(plan.layouts), _named(way.layouts)))
+        ratio = quotient(before, after, way.channels, way.layouts).ratio
+        edits = (Layout(_named(plan.layouts), _named(way.layouts)),) if way.layouts != plan.layouts else ()
         rows, form = np.arange(len(ratio)), Form("alone")
-        reading = Reading((ratio.real, ratio.imag), rows, len(ratio), form, tuple(edits), ("after",), "float32")
+        reading = Reading((ratio.real, ratio.imag), rows, len(ratio), form, edits, ("after",), "float32")
         expected = replace(prior, form=form, length=len(ratio))
         for found in best(explain_readings([reading, *padded(reading)], expected, atol)):
             if found.residual <= MAX_RESIDUAL * rms(ratio) or all(isinstance(edit, Rows) for edit in found.mistakes):
@@ -297,17 +291,15 @@ def _measured(before: Floats, after: Floats, plan: HeadRotation, prior: WaveSche
 
 def _spans(before: Floats, after: Floats, plan: HeadRotation) -> list[slice]:
     """Channels that may be rotated: as expected, as many as changed, all."""
-    width = before.shape[-1]
+    width, expected = before.shape[-1], plan.rope.rotary_dim
     changed = np.flatnonzero(np.abs(after - before).reshape(-1, width).max(axis=0) > 0)
     if plan.trailing and (not len(changed) or changed[0] >= plan.channels(width).start):
         return [plan.channels(width)]
-    expected = plan.rope.rotary_dim
-    last = int(changed[-1]) + 1 if len(changed) else 0
+    last = int(changed.max(initial=-1)) + 1
     changes = last + last % 2
-    first = [changes, expected] if changes <= 0.75 * expected else [expected, changes]
-    found = [*first, width, width // 2, width // 4]
-    dims = [dim for dim in found if 2 <= dim <= width and dim % 2 == 0 and dim >= last - 1] or [width - width % 2]
-    return [slice(0, dim) for dim in dict.fromkeys(dims)]
+    first = (changes, expected) if changes <= 0.75 * expected else (expected, changes)  # slow pairs may not show
+    every = dict.fromkeys((*first, width - width % 2))
+    return [slice(0, dim) for dim in every if max(2, last - 1) <= dim <= width]
 
 
 def _named(layouts: tuple[str, str]) -> str:

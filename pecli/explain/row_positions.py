@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -94,26 +95,24 @@ def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
     dim, limit, common = one.values.shape[1], tolerance(one), {"dtype": one.float_dtype}
     if rotary is not None:
         dim, common = 2 * rotary.channels, {**common, "layout": rotary.form.doubled or "compact"}
-    styles: list[tuple[GridStyle, tuple[int, ...] | None]] = [
-        (style, None) for style in (ROTARY if rotary else ADDED).values()
-    ]
+    styles: list[tuple[GridStyle, Any]] = [(style, None) for style in (ROTARY if rotary else ADDED).values()]
     styles += [(ROTARY["flux"], known) for known in KNOWN_AXES if rotary and sum(known) == dim]
     for style, channels in styles:
         try:
             blocks = style.blocks(dim, channels)
         except ParameterError:
             continue
-        waves = (
-            np.asarray(rotary.values(cos_first=True), np.complex128) if rotary else _in_pairs(one.values, style, blocks)
-        )
+        waves = np.asarray(rotary.values(True) if rotary else _in_pairs(one.values, style, blocks), np.complex128)
         still = np.abs(waves - (1 if rotary else 0)).max(axis=1) == 0
         before, after = (int(np.argmin(np.append(each, False))) for each in (still, still[::-1]))
         for keep in {after} if style.keep_last else sorted({before, max(0, before - 1)}):
             points = waves[: len(waves) - keep] if style.keep_last else waves[keep:]
-            if len(points) >= MIN_POINTS and np.abs(np.abs(points) - 1).max() <= limit:
-                given = {**common, "dim": dim, "axes": channels, "style": style.name}
-                given["keep"] = keep if keep != style.keep else None
-                yield from _schemes(Rope if rotary else Sinusoidal, style, blocks, points, keep, given, limit)
+            if len(points) < MIN_POINTS or np.abs(np.abs(points) - 1).max() > limit:
+                continue
+            given = {**common, "dim": dim, "axes": channels, "style": style.name}
+            given["keep"] = keep if keep != style.keep else None
+            for more in GridPoints(style, blocks, points, keep).parameters(limit):
+                yield from constructed(Rope if rotary else Sinusoidal, **given, **more)
 
 
 def _in_pairs(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> Complex:
@@ -131,23 +130,58 @@ def _in_pairs(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> 
     return np.concatenate(found, axis=1)
 
 
-def _schemes(
-    kind: type[Scheme],
-    style: GridStyle,
-    blocks: Sequence[AxisBlock],
-    points: Complex,
-    keep: int,
-    common: Mapping[str, Any],
-    limit: float,
-) -> Iterator[Scheme]:
-    """Schemes of a style for every grid along whose axes equal places have equal rows."""
-    first = 0 if style.keep_last else keep
-    for grid in _grids(len(points), style):
-        coordinates = style.coordinates(grid, keep, None, None)
-        tables = _by_axis(points, coordinates.index(first, first + len(points)), blocks, limit)
-        steps = [float(values[1] - values[0]) for values in coordinates.values]
-        for numbers in _numbers(style, blocks, tables, steps, grid) if tables else ():
-            yield from constructed(kind, grid=grid, **common, **numbers)
+@dataclass(frozen=True)
+class GridPoints:
+    """Waves (points, pairs) that may be those of a grid in a style, and the rows for other tokens beside them."""
+
+    style: GridStyle
+    blocks: Sequence[AxisBlock]
+    waves: Complex
+    keep: int
+
+    def parameters(self, limit: float) -> Iterator[dict[str, Any]]:
+        """Every grid whose equal places have equal rows, with the numbers that may go with it."""
+        first = 0 if self.style.keep_last else self.keep
+        for grid in _grids(len(self.waves), self.style):
+            coordinates = self.style.coordinates(grid, self.keep, None, None)
+            tables = self._by_axis(coordinates.index(first, first + len(self.waves)), limit)
+            steps = [float(values[1] - values[0]) for values in coordinates.values]
+            for numbers in self._numbers(grid, tables, steps) if tables else ():
+                yield {"grid": grid, **numbers}
+
+    def _by_axis(self, index: Indices, limit: float) -> list[Complex] | None:
+        """The rows of each block by place along its axis; None where rows of one place differ."""
+        found, done = [], 0
+        for block in self.blocks:
+            part, place = self.waves[:, done : done + block.pairs], index[block.axis]
+            first = np.zeros(int(place.max()) + 1, np.intp)
+            first[place[::-1]] = np.arange(len(place))[::-1]
+            for rows in (slice(None, None, max(1, len(place) // LOOKED_AT)), slice(None)):
+                if np.abs(part[first[place[rows]]] - part[rows]).max(initial=0.0) > limit:
+                    return None
+            found.append(part[first])
+            done += block.pairs
+        return found
+
+    def _numbers(
+        self, grid: tuple[int, ...], tables: Sequence[Complex], steps: Sequence[float]
+    ) -> Iterator[dict[str, Any]]:
+        """None but the style's own; then the base, or the size that positions were resampled from, as the angles
+        between neighbouring points of a block measure it.
+        """
+        yield {}
+        for block, table in zip(self.blocks, tables, strict=True):
+            angle = np.angle((table[1:] * table[:-1].conj()).sum(axis=0)) * np.sign(steps[block.axis])
+            known = (angle > 1e-4) & (angle < 2.5)
+            if np.count_nonzero(known) < 2:
+                continue
+            exponents = np.array([float(i / block.denominator) for i in block.indices])[known]
+            slope, level = np.polyfit(exponents, np.log(angle[known]), 1)
+            scale = math.exp(level) / abs(steps[block.axis])
+            size = scale * (1, *grid)[-3:]["thw".index(self.style.sorted_axes[block.axis])]
+            yield {"base": plainest(math.exp(-slope), 1e-3 * math.exp(-slope))}
+            yield {"grid_base": (plainest(size, 1e-3 * size),)}
+            yield {"grid_scale": (plainest(1 / scale, 1e-3 / scale),)}
 
 
 def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
@@ -168,46 +202,6 @@ def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
 
 def _factors(number: int) -> list[tuple[int, int]]:
     return [(k, number // k) for k in range(1, number + 1) if number % k == 0] if number > 0 else []
-
-
-def _by_axis(waves: Complex, index: Indices, blocks: Sequence[AxisBlock], limit: float) -> list[Complex] | None:
-    """The rows of each block by place along its axis; None where rows of one place differ."""
-    found, done = [], 0
-    for block in blocks:
-        part, place = waves[:, done : done + block.pairs], index[block.axis]
-        first = np.zeros(int(place.max()) + 1, np.intp)
-        first[place[::-1]] = np.arange(len(place))[::-1]
-        for rows in (slice(None, None, max(1, len(place) // LOOKED_AT)), slice(None)):
-            if np.abs(part[first[place[rows]]] - part[rows]).max(initial=0.0) > limit:
-                return None
-        found.append(part[first])
-        done += block.pairs
-    return found
-
-
-def _numbers(
-    style: GridStyle,
-    blocks: Sequence[AxisBlock],
-    tables: Sequence[Complex],
-    steps: Sequence[float],
-    grid: tuple[int, ...],
-) -> Iterator[dict[str, Any]]:
-    """The style's own base and positions; then the base, or the size that positions were resampled from, as the
-    angles between neighbouring points of a block measure it.
-    """
-    yield {}
-    for block, table in zip(blocks, tables, strict=True):
-        angle = np.angle((table[1:] * table[:-1].conj()).sum(axis=0)) * np.sign(steps[block.axis])
-        known = (angle > 1e-4) & (angle < 2.5)
-        if np.count_nonzero(known) < 2:
-            continue
-        exponents = np.array([float(i / block.denominator) for i in block.indices])[known]
-        slope, level = np.polyfit(exponents, np.log(angle[known]), 1)
-        scale = math.exp(level) / abs(steps[block.axis])
-        size = scale * (1, *grid)[-3:]["thw".index(style.sorted_axes[block.axis])]
-        yield {"base": plainest(math.exp(-slope), 1e-3 * math.exp(-slope))}
-        yield {"grid_base": (plainest(size, 1e-3 * size),)}
-        yield {"grid_scale": (plainest(1 / scale, 1e-3 / scale),)}
 
 
 MAX_ROWS = 512

@@ -21,6 +21,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.explain.biases import explain_bias, recognise_bias, recognise_index
 from pecli.explain.computed_tables import (
+    NOWHERE,
     distance,
     explain_computed,
     explain_parameter,
@@ -127,7 +128,7 @@ def _by_neighbour(prior: Any, waves: Samples, atol: float) -> Explanation | None
         edit = {"edit": "parameter", "name": "positions", "expected": "those given", "found": "0, 1, 2, …"}
         known.append(((edit,), replace(prior, positions=None, seq_len=next(iter(waves.values())).shape[-2])))
     every = ((distance(scheme, waves), edits, scheme) for edits, scheme in known)
-    off, edits, scheme = min(every, key=lambda each: each[0].root_mean_square)
+    off, edits, scheme = min(every, key=lambda each: each[0].root_mean_square, default=(NOWHERE, (), prior))
     other = _other_scheme(prior, waves, atol)
     if off.largest > max(atol, *map(_units, waves.values())) or (other and other.residual < off.largest):
         return other

@@ -179,7 +179,7 @@ def _scaled(made: AnyArray, found: AnyArray) -> Candidate | None:
 
 def _shifted(made: AnyArray, found: AnyArray) -> Candidate | None:
     """With a constant added to each row, where either has values."""
-    if made.ndim < 2 or made.shape[-1] < 3 or np.iscomplexobj(made) or np.iscomplexobj(found):
+    if made.ndim < 2 or made.shape[-1] < 3 or np.iscomplexobj(made - found) or not np.isfinite(made).all():
         return None
     use = (made != 0) | (found != 0)
     gap = np.where(use | ~use.any(axis=-1, keepdims=True), found - made, np.nan)

@@ -31,7 +31,6 @@ from pecli.explain.laws import MAX_MISFIT, NO_SCALING, Curve, Fit, Law
 from pecli.explain.readings import (
     MAX_WRONG,
     Reading,
-    edits_of_rows,
     empty_rows,
     order_of_rows,
     padded,
@@ -361,9 +360,8 @@ def _difference(by: Proposal, prior: WaveScheme, signs: tuple[Edit, ...], start:
     """What differs from the prior."""
     whole, law = by.whole, by.fit.law
     told = law_edits(prior, law)
-    axes = [*edits_of_rows(whole, prior.length, reverse=bool(order))]
-    edits = [*axes, *layout_edit(prior, whole.form), *signs, *told, *order]
-    if whole.length != prior.length and not axes:
+    edits = [*whole.edits, *layout_edit(prior, whole.form), *signs, *told, *order]
+    if whole.length != prior.length and not whole.edits:
         edits.append(Parameter("seq_len", prior.length, whole.length))
     if by.height != by.usual:
         edits.append(height_edit(prior, prior.height, by.height))

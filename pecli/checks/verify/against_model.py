@@ -171,7 +171,9 @@ class _Search:
             found = (some for each in likely for some in candidates(each, view, role, place))
             return (reading for some in found for reading in some.readings(view, lines=self.file.format == "csv"))
 
-        return best_reading(table, read)
+        halves = {each.axis_dim // 2 for each in likely if each.is_rotary and each.axis_dim}
+        widths = [width for half in halves for width in (half, 2 * half)]
+        return best_reading(table, read, [(table.size // width, width) for width in widths])
 
     def _place(self, table: Table) -> Place:
         """Where a table is read: names of a .gguf tell frequencies for lengths beyond the original one."""

@@ -379,3 +379,12 @@ def test_tables_that_are_too_short_to_tell_a_mistake_are_weak(tmp_path) -> None:
     assert found.passed
     assert found.as_json()["weak"] == ["2 rows cannot tell llama3 scaling from none: compare 4 or more"]
     assert not pecli.diff(tmp_path / "a.safetensors", tmp_path / "a.safetensors").weak
+
+
+def test_numbers_that_are_none_are_no_swap() -> None:
+    right = pecli.Rope(32, 16).tables()
+    wrong = {name: table.copy() for name, table in right.items()}
+    wrong["cos"][3, 3] = wrong["sin"][5, 5] = np.nan
+    found = pecli.diff(wrong, right)
+    assert not found.passed
+    assert not any("swapped" in line for line in found.diagnosis)

@@ -60,17 +60,17 @@ def draws(kind: str, shape: tuple[int, int]) -> np.ndarray:
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
-        ("normal", ["normal, std 0.0"]),
-        ("cut", ["cut at ±2 std"]),
-        ("xavier", ["uniform, from −"]),
+        ("normal", "normal, std 0.0"),
+        ("cut", "cut at ±2 std"),
+        ("xavier", "uniform, from −"),
     ],
 )
-def test_draws_of_unknown_seeds_are_described(kind: str, words: list[str]) -> None:
+def test_draws_of_unknown_seeds_are_described(kind: str, words: str) -> None:
     found = identify(draws(kind, (256, 96)).astype(np.float32))
     assert not found.identified
     text = "\n".join(found.description)
-    assert all(word in text for word in words)
     assert "independent draws" in text
+    assert words in text
 
 
 def test_trained_tables_are_not_called_draws() -> None:
