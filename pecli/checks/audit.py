@@ -20,6 +20,7 @@ from pecli.engine.numerics.rounding import as_dtype, widened
 from pecli.engine.numerics.threads import results_in_order
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import ByPosition
+from pecli.errors import KindError
 
 _BLOCK_ELEMENTS = 1 << 19
 """A few megabytes in every thread."""
@@ -127,7 +128,7 @@ class Audit:
 
 def audit(
     scheme: Scheme,
-    recipes: Sequence[str] | None = None,
+    recipes: Sequence[str] | str | None = None,
     tolerance: float = DRIFT,
     on_block: Callable[[int], None] | None = None,
 ) -> Audit:
@@ -135,8 +136,10 @@ def audit(
 
     `on_block` gets the number of positions that were done since its last call.
     """
+    if not isinstance(scheme, Scheme):
+        raise KindError("scheme", repr(scheme), "it must be a scheme", "such as Rope(seq_len=4096, dim=128)")
     scheme.by_position()  # refuses what has no recipes
-    chosen = _chosen(scheme, recipes)
+    chosen = _chosen(scheme, (recipes,) if isinstance(recipes, str) else recipes)
     reference = _computed(scheme, "exact", "float64" if scheme.dtype == "float64" else "float32")
     tables = [_computed(scheme, recipe, scheme.dtype) for recipe in chosen]
     edges = _edges(reference.first, reference.first + reference.count)

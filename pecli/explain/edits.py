@@ -173,8 +173,14 @@ class ColumnsWrong(Edit, cost=2.0):
     which: tuple[int, ...]
 
 
+class Bits(Edit):
+    """Right bits, read as numbers of another dtype; `swapped` where bytes are in reverse order."""
+
+    found: str
+
+
 class Uninitialised(Edit):
-    """Frequencies that nobody set: all zero, or garbage."""
+    """Frequencies that nobody set: zeros, or no numbers."""
 
 
 def parameter_edits(expected: Scheme, found: Scheme, skipped: Collection[str] = ()) -> Iterator[Parameter]:

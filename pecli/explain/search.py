@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from pecli.engine.arrays import Array
+from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.numerics.rounding import holds
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
@@ -30,6 +32,7 @@ from pecli.explain.computed_tables import (
 )
 from pecli.explain.draws import explain_draws
 from pecli.explain.edits import (
+    Bits,
     Edit,
     Explanation,
     Layout,
@@ -78,8 +81,11 @@ def explain(prior: Scheme, found: Mapping[str, Table], atol: float = 0.0) -> lis
     if prior.holds_several:
         return _by_part(prior, found, atol)
     out: list[Explanation] = []
+    found = {name: table for name, table in found.items() if table.size}
     with _nothing_if_arithmetic_fails():
-        samples = {name: replace(sample(table), name=name) for name, table in found.items() if table.size}
+        if (bits := _by_bits(prior, found, atol)) is not None:
+            return [bits]
+        samples = {name: replace(sample(table), name=name) for name, table in found.items()}
         samples = {name: one for name, one in samples.items() if np.isfinite(one.values).any() or name == "inv_freq"}
         out = [_with_storage(each, samples, prior.dtype) for each in _explained(prior, samples, atol)]
     return merged(each for each in out if each.edits)
@@ -117,6 +123,31 @@ def _waves(samples: Samples) -> list[Samples]:
     """Tables of waves: together, where they are of one shape."""
     waves = {name: samples[name] for name in WAVES if name in samples}
     return [waves] if len({one.shape for one in waves.values()}) == 1 else _each(waves)
+
+
+BITS = {"bfloat16": "uint16 int16", "float16": "uint16 int16", "float32": "uint32 int32", "swapped": "float32 float64"}
+"""What numbers of a dtype may be the bits of."""
+
+
+def _by_bits(prior: Scheme, tables: Mapping[str, Table], atol: float) -> Explanation | None:
+    """Numbers of the prior's, of which the file has the bits."""
+    for found, dtypes in BITS.items():
+        if tables and all(table.dtype in dtypes.split() for table in tables.values()):
+            off = distance(prior, {name: sample(_reread(table, found)) for name, table in tables.items()})
+            if off.largest <= max(atol, UNITS * precision(found)):
+                return Explanation((Bits(found),), prior, off.largest, off.root_mean_square, tuple(tables))
+    return None
+
+
+def _reread(table: Table, found: str) -> Table:
+    """A table with its bits read as another dtype, or its bytes in reverse order."""
+    dtype = table.dtype if found == "swapped" else found
+
+    def fill(start: int, out: Array) -> None:
+        block = table.read(start, start + len(out))
+        out[...] = block.byteswap() if found == "swapped" else block.view(numpy_dtype(found))
+
+    return replace(table, dtype=dtype, fill=fill)
 
 
 def _by_neighbour(prior: Any, waves: Samples, atol: float) -> Explanation | None:

@@ -136,6 +136,7 @@ _WORDS: Mapping[str, str | Mapping[str, str] | Callable[[Any], str]] = {
     "runtime": _runtime,
     "rows_wrong": lambda edit: _places("row", edit.which),
     "columns_wrong": lambda edit: _places("column", edit.which),
+    "bits": lambda edit: f"values are {'byte-swapped' if edit.found == 'swapped' else f'the bits of {edit.found}'}",
     "uninitialised": "inv_freq was never initialised",
 }
 """Of every kind of edit, with its fields; by its first field, where it is one of a few words."""

@@ -160,6 +160,10 @@ EXAMPLES: list[Edit] = [
     vocabulary.RowsWrong((5,)),
     vocabulary.ColumnsWrong((5, 7)),
     vocabulary.Uninitialised(),
+    vocabulary.Bits("bfloat16"),
+    vocabulary.Bits("swapped"),
+    vocabulary.Rows("cut", 5),
+    Parameter("inv_freq", "frequencies", "wavelengths"),
 ]
 
 

@@ -6,6 +6,7 @@ import math
 import tracemalloc
 from collections.abc import Callable
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -178,3 +179,23 @@ def test_another_number_of_rows(rows: int) -> None:
     assert "its shape is" in shape
     assert f"seq_len is {rows} (the spec says {LENGTH})" in reason
     assert command == f"reproduce with pecli sinusoidal --seq-len {rows} --dim {DIM}"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda x: x.astype(ml_dtypes.bfloat16).view(np.uint16), "values are the bits of bfloat16; max"),
+        (
+            lambda x: (x.view(np.uint32) >> 16).astype(np.uint16),
+            "values are the bits of bfloat16; max",
+        ),  # cut, not rounded
+        (lambda x: x.astype(np.float16).view(np.int16), "values are the bits of float16; max"),
+        (lambda x: x.view(np.uint32), "values are the bits of float32; exact"),
+        (np.ndarray.byteswap, "values are byte-swapped; exact"),
+    ],
+)
+def test_bits_that_are_read_as_other_numbers(change: Callable[[np.ndarray], np.ndarray], words: str) -> None:
+    rope = pecli.Rope(LENGTH, DIM)
+    found = pecli.verify({name: change(rope.tables()[name]) for name in ("cos", "sin")}, rope)
+    assert not found.passed
+    assert f"cos, sin: {words}" in found.diagnosis[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +58,8 @@ def verify(
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
     own = _own_config(given) if spec is None else None
     spec = spec if own is None else own
+    if isinstance(spec, Mapping) and {"scheme", "parameters"} <= spec.keys():
+        spec = Scheme.from_spec(spec)
     if spec is not None and not isinstance(spec, Scheme):
         check = model_check(load_model(spec), spec, **model_options)
         found: Verification = check(given, tolerance=allowed)
