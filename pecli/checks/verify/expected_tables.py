@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from pecli.checks.tensor_roles import role_of
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.rounding import round_to, widened
+from pecli.engine.schemes.positions import PositionList
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.table import Table, cast, reshaped, stacked, table_of
 from pecli.errors import KindError, ParameterError
@@ -103,11 +105,31 @@ def _rope(encoding: Encoding, tensor: Table, role: str | None, place: Place) -> 
         tables = {table.name: table for table in rope.tensors()}
         if role != "complex":
             yield from (Candidate(tables[name], rope, columns("")) for name in _PLURALS)
+            yield from _by_axis(encoding, tensor, place)
         for first, second in (("cos", "sin"), ("sin", "cos")) if role is None else (("cos", "sin"),):
             for arrangement in ("complex",) if role == "complex" else _ARRANGEMENTS:
                 expected = _arranged([tables[first], tables[second]], arrangement)
                 words = ARRANGEMENTS[arrangement].format(_PLURALS[first], _PLURALS[second])
                 yield Candidate(expected, rope, words, split=partial(_split, (first, second), arrangement))
+
+
+def _by_axis(encoding: Encoding, tensor: Table, place: Place) -> Iterator[Candidate]:
+    """A table for each axis of positions, before sections are taken from them, as Qwen2-VL's rotary module has it."""
+    axes: tuple[tuple[Any, ...], ...] = place.own["positions"].axes if "positions" in place.own else ()
+    if len(axes) < 2 or tensor.shape[0] != len(axes) or "axes" in encoding.extra:
+        return
+    every = PositionList(chain.from_iterable(axes))
+    rope = replace(place, own={"positions": every}).rope(encoding, len(every), dtype=_dtype(tensor))
+    rope = replace(rope, mrope_section=None, mrope_interleaved=None)
+    for table in rope.tensors():
+        if table.name in _PLURALS:
+            expected = reshaped(table, (len(axes), len(axes[0]), table.width))
+            split = partial(_in_one_axis, table.name)
+            yield Candidate(expected, rope, "one table per axis of positions: sections do not show", split=split)
+
+
+def _in_one_axis(name: str, tensor: Table) -> dict[str, Table]:
+    return {name: reshaped(tensor, (tensor.rows, tensor.width))}
 
 
 def _arranged(parts: list[Table], arrangement: str) -> Table:

@@ -92,6 +92,8 @@ class GivenPositions(Parameter):
         if hasattr(value, "tolist"):
             if value.dtype.kind in "cbOSU":
                 raise KindError(name, f"of shape {bracketed(value.shape)} and dtype {value.dtype}", self.rule)
+            if value.ndim == 3 and (value == value[:, :1]).all():  # (axes, batch, L), the same in all of the batch
+                value = value[:, 0]
             if value.ndim not in (1, 2) or not value.size:
                 raise ParameterError(name, f"of shape {bracketed(value.shape)}", self.rule)
             value = value.tolist()

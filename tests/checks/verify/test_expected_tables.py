@@ -80,3 +80,28 @@ def test_buckets_are_right_in_integers_of_any_width(dtype) -> None:
     assert pecli.verify({"index": index}, pecli.Relative("t5", 40)).passed
     index[3, 5] += 1
     assert not pecli.verify({"index": index}, {"model_type": "t5", "d_model": 64, "num_heads": 4}).passed
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_table_for_each_axis_of_positions_as_the_rotary_module_of_qwen2_vl_returns_it(batch: int) -> None:
+    """`Qwen2VLRotaryEmbedding` multiplies every axis of positions with all frequencies; sections are taken later."""
+    places = np.array([[0, 1, 2, 2, 2, 2, 4], [0, 1, 2, 2, 3, 3, 4], [0, 1, 2, 3, 2, 3, 4]])
+
+    def dump(base: float) -> dict[str, np.ndarray]:
+        half = places[:, None, :, None] * base ** (-np.arange(64) / 64)
+        angles = np.repeat(np.concatenate([half, half], axis=-1), batch, axis=1)
+        return {"cos": np.cos(angles), "sin": np.sin(angles)}
+
+    for given in (places, np.repeat(places[:, None], batch, axis=1)):
+        found = pecli.verify(dump(1e6), "qwen2.5-vl-7b", positions=given, atol=1e-12)
+        assert found.passed, found.sentences
+        assert found.readings["cos"].startswith("one table per axis of positions: sections do not show, ")
+    others = pecli.verify(dump(1e6), "qwen2.5-vl-7b", positions=places[[0, 2, 1]], atol=1e-12)
+    assert not others.passed
+    wrong = pecli.verify(dump(1e5), "qwen2.5-vl-7b", positions=places, atol=1e-12)
+    assert wrong.diagnosis[0].startswith("cos, sin: base is 100000 (the spec says 1000000); ")
+
+
+def test_positions_that_differ_within_a_batch_are_refused() -> None:
+    with pytest.raises(pecli.ParameterError, match=r"of shape \(3, 2, 2\)"):
+        pecli.verify({"cos": np.ones((2, 4))}, "qwen2.5-vl-7b", positions=np.arange(12).reshape(3, 2, 2))

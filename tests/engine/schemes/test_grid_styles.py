@@ -241,7 +241,7 @@ WRONG = [
     (Sinusoidal, {"grid": (4, 4), "dim": 16, "style": "detr", "grid_base": (4,)}, "positions of its own"),
     (Sinusoidal, {"positions": [0, math.nan], "dim": 4}, r"positions\[1\] is nan; a position is a finite number"),
     (Sinusoidal, {"positions": [0, 2**40 + 1], "dim": 4}, r"positions\[1\] is 1099511627777; a position is"),
-    (Sinusoidal, {"positions": np.zeros((2, 2, 2)), "dim": 4}, r"positions is of shape \(2, 2, 2\)"),
+    (Sinusoidal, {"positions": np.arange(8).reshape(2, 2, 2), "dim": 4}, r"positions is of shape \(2, 2, 2\)"),
     (Sinusoidal, {"positions": [], "dim": 4}, "positions is empty"),
     (Sinusoidal, {"positions": [[0, 1], [2]], "dim": 4}, "positions is axes of 2, 1 positions"),
     (Sinusoidal, {"positions": np.zeros((2, 5)), "dim": 4}, r"positions is of shape \(2, 5\)"),
