@@ -14,7 +14,7 @@ from pecli.checks.statistics import has_waves
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.rounding import widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table, cast, reshaped
+from pecli.engine.table import Table, cast, is_floating, reshaped
 from pecli.explain.computed_tables import explain_computed
 from pecli.explain.describe import describe
 from pecli.explain.edits import Edit, Explanation, Layout, Noise, Recipe, Runtime, parameter_edits
@@ -36,6 +36,8 @@ MIN_ELEMENTS = 1 << 17
 """Of a table for which that is worth it."""
 MEASURED_ROWS = 256
 """Whose rounding errors are measured; those of all others are alike."""
+SQUARES = 0.05
+"""By how much cos² + sin² may vary, in dumps of few digits."""
 MAX_TENSORS = 256
 """Tensors that are looked at in one file."""
 _POSITIONAL = re.compile(
@@ -149,7 +151,7 @@ def identify_tables(file: str, tables: Sequence[Table]) -> Identification:
     description: list[str] = []
     while chosen:
         group = chosen.pop(0)
-        if found := _matches(group):
+        if found := _matches(group) or _matches(_apart(group)):
             matches += found
         elif len(group) > 1:  # what is no pair may still be something alone
             chosen[:0] = [[table] for table in group]
@@ -158,8 +160,19 @@ def identify_tables(file: str, tables: Sequence[Table]) -> Identification:
     return Identification(file, tuple(_merged(matches)), tuple(description))
 
 
+def _apart(group: Sequence[Table]) -> list[Table]:
+    """Rows of cosines and rows of sines after each other, or the other way round, as two tables in one."""
+    first, *others = group
+    if others or len(first.shape) != 2 or first.rows % 2 or first.size > MAX_FULL_READ or not is_floating(first):
+        return []
+    both = reshaped(first, (2, first.rows // 2, first.width))
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = (widened(both.array()) ** 2).sum(axis=0)
+    return [both] if squares.size and np.ptp(squares) < SQUARES * squares.max() else []
+
+
 def _matches(group: Sequence[Table]) -> list[Match]:
-    if not all(table.size for table in group):
+    if not group or not all(table.size for table in group):
         return []
     if len(group) == 1 and (match := _by_first_rows(group[0])) is not None:
         return [match]

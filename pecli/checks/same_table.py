@@ -112,12 +112,19 @@ class Candidate:
     """The cosines and sines of a tensor that holds both."""
 
     def readings(self, tensor: Table, *, lines: bool = False) -> Iterator[Reading]:
-        """A tensor as this table, if its shape allows it; the lines of a .csv have no other axes."""
+        """A tensor as this table, if its shape allows it; the lines of a .csv have no other axes, and rows may be all
+        cosines, then all sines.
+        """
         for expected in squeezed_views(self.table):
             leading = expected.shape[:-1]
             one = tensor
             if lines and leading and tensor.rows == expected.rows:
                 one = reshaped(tensor, (*leading, tensor.width))
+            elif _is_concatenated(tensor, expected):
+                apart = reshaped(tensor, (*leading, tensor.width))
+                some = (each for each in self.readings(apart) if self.encoding is not None or each.is_near())
+                how = f"read as {bracketed(apart.shape)}"
+                yield from (replace(each, words=_listed(each.words, how)) for each in some)
             if one.shape == expected.shape:
                 yield self._reading(one, expected)
                 return
@@ -229,6 +236,12 @@ def fitted(
     return best_reading(
         found, lambda one: (each for some in candidates for each in some.readings(one, lines=lines)), shapes
     )
+
+
+def _is_concatenated(found: Table, expected: Table) -> bool:
+    """Whether rows may be those of cosines, then those of sines."""
+    stacked = len(expected.shape) == 3 and expected.shape[0] == 2 and expected.name == "cos_sin"
+    return stacked and len(found.shape) == 2 and found.rows == expected.rows
 
 
 def _has_other_rows(found: Table, expected: Table, lines: bool) -> bool:

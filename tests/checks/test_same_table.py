@@ -147,3 +147,22 @@ def test_a_row_that_is_missing_is_no_copy_where_all_rows_are_the_same() -> None:
     assert not pecli.diff(zeros[:1], zeros).passed
     assert not pecli.verify(zeros, pecli.LearnedInit(max_len=1, dim=32, init="zeros")).passed
     assert pecli.diff(zeros[:1], zeros[:, None]).passed  # a batch of tables of one row
+
+
+@pytest.mark.parametrize(("change", "layout"), [(np.copy, "compact"), (halves, "halves"), (interleaved, "interleaved")])
+def test_rows_of_cosines_then_rows_of_sines(change: Callable[[Array], Array], layout: str) -> None:
+    right, other, four = (
+        np.concatenate([change(cos), change(sin)]) for cos, sin in ((COS, SIN), OTHERS, (COS, SIN.round(4)))
+    )
+    model = pecli.load_config(CONFIG)
+    for spec in (ROPE, model):
+        found = pecli.verify(right, spec)
+        assert found.passed, found.sentences
+        assert f"read as (2, 12, {right.shape[1]})" in found.readings["cos_sin"]
+    assert not pecli.verify(np.concatenate([change(SIN), change(COS)]), ROPE, atol=ATOL).passed
+    assert "base is 10000 (the spec says 500000)" in pecli.verify(other, model).diagnosis[0]
+    assert not pecli.verify(np.concatenate([change(COS), change(COS)]), model, atol=ATOL).passed
+    for dump in (right, four):
+        (match,) = pecli.identify(dump).matches
+        scheme: Any = match.scheme
+        assert (scheme.name, scheme.base, scheme.seq_len, scheme.layout) == ("rope", BASE, LENGTH, layout)

@@ -147,9 +147,3 @@ def test_lines_of_text_are_the_rows_of_the_table_they_were_made_of(tmp_path, sch
     assert found.tensors[0].shape == scheme.single_array().shape
     assert pecli.diff(tmp_path / "t.csv", tmp_path / "t.npy").passed
     assert pecli.diff(tmp_path / "t.npy", tmp_path / "t.csv").passed
-
-
-def test_other_lines_of_text_are_not() -> None:
-    lines = np.concatenate([COS, SIN]).astype(np.float32)
-    failed = pecli.verify(lines, ROPE)  # no text, so that its axes are meant
-    assert "(12, 4) where (2, 6, 4) is expected" in failed.as_json()["diagnosis"][0]
