@@ -179,6 +179,12 @@ class Bits(Edit):
     found: str
 
 
+class Incomplete(Edit):
+    """Written a step too early: columns not doubled (as halves, interleaved), the rest zeros; or angles as they are."""
+
+    found: str
+
+
 class Uninitialised(Edit):
     """Frequencies that nobody set: zeros, or no numbers."""
 

@@ -35,6 +35,7 @@ from pecli.explain.edits import (
     Bits,
     Edit,
     Explanation,
+    Incomplete,
     Layout,
     Noise,
     Parameter,
@@ -44,6 +45,7 @@ from pecli.explain.edits import (
     parameter,
     parameter_edits,
 )
+from pecli.explain.forms import halved, joined
 from pecli.explain.law_search import explain_frequencies, recognise_frequencies
 from pecli.explain.row_positions import recognise_grid, recognise_positions
 from pecli.explain.sample import Sample, precision, quantised_storage, sample
@@ -56,6 +58,8 @@ MAX_TRANSFORMED = 1 << 22
 """Elements of an expected table that is made whole."""
 MAX_COMPARED = 1 << 24
 """Elements of two tables that are compared with each other."""
+MIN_ANGLE = 2.0
+"""The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
 UNITS = 4
 """Of the last place, by which an explanation may be off values of order one."""
 
@@ -87,8 +91,38 @@ def explain(prior: Scheme, found: Mapping[str, Table], atol: float = 0.0) -> lis
             return [bits]
         samples = {name: replace(sample(table), name=name) for name, table in found.items()}
         samples = {name: one for name, one in samples.items() if np.isfinite(one.values).any() or name == "inv_freq"}
-        out = [_with_storage(each, samples, prior.dtype) for each in _explained(prior, samples, atol)]
+        out = list(_completed(prior, samples, atol))
+        samples = {name: one for name, one in samples.items() if not any(name in each.tensors for each in out)}
+        out += [_with_storage(each, samples, prior.dtype) for each in _explained(prior, samples, atol)]
     return merged(each for each in out if each.edits)
+
+
+def _completed(prior: Scheme, samples: Samples, atol: float) -> Iterator[Explanation]:
+    """Of tables that were written before they were complete: that, and what else is wrong with them."""
+    for edit in (Incomplete("halves"), Incomplete("interleaved"), Incomplete("angles")):
+        waves = {name: _finished(edit.found, one) for name, one in samples.items() if name in ("cos", "sin")}
+        done = {name: one for name, one in waves.items() if one is not None}
+        if not done or len(done) < len(waves):
+            continue
+        others = list(_explained(prior, done, atol))
+        yield from (replace(each, edits=(edit, *each.edits)) for each in others)
+        off, size = distance(prior, done), max(1.0, *(np.abs(samples[name].values).max() for name in done))
+        if not others and off.largest <= max(atol, size * UNITS * max(precision(one.dtype) for one in done.values())):
+            yield Explanation((edit,), prior, off.largest, off.root_mean_square, tuple(done))
+
+
+def _finished(step: str, one: Sample) -> Sample | None:
+    """The table after the step that is missing; None where that is not what it lacks."""
+    values = one.values
+    if values.ndim < 2 or np.iscomplexobj(values) or not np.isfinite(values).all():
+        return None
+    if step == "angles":
+        rows, size = (one.rows - one.rows[0])[:, None], np.abs(values).max()
+        bent = values - values[..., :1, :] - rows * ((values[..., -1:, :] - values[..., :1, :]) / max(1, rows[-1, 0]))
+        steady = size > MIN_ANGLE and len(rows) > 2 and np.abs(bent).max() <= UNITS * precision(one.dtype) * size
+        return replace(one, values=(np.cos if one.name == "cos" else np.sin)(values)) if steady else None
+    first, second = halved(values, step)
+    return replace(one, values=joined([first, first], step)) if first.any() and not second.any() else None
 
 
 def _by_part(prior: Any, found: Mapping[str, Table], atol: float) -> list[Explanation]:

@@ -137,6 +137,11 @@ _WORDS: Mapping[str, str | Mapping[str, str] | Callable[[Any], str]] = {
     "rows_wrong": lambda edit: _places("row", edit.which),
     "columns_wrong": lambda edit: _places("column", edit.which),
     "bits": lambda edit: f"values are {'byte-swapped' if edit.found == 'swapped' else f'the bits of {edit.found}'}",
+    "incomplete": {
+        "halves": "columns are not doubled: the second half is zeros",
+        "interleaved": "columns are not doubled: every other one is zeros",
+        "angles": "values are the angles, position × inv_freq, and not their cosines or sines",
+    },
     "uninitialised": "inv_freq was never initialised",
 }
 """Of every kind of edit, with its fields; by its first field, where it is one of a few words."""

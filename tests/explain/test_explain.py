@@ -164,6 +164,7 @@ EXAMPLES: list[Edit] = [
     vocabulary.Bits("swapped"),
     vocabulary.Rows("cut", 5),
     Parameter("inv_freq", "frequencies", "wavelengths"),
+    *map(vocabulary.Incomplete, ("halves", "interleaved", "angles")),
 ]
 
 

@@ -199,3 +199,35 @@ def test_bits_that_are_read_as_other_numbers(change: Callable[[np.ndarray], np.n
     found = pecli.verify({name: change(rope.tables()[name]) for name in ("cos", "sin")}, rope)
     assert not found.passed
     assert f"cos, sin: {words}" in found.diagnosis[0]
+
+
+def _zeros_between(table: np.ndarray) -> np.ndarray:
+    return np.stack([table, np.zeros_like(table)], axis=-1).reshape(len(table), -1)
+
+
+@pytest.mark.parametrize("base", [BASE, 500000.0])
+@pytest.mark.parametrize(
+    ("layout", "change", "words"),
+    [
+        ("halves", lambda x: np.pad(x, ((0, 0), (0, DIM // 2))), "columns are not doubled: the second half is zeros"),
+        ("interleaved", _zeros_between, "columns are not doubled: every other one is zeros"),
+    ],
+)
+def test_zeros_where_columns_should_be_doubled(
+    layout: str, change: Callable[[np.ndarray], np.ndarray], words: str, base: float
+) -> None:
+    spec = pecli.Rope(LENGTH, DIM, base, layout=layout)
+    found = pecli.verify({name: change(table) for name, table in rotary().items()}, spec)
+    other = "" if base == BASE else f", and base is 10000 (the spec says {base:.0f})"
+    assert found.diagnosis[0].startswith(f"cos, sin: {words}{other}; max residual ")
+
+
+@pytest.mark.parametrize("rows", [LENGTH, 70000])
+def test_angles_whose_cosines_and_sines_were_not_taken(rows: int) -> None:
+    angles = np.outer(np.arange(rows), INV_FREQ)
+    words = "cos, sin: values are the angles, position × inv_freq, and not their cosines or sines"
+    right, other = (pecli.verify({"cos": angles, "sin": angles}, pecli.Rope(rows, DIM, base)) for base in (BASE, 5e5))
+    assert right.diagnosis[0].startswith(f"{words}; max residual ")
+    assert other.diagnosis[0].startswith(f"{words}, and base is 10000 (the spec says 500000); max residual ")
+    steps = np.outer(np.arange(rows), np.linspace(1, 2, DIM // 2) ** 9)
+    assert not pecli.verify({"cos": steps, "sin": steps}, pecli.Rope(rows, DIM)).diagnosis
