@@ -185,10 +185,11 @@ class Reading:
         return self.encoding is not None and self.scheme is None
 
     def distance(self) -> float:
-        """The mean error, going by a few positions; what is no number counts as 2."""
+        """The mean error, going by a few positions; what is no number counts as 2, infinite in both as right."""
         rows = _probes(self.expected)
         with np.errstate(invalid="ignore", over="ignore"):
-            error = np.abs(widest(self.expected.pick(rows)) - widest(self.found.pick(rows)))
+            expected, found = widest(self.expected.pick(rows)), widest(self.found.pick(rows))
+            error = np.where(expected == found, 0.0, np.abs(expected - found))
         return float(np.minimum(np.nan_to_num(error, nan=MAX_ERROR), MAX_ERROR).mean()) if error.size else 0.0
 
     def is_near(self) -> bool:

@@ -14,7 +14,7 @@ from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.expected_tables import Place, candidates
 from pecli.checks.verify.verification import UNKNOWN, Checked, Verification, compared, conclusion
 from pecli.engine.numerics.dtypes import COMPLEX
-from pecli.engine.table import Table, as_pairs
+from pecli.engine.table import Table, as_pairs, reshaped
 from pecli.engine.text import begun, bracketed
 from pecli.errors import NoTablesError, ParameterError
 from pecli.explain.forms import DOUBLINGS
@@ -171,6 +171,9 @@ class _Search:
             found = (some for each in likely for some in candidates(each, view, role, place))
             return (reading for some in found for reading in some.readings(view, lines=self.file.format == "csv"))
 
+        heads = max((each.parameters["heads"] for each in likely if "max_bias" in each.parameters), default=0)
+        if heads and len(table.shape) > 1 and not table.shape[0] % heads and table.shape[0] > heads:
+            table = reshaped(table, (table.shape[0] // heads, heads, *table.shape[1:]))  # (batch × heads, …)
         halves = {each.axis_dim // 2 for each in likely if each.is_rotary and each.axis_dim}
         widths = [width for half in halves for width in (half, 2 * half)]
         return best_reading(table, read, [(table.size // width, width) for width in widths])

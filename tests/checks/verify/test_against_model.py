@@ -364,6 +364,16 @@ ALIBI = {
     "mpt": (SLOPES[:, None, None] * np.arange(-8, 1, dtype=np.float32), "bias", "in the key-last form"),
     "symmetric": (-SLOPES[:, None, None] * DISTANCES, "bias", "in the symmetric form"),
     "batch": ((-SLOPES[:, None, None] * DISTANCES)[None], "bias", "in the symmetric form, axes of length 1 dropped"),
+    "batch × heads, as transformers has it": (
+        np.tile(SLOPES[:, None, None] * np.arange(9, dtype=np.float32), (2, 1, 1)),
+        "bias",
+        "in the key form, axes of length 1 dropped, repeated 2× along axis 0",
+    ),
+    "causal": (
+        np.where(np.tri(9, dtype=bool), -SLOPES[:, None, None] * DISTANCES, np.float32(-np.inf)),
+        "bias",
+        "in the causal form",
+    ),
 }
 
 
@@ -375,8 +385,11 @@ def test_alibi_in_every_form(tmp_path, case) -> None:
     result = verify_model(tmp_path / "a.npy", model)
     assert result.passed
     assert result.readings.get(name) == words
-    np.save(tmp_path / "a.npy", array * np.float32(0.5))
-    assert not verify_model(tmp_path / "a.npy", model).passed
+    wrong = array.copy()
+    wrong[-1] *= np.float32(0.5)
+    for other in (wrong, array * np.float32(0.5)):
+        np.save(tmp_path / "a.npy", other)
+        assert not verify_model(tmp_path / "a.npy", model).passed
 
 
 def test_a_model_without_encodings_is_refused(tmp_path) -> None:
