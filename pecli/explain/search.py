@@ -27,6 +27,7 @@ from pecli.explain.computed_tables import (
     distance,
     explain_computed,
     explain_parameter,
+    recognise_few,
     recognise_narrow,
     tables_of,
 )
@@ -346,7 +347,8 @@ def _as_made(one: Sample) -> Sample:
 def _recognise_waves(samples: Samples) -> Iterator[Explanation]:
     """Cosines, then sines in one array may be a cache of rotary tables as well."""
     two_axes = all(one.values.ndim >= 2 for one in samples.values())
-    found = [each for each in explain_waves(samples, None) if each.scheme is not None] if two_axes else []
+    every = (recognise_few(samples) or explain_waves(samples, None)) if two_axes else []
+    found = [each for each in every if each.scheme is not None]
     yield from found
     for each in found[:1]:
         scheme: Any = each.scheme
