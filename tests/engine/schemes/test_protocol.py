@@ -222,4 +222,5 @@ def test_differences_of_waves_go_by_the_names_of_parameters() -> None:
     flipped, swapped = (each.scaling for each in YARN.wave_neighbours() if each.exponent == 16)
     assert (flipped.truncate, flipped.betas()) == (False, YARN.scaling_value.betas())
     assert (swapped.truncate, swapped.betas()) == (None, YARN.scaling_value.betas()[::-1])
-    assert [each.scaling.divisors for each in LONG.wave_neighbours() if each.exponent == 2] == [(2.0, 8.0)]
+    lists = [each.scaling.divisors for each in LONG.wave_neighbours() if each.exponent == 2]
+    assert lists == [(1.5, 1.0), (1.0, 1 / 1.5), (2.0, 8.0)]  # reversed, multiplied by, the other list
