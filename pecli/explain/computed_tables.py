@@ -133,7 +133,7 @@ def recognise_narrow(samples: Mapping[str, Sample]) -> list[Explanation]:
     if {*samples} != {"cos", "sin"} or len({one.shape for one in samples.values()}) != 1:
         return []
     cos, sin = (samples[name].values for name in ("cos", "sin"))
-    if cos.ndim != 2 or min(cos.shape) < 2 or np.iscomplexobj(cos) or not (cos[0] == 1).all():
+    if cos.ndim != 2 or len(cos) < FEW_ROWS or cos.shape[1] < 2 or np.iscomplexobj(cos) or not (cos[0] == 1).all():
         return []
     slowest, dim = math.atan2(sin[1, -1], cos[1, -1]), 2 * cos.shape[1]
     if not 1e-12 < slowest < 1:
