@@ -205,3 +205,11 @@ def test_fast_waves_that_start_elsewhere() -> None:
     tables = pecli.Rope(64, 4, 2.0, offset=5).tables()
     found = pecli.verify({name: tables[name] for name in ("cos", "sin")}, pecli.Rope(64, 4, 2.0))
     assert "positions start at 5 (the spec says 0)" in found.diagnosis[0]
+
+
+def test_half_a_pair_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With PECLI_DEBUG, errors of the search are raised."""
+    monkeypatch.setenv("PECLI_DEBUG", "1")
+    angles = np.outer(np.arange(3) / 8, 1000.0 ** (-np.arange(8) / 8))
+    table = np.stack([np.cos(angles), np.sin(angles)], axis=-1).reshape(3, 16)[:, :-1]
+    assert not pecli.verify(table, pecli.Sinusoidal(3, 15)).passed
