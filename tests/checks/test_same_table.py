@@ -147,3 +147,12 @@ def test_a_row_that_is_missing_is_no_copy_where_all_rows_are_the_same() -> None:
     assert not pecli.diff(zeros[:1], zeros).passed
     assert not pecli.verify(zeros, pecli.LearnedInit(max_len=1, dim=32, init="zeros")).passed
     assert pecli.diff(zeros[:1], zeros[:, None]).passed  # a batch of tables of one row
+
+
+def test_a_vector_in_lines_and_its_copies(tmp_path: Path) -> None:
+    vector, copies = tmp_path / "vector.csv", tmp_path / "copies.csv"
+    np.savetxt(vector, COS[1], delimiter=",")
+    np.savetxt(copies, np.stack([COS[1]] * 3), delimiter=",")
+    assert pecli.diff(vector, copies).passed
+    np.savetxt(copies, np.stack([COS[1], COS[1], COS[2]]), delimiter=",")
+    assert not pecli.diff(vector, copies).passed
