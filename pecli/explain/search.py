@@ -133,8 +133,10 @@ def _by_bits(prior: Scheme, tables: Mapping[str, Table], atol: float) -> Explana
     """Numbers of the prior's, of which the file has the bits."""
     for found, dtypes in BITS.items():
         if tables and all(table.dtype in dtypes.split() for table in tables.values()):
-            off = distance(prior, {name: sample(_reread(table, found)) for name, table in tables.items()})
-            if off.largest <= max(atol, UNITS * precision(found)):
+            samples = {name: sample(_reread(table, found)) for name, table in tables.items()}
+            off, limit = distance(prior, samples), max(atol, UNITS * precision(found))
+            some = any((np.abs(one.values) > limit).any() for one in samples.values())  # most bits are those of zero
+            if some and off.largest <= limit:
                 return Explanation((Bits(found),), prior, off.largest, off.root_mean_square, tuple(tables))
     return None
 

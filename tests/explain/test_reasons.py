@@ -213,3 +213,11 @@ def test_half_a_pair_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     angles = np.outer(np.arange(3) / 8, 1000.0 ** (-np.arange(8) / 8))
     table = np.stack([np.cos(angles), np.sin(angles)], axis=-1).reshape(3, 16)[:, :-1]
     assert not pecli.verify(table, pecli.Sinusoidal(3, 15)).passed
+
+
+@pytest.mark.parametrize("values", [np.ones((1, 32), np.float32), np.full((1, 32), 7, np.int32)])
+def test_other_values_than_zeros_are_not_called_bits_of_zeros(values: np.ndarray) -> None:
+    """Bytes of plain numbers in reverse order, and bits of small integers, are numbers next to zero."""
+    found = pecli.verify({"sin": values}, pecli.Rope(1, 64))
+    assert not found.passed
+    assert not found.explanations
