@@ -308,9 +308,9 @@ INVERSES = {"wavelengths": 2 * math.pi, "1/inv_freq": 1.0}
 def explain_frequencies(one: Sample, prior: WaveScheme) -> list[Explanation]:
     """Explanations of a vector of frequencies by what it should be."""
     values = one.values.reshape(-1)
-    if np.isnan(values).any() or not values.any() or len(values) < 2:
+    if np.isnan(values).any() or not values.any():
         return [Explanation((Uninitialised(),), None, math.inf, 0.0, (one.name,))]
-    if not np.isfinite(values).all() or np.iscomplexobj(values):
+    if not np.isfinite(values).all() or np.iscomplexobj(values) or len(values) < 2:
         return []
     signs: tuple[Edit, ...] = (Negated("all"),) if (values < 0).sum() > len(values) / 2 else ()
     values = -values if signs else values

@@ -221,3 +221,9 @@ def test_other_values_than_zeros_are_not_called_bits_of_zeros(values: np.ndarray
     found = pecli.verify({"sin": values}, pecli.Rope(1, 64))
     assert not found.passed
     assert not found.explanations
+
+
+def test_a_single_frequency_that_is_wrong_was_initialised() -> None:
+    assert not pecli.verify({"inv_freq": np.array([0.5])}, pecli.Rope(4, 2)).diagnosis
+    (said,) = pecli.verify({"inv_freq": np.array([np.nan])}, pecli.Rope(4, 2)).diagnosis
+    assert "inv_freq was never initialised" in said
