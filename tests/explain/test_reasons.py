@@ -227,3 +227,14 @@ def test_a_single_frequency_that_is_wrong_was_initialised() -> None:
     assert not pecli.verify({"inv_freq": np.array([0.5])}, pecli.Rope(4, 2)).diagnosis
     (said,) = pecli.verify({"inv_freq": np.array([np.nan])}, pecli.Rope(4, 2)).diagnosis
     assert "inv_freq was never initialised" in said
+
+
+@pytest.mark.filterwarnings("error")
+def test_complex_numbers_where_real_ones_are_expected() -> None:
+    """Without a warning that NumPy drops their imaginary parts."""
+    alibi, pe = pecli.Alibi(4, 16), pecli.Sinusoidal(16, 8)
+    assert not pecli.verify({"bias": alibi.tables()["bias"].astype(np.complex64)}, alibi).passed
+    assert not pecli.verify({"slopes": np.ones(4, np.complex64)}, alibi).passed
+    table = pe.tables()["pe"].astype(np.complex64)
+    table[3] += 1j
+    assert "only row 3 differs" in pecli.diff(pe.tables(), table).diagnosis[-1]
