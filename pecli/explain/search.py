@@ -39,6 +39,7 @@ from pecli.explain.edits import (
     Noise,
     Parameter,
     Recipe,
+    Rows,
     Swapped,
     best,
     parameter,
@@ -220,7 +221,15 @@ def _transformed(prior: Scheme, alone: Samples, atol: float) -> Explanation | No
     table = tables_of(prior.in_dtype("float64")).get(name)
     if table is None or not one.whole or table.size > max(MAX_TRANSFORMED, one.values.size):
         return None
-    return transform(table.array().astype(np.float64), one.values, max(atol, _units(one)), (name,))
+    found = transform(table.array().astype(np.float64), one.values, max(atol, _units(one)), (name,))
+    return found and replace(found, edits=tuple(_at_position(prior, edit) for edit in found.edits))
+
+
+def _at_position(prior: Scheme, edit: Edit) -> Edit:
+    """An edit that says a position, of one that says a row."""
+    if isinstance(edit, Rows) and edit.order == "constant":
+        return Rows("constant", (edit.at or 0) + prior.first_position)
+    return edit
 
 
 SEARCHES: tuple[tuple[Callable[[Any, Samples, float], Explanation | None], Callable[[Samples], list[Samples]]], ...] = (

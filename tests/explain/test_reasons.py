@@ -238,3 +238,10 @@ def test_complex_numbers_where_real_ones_are_expected() -> None:
     table = pe.tables()["pe"].astype(np.complex64)
     table[3] += 1j
     assert "only row 3 differs" in pecli.diff(pe.tables(), table).diagnosis[-1]
+
+
+@pytest.mark.parametrize("row", [0, 3])
+def test_rows_of_one_position_where_the_first_is_not_0(row: int) -> None:
+    spec = pecli.Sinusoidal(33, 16, offset=7)
+    table = np.repeat(spec.tables()["pe"][row : row + 1], 33, axis=0)
+    assert f"all rows are at position {7 + row};" in pecli.verify(table, spec).diagnosis[0]
