@@ -157,6 +157,7 @@ def test_waves_that_turn_often_are_searched_for_offsets_that_are_near() -> None:
     [
         (lambda f: 2 * np.pi / f, "inv_freq holds wavelengths, not frequencies; max"),
         (lambda f: 1 / f, "inv_freq holds 1/inv_freq, not frequencies; max"),
+        (lambda f: f[::-1].copy(), "inv_freq: channels are in reverse order; max"),
         (lambda f: f.astype(np.float16), "inv_freq: rounded to float16; max"),
         (lambda f: 0 * f, "inv_freq was never initialised"),
     ],
