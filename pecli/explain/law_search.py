@@ -47,11 +47,11 @@ from pecli.explain.laws import (
     steps_of,
 )
 from pecli.explain.sample import BASES, Sample, digits, grain, plain_integer, plainest, precision
-from pecli.explain.wave_schemes import WaveScheme, expected_height, law_edits, neighbours, scheme_of
+from pecli.explain.wave_schemes import WaveScheme, expected_amplitude, law_edits, neighbours, scheme_of
 from pecli.explain.waves import DRIFT
 
 
-def bends(curve: Curve, half: float) -> Iterator[Fit]:
+def fit_blends(curve: Curve, half: float) -> Iterator[Fit]:
     """YaRN and Llama 3 scalings that give the curve: with the law taken out, it falls from 1 to 1/factor."""
     index = np.arange(len(curve.frequency), dtype=np.float64)
     known = curve.known
@@ -73,14 +73,14 @@ def bends(curve: Curve, half: float) -> Iterator[Fit]:
             ramp, doubt = (1 - ratio) / (1 - share), error / (1 - share)  # how much is interpolated
             inside = np.flatnonzero(known & (np.abs(ramp - 0.5) < 0.5 - 3 * doubt - 1e-4) & (doubt < 0.1))
             if len(inside) < 2:
-                yield from _by_usual_lengths(law, share, curve)
+                yield from _blends_of_usual_lengths(law, share, curve)
             else:
                 yarn = Yarn(4096, factor=1 / share).complete()
-                yield from _yarns(replace(law, scaling=yarn), inside, ramp, doubt, curve)
-                yield from _llamas(law, share, inside, ramp, doubt, curve)
+                yield from _fit_yarn(replace(law, scaling=yarn), inside, ramp, doubt, curve)
+                yield from _fit_llama3(law, share, inside, ramp, doubt, curve)
 
 
-def _yarns(law: Law, inside: Indices, ramp: Floats, doubt: Floats, curve: Curve) -> Iterator[Fit]:
+def _fit_yarn(law: Law, inside: Indices, ramp: Floats, doubt: Floats, curve: Curve) -> Iterator[Fit]:
     """A straight line over the channels, between two limits, which are rounded or not."""
     slope, level, *_ = line(inside, ramp[inside], doubt[inside])
     if slope <= 0:
@@ -88,10 +88,10 @@ def _yarns(law: Law, inside: Indices, ramp: Floats, doubt: Floats, curve: Curve)
     low, high = -level / slope, (1 - level) / slope
     for one, other in {(round(low), round(high)), (math.floor(low), math.ceil(high)), (low, high)}:
         if -0.5 <= one < other <= 2 * law.half:
-            yield from _by_limits(law.having(truncate=(one, other) != (low, high)), one, other, curve)
+            yield from _yarn_by_limits(law.having(truncate=(one, other) != (low, high)), one, other, curve)
 
 
-def _by_usual_lengths(law: Law, share: float, curve: Curve) -> Iterator[Fit]:
+def _blends_of_usual_lengths(law: Law, share: float, curve: Curve) -> Iterator[Fit]:
     """Either scaling with usual numbers, where too few channels are between the limits to measure those."""
     factor, name = plainest(1 / share, 0.02 / share), "original_max_position_embeddings"
     yarns = (
@@ -112,7 +112,7 @@ def _by_usual_lengths(law: Law, share: float, curve: Curve) -> Iterator[Fit]:
                 yield Fit(found.having(**{name: original}), fit, cost, (said,))
 
 
-def _by_limits(law: Law, low: float, high: float, curve: Curve) -> Iterator[Fit]:
+def _yarn_by_limits(law: Law, low: float, high: float, curve: Curve) -> Iterator[Fit]:
     """The original length, and betas where they are not 32 and 1, that put YaRN's limits there."""
 
     def length(index: float, rotations: float) -> float:
@@ -141,7 +141,7 @@ def _by_limits(law: Law, low: float, high: float, curve: Curve) -> Iterator[Fit]
             yield Fit(whole_law, fit, extra + 0.1 * _digits(whole_law, "base", "factor"), (said,))
 
 
-def _llamas(law: Law, share: float, inside: Indices, ramp: Floats, doubt: Floats, curve: Curve) -> Iterator[Fit]:
+def _fit_llama3(law: Law, share: float, inside: Indices, ramp: Floats, doubt: Floats, curve: Curve) -> Iterator[Fit]:
     """A straight line over the frequencies themselves."""
     plain = np.exp(-np.arange(law.count) / law.half * math.log(law.base))
     slope, level, *_ = line(plain[inside] / (2 * math.pi), 1 - ramp[inside], doubt[inside])
@@ -163,7 +163,7 @@ def _digits(law: Law, *names: str) -> int:
     return sum(digits(law.value(name)) for name in names)
 
 
-def stretched(curve: Curve, half: float, base: float) -> Iterator[Fit]:
+def fit_ntk(curve: Curve, half: float, base: float) -> Iterator[Fit]:
     """A base that is not plain may be a plain one, stretched by NTK scaling with a plain factor."""
     for plain_base in BASES:
         if not plain_base * 1.01 < base < plain_base * 3000 or half <= 1:
@@ -188,7 +188,7 @@ def _other_bases(curve: Curve, half: float) -> list[float]:
     return [float(base) for base in bases[(np.abs(found * 100 - np.rint(found * 100)) / 100 <= doubt).all(axis=1)]]
 
 
-def divided(curve: Curve, half: float, *, rotary: bool = False) -> Iterator[Fit]:
+def fit_longrope(curve: Curve, half: float, *, rotary: bool = False) -> Iterator[Fit]:
     """LongRoPE: a divisor for every frequency. As many numbers explain as many: only where the divisors of the
     frequencies that are known well come out as plain numbers does that mean anything, or where the phases have shown
     that the waves are `rotary`.
@@ -222,7 +222,7 @@ def divided(curve: Curve, half: float, *, rotary: bool = False) -> Iterator[Fit]
         yield Fit(law, curve.misfit(law.frequencies()), 3.0, said)
 
 
-def laws(curve: Curve, half: float, *, scales: bool) -> Iterator[Fit]:
+def fit_laws(curve: Curve, half: float, *, scales: bool) -> Iterator[Fit]:
     """Every law that the frequencies may follow, with exponents over `half`; with `scales`, positions may be multiplied
     (sinusoidal tables), else frequencies divided (linear scaling) and bent.
     """
@@ -234,15 +234,15 @@ def laws(curve: Curve, half: float, *, scales: bool) -> Iterator[Fit]:
             yield Fit(timesteps, off, 0.2)
     straight = geometric(curve)
     if straight is not None:
-        yield from _straight(curve, half, straight, scales=scales, turning=turning)
+        yield from _fit_geometric(curve, half, straight, scales=scales, turning=turning)
     elif curve.known.sum() == 1 and abs(curve.frequency[0] - 1) <= MAX_MISFIT * curve.error[0]:
         one = Law(count, half)
         yield Fit(one, curve.misfit(one.frequencies()), 0.5, ("one channel turns: any base",))
     if not scales:
-        yield from bends(curve, half)
+        yield from fit_blends(curve, half)
 
 
-def _straight(
+def _fit_geometric(
     curve: Curve, half: float, found: tuple[float, float, float, float], *, scales: bool, turning: int
 ) -> Iterator[Fit]:
     level, step, level_error, step_error = found
@@ -265,14 +265,14 @@ def _straight(
             cost = fit.cost + 0.1 * sum(digits(each) for each in (changes.get("scale", 1.0), factor) if each != 1)
             yield replace(fit, cost=cost, open=(doubt,) if step_error * half > 1e-4 else ())
             if digits(fit.law.base) > 2 and fit.law.base not in BASES and not scales and fit.law.scaling == NO_SCALING:
-                yield from stretched(curve, half, fit.law.base)
+                yield from fit_ntk(curve, half, fit.law.base)
 
 
-def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
+def fit_near_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     """Laws near the prior's: itself; one parameter; two; then any law at all."""
     law, count = prior.law, len(curve.frequency)
     if "divisors" not in law.scaling.frequency_parameters() and curve.rises:  # no other law does
-        yield list(divided(curve, float(law.half))) if prior.rotary and count == law.count else []
+        yield list(fit_longrope(curve, float(law.half))) if prior.rotary and count == law.count else []
         return
     resized = replace(law, count=count, half=law.half * count / law.count)
     starts = [law] if count == law.count else [resized, replace(law, count=count)]
@@ -290,7 +290,7 @@ def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     yield others + [
         replace(one, cost=one.cost + 1) for start in starts for name in names for one in fitted(start, name, curve)
     ]
-    yield [replace(one, cost=one.cost + 2.2) for one in laws(curve, float(starts[0].half), scales=not prior.rotary)]
+    yield [replace(one, cost=one.cost + 2.2) for one in fit_laws(curve, float(starts[0].half), scales=not prior.rotary)]
     double = [
         replace(one, cost=one.cost + other.cost + 1)
         for other in others
@@ -300,7 +300,7 @@ def laws_with_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     ]
     pairs = (fit for two in combinations(names, 2) for fit in fitted_pair(starts[0], two, curve))
     yield double + [replace(fit, cost=fit.cost + 2) for fit in pairs]
-    yield list(divided(curve, float(starts[0].half))) if prior.rotary else []
+    yield list(fit_longrope(curve, float(starts[0].half))) if prior.rotary else []
 
 
 MIN_FREQUENCIES = 4
@@ -335,7 +335,7 @@ def explain_frequencies(one: Sample, prior: WaveScheme) -> list[Explanation]:
         floor = noise_floor(frequency)
         noises = [floor, *(each for each in (1e-6, 1e-5, 1e-4, 1e-3) if each > floor)]
         curves = [Curve(frequency, np.hypot(DRIFT / 4 * np.abs(frequency), noise), aliased=False) for noise in noises]
-        if any(fit.misfit <= ENOUGH for tier in laws_with_prior(prior, curves[-1]) for fit in tier):
+        if any(fit.misfit <= ENOUGH for tier in fit_near_prior(prior, curves[-1]) for fit in tier):
             found += _explained(one, prior, curves, (*edits, *stored))
     return best(found)
 
@@ -346,8 +346,8 @@ def _explained(
     """Explanations by the first laws that give a curve, the simplest first; the curves have larger errors each time."""
     for curve in curves:
         count = float(len(curve.frequency))
-        any_law = iter(() if prior else ([*laws(curve, count, scales=False), *divided(curve, count)],))
-        for tier in laws_with_prior(prior, curve) if prior else any_law:
+        any_law = iter(() if prior else ([*fit_laws(curve, count, scales=False), *fit_longrope(curve, count)],))
+        for tier in fit_near_prior(prior, curve) if prior else any_law:
             fits = sorted((fit for fit in tier if math.isfinite(fit.misfit)), key=lambda fit: fit.cost)
             made = (_checked(one, prior, fit, curve, edits) for fit in fits)
             if found := list(islice(filter(None, made), most)):
@@ -376,11 +376,11 @@ def _checked(
         return None
     told: tuple[Edit, ...] = law_edits(prior, law) if prior else ()
     if prior is None:
-        scheme = scheme_of(law, 0, 1, expected_height(None, law))
+        scheme = scheme_of(law, 0, 1, expected_amplitude(None, law))
         if scheme is None:
             return None
     else:
-        scheme = scheme_of(law, prior.offset, prior.length, prior.height, prior.form, prior.rotary)
+        scheme = scheme_of(law, prior.offset, prior.length, prior.amplitude, prior.form, prior.rotary)
         if len(values) < MIN_FREQUENCIES * len(told):
             return None
         if told and law.count == prior.law.count:

@@ -1,4 +1,4 @@
-"""What the search of waves asks of schemes: their law, height, offset and layout; and the scheme that a law is."""
+"""What the search of waves asks of schemes: their law, amplitude, offset and layout; and the scheme that a law is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class WaveScheme:
 
     scheme: Any
     law: Law
-    height: float
+    amplitude: float
     offset: int
     length: int
     cos_first: bool
@@ -112,14 +112,14 @@ def _whole(value: float) -> float | int:
     return round(value) if abs(value - round(value)) < 1e-9 else value
 
 
-def expected_height(prior: WaveScheme | None, law: Law) -> float:
+def expected_amplitude(prior: WaveScheme | None, law: Law) -> float:
     """What the values are multiplied by where a law stands for the prior's."""
     if prior is not None and not prior.rotary:
-        return prior.height
+        return prior.amplitude
     return float(law.scaling.attention(ATTENTION_BITS) / 2**ATTENTION_BITS)
 
 
-def height_edit(prior: WaveScheme, usual: float, found: float) -> Edit:
+def amplitude_edit(prior: WaveScheme, usual: float, found: float) -> Edit:
     """Values multiplied by something else than they should be."""
     name, expected, value = prior.scheme.wave_edit("amplitude", usual, found)
     return Parameter(name, expected, value) if name else Scaled(found / usual)
@@ -142,7 +142,7 @@ def scheme_of(
     law: Law,
     offset: int,
     length: int,
-    height: float,
+    amplitude: float,
     form: Form = COMPACT,
     rotary: bool = True,
     cos_first: bool = True,
@@ -164,7 +164,7 @@ def scheme_of(
         law.scale,
         scaling,
         law.count if law.rotating is None else law.rotating,
-        height,
+        amplitude,
         offset,
         length,
         layout,

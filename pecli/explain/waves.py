@@ -66,7 +66,7 @@ class Waves:
         return float(np.quantile(self.noise, USUAL))
 
     @property
-    def height(self) -> float:
+    def shared_amplitude(self) -> float:
         """The amplitude that the channels share, as those that turn say: in others rounding may be off the same way in
         all rows.
         """
@@ -78,8 +78,8 @@ class Waves:
     @property
     def clean(self) -> bool:
         """Whether the channels are waves at all: most of them with little noise."""
-        height = np.median(self.amplitude)
-        return bool(height > 0 and np.isfinite(self.noise).all() and np.median(self.noise) < MAX_NOISE * height)
+        usual = np.median(self.amplitude)
+        return bool(usual > 0 and np.isfinite(self.noise).all() and np.median(self.noise) < MAX_NOISE * usual)
 
 
 def wrap(angle: AnyArray) -> Floats:
@@ -184,10 +184,10 @@ def _measure_one(x: Floats, rows: Floats, run: int) -> Waves:
     amplitude, phase = np.hypot(a, b), np.arctan2(-b, a)
     slow = np.abs(frequency) * (at[-1] + 1) < 2 * np.pi
     if slow.any() and not slow.all():
-        height = float(np.median(amplitude[~slow]))
+        shared = float(np.median(amplitude[~slow]))
         start = frequency[slow], phase[slow]
-        frequency[slow], phase[slow] = _slow(x[:, slow], at - centre, height, *start)
-        amplitude[slow] = height
+        frequency[slow], phase[slow] = _slow(x[:, slow], at - centre, shared, *start)
+        amplitude[slow] = shared
     unit = np.cos(np.multiply.outer(at - centre, frequency) + phase)
     slope = np.sin(np.multiply.outer(at - centre, frequency) + phase)
     noise = np.sqrt(((x - amplitude * unit) ** 2).mean(axis=0))
@@ -261,22 +261,22 @@ def _step(x: Floats, at: Floats, frequency: Floats, most: float) -> Floats:
     return np.asarray(np.clip(move, -most, most))
 
 
-def _slow(x: Floats, at: Floats, height: float, frequency: Floats, phase: Floats) -> tuple[Floats, Floats]:
+def _slow(x: Floats, at: Floats, amplitude: float, frequency: Floats, phase: Floats) -> tuple[Floats, Floats]:
     """Frequency and phase of channels that do not turn once, their amplitude being that of the others: least squares
     from the free fit, and from a line through the arc cosines; the better of the two.
     """
-    angle = np.arccos(np.clip(x / height, -1, 1)) * np.where(x[-1] > x[0], -1.0, 1.0)
+    angle = np.arccos(np.clip(x / amplitude, -1, 1)) * np.where(x[-1] > x[0], -1.0, 1.0)
     slope = at @ angle / (at**2).sum()
-    tries = [_refined(x, at, height, *start) for start in ((frequency, phase), (slope, angle.mean(axis=0)))]
-    left = [((x - height * np.cos(np.multiply.outer(at, f) + p)) ** 2).sum(axis=0) for f, p in tries]
+    tries = [_refined(x, at, amplitude, *start) for start in ((frequency, phase), (slope, angle.mean(axis=0)))]
+    left = [((x - amplitude * np.cos(np.multiply.outer(at, f) + p)) ** 2).sum(axis=0) for f, p in tries]
     first = np.nan_to_num(left[0], nan=np.inf) <= np.nan_to_num(left[1], nan=np.inf)
     return np.where(first, tries[0][0], tries[1][0]), np.where(first, tries[0][1], tries[1][1])
 
 
-def _refined(x: Floats, at: Floats, height: float, frequency: Floats, phase: Floats) -> tuple[Floats, Floats]:
+def _refined(x: Floats, at: Floats, amplitude: float, frequency: Floats, phase: Floats) -> tuple[Floats, Floats]:
     for _ in range(12):
         turned = np.multiply.outer(at, frequency) + phase
-        left, slope = x - height * np.cos(turned), -height * np.sin(turned)
+        left, slope = x - amplitude * np.cos(turned), -amplitude * np.sin(turned)
         one, two, three = _moments(slope, at)
         here, there = (left * slope).sum(axis=0), (left * slope * at[:, None]).sum(axis=0)
         determinant = one * three - two**2

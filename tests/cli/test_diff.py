@@ -39,7 +39,7 @@ def test_json(pecli_cli, files) -> None:
     outcome = pecli_cli("diff", *files, "--json")
     assert outcome.code == 1
     found = outcome.json
-    assert set(found) == {"passed", "a", "b", "tensors", "diagnosis", "explanations", "readings"}
+    assert set(found) == {"passed", "a", "b", "tensors", "diagnosis", "explanations", "readings", "weak"}
     assert (found["passed"], found["a"], found["b"]) == (False, str(files[0]), str(files[1]))
     (why,) = found["explanations"]
     assert (why["edits"], why["residual"], why["tensors"]) == ([{"edit": "swapped"}], 0.0, ["array"])

@@ -104,6 +104,9 @@ def main(only: str = "") -> int:
                 right, total = right + good, total + 1
                 if not good:
                     print(f"{name} | {mistake} | {dtype} | {first.mistakes if first else 'nothing'}", flush=True)
+    if not total:
+        print(f"no model and mistake is called {only!r}")
+        return 2
     print(f"{right} of {total} rotations are explained by the planted edits: {right / total:.1%}")
     return 0 if right >= 0.95 * total else 1
 

@@ -219,5 +219,8 @@ def test_differences_of_waves_go_by_the_names_of_parameters() -> None:
     assert Rope(4, 8).wave_edit("amplitude", 1.0, 2.0) == ("", 1.0, 2.0)
     assert [each.exponent for each in Sinusoidal(4, 8).wave_neighbours()] == [3.0]
     assert {each.exponent for each in Rope(4, 16, partial_rotary_factor=0.5).wave_neighbours()} == {3, 8, 16, 2}
-    assert [each.scaling.truncate for each in YARN.wave_neighbours() if each.exponent == 16] == [False]
-    assert [each.scaling.divisors for each in LONG.wave_neighbours() if each.exponent == 2] == [(2.0, 8.0)]
+    flipped, swapped = (each.scaling for each in YARN.wave_neighbours() if each.exponent == 16)
+    assert (flipped.truncate, flipped.betas()) == (False, YARN.scaling_value.betas())
+    assert (swapped.truncate, swapped.betas()) == (None, YARN.scaling_value.betas()[::-1])
+    lists = [each.scaling.divisors for each in LONG.wave_neighbours() if each.exponent == 2]
+    assert lists == [(1.5, 1.0), (1.0, 1 / 1.5), (2.0, 8.0)]  # reversed, multiplied by, the other list
