@@ -17,18 +17,8 @@ from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.ntk import Ntk
 from pecli.engine.scalings.proportional import Proportional
 from pecli.engine.scalings.yarn import Yarn
-from pecli.explain.edits import (
-    Channels,
-    Decimals,
-    Dtype,
-    Edit,
-    Explanation,
-    FixedPoint,
-    Negated,
-    Parameter,
-    Uninitialised,
-    best,
-)
+from pecli.explain import edits as kinds
+from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Negated, Parameter, Uninitialised, best
 from pecli.explain.laws import (
     BETAS,
     LENGTHS,
@@ -328,7 +318,7 @@ def explain_frequencies(one: Sample, prior: WaveScheme) -> list[Explanation]:
     readings: list[tuple[tuple[Edit, ...], Floats]] = [(signs, values)]
     if (values > 0).all() and values[-1] > values[0]:
         readings += [((Parameter("inv_freq", "frequencies", name),), of / values) for name, of in INVERSES.items()]
-        readings.append(((Channels("reversed"),), values[::-1]))
+        readings.append(((kinds.Channels("reversed"),), values[::-1]))
     stored = (Dtype(one.dtype),) if precision(one.dtype) > precision("float32") else ()
     found: list[Explanation] = []
     for edits, frequency in readings:
