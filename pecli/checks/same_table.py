@@ -50,7 +50,8 @@ class View:
         """The table that the tensor has to equal, where its copies have to equal this one."""
         if self.rows is None:
             return expected
-        return _gathered(reshaped(expected, (expected.size // expected.shape[-1], expected.shape[-1])), self.rows)
+        width = self.one.shape[-1]  # the expected table may be a vector with one element per line
+        return _gathered(reshaped(expected, (expected.size // width, width)), self.rows)
 
     def copies_differ(self) -> bool:
         """Whether what is repeated is not the same everywhere."""

@@ -60,6 +60,8 @@ class Bias:
 
 def explain_bias(one: Sample, prior: Alibi | None, name: str) -> list[Explanation]:
     """Explanations of a bias, or of slopes alone: by the prior's rule or another, times a factor, in another order."""
+    if np.iscomplexobj(one.values):
+        return []
     rules = tuple(dict.fromkeys((prior.rule if prior else "paper", "paper", "naive")))
     for bias in _slopes_alone(one) if name == "slopes" else _biases(one, prior):
         bias = bias.once()
@@ -74,8 +76,6 @@ def explain_bias(one: Sample, prior: Alibi | None, name: str) -> list[Explanatio
 
 def recognise_bias(one: Sample) -> Iterator[Explanation]:
     """What is sure with nothing known before: enough heads in their order, a plain max_bias; slopes as they are."""
-    if np.iscomplexobj(one.values):
-        return
     for each in explain_bias(one, None, "slopes" if one.is_vector else "bias"):
         scheme: Any = each.scheme
         loose = any(one.is_vector or isinstance(edit, (Scaled, Heads)) for edit in each.edits)

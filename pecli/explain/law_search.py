@@ -17,6 +17,7 @@ from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.ntk import Ntk
 from pecli.engine.scalings.proportional import Proportional
 from pecli.engine.scalings.yarn import Yarn
+from pecli.explain import edits as kinds
 from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Negated, Parameter, Uninitialised, best
 from pecli.explain.laws import (
     BETAS,
@@ -308,15 +309,16 @@ INVERSES = {"wavelengths": 2 * math.pi, "1/inv_freq": 1.0}
 def explain_frequencies(one: Sample, prior: WaveScheme) -> list[Explanation]:
     """Explanations of a vector of frequencies by what it should be."""
     values = one.values.reshape(-1)
-    if np.isnan(values).any() or not values.any() or len(values) < 2:
+    if np.isnan(values).any() or not values.any():
         return [Explanation((Uninitialised(),), None, math.inf, 0.0, (one.name,))]
-    if not np.isfinite(values).all() or np.iscomplexobj(values):
+    if not np.isfinite(values).all() or np.iscomplexobj(values) or len(values) < 2:
         return []
     signs: tuple[Edit, ...] = (Negated("all"),) if (values < 0).sum() > len(values) / 2 else ()
     values = -values if signs else values
     readings: list[tuple[tuple[Edit, ...], Floats]] = [(signs, values)]
     if (values > 0).all() and values[-1] > values[0]:
         readings += [((Parameter("inv_freq", "frequencies", name),), of / values) for name, of in INVERSES.items()]
+        readings.append(((kinds.Channels("reversed"),), values[::-1]))
     stored = (Dtype(one.dtype),) if precision(one.dtype) > precision("float32") else ()
     found: list[Explanation] = []
     for edits, frequency in readings:

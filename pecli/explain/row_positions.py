@@ -79,8 +79,11 @@ def _first_match(schemes: Iterator[Scheme], samples: Mapping[str, Sample], limit
     """The first scheme whose tables are these."""
     for scheme in schemes:
         names = (scheme.single_array().name,) if len(samples) == 1 else ("cos", "sin")
-        made = [widened(tables_of(scheme)[name].array()) for name in names]
-        left = max(float(np.abs(one.values - table).max()) for one, table in zip(samples.values(), made, strict=True))
+        made = [tables_of(scheme)[name] for name in names]
+        if [table.shape for table in made] != [one.shape for one in samples.values()]:  # an odd number of columns
+            continue
+        every = zip(samples.values(), made, strict=True)
+        left = max(float(np.abs(one.values - widened(table.array())).max()) for one, table in every)
         if left <= limit:
             yield Explanation((), scheme, left, left, tuple(samples))
             return

@@ -41,6 +41,7 @@ from pecli.explain.edits import (
     Noise,
     Parameter,
     Recipe,
+    Rows,
     Swapped,
     best,
     parameter,
@@ -168,8 +169,10 @@ def _by_bits(prior: Scheme, tables: Mapping[str, Table], atol: float) -> Explana
     """Numbers of the prior's, of which the file has the bits."""
     for found, dtypes in BITS.items():
         if tables and all(table.dtype in dtypes.split() for table in tables.values()):
-            off = distance(prior, {name: sample(_reread(table, found)) for name, table in tables.items()})
-            if off.largest <= max(atol, UNITS * precision(found)):
+            samples = {name: sample(_reread(table, found)) for name, table in tables.items()}
+            off, limit = distance(prior, samples), max(atol, UNITS * precision(found))
+            some = any((np.abs(one.values) > limit).any() for one in samples.values())  # most bits are those of zero
+            if some and off.largest <= limit:
                 return Explanation((Bits(found),), prior, off.largest, off.root_mean_square, tuple(tables))
     return None
 
@@ -253,7 +256,15 @@ def _transformed(prior: Scheme, alone: Samples, atol: float) -> Explanation | No
     table = tables_of(prior.in_dtype("float64")).get(name)
     if table is None or not one.whole or table.size > max(MAX_TRANSFORMED, one.values.size):
         return None
-    return transform(table.array().astype(np.float64), one.values, max(atol, _units(one)), (name,))
+    found = transform(table.array().astype(np.float64), one.values, max(atol, _units(one)), (name,))
+    return found and replace(found, edits=tuple(_at_position(prior, edit) for edit in found.edits))
+
+
+def _at_position(prior: Scheme, edit: Edit) -> Edit:
+    """An edit that says a position, of one that says a row."""
+    if isinstance(edit, Rows) and edit.order == "constant":
+        return Rows("constant", (edit.at or 0) + prior.first_position)
+    return edit
 
 
 SEARCHES: tuple[tuple[Callable[[Any, Samples, float], Explanation | None], Callable[[Samples], list[Samples]]], ...] = (

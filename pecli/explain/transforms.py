@@ -294,6 +294,6 @@ def _in_part(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator[
         usual = float(np.median(each))
         wrong = np.flatnonzero(~(each <= 8 * usual + sides.limit))
         if usual <= max(sides.limit, SHARE * rms(found)) and 0 < len(wrong) <= max(1, MAX_WRONG * len(each)):
-            right = made.copy()
+            right = made.astype(np.result_type(made, found))
             np.moveaxis(right, axis, 0)[wrong] = np.moveaxis(found, axis, 0)[wrong]
             yield (*edits, kind(tuple(wrong.tolist()[:MAX_LISTED]))), right

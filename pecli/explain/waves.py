@@ -32,8 +32,8 @@ SLACK = 6.0
 """Standard errors that a phase may be off."""
 MAX_START, MIN_BITS = 1 << 16, 16
 """First positions that phases alone are tried for, and the bits of evidence that one takes beyond its own."""
-MAX_TURNS = 1 << 22
-"""Of the slowest channel up to that offset: of faster waves, no offset is sought."""
+MAX_TURNS = 1 << 18
+"""Of the slowest channel: of faster waves, offsets are sought no further."""
 MAX_CANDIDATES = 4096
 
 
@@ -350,8 +350,9 @@ def _agreeing(frequency: Floats, phase: Floats, error: Floats, order: Indices, l
     """Positions from `least` to MAX_OFFSET at which frequency · position is the phase of all channels."""
     turn, slow = 2 * math.pi, float(frequency[order[0]])
     low, high = sorted((slow * least - phase[order[0]], slow * MAX_OFFSET - phase[order[0]]))
-    if not high - low < MAX_TURNS * turn:
+    if not math.isfinite(high - low):
         return []
+    low, high = (low, min(high, low + MAX_TURNS * turn)) if slow > 0 else (max(low, high - MAX_TURNS * turn), high)
     at = (phase[order[0]] + turn * np.arange(math.ceil(low / turn), math.floor(high / turn) + 1)) / slow
     width = (SLACK * error[order[0]] + 1e-3) / abs(slow)
     for k in order[1:]:

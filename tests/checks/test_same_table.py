@@ -166,3 +166,12 @@ def test_rows_of_cosines_then_rows_of_sines(change: Callable[[Array], Array], la
         (match,) = pecli.identify(dump).matches
         scheme: Any = match.scheme
         assert (scheme.name, scheme.base, scheme.seq_len, scheme.layout) == ("rope", BASE, LENGTH, layout)
+
+
+def test_a_vector_in_lines_and_its_copies(tmp_path: Path) -> None:
+    vector, copies = tmp_path / "vector.csv", tmp_path / "copies.csv"
+    np.savetxt(vector, COS[1], delimiter=",")
+    np.savetxt(copies, np.stack([COS[1]] * 3), delimiter=",")
+    assert pecli.diff(vector, copies).passed
+    np.savetxt(copies, np.stack([COS[1], COS[1], COS[2]]), delimiter=",")
+    assert not pecli.diff(vector, copies).passed

@@ -176,7 +176,8 @@ class _Search:
             table = reshaped(table, (table.shape[0] // heads, heads, *table.shape[1:]))  # (batch × heads, …)
         halves = {each.axis_dim // 2 for each in likely if each.is_rotary and each.axis_dim}
         widths = [width for half in halves for width in (half, 2 * half)]
-        return best_reading(table, read, [(table.size // width, width) for width in widths])
+        shapes = [(table.size // width, width) for width in widths if table.size > width]  # zeros are sines of one row
+        return best_reading(table, read, () if self._role(table) == "inv_freq" else shapes)
 
     def _place(self, table: Table) -> Place:
         """Where a table is read: names of a .gguf tell frequencies for lengths beyond the original one."""

@@ -482,3 +482,18 @@ def test_axes_of_frequencies_are_noted(tmp_path) -> None:
     save_file({"inv_freq": values[None, :, None]}, tmp_path / "f.safetensors")
     found = verify_model(tmp_path / "f.safetensors", pecli.load_config(LLAMA), Tolerance(rtol=1e-14))
     assert (found.passed, found.readings) == (True, {"inv_freq": "axes of length 1 dropped"})
+
+
+@pytest.mark.parametrize("size", [DIM // 2, DIM])
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_vectors_of_zeros_or_ones_are_no_table_of_one_row(value: float, size: int) -> None:
+    """Where sines of position 0 are zeros, and cosines ones; frequencies that nobody set are zeros as well."""
+    assert not pecli.verify(np.full(size, value, np.float32), LLAMA).passed
+
+
+@pytest.mark.parametrize("times", [2, 4])
+def test_frequencies_of_a_larger_head_are_no_flat_table(times: int) -> None:
+    inv_freq = 5e5 ** (-np.arange(times * DIM // 2) / (times * DIM // 2))
+    shape, dim, _ = pecli.verify({"inv_freq": inv_freq}, LLAMA).sentences
+    assert shape.startswith(f"inv_freq: its shape is ({times * DIM // 2}) where ({DIM // 2}), ")
+    assert dim.startswith(f"inv_freq: rotary dimension is {times * DIM} (the spec says {DIM})")
