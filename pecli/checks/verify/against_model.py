@@ -28,6 +28,8 @@ from pecli.models.gguf import LONG, factor_frequencies
 if TYPE_CHECKING:
     from pecli.files.load import Given
 
+MIN_FLAT_ROWS = 8
+"""Of a table that a vector may be: shorter ones are rather frequencies of another dim."""
 MAX_UNNAMED = 16
 """Tensors of a file that are recognised by their values when no name has a role."""
 
@@ -176,7 +178,7 @@ class _Search:
             table = reshaped(table, (table.shape[0] // heads, heads, *table.shape[1:]))  # (batch × heads, …)
         halves = {each.axis_dim // 2 for each in likely if each.is_rotary and each.axis_dim}
         widths = [width for half in halves for width in (half, 2 * half)]
-        shapes = [(table.size // width, width) for width in widths if table.size > width]  # zeros are sines of one row
+        shapes = [(table.size // width, width) for width in widths if table.size >= MIN_FLAT_ROWS * width]
         return best_reading(table, read, () if self._role(table) == "inv_freq" else shapes)
 
     def _place(self, table: Table) -> Place:
