@@ -168,7 +168,7 @@ def _apart(group: Sequence[Table]) -> list[Table]:
     both = reshaped(first, (2, first.rows // 2, first.width))
     with np.errstate(over="ignore", invalid="ignore"):
         squares = (widened(both.array()) ** 2).sum(axis=0)
-    return [both] if squares.size and np.ptp(squares) < SQUARES * squares.max() else []
+        return [both] if squares.size and np.ptp(squares) < SQUARES * squares.max() else []
 
 
 def _matches(group: Sequence[Table]) -> list[Match]:
