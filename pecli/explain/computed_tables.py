@@ -107,16 +107,16 @@ def explain_computed(prior: Scheme, samples: Mapping[str, Sample]) -> Explanatio
     return Explanation((*by, *recipes[:1]), scheme, off.largest, off.root_mean_square, tuple(samples))
 
 
-def recipe_edit(scheme: Any, whole: Reading, prior: WaveScheme | None) -> tuple[tuple[Edit, ...], float]:
+def recipe_edit(scheme: Any, reading: Reading, prior: WaveScheme | None) -> tuple[tuple[Edit, ...], float]:
     """The recipe, other than the prior's, that computes a reading by a scheme's parameters, and the largest error."""
-    if scheme is None or whole.rows.max() >= scheme.seq_len:
+    if scheme is None or reading.rows.max() >= scheme.seq_len:
         return (), math.inf
-    arrays: dict[str, AnyArray] = {"pe": whole.form.join(*whole.parts)}
+    arrays: dict[str, AnyArray] = {"pe": reading.form.join(*reading.parts)}
     if scheme.applied_as == "rotation":
-        arrays = dict(zip((prior.one,) if prior and prior.one else ("cos", "sin"), whole.parts, strict=False))
+        arrays = dict(zip((prior.one,) if prior and prior.one else ("cos", "sin"), reading.parts, strict=False))
         scheme = replace(scheme, layout="compact")
     samples = {
-        name: Sample(name, whole.dtype, (scheme.seq_len, array.shape[1]), array, whole.rows)
+        name: Sample(name, reading.dtype, (scheme.seq_len, array.shape[1]), array, reading.rows)
         for name, array in arrays.items()
     }
     own = getattr(prior.scheme, "recipe", "exact") if prior else "exact"

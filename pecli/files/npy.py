@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.files.output import OnBlock, Output, Spec, Write, write_blocks
-from pecli.files.source import Source, data_bytes, stored_table
+
+if TYPE_CHECKING:  # writing a file needs no reader
+    from pecli.files.source import Source
 
 MAGIC = b"\x93NUMPY"
 ALIGNMENT = 64
@@ -91,6 +93,8 @@ class Header(NamedTuple):
 
 def read_table(source: Source, name: str) -> Table:
     """The array in a .npy file, its elements still unread."""
+    from pecli.files.source import data_bytes, stored_table
+
     header = read_header(source)
     order, dtype, itemsize = _number_type(source, header.code)
     size = data_bytes(header.shape, itemsize, source.error)

@@ -75,7 +75,7 @@ def apply(
         _refuse({"layer_type": layer_type}, "a scheme")
         plan = _of_scheme(encoding, rows if offset is not None or rows.ids is not None else None)
     else:
-        plan = _of_model(each, encoding, layer_type, rows, trailing, seq_axis)  # type: ignore[arg-type]
+        plan = _of_model(each, encoding, layer_type, rows, trailing, seq_axis, shift)  # type: ignore[arg-type]
     arranged = plan.positions.arranged(plan.rope.position_axes)
     plan = RotationPlan(plan.rope, arranged, pairs or plan.layout, trailing or plan.trailing, inverse, shift, seq_axis)
     return rotate_all((each,), plan)[0].array()
@@ -111,7 +111,13 @@ def _of_scheme(rope: Any, rows: RowPositions | None) -> RotationPlan:
 
 
 def _of_model(
-    each: Input, model: Model, layer_type: str | None, rows: RowPositions, trailing: bool, seq_axis: int
+    each: Input,
+    model: Model,
+    layer_type: str | None,
+    rows: RowPositions,
+    trailing: bool,
+    seq_axis: int,
+    shift: int | None,
 ) -> RotationPlan:
     """How a model rotates a tensor, read at the last position."""
     length, _ = check_sequence(each, seq_axis)
@@ -120,7 +126,8 @@ def _of_model(
     seq_len = max(1, length if rows.ids is None else rows.span(length)[1])
     rope = encoding.rope(seq_len, offset=rows.offset)
     check_head(each, rope, encoding, found.file, trailing=trailing)
-    if seq_axis == SEQ_AXIS and not encoding.part and not isinstance(model, (ModelEncodings, Encoding)):
+    is_said = seq_axis != SEQ_AXIS or shift is not None  # which is the same at all positions
+    if not (is_said or encoding.part or isinstance(model, (ModelEncodings, Encoding))):
         check_axis(each, head_counts(model, layer_type), found.file)
     return RotationPlan(rope, rows, encoding.layout or "halves", encoding.trailing)
 

@@ -79,3 +79,4 @@ def test_heads_are_not_taken_for_positions() -> None:
     heads = np.zeros((1, 6, 32, 128), np.float32)
     with pytest.raises(ValueError, match="32 is a number of heads of llama-2-7b"):
         pecli.apply(heads, "llama-2-7b")
+    assert pecli.apply(heads, "llama-2-7b", shift=3).shape == heads.shape  # the same at all positions
