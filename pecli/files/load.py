@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from pecli.engine.text import listed, quoted
 from pecli.errors import FileError, failure, path_of
 from pecli.files.checkpoints import Shards, shards_of
 from pecli.files.npy import ARRAY_NAME, read_table
-from pecli.files.source import Source, SourceGroup, UnreadTensor, open_source
+from pecli.files.source import Source, SourceGroup, UnreadTensor, mapped_rows, open_source
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -40,6 +41,11 @@ class LoadedFile:
     checksums: Mapping[str, Callable[[], None]] = field(default_factory=dict, repr=False)
     unread: tuple[UnreadTensor, ...] = ()
     """Tensors that are only named, such as quantised ones."""
+
+    @cached_property
+    def tensors(self) -> dict[str, Array]:
+        """The tensors by name, as arrays: mapped where their bytes lie plainly in a regular file, else in memory."""
+        return {table.name: _as_array(table) for table in self.tables}
 
     def check(self, tables: Iterable[Table] | None = None) -> None:
         """Read these tables, or all, and compare them with their checksums; only those of a .npz have any."""
@@ -66,6 +72,11 @@ class LoadedFile:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _as_array(table: Table) -> Array:
+    mapped = mapped_rows(table, 0, table.rows) if table.size else None
+    return table.array() if mapped is None else mapped.reshape(table.shape)
 
 
 def load_file(path: str) -> LoadedFile:

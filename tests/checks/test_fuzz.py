@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.checks.fuzz import problem_of
+from tests.tools.fuzz import problem_of
 
 
 @pytest.mark.parametrize("part", range(6))

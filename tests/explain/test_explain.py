@@ -18,8 +18,9 @@ from pecli.explain import transforms
 from pecli.explain.edits import Edit, Explanation, Parameter, Recipe
 from pecli.explain.search import explain, recognise
 from pecli.explain.words import sentence
-from tests.explain import rotations, unrelated
-from tests.explain.matrix import LLAMA3, MISTAKES, alike, storages, subjects
+from tests.tools import rotation_matrix as rotations
+from tests.tools import unrelated_tables as unrelated
+from tests.tools.mistake_matrix import LLAMA3, MISTAKES, alike, storages, subjects
 
 GOLDEN = Path(__file__).with_name("words.json")
 SUBJECTS = list(subjects(large=False))

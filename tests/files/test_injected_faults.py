@@ -1,4 +1,4 @@
-"""A few of the faults that `python -m tests.files.inject_faults` tries."""
+"""A few of the faults that `python -m tests.tools.inject_faults` tries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.files.inject_faults import inject
+from tests.tools.inject_faults import inject
 
 
 def can_trace() -> bool:

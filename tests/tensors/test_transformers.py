@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pecli
-from tests.tensors.make_rotated import queries
+from tests.tools.make_rotated import queries
 
 CASES = [json.loads(line) for line in (Path(__file__).parent / "data" / "rotated.jsonl").read_text().splitlines()]
 

@@ -14,7 +14,7 @@ import pytest
 import pecli
 from pecli.errors import FileError, KindError
 from pecli.explain.edits import RowsWrong
-from tests.checks.identify.sweep import attempt
+from tests.tools.sweep_identify import attempt
 
 WIDE = {
     "zeros": np.zeros((2, 70_000), np.float32),

@@ -1,4 +1,4 @@
-"""Makes `interpolate.json`: `python tests/tensors/make_interpolate.py`, by a Python that has torch (tests need none).
+"""Makes `interpolate.json`: `python tests/tools/make_interpolate.py`, by a Python that has torch (tests need none).
 
 Grids of one row are left out: torch 2.13 with antialias gives constant columns for them.
 """
@@ -38,7 +38,7 @@ def main() -> None:
         cases.append({"mode": "linear", "antialias": False, "old": (old_length, 1), "new": (new_length, 1)})
         cases[-1] |= {"given": encoded(rows[0].T), "made": encoded(made[0].T)}
     text = json.dumps({"torch": torch.__version__, "cases": cases}, indent=0)
-    Path(__file__).with_name("interpolate.json").write_text(text + "\n", encoding="ascii")
+    (Path(__file__).parents[1] / "tensors/interpolate.json").write_text(text + "\n", encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Side by side in one run: pecli against NumPy, torch (where installed) and the limits of the machine.
 
     pip install -e '.[dask,zarr]' torch==2.13.0
-    python tests/bench/bench.py [--quick] [--cpu] [--write] [FOLDER]
+    python tests/tools/bench/bench.py [--quick] [--cpu] [--write] [FOLDER]
 
 Every figure is the best of several turns, taken in rotation, so that what else the machine does hits all alike. On a
 busy machine --cpu compares the time of the processors instead of the clock's. --write puts the figures in the reference
@@ -27,7 +27,7 @@ from tables import DIM, ROWS, alibi, in_memory, other_numbers, to_disk
 from text_files import text_files
 from timing import Row
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 FIGURES = re.compile(r"(<!-- begin figures.*? -->\n)(.*?)(<!-- end figures -->)", re.DOTALL)
 LARGE = 20.0
 """GiB of the table that a cluster writes."""
@@ -125,7 +125,7 @@ def main() -> None:
     text, table = text_of(found), table_of(found)
     print(f"{text}\n\n{table}")
     if given.write:
-        about = "The last run of `python tests/bench/bench.py --write`, torch 2.13.0 beside it:"
+        about = "The last run of `python tests/tools/bench/bench.py --write`, torch 2.13.0 beside it:"
         write(ROOT / "samples" / "reference.md", f"\n{about}\n\n```text\n{text}\n```\n\n")
         write(ROOT / "README.md", f"\n{table}\n\n")
 

@@ -1,4 +1,4 @@
-"""Identify many random tables: `python -m tests.checks.identify.sweep --specs 2000 [--seed N] [--processes 2]`.
+"""Identify many random tables: `python -m tests.tools.sweep_identify --specs 2000 [--seed N] [--processes 2]`.
 
 Not part of the test suite. Tables of random schemes are written to files and identified; the printed command is run,
 and what it makes is held against the file. Prints how many were found, and every failure with its spec; exits 1 if
@@ -29,7 +29,7 @@ from pecli.checks.identify import Match
 from pecli.cli.app import run as run_command
 from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme
-from tests.checks.identify.specs import random_scheme
+from tests.tools.random_specs import random_scheme
 
 VERDICTS = ("found", "unsaid", "wrong", "lost")
 SPOKEN = {

@@ -1,6 +1,6 @@
 """Makes `torch_normal.json`, by a Python that has torch (tests need none).
 
-    python tests/engine/schemes/make_torch_normal.py
+    python tests/tools/make_torch_normal.py
 
 torch has two ways on the CPU: its plain kernels (ATEN_CPU_CAPABILITY=default; also what other machines than x86 do),
 which pecli calls rng "torch", and those for AVX2 or AVX-512, "torch-avx2". This script starts itself once for each.
@@ -63,7 +63,7 @@ def main() -> None:
         ways[rng] = json.loads(output)
     note = "float32 tables by torch on the CPU, as base64 of little-endian bytes; made by make_torch_normal.py"
     text = json.dumps({"note": note, "torch": torch.__version__, "ways": ways}, indent=1)
-    Path(__file__).with_name("torch_normal.json").write_text(text + "\n")
+    (Path(__file__).parents[1] / "engine/schemes/torch_normal.json").write_text(text + "\n")
 
 
 if __name__ == "__main__":

@@ -11,5 +11,5 @@ if __name__ == "__main__":
     import torch
 
     found = {f"{base!r},{dim}": base ** (torch.arange(0, dim, 2).float() / dim) for base in BASES for dim in DIMS}
-    file = Path(__file__).with_name("torch_powers.npz")
+    file = Path(__file__).parents[1] / "engine/numerics/torch_powers.npz"
     np.savez_compressed(file, **{name: each.numpy() for name, each in found.items()})

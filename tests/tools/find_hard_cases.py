@@ -1,6 +1,6 @@
 """Search for elements that are hard to round, and keep the hardest.
 
-    python -m tests.engine.numerics.find_hard [--seconds 120]
+    python -m tests.tools.find_hard_cases [--seconds 120]
 
 Writes `hard_cases.json`, beside this file. Two kinds are looked for, neither with pecli's help:
 
@@ -32,7 +32,7 @@ from flint import arb, ctx
 
 from tests.oracle import FORMATS, rational
 
-KEPT = Path(__file__).with_name("hard_cases.json")
+KEPT = Path(__file__).parents[1] / "engine/numerics/hard_cases.json"
 NARROW = ("float32", "float16", "bfloat16")
 TABLES = [(b, d) for b in (10000.0, 500000.0, 1e6, 100.0, 150000.0, 1e20, 2.0, 0.5) for d in (64, 128, 2, 3, 1024)]
 ROWS, STEPS, WAVES = 2048, 512, 32

@@ -1,6 +1,6 @@
 """Writes data/rotated.jsonl: what transformers makes of q, by the rotary code of its own models.
 
-    python tests/tensors/make_rotated.py        with torch and transformers installed
+    python tests/tools/make_rotated.py        with torch and transformers installed
 
 Every line has a configuration, the positions, the shape of q and q after the rotation, float32. The input is `queries`
 below, which the test writes out again.
@@ -91,6 +91,6 @@ def gptj() -> dict:
 if __name__ == "__main__":
     lines = [rotated(*case) for case in CASES] + [gptj()]
     assert all(math.isfinite(value) for line in lines for value in line["rotated"])
-    path = Path(__file__).parent / "data" / "rotated.jsonl"
+    path = Path(__file__).parents[1] / "tensors/data/rotated.jsonl"
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))

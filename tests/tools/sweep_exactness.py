@@ -1,4 +1,4 @@
-"""Hold many elements against the oracle: `python -m tests.engine.sweep --elements 10000000 [--seed N] [--processes 2]`.
+"""Compare many elements with the oracle: `python -m tests.tools.sweep_exactness --elements 10000000 [--seed N]`.
 
 Not part of the test suite (ten million take about two minutes on one core). Tables of many shapes are made by the
 engine, pairs of (position, wave) are drawn from them, and both the sine and the cosine must have the bits that the

@@ -1,6 +1,6 @@
 """Writes torch_rope.json: what transformers' own rotary embedding computes, in float32, on a CPU.
 
-    python tests/engine/schemes/make_torch_rope.py    # needs torch and transformers; the tests do not
+    python tests/tools/make_torch_rope.py    # needs torch and transformers; the tests do not
 
 Numbers are the bits of float32, in hexadecimal. The file there is of transformers 5.22.2 and torch 2.13.
 """
@@ -71,4 +71,4 @@ def case(dim: int, base: float, scaling: dict[str, object]) -> dict[str, object]
 if __name__ == "__main__":
     found = {"positions": POSITIONS, "cases": [case(*each) for each in CASES]}
     text = json.dumps(found).replace('[["', '[\n["').replace('"], ["', '"],\n["').replace("}, {", "},\n{")
-    Path(__file__).with_name("torch_rope.json").write_text(text + "\n")
+    (Path(__file__).parents[1] / "engine/schemes/torch_rope.json").write_text(text + "\n")

@@ -1,4 +1,4 @@
-"""Planted mistakes × storages × schemes: `python -m tests.explain.matrix [--pairs] [--kind rope] [--show]`.
+"""Planted mistakes × storages × schemes: `python -m tests.tools.mistake_matrix [--pairs] [--kind rope] [--show]`.
 
 Not part of the test suite, which holds a small sample of it. Every cell plants a mistake (or two), keeps the table in
 one of several ways, asks for the reason, and compares the edits of the first explanation, storage apart, with those

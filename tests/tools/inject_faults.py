@@ -1,6 +1,6 @@
 """System calls that fail, one after the other, under every command that writes.
 
-`python -m tests.files.inject_faults` runs each writer under strace, lets one call that touches its folder fail, and
+`python -m tests.tools.inject_faults` runs each writer under strace, lets one call that touches its folder fail, and
 checks what is left: the exit code is never 1, an error is one line, the output is the old file or the new one, whole,
 and nothing else is in the folder. It takes some minutes; arguments are names of writers.
 """

@@ -1,6 +1,6 @@
 """A Dask cluster writes one Zarr store: with 1, 2 and 4 processes; then a large one, where a worker is killed.
 
-    python tests/bench/cluster.py [GIB] [FOLDER]        20 GiB by default
+    python tests/tools/bench/cluster.py [GIB] [FOLDER]        20 GiB by default
 
 The small tables are 2 GiB. Every chunk is compared with the rows that this process makes. Those of the large table are
 compared as they appear, and their blocks are given back to the disk at once (a hole is punched): its files have their

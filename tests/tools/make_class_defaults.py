@@ -1,6 +1,6 @@
 """Write pecli/models/class_defaults.json from the configuration classes of an installed transformers.
 
-    python tests/models/make_class_defaults.py
+    python tests/tools/make_class_defaults.py
 
 A class is kept if its model_type is a family that pecli has a row for; of its fields, those that pecli reads as sizes,
 and its rotary settings where they scale, or tell layer types apart that the family's row does not.

@@ -1,4 +1,4 @@
-"""Tables of nothing that pecli knows: `python -m tests.explain.unrelated [--tables 500] [--seed 1]`.
+"""Tables of nothing that pecli knows: `python -m tests.tools.unrelated_tables [--tables 500] [--seed 1]`.
 
 Not part of the test suite, which looks at 40 of them. Noise, weights, learned tables, images, other waves, and tables
 of one scheme compared with another: nothing may be claimed of them, by identify or by verify.

@@ -1,4 +1,4 @@
-"""Rotated queries with mistakes: `python -m tests.explain.rotations`.
+"""Rotated queries with mistakes: `python -m tests.tools.rotation_matrix`.
 
 Not part of the test suite, which holds a few of them. Queries of random numbers are rotated by the textbook formula, in
 float64, with one mistake each, kept in a dtype, and compared with what a model asks for; counts how often the first

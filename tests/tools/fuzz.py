@@ -1,7 +1,7 @@
 """Right tables of random specs, changed in every way that ports and files have, through every command that judges them.
 
 Nothing may raise, a right table passes, and a changed one passes only if the change is within the tolerance, which is
-judged here by plain NumPy. The tests run some thousand cases; `python -m tests.checks.fuzz --cases 100000` runs more.
+judged here by plain NumPy. The tests run some thousand cases; `python -m tests.tools.fuzz --cases 100000` runs more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 import pecli
 from pecli.cli.app import run
-from tests.checks.identify.specs import random_scheme
+from tests.tools.random_specs import random_scheme
 
 Array = np.ndarray[Any, Any]
 Tables = dict[str, Array]
