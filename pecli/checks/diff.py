@@ -15,7 +15,7 @@ from pecli.checks.same_table import fitted
 from pecli.checks.statistics import has_waves
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
+from pecli.engine.arrays import SIGNIFICAND_BITS
 from pecli.engine.table import Table, stacked
 from pecli.errors import PecliError
 from pecli.files import LoadedFile

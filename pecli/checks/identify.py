@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.statistics import has_waves
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.arrays import Array, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, cast, is_floating, reshaped
 from pecli.explain.computed_tables import explain_computed

@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array, Flags, Floats, Ints, Positions
-from pecli.engine.numerics.rounding import widened
-from pecli.engine.numerics.threads import results_in_order
-from pecli.engine.table import Table, raw_bytes
+from pecli.engine.arrays import AnyArray, Array, Flags, Floats, Ints, Positions, widened
+from pecli.engine.table import Table, raw_bytes, results_in_order
 
 
 class Statistics:

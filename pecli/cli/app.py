@@ -13,8 +13,7 @@ import typer.core
 import typer.main
 
 from pecli.cli.command import COMMANDS, Exit, code_of, examples, made_command, meant, module_of, panel_of, print_error
-from pecli.engine.text import nearest
-from pecli.errors import ParameterError, ResourceError
+from pecli.errors import ParameterError, ResourceError, nearest
 from pecli.version import __version__
 
 EXAMPLES = (

@@ -14,10 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Floats, Indices
-from pecli.engine.numerics.rounding import widened
-from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
-from pecli.engine.schemes.recipes import STORED
+from pecli.engine.arrays import AnyArray, Floats, Indices, widened
+from pecli.engine.schemes import STORED, Choice, Flag, Real, Whole
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Floats
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.arrays import Floats, widened
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.explain.computed_tables import constructed
 from pecli.explain.edits import Explanation, parameter_edits

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Floats, Indices
-from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
-from pecli.engine.numerics.rounding import holds
+from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, AnyArray, Floats, Indices, holds
 from pecli.engine.table import Table
 from pecli.explain.edits import Decimals, Dtype, Edit, FixedPoint, Noise
 

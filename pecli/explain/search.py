@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.numerics.rounding import holds
+from pecli.engine.arrays import Array, holds, numpy_dtype
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table

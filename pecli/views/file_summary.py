@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.text import indices, spelled
-from pecli.errors import FileError, ParameterError
+from pecli.engine.arrays import Array, indices, numpy_dtype
+from pecli.errors import FileError, ParameterError, spelled
 from pecli.files import LoadedFile
 from pecli.files.provenance import KEY, carried_spec
 from pecli.views import screen

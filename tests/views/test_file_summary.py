@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pecli.engine.arrays import indices
 from pecli.engine.table import Table, table_of
-from pecli.engine.text import indices
 from pecli.errors import ParameterError
 from pecli.views.file_summary import MAX_SHOWN, rectangle
 

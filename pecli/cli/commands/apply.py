@@ -16,8 +16,7 @@ from pecli.cli.command import Command, Exit, examples, keyword, new_app, with_op
 from pecli.cli.commands import apply_rope
 from pecli.cli.commands.apply_rope import Applied, along, positions
 from pecli.cli.options import option, parsed
-from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.engine.schemes.parameters import Parameter, Whole
+from pecli.engine.schemes import SCHEMES, Parameter, Whole, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 

@@ -13,7 +13,7 @@ import typer
 from pecli.cli import options
 from pecli.cli.command import keyword
 from pecli.cli.options import completer, option, parsed
-from pecli.engine.schemes.parameters import Parameter, Whole
+from pecli.engine.schemes import Parameter, Whole
 from pecli.engine.schemes.positions import GivenPositions, PositionList
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError

@@ -11,7 +11,7 @@ import typer
 
 from pecli.cli import options
 from pecli.cli.command import Exit, code_of, command_of, print_error
-from pecli.engine.schemes.parameters import Whole
+from pecli.engine.schemes import Whole
 from pecli.errors import ParameterError, PecliError
 
 EXAMPLES = {

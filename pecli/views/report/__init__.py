@@ -21,8 +21,8 @@ import numpy as np
 from pecli.checks.diff import Difference, diff
 from pecli.checks.tolerance import EXACT, Tolerance, tolerance_of
 from pecli.checks.verify import verify
-from pecli.engine.numerics.rounding import widened
-from pecli.engine.schemes.recipes import RUNTIME
+from pecli.engine.arrays import widened
+from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.table import Table
 from pecli.errors import FileError, PecliError, path_of
 from pecli.files import LoadedFile, open_tensors

@@ -7,8 +7,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pecli.engine.text import nearest, spelled
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, nearest, spelled
 from pecli.version import __version__
 
 if TYPE_CHECKING:

@@ -8,10 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats, Indices
-from pecli.engine.numerics.rounding import widened
-from pecli.engine.numerics.threads import results_in_order
-from pecli.engine.table import Table
+from pecli.engine.arrays import Array, Floats, Indices, widened
+from pecli.engine.table import Table, results_in_order
 from pecli.errors import ParameterError
 from pecli.views.pictures import labels
 from pecli.views.pictures.downsample import GOLDEN, check_width, envelope, is_sampled, reduced, slab
