@@ -339,7 +339,7 @@ def _model_door(dump: Dump) -> dict[str, Any]:
 
 
 def _diff_door(dump: Dump) -> dict[str, Any]:
-    right = shapes_of(dump.case)[[*shapes_of(dump.case)][0]](*dump.right)
+    right = shapes_of(dump.case)[next(iter(shapes_of(dump.case)))](*dump.right)
     return pecli.diff(right, dump.arrays(), atol=dump.atol).as_json()
 
 
