@@ -31,7 +31,7 @@ RECOMMENDED = {
 """What the makers of a family use or recommend, and where they say so."""
 
 SHORT_PROMPTS = {
-    "yarn": "every prompt is encoded with the stretched frequencies, short ones too: leave it out where prompts are short",
+    "yarn": "every prompt is encoded with the stretched frequencies, short ones too: leave it out for those",
     "linear": "every prompt is encoded with the stretched positions, short ones too: fine-tuning is usually needed",
     "ntk": "every prompt is encoded with the larger base, short ones too",
     "dynamic": "prompts up to {original:,} positions are encoded as before; longer ones as their length asks for",
@@ -88,15 +88,14 @@ class Extension:
         """What to say to runtimes that take the settings on their command line."""
         overrides = json.dumps({"rope_parameters": self.rope_parameters})
         found = {"vllm": f"vllm serve MODEL --hf-overrides '{overrides}' --max-model-len {self.to}"}
-        start = f"llama-server -m MODEL.gguf -c {self.to}"
-        match self.method:
-            case "yarn":
-                words = f"--rope-scaling yarn --rope-scale {self.factor:g} --yarn-orig-ctx {self.original}"
-                found["llama.cpp"] = f"{start} {words}"
-            case "linear":
-                found["llama.cpp"] = f"{start} --rope-scaling linear --rope-freq-scale {1 / self.factor:.12g}"
-            case "ntk":
-                found["llama.cpp"] = f"{start} --rope-scaling none --rope-freq-base {self.theta:.12g}"
+        scale = f"--rope-freq-base {self.theta:.12g} --rope-freq-scale {1 / self.factor:.12g}"
+        llama_cpp = {
+            "yarn": f"--rope-scaling yarn {scale} --yarn-orig-ctx {self.original}",
+            "linear": f"--rope-scaling linear {scale}",
+            "ntk": f"--rope-scaling none --rope-freq-base {self.theta:.12g}",
+        }
+        if self.method in llama_cpp:
+            found["llama.cpp"] = f"llama-server -m MODEL.gguf -c {self.to} {llama_cpp[self.method]}"
         return found
 
     @property
@@ -137,8 +136,8 @@ class Extension:
 
     def wavelengths(self) -> dict[str, Any]:
         """How many frequencies stay, are stretched by less, and by the whole factor."""
-        pairs = zip(self.before.inverse_frequencies(self.to) or (), self.after.inverse_frequencies(self.to) or (), strict=True)
-        stretched = [was / now for was, now in pairs]
+        before, after = (encoding.inverse_frequencies(self.to) or [] for encoding in (self.before, self.after))
+        stretched = [was / now for was, now in zip(before, after, strict=True)]
         kept = sum(by < 1.0 + 1e-6 for by in stretched)
         whole = sum(by > self.factor * (1 - 1e-6) for by in stretched)
         return {"kept": kept, "blended": len(stretched) - kept - whole, "stretched": whole, "largest": max(stretched)}

@@ -36,6 +36,7 @@ PANELS = {
         "identify": "Say which scheme, parameters and recipe made an unknown table.",
         "audit": "Measure how far each precision recipe drifts from the exact table.",
         "runtimes": "Compare what transformers, vLLM, llama.cpp and mlx-lm compute for a model.",
+        "extend": "Print the settings that stretch a model's context, for every runtime.",
     },
     "Inspect": {
         "inspect": "Show what is in a file: tensors, dtypes, shapes, statistics, provenance.",
@@ -62,6 +63,7 @@ SYNONYMS = {
     "config": ("model", "read"),
     "models": ("presets",),
     "audit": ("drift", "precision", "error", "errors"),
+    "extend": ("stretch", "context", "scale", "rope-scaling"),
     "runtimes": ("runtime", "vllm", "transformers", "mlx", "llama.cpp"),
     "convert": ("cast", "permute"),
     "resize": ("interpolate", "resample"),
