@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[1]
 HOOKS = (ROOT / ".pre-commit-hooks.yaml").read_text()
@@ -59,3 +60,24 @@ def test_the_workflow_runs(checked: Path, pecli_cli: Callable[..., Any], monkeyp
 def test_the_sample_names_hooks_that_there_are() -> None:
     sample = (ROOT / "samples" / "ci" / "pre-commit-config.yaml").read_text()
     assert re.findall(r"- id: (\S+)", sample) == list(hooks())
+
+
+def workflow_commands(job: str) -> list[str]:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))["jobs"]
+    return [step["run"] for step in jobs[job]["steps"] if "run" in step]
+
+
+def test_the_projects_own_workflow_runs_what_the_readme_says() -> None:
+    _, block = re.findall(r"^```sh\n(.*?)\n```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S | re.M)[:2]
+    assert workflow_commands("linux") == [".ci/run"]
+    assert workflow_commands("macos") == [block]
+    spelled = block.replace(".venv/bin", ".venv/Scripts").replace("python3", "python")
+    assert workflow_commands("windows") == [spelled]
+
+
+def test_issue_templates_ask_for_something() -> None:
+    templates = [*(ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml")]
+    forms = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in templates]
+    assert len(forms) == 3
+    for form in forms:
+        assert any(part.get("validations", {}).get("required") for part in form["body"])

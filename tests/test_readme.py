@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pecli.cli.command import COMMANDS
+from pecli.cli.app import COMMANDS
 from tests.readme import README, REFERENCE, environment, written
 
 ROOT = README.parent
@@ -22,7 +22,7 @@ def test_the_generated_parts_are_up_to_date(document: Path) -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    for document in (README, REFERENCE):
+    for document in (README, REFERENCE, *(ROOT / ".github").glob("*.md")):
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)|src=\"([^\"]+)\"", document.read_text(encoding="utf-8")):
             assert (document.parent / "".join(target)).exists(), target
 
