@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pecli.cli.command import command_of, keyword, with_options
+from pecli.cli import command_of, keyword, with_options
 from pecli.engine.schemes import Choice, Flag, Parameter, scheme_named
 from pecli.errors import ParameterError
 
