@@ -16,17 +16,16 @@ from pecli.engine.schemes import SCHEMES, scheme_named
 ROOT = Path(pecli.__file__).parent
 MAY_IMPORT = {
     "errors": set(),
-    "version": set(),
     "engine": {"errors"},
     "layers": {"engine", "errors"},
-    "files": {"engine", "errors", "version"},
+    "files": {"engine", "errors"},
     "models": {"files", "engine", "errors"},
     "explain": {"models", "files", "engine", "errors"},
     "checks": {"explain", "models", "files", "engine", "errors"},
     "tensors": {"models", "files", "engine", "errors"},
     "distributed": {"files", "engine", "errors"},
-    "views": {"tensors", "checks", "explain", "models", "files", "engine", "errors", "version"},
-    "cli": {"views", "tensors", "checks", "explain", "models", "files", "layers", "engine", "errors", "version"},
+    "views": {"tensors", "checks", "explain", "models", "files", "engine", "errors"},
+    "cli": {"views", "tensors", "checks", "explain", "models", "files", "layers", "engine", "errors"},
     "__main__": {"cli"},
 }
 
@@ -89,7 +88,9 @@ def imported(name: str) -> set[str]:
     for node in ast.walk(tree(MODULES[name])):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif (
+            isinstance(node, ast.ImportFrom) and node.module and [alias.name for alias in node.names] != ["__version__"]
+        ):
             inner = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= (inner & {*MODULES}) or {node.module}
     return (found & {*MODULES}) - {name}

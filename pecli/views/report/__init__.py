@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from pecli import __version__
 from pecli.checks.diff import Difference, diff
 from pecli.checks.tolerance import EXACT, Tolerance, tolerance_of
 from pecli.checks.verify import verify
@@ -30,7 +31,6 @@ from pecli.files.output import open_output
 from pecli.files.provenance import carried_spec
 from pecli.models.encoding import Encoding
 from pecli.models.find import Model, NamedModel, named_model
-from pecli.version import __version__
 from pecli.views import check_results, encodings, file_summary
 from pecli.views.pictures import palettes
 from pecli.views.pictures.figure import png, svg

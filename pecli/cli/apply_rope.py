@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from pecli.cli import options
-from pecli.cli.command import keyword
+from pecli.cli import keyword, options
 from pecli.cli.options import completer, option, parsed
 from pecli.engine.schemes.parameters import Parameter, Whole
 from pecli.engine.schemes.positions import GivenPositions, PositionList

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pecli.cli import options
-from pecli.cli.command import Exit
+from pecli.cli import Exit, options
 from pecli.engine.arrays import Floats
 from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.text import begun
