@@ -16,7 +16,7 @@ SCHEMES = [
     pecli.Rope(1000, 32, dtype="float64", layout="halves"),
     pecli.Alibi(6, 90),
     pecli.LearnedInit(500, 33, seed=4),
-    pecli.LearnedInit(50, 33, rng="torch"),
+    pecli.LearnedInit(50, 33),
     pecli.Rope(700, 32, dtype="bfloat16"),
 ]
 
@@ -30,7 +30,7 @@ def test_lazy_arrays_are_the_tables(scheme: pecli.Scheme, monkeypatch: pytest.Mo
         assert (lazy[name].shape, lazy[name].dtype) == (array.shape, array.dtype)
         assert lazy[name].compute(scheduler="threads").tobytes() == array.tobytes()
         assert lazy[name][-2:].compute(scheduler="synchronous").tobytes() == array[-2:].tobytes()
-    assert max(each.npartitions for each in lazy.values()) > 1 or getattr(scheme, "rng", "") == "torch"
+    assert max(each.npartitions for each in lazy.values()) > 1
 
 
 def test_workers_write_one_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
