@@ -15,9 +15,8 @@ import pytest
 
 import pecli
 from pecli.cli.app import run
-from pecli.engine.numerics.rounding import round_to
-from pecli.engine.schemes import registered
-from pecli.engine.schemes.parameters import Real, Whole
+from pecli.engine.arrays import round_to
+from pecli.engine.schemes import Real, Whole, registered
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 

@@ -9,11 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array, Flags, Positions
-from pecli.engine.numerics.dtypes import dtype_name
-from pecli.engine.numerics.rounding import widened
-from pecli.engine.numerics.threads import results_in_order
-from pecli.engine.table import Table, raw_bytes
+from pecli.engine.arrays import AnyArray, Array, Flags, Positions, dtype_name, widened
+from pecli.engine.table import Table, raw_bytes, results_in_order
 
 SLICE_ELEMENTS = 1 << 16
 """Elements processed at once, so that intermediate arrays stay in the cache."""

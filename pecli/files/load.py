@@ -10,10 +10,9 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from pecli.engine.arrays import Array
-from pecli.engine.table import Table, as_numpy, table_of_numbers
-from pecli.engine.text import listed, quoted
-from pecli.errors import FileError, failure, path_of
+from pecli.engine.arrays import Array, as_numpy
+from pecli.engine.table import Table, table_of_numbers
+from pecli.errors import FileError, failure, listed, path_of, quoted
 from pecli.files.checkpoints import Shards, shards_of
 from pecli.files.npy import ARRAY_NAME, read_table
 from pecli.files.source import Source, SourceGroup, UnreadTensor, mapped_rows, open_source

@@ -6,10 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import dtype_name
-from pecli.engine.text import indices, spelled
-from pecli.errors import FileError, ParameterError
+from pecli.engine.arrays import Array, dtype_name, indices
+from pecli.errors import FileError, ParameterError, spelled
 from pecli.files import LoadedFile
 from pecli.files.provenance import KEY, carried_spec
 from pecli.views import screen

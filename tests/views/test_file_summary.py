@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pecli.engine.text import indices
+from pecli.engine.arrays import indices
 from pecli.errors import ParameterError
 from pecli.views.file_summary import MAX_SHOWN, numbers
 

@@ -13,10 +13,11 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from pecli import __version__
 from pecli.checks.diff import Difference, diff
 from pecli.checks.tolerance import EXACT, Tolerance, tolerance_of
 from pecli.checks.verify import verify
-from pecli.engine.schemes.recipes import RUNTIME
+from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.table import table_of
 from pecli.errors import FileError, PecliError, path_of
 from pecli.files import LoadedFile, open_tensors
@@ -24,7 +25,6 @@ from pecli.files.output import open_output
 from pecli.files.provenance import carried_spec
 from pecli.models.encoding import Encoding
 from pecli.models.find import Model, NamedModel, named_model
-from pecli.version import __version__
 from pecli.views import check_results, encodings, file_summary
 from pecli.views.pictures.figure import svg
 from pecli.views.pictures.panels import Subject

@@ -7,9 +7,8 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pecli.engine.text import nearest, spelled
-from pecli.errors import ParameterError
-from pecli.version import __version__
+from pecli import __version__
+from pecli.errors import ParameterError, nearest, spelled
 
 if TYPE_CHECKING:
     from pecli.views.pictures.panels import Picture, PlotRequest, Subject

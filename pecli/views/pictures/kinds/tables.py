@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pecli.engine.arrays import Floats
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.arrays import Floats, widened
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures import labels

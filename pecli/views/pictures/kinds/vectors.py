@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats, Indices
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.arrays import Array, Floats, Indices, widened
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures.downsample import check_width, stride

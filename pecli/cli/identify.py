@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pecli.cli import options
-from pecli.cli.command import Exit, code_of, print_error
+from pecli.cli import Exit, code_of, options, print_error
 from pecli.errors import PecliError
 
 EXAMPLES = (

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from pecli.cli import options
-from pecli.cli.command import keyword
+from pecli.cli import keyword, options
 from pecli.cli.options import completer, option, parsed
-from pecli.engine.schemes.parameters import Parameter, Whole
+from pecli.engine.schemes import Parameter, Whole
 from pecli.engine.schemes.positions import GivenPositions, PositionList
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError

@@ -11,13 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.main
 
-from pecli.cli import options
-from pecli.cli.command import Command, Exit, examples, keyword, new_app, with_options
-from pecli.cli.commands import apply_rope
-from pecli.cli.commands.apply_rope import Applied, along, positions
+from pecli.cli import Command, Exit, apply_rope, examples, keyword, new_app, options, with_options
+from pecli.cli.apply_rope import Applied, along, positions
 from pecli.cli.options import option, parsed
-from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.engine.schemes.parameters import Parameter, Whole
+from pecli.engine.schemes import SCHEMES, Parameter, Whole, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 

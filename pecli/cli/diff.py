@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pecli.cli import options
-from pecli.cli.command import Exit, command_line, print_error
+from pecli import __version__
+from pecli.cli import Exit, command_line, options, print_error
 from pecli.errors import FileError, ParameterError
-from pecli.version import __version__
 
 if TYPE_CHECKING:
     from pecli.checks.compare.error_summary import ErrorMap

@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pecli.cli import options
-from pecli.cli.command import Exit, command_of, keyword, with_options
+from pecli.cli import Exit, command_of, keyword, options, with_options
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError

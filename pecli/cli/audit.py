@@ -9,15 +9,12 @@ import typer
 import typer.core
 import typer.main
 
+from pecli import __version__
 from pecli.checks.tolerance import DRIFT, ERROR
-from pecli.cli import options
-from pecli.cli.command import Exit, command_line, command_of, examples, keyword, new_app, with_options
-from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.engine.schemes.parameters import Choice, ListOf
+from pecli.cli import Exit, command_line, command_of, examples, keyword, new_app, options, with_options
+from pecli.engine.schemes import SCHEMES, Choice, ListOf, scheme_named
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.text import nearest
-from pecli.errors import ParameterError
-from pecli.version import __version__
+from pecli.errors import ParameterError, nearest
 
 SUMMARY = "Say how far each way to compute a table (float32 phases, bfloat16 positions, …) drifts from the exact one."
 EXAMPLES = {

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pecli.cli import options
-from pecli.cli.command import Exit
+from pecli.cli import Exit, options
 from pecli.errors import FileError
 
 if TYPE_CHECKING:
