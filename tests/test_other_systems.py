@@ -23,13 +23,13 @@ from pecli.files import load
 ROOT = Path(__file__).parents[1]
 HIDDEN = {
     "os": """
-        chown chroot ctermid eventfd fchdir fchmod fchown fdatasync fork forkpty fpathconf fstatvfs getegid geteuid
-        getgid getgroups getloadavg getpgid getpgrp getpriority getsid getuid initgroups killpg lchown lockf mkfifo
-        mknod nice pathconf posix_fadvise posix_fallocate posix_spawn pread preadv pwrite pwritev readv
-        sched_getaffinity sched_yield sendfile setegid seteuid setgid setgroups setpgid setpriority setregid setreuid setsid setuid
-        splice statvfs sync sysconf tcgetpgrp uname wait wait3 wait4 waitid writev memfd_create copy_file_range
-        O_ASYNC O_CLOEXEC O_DIRECT O_DIRECTORY O_DSYNC O_NDELAY O_NOATIME O_NOCTTY O_NOFOLLOW O_NONBLOCK O_PATH O_RSYNC
-        O_SYNC O_TMPFILE
+        chown chroot ctermid eventfd fchdir fchmod fchown fdatasync fork forkpty fpathconf fstatvfs getegid
+        geteuid getgid getgroups getloadavg getpgid getpgrp getpriority getsid getuid initgroups killpg lchown
+        lockf mkfifo mknod nice pathconf posix_fadvise posix_fallocate posix_spawn pread preadv pwrite pwritev
+        readv sched_getaffinity sched_yield sendfile setegid seteuid setgid setgroups setpgid setpriority
+        setregid setreuid setsid setuid splice statvfs sync sysconf tcgetpgrp uname wait wait3 wait4 waitid
+        writev memfd_create copy_file_range O_ASYNC O_CLOEXEC O_DIRECT O_DIRECTORY O_DSYNC O_NDELAY O_NOATIME
+        O_NOCTTY O_NOFOLLOW O_NONBLOCK O_PATH O_RSYNC O_SYNC O_TMPFILE
     """,
     "signal": """
         SIGALRM SIGBUS SIGCHLD SIGCONT SIGHUP SIGIO SIGKILL SIGPIPE SIGPROF SIGQUIT SIGSTOP SIGSYS SIGTRAP SIGTSTP
