@@ -192,8 +192,10 @@ def _is_width(text: str) -> bool:
 
 def _check_memory() -> None:
     """Reject a memory limit that is too low for NumPy: its OpenBLAS would end the process with exit code 1."""
-    from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
-
+    try:
+        from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
+    except ImportError:  # Windows has no such limit
+        return
     if getrlimit(RLIMIT_AS)[0] == RLIM_INFINITY or "numpy" in sys.modules:
         return
     from mmap import mmap

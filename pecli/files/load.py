@@ -160,13 +160,14 @@ def split_name(text: str) -> tuple[str, str | None]:
 
     Either may have colons, as in `dense/kernel:0`: of several files, the one with the longest name is meant.
     """
-    if text == "-" or not text.rfind(":") > 0 or os.path.exists(text):
+    drive, path = ("", text) if text.startswith("-:") else os.path.splitdrive(text)  # C: is no file
+    if text == "-" or not path.rfind(":") > 0 or os.path.exists(text):
         return text, None
-    path = text
-    while (path := path.rpartition(":")[0]) and path != "-" and not os.path.exists(path):
+    while (path := path.rpartition(":")[0]) and drive + path != "-" and not os.path.exists(drive + path):
         pass
     if not path:
         raise failure(text, FileNotFoundError(errno.ENOENT, ""))
+    path = drive + path
     return path, text[len(path) + 1 :]
 
 

@@ -282,7 +282,7 @@ class Positioned(Scheme):
         """Waves over positions are those of a range; a grid has maps."""
         if self.is_range:
             return super().picture_kinds
-        return (*TABLE_PICTURES, *(("maps", "patch") if self.grid is not None else ()))
+        return (*TABLE_PICTURES, *(("patch",) if self.grid is not None else ()))
 
     def neighbour(self, **changes: Any) -> Neighbour | None:
         """Rows that are others then need not be given."""

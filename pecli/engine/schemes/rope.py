@@ -219,10 +219,6 @@ class Rope(RotaryParameters):
             factors = self.row_factors().at(range(self.seq_len))
         return rotated(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
 
-    @property
-    def picture_kinds(self) -> tuple[str, ...]:
-        return tuple(kind for kind in super().picture_kinds if kind != "histogram")
-
     def contexts(self, context: int | None = None) -> dict[float, str]:
         """What a model was trained on, and how far scaling takes it."""
         if self.scaling == "none":

@@ -29,7 +29,7 @@ ROW_NAMES = (
 """What checkpoints call a table of which rows are added to the input."""
 
 
-TABLE_PICTURES = ("heatmap", "curves", "similarity", "histogram", "spectrum")
+TABLE_PICTURES = ("heatmap", "curves", "similarity")
 """The kinds of pictures that show any table with rows and columns."""
 
 
