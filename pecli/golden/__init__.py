@@ -10,14 +10,16 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pecli import __version__
-from pecli.engine.arrays import Array, round_to, widened
+from pecli.engine.arrays import AnyArray as Array
+from pecli.engine.arrays import round_to, widened
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.relative import Relative
 from pecli.engine.schemes.rope import Rope
@@ -27,23 +29,17 @@ from pecli.errors import failure
 from pecli.files.output import open_output
 from pecli.files.save import save
 from pecli.models.find import load_model
+from pecli.models.presets import presets
 from pecli.tensors.apply import apply
 
 POSITIONS = (0, 1, 2, 255, 256, 257, 4095, 4096, 4097, 32767, 131071, 1_000_000)
-FAR_AND_NEAR = (1, 257, 4097, 131071)
+FAR_AND_NEAR = (1, 4097, 131071)
 """Positions at which models' own tables are written."""
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 TOLERANCES = {"float64": 1e-14, "float32": 1e-6, "float16": 1e-3, "bfloat16": 8e-3}
 """What a port may be off by that computes angles in float64 and rounds once, twice over; see `float32_arithmetic`."""
 FLOAT32_ANGLE_ERROR = 1.2e-7
 """What float32 arithmetic may add for each position: one unit of the last place of the angle, twice."""
-PRESETS = (
-    "llama-2-7b", "llama-3-8b", "llama-3.1-8b", "llama-3.2-1b", "codellama-34b", "tinyllama-1.1b", "mistral-7b-v0.3",
-    "qwen2.5-7b", "qwen3-8b", "qwen3-next-80b-a3b", "gemma-2-9b", "gemma-3-12b", "phi-2", "phi-3-mini-128k-2024-04",
-    "phi-4", "gpt-oss-20b", "deepseek-v3", "kimi-k2-0905", "glm-4.5", "olmo-2-7b", "command-r7b", "smollm2-1.7b", "smollm3-3b",
-    "gpt-neox-20b", "gpt-j-6b",
-)  # fmt: skip
-"""Models whose frequencies the whole suite has, of those that are built in."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,7 @@ class Case:
     largest_position: float = 0.0
 
     def tolerances(self) -> dict[str, float]:
-        size = max((float(np.abs(array[np.isfinite(array)]).max(initial=1.0)) for array in self.tensors.values()))
+        size = max(float(np.abs(array[np.isfinite(array)]).max(initial=1.0)) for array in self.tensors.values())
         scaled = {name: tolerance * max(1.0, size) for name, tolerance in TOLERANCES.items()}
         arithmetic = scaled["float32"] + FLOAT32_ANGLE_ERROR * self.largest_position
         return {**scaled, "float32_arithmetic": arithmetic}
@@ -105,41 +101,8 @@ def _frequencies(name: str, tests: str, scheme: Rope) -> Case:
     return Case(name, tests, tensors, made)
 
 
-_YARN = {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
-_LLAMA3 = {
-    "scaling": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-}  # fmt: skip
-_LONG = {
-    "scaling": "longrope", "original_max_position_embeddings": 4096, "max_position_embeddings": 131072,
-    "short_factor": tuple(1.0 + k / 16 for k in range(16)), "long_factor": tuple(1.0 + k for k in range(16)),
-}  # fmt: skip
-_DYNAMIC = {"scaling": "dynamic", "factor": 2.0, "max_position_embeddings": 4096}
-
-SCALINGS: dict[str, tuple[str, dict[str, Any]]] = {
-    "default": ("no scaling", {}),
-    "theta-500000": ("another base", {"base": 500000.0}),
-    "linear": ("all frequencies divided by the factor", {"scaling": "linear", "factor": 4.0}),
-    "ntk": ("a larger base", {"scaling": "ntk", "factor": 4.0}),
-    "dynamic-before": ("dynamic NTK up to the trained length is no scaling", {**_DYNAMIC, "length": 4096}),
-    "dynamic-after": ("dynamic NTK beyond the trained length", {**_DYNAMIC, "length": 16384}),
-    "yarn": ("limits rounded, as by default", _YARN),
-    "yarn-truncate-false": ("limits that are not rounded", {**_YARN, "truncate": False}),
-    "yarn-betas": ("other limits", {**_YARN, "beta_fast": 64.0, "beta_slow": 2.0}),
-    "yarn-attention-factor": ("a given attention factor is final", {**_YARN, "attention_factor": 1.5}),
-    "yarn-mscale": ("a ratio of two mscales", {**_YARN, "mscale": 1.0, "mscale_all_dim": 0.8}),
-    "yarn-mscale-equal": ("equal mscales leave the magnitude at 1", {**_YARN, "mscale": 1.0, "mscale_all_dim": 1.0}),
-    "yarn-factor-40": ("a large factor", {**_YARN, "factor": 40.0}),
-    "longrope-short": ("short factors below the original length", {**_LONG, "length": 4095}),
-    "longrope-at": ("short factors at exactly the original length", {**_LONG, "length": 4096}),
-    "longrope-long": ("long factors just above it", {**_LONG, "length": 4097}),
-    "llama3": ("kept, blended and divided bands", {**_LLAMA3, "base": 500000.0}),
-    "llama3-factor-32": ("a larger factor", {**_LLAMA3, "factor": 32.0, "base": 500000.0}),
-    "partial": ("only some channels rotate, with frequencies of their own", {"partial_rotary_factor": 0.5}),
-    "proportional": (
-        "frequencies over the whole head, zeros behind", {"scaling": "proportional", "partial_rotary_factor": 0.25}
-    ),
-}  # fmt: skip
+DATA: dict[str, Any] = json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))
+"""Scalings, rotations, grids and mistakes, a row each."""
 
 
 def _rope(**given: Any) -> Rope:
@@ -147,9 +110,10 @@ def _rope(**given: Any) -> Rope:
 
 
 def _scaling_cases() -> Iterator[Case]:
-    for name, (tests, given) in SCALINGS.items():
-        yield _frequencies(f"frequencies-{name}", f"frequencies and attention factor: {tests}", _rope(**given))
-        yield _table(f"table-{name}", f"cos and sin near and far: {tests}", _rope(**given))
+    for name, row in DATA["scalings"].items():
+        rope = _rope(**row["parameters"])
+        yield _frequencies(f"frequencies-{name}", f"frequencies and attention factor: {row['tests']}", rope)
+        yield _table(f"table-{name}", f"cos and sin near and far: {row['tests']}", rope)
     for layout in ("halves", "interleaved"):
         yield _table(f"table-{layout}", f"two columns per frequency, {layout}", _rope(layout=layout))
     for dim in (2, 4, 64, 128):
@@ -174,80 +138,32 @@ def _inputs(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).integers(-8, 9, shape) / 4.0
 
 
-_HALVES = {"layout": "halves"}
-_PLAIN = (1, 2, 6, 16)
-ROTATIONS: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
-    "halves": ("pairs (i, i + d/2), as Hugging Face's Llama", _PLAIN, _HALVES),
-    "interleaved": ("pairs (2i, 2i + 1), as Meta's Llama and GPT-J", _PLAIN, {"layout": "interleaved"}),
-    "deepseek": ("interleaved before, halves after, as DeepSeek-V3 in transformers", _PLAIN, {"layout": "deepseek"}),
-    "offset": ("positions that go on after a cache", _PLAIN, {**_HALVES, "offset": 100}),
-    "far": ("positions of a long context", (1, 1, 4, 16), {**_HALVES, "offset": 131068}),
-    "length-first": ("(batch, length, heads, dim)", (2, 6, 2, 16), {**_HALVES, "seq_axis": -3}),
-    "partial": ("the first 16 of 32 channels rotate", (1, 2, 6, 32), _HALVES),
-    "partial-trailing": (
-        "the last 16 of 32 channels rotate",
-        (1, 2, 6, 32),
-        {"layout": "interleaved", "trailing": True},
-    ),
-    "inverse": ("the rotation undone", _PLAIN, {**_HALVES, "inverse": True}),
-    "cache-shifted": ("a cache moved back by 4 positions", _PLAIN, {**_HALVES, "shift": -4}),
-    "left-padded": (
-        "two sequences, one padded on the left",
-        (2, 2, 6, 16),
-        {**_HALVES, "positions": ((0, 0, 0, 1, 2, 3), (0, 1, 2, 3, 4, 5))},
-    ),
-    "padded-with-ones": (
-        "padding at position 1",
-        (2, 2, 6, 16),
-        {**_HALVES, "positions": ((1, 1, 0, 1, 2, 3), (0, 1, 2, 3, 4, 5))},
-    ),
-    "packed": ("positions that start again", _PLAIN, {**_HALVES, "positions": (0, 1, 2, 0, 1, 2)}),
-    "grouped-queries": ("8 query heads", (1, 8, 4, 16), _HALVES),
-    "grouped-keys": ("2 key heads of the same attention", (1, 2, 4, 16), _HALVES),
-}
-_MROPE_POSITIONS = ((0, 1, 1, 1, 1, 5), (0, 1, 1, 2, 2, 5), (0, 1, 2, 1, 2, 5))
-SECTIONED = {
-    "mrope-blocked": ("M-RoPE, one section after the other (Qwen2-VL)", {"mrope_section": (2, 3, 3)}),
-    "mrope-interleaved": (
-        "M-RoPE, sections interleaved (Qwen3-VL)",
-        {"mrope_section": (4, 2, 2), "mrope_interleaved": True},
-    ),
-}
-
-
 def _rotation_cases() -> Iterator[Case]:
-    for name, (tests, shape, given) in ROTATIONS.items():
-        rope = Rope(seq_len=shape[-2] if "seq_axis" not in given else shape[1], dim=16)
-        farthest = float(given.get("offset", 0)) + shape[-2]
-        yield _rotated(f"rotate-{name}", f"queries or keys before and after: {tests}", rope, shape, given, farthest)
-    for name, (tests, parameters) in SECTIONED.items():
-        rope = Rope(seq_len=6, dim=16, **parameters)
-        given = {"layout": "halves", "positions": _MROPE_POSITIONS}
-        yield _rotated(f"rotate-{name}", f"queries before and after: {tests}", rope, (1, 2, 6, 16), given, 6.0)
+    for name, row in DATA["rotations"].items():
+        rope = Rope(seq_len=row["shape"][row["settings"].get("seq_axis", -2)], dim=16)
+        yield _rotated(name, row["tests"], rope, row["shape"], row["settings"])
+    for name, row in DATA["sections"].items():
+        settings = {"layout": "halves", "positions": DATA["section_positions"]}
+        yield _rotated(name, row["tests"], Rope(seq_len=6, dim=16, **row["parameters"]), (1, 2, 6, 16), settings)
 
 
-def _rotated(
-    name: str, tests: str, rope: Rope, shape: tuple[int, ...], given: Mapping[str, Any], farthest: float
-) -> Case:
+def _rotated(name: str, tests: str, rope: Rope, shape: Sequence[int], settings: Mapping[str, Any]) -> Case:
     before = _inputs(*shape)
-    words = {key: np.array(value) if key == "positions" else value for key, value in given.items()}
-    tensors = {"before": before, "after": apply(before, rope, **words)}
-    return Case(name, tests, tensors, _float64(rope), given, largest_position=farthest)
+    given: dict[str, Any] = {key: np.array(value) if key == "positions" else value for key, value in settings.items()}
+    tensors = {"before": before, "after": apply(before, rope, **given)}
+    farthest = float(settings.get("offset", 0)) + max(shape)
+    tests = f"queries or keys before and after: {tests}"
+    return Case(f"rotate-{name}", tests, tensors, _float64(rope), settings, largest_position=farthest)
 
 
-GRIDS = {
-    "pixtral": {"grid": (3, 4), "dim": 16, "style": "pixtral"},
-    "qwen2-vl": {"grid": (4, 6), "dim": 16, "style": "qwen2-vl"},
-    "wan": {"grid": (2, 3, 4), "dim": 24, "style": "wan"},
-    "dinov3": {"grid": (3, 4), "dim": 16, "style": "dinov3"},
-}
+_SMALL_GRID: dict[str, Any] = {"grid": (3, 4)}
 
 
 def _other_cases() -> Iterator[Case]:
-    for name, given in GRIDS.items():
+    for name, given in DATA["rope_grids"].items():
         yield _table(f"grid-rope-{name}", f"a grid that is not square, as {name} has it", Rope(**given))
     for style in ("mae", "vit-mae", "detr", "timm"):
-        grid = Sinusoidal(grid=(3, 4), dim=16, style=style)
+        grid = Sinusoidal(**_SMALL_GRID, dim=16, style=style)
         yield _table(f"grid-sinusoidal-{style}", f"a grid that is not square, as {style} has it", grid)
     for heads in (4, 6, 8, 12, 40):
         yield _table(f"alibi-slopes-{heads}", f"slopes of {heads} heads", Alibi(heads=heads, slopes=True))
@@ -262,41 +178,18 @@ def _other_cases() -> Iterator[Case]:
         rows = buckets.tables()["index"]
         ends = {"index": np.concatenate([rows[:1], rows[-1:]])}
         yield Case(f"t5-{name}-edges", "first and last query, out to the largest distance", ends, None, buckets.spec())
-    swin = Relative(style="swin", grid=(3, 4))
+    swin = Relative(style="swin", **_SMALL_GRID)
     yield Case("swin-3x4", "Swin's index of a window that is not square", swin.tables(), swin)
     deberta = Relative(style="deberta", seq_len=12, buckets=8, max_distance=16)
     yield Case("deberta", "DeBERTa's logarithmic buckets", deberta.tables(), deberta)
-    for name, given in SINUSOIDS.items():
-        scheme = Sinusoidal(positions=POSITIONS, **{"dim": 16, **given})
+    for name, given in DATA["sinusoids"].items():
+        options: dict[str, Any] = {"positions": POSITIONS, "dim": 16, **given}
+        scheme = Sinusoidal(**options)
         yield _table(f"sinusoidal-{name}", f"a sinusoidal table: {name.replace('-', ' ')}", scheme)
-
-
-SINUSOIDS: dict[str, dict[str, Any]] = {
-    "interleaved": {},
-    "halves": {"layout": "halves"},
-    "cosines-first": {"layout": "halves", "cos_first": True},
-    "freq-shift-1": {"layout": "halves", "freq_shift": 1.0},
-    "base-100": {"base": 100.0},
-    "scaled-positions": {"scale": 0.5},
-    "amplitude": {"amplitude": 0.25},
-    "odd-dim": {"dim": 15},
-}
 
 
 def _parameter(name: str, expected: Any, found: Any) -> dict[str, Any]:
     return {"edit": "parameter", "name": name, "expected": expected, "found": found}
-
-
-MISTAKES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "theta-left-at-10000": ({"base": 500000.0}, {"base": 10000.0}),
-    "off-by-one": ({}, {"offset": 1}),
-    "linear-scaling-missing": ({"scaling": "linear", "factor": 4.0}, {"scaling": "none", "factor": None}),
-    "yarn-scaling-missing": (_YARN, {**dict.fromkeys(_YARN), "scaling": "none"}),
-    "llama3-scaling-missing": ({**_LLAMA3, "base": 500000.0}, {**dict.fromkeys(_LLAMA3), "scaling": "none"}),
-    "yarn-other-factor": (_YARN, {"factor": 8.0}),
-    "yarn-truncate-ignored": ({**_YARN, "truncate": False}, {"truncate": True}),
-    "attention-factor-dropped": ({**_YARN, "attention_factor": 1.5}, {"attention_factor": 1.0}),
-}
 
 
 def _in_bfloat16(*parts: Array) -> tuple[Array, ...]:
@@ -317,8 +210,9 @@ MISTAKEN_ROWS = 64
 
 
 def _mistake_cases() -> Iterator[Case]:
-    for name, (right, wrong) in MISTAKES.items():
-        scheme: Any = Rope(seq_len=MISTAKEN_ROWS, dim=32, dtype="float64", **right)
+    for name, row in DATA["mistakes"].items():
+        wrong = row["wrong"]
+        scheme: Any = Rope(seq_len=MISTAKEN_ROWS, dim=32, dtype="float64", **row["right"])
         told = {key: value for key, value in wrong.items() if value is not None}
         edits = [_parameter(key, getattr(scheme, key), value) for key, value in told.items()]
         yield _mistake(name, scheme, replace(scheme, **wrong).tables(), *edits)
@@ -344,10 +238,8 @@ def cases(models: Iterable[str] = ()) -> Iterator[Case]:
     if named:
         yield from _preset_cases(named)
         return
-    from pecli.models.presets import presets
-
     yield from _scaling_cases()
-    yield from _preset_cases(name for name in PRESETS if name in presets())
+    yield from _preset_cases(name for name in DATA["presets"] if name in presets())
     yield from _rotation_cases()
     yield from _other_cases()
     yield from _mistake_cases()
@@ -373,7 +265,8 @@ def write(folder: str, models: Iterable[str] = (), formats: Iterable[str] = ("js
             files[os.path.basename(path)] = sha256_of(path)
         entries.append(case.entry(files))
     index = {"version": 1, "pecli": __version__, "positions": list(POSITIONS), "cases": entries}
-    _write_text(os.path.join(folder, INDEX), json.dumps(index, indent=1, sort_keys=True))
+    with open_output(os.path.join(folder, INDEX)) as file:
+        file.write(f"{json.dumps(index, indent=1, sort_keys=True)}\n".encode())
     return entries
 
 
@@ -410,8 +303,12 @@ def _number(value: float) -> float | str:
 
 
 def _write_text(path: str, text: str) -> None:
-    with open_output(path) as file:
-        file.write(f"{text}\n".encode())
+    """Not synced: the index, which is written last and names every sha256, is."""
+    try:
+        with open(path, "wb") as file:
+            file.write(f"{text}\n".encode())
+    except OSError as problem:
+        raise failure(path, problem) from None
 
 
 def _write_safetensors(path: str, case: Case) -> None:
