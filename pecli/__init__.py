@@ -33,6 +33,7 @@ _HOMES = {
     "audit": "pecli.checks.audit",
     "dask": "pecli.distributed",
     "diff": "pecli.checks.diff",
+    "extend": "pecli.checks.extend",
     "identify": "pecli.checks.identify",
     "load": "pecli.files.load",
     "load_config": "pecli.models.find",
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
     from pecli.checks.audit import audit
     from pecli.checks.diff import diff
+    from pecli.checks.extend import extend
     from pecli.checks.identify import identify
     from pecli.checks.runtimes import runtimes
     from pecli.checks.tolerance import Tolerance
@@ -97,6 +99,7 @@ __all__ = [
     "audit",
     "dask",
     "diff",
+    "extend",
     "identify",
     "load",
     "load_config",

@@ -5,11 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.numerics.threads import share_of_threads
+from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table
+from pecli.engine.table import Table, share_of_threads
 from pecli.errors import ParameterError
 from pecli.files.save import save_scheme, tables_written
 from pecli.files.zarr_store import chunk_shape, chunks_of

@@ -14,9 +14,8 @@ import typer.main
 
 from pecli.cli import Command, Exit, examples, keyword, new_app, options, with_options
 from pecli.engine.arrays import Array
-from pecli.engine.schemes import SCHEMES, scheme_named
+from pecli.engine.schemes import SCHEMES, Parameter, scheme_named
 from pecli.engine.schemes.alibi import Alibi
-from pecli.engine.schemes.parameters import Parameter
 from pecli.engine.schemes.positions import GivenPositions, PositionList
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import Exit, options
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
-from pecli.engine.schemes.parameters import Choice, Whole
+from pecli.engine.arrays import SIGNIFICAND_BITS
+from pecli.engine.schemes import Choice, Whole
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pecli.cli import command_of, keyword, option_name, print_note, with_options
-from pecli.engine.schemes import scheme_named
-from pecli.engine.schemes.parameters import Choice, Flag, Parameter
-from pecli.engine.text import spelled
-from pecli.errors import ParameterError
+from pecli.engine.schemes import Choice, Flag, Parameter, scheme_named
+from pecli.errors import ParameterError, spelled
 
 if TYPE_CHECKING:
     from pecli.checks.tolerance import Tolerance

@@ -9,9 +9,8 @@ import typer
 
 from pecli.cli import Exit, options
 from pecli.engine.arrays import Floats
-from pecli.engine.schemes.parameters import Choice, Whole
-from pecli.engine.text import begun
-from pecli.errors import FileError, ParameterError
+from pecli.engine.schemes import Choice, Whole
+from pecli.errors import FileError, ParameterError, begun
 
 if TYPE_CHECKING:
     from pecli.engine.table import Table

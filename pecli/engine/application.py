@@ -18,13 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pecli.engine.arrays import Array, Complex, Indices
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
-from pecli.engine.numerics.rounding import round_to, widened
-from pecli.engine.numerics.threads import thread_count, work_through
-from pecli.engine.table import Table, as_numpy
-from pecli.engine.text import bracketed
-from pecli.errors import KindError, ParameterError
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Complex, Indices, as_numpy, dtype_name, round_to, widened
+from pecli.engine.table import Table, thread_count, work_through
+from pecli.errors import KindError, ParameterError, bracketed
 
 LAYOUTS = {
     "halves": ("halves", "halves"),

@@ -10,8 +10,7 @@ from itertools import chain
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array
-from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.arrays import AnyArray, Array, numpy_dtype
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
 from pecli.files.float_text import check_real, hexadecimal_rows

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from pecli.engine.table import Table
-from pecli.engine.text import quoted
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, quoted
 from pecli.files.npy import header, read_header, read_table, table_header
 from pecli.files.output import OnBlock, Output, Sink, Spec, Write, write_blocks
 from pecli.files.provenance import KEY, NO_DIGEST, file_order, provenance

@@ -13,8 +13,7 @@ from typing import NoReturn
 import numpy as np
 
 from pecli.engine.table import Table
-from pecli.engine.text import quoted
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, quoted
 from pecli.files.output import OnBlock, Output, Sink, Spec, Write, write_blocks
 from pecli.files.provenance import KEY, NO_DIGEST, compact, file_order, provenance
 from pecli.files.source import Source, data_bytes, stored_table

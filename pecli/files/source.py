@@ -19,11 +19,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table
-from pecli.engine.text import quoted
-from pecli.errors import FileError, failure
+from pecli.errors import FileError, failure, quoted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

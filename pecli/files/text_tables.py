@@ -14,13 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, numpy_dtype
-from pecli.engine.numerics.rounding import round_to, widened
-from pecli.engine.numerics.threads import results_in_order
-from pecli.engine.table import Table, table_of
-from pecli.engine.text import quoted
-from pecli.errors import ParameterError
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, numpy_dtype, round_to, widened
+from pecli.engine.table import Table, results_in_order, table_of
+from pecli.errors import ParameterError, quoted
 from pecli.files.float_text import check_real, decimal_rows, text_blocks
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.output import OnBlock, Output, Spec, Write

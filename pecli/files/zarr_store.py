@@ -18,11 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import dtype_name, numpy_dtype
-from pecli.engine.numerics.threads import results_in_order
-from pecli.engine.table import Table
-from pecli.engine.text import indices
+from pecli.engine.arrays import Array, dtype_name, indices, numpy_dtype
+from pecli.engine.table import Table, results_in_order
 from pecli.errors import FileError, ParameterError
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.output import OnBlock, Spec, check_free_space

@@ -14,8 +14,7 @@ import threading
 import zlib
 from dataclasses import dataclass, replace
 
-from pecli.engine.text import quoted
-from pecli.errors import FileError
+from pecli.errors import FileError, quoted
 from pecli.files.source import CHUNK, Source
 
 LOCAL = struct.Struct("<4s5H3I2H")

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pecli.engine.application import LAYOUTS, add_rows, rotate
-from pecli.engine.arrays import Array
+from pecli.engine.arrays import Array, as_numpy
 from pecli.engine.rotation_factors import RotationFactors
-from pecli.engine.schemes.parameters import Choice, Flag, Whole
+from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import as_numpy, table_of
+from pecli.engine.table import table_of
 from pecli.errors import KindError, ParameterError
 from pecli.files.load import table_in_memory
 from pecli.models.attention import attention_of

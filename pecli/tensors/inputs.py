@@ -8,11 +8,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from pecli.engine.application import FLOATS
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import dtype_name
-from pecli.engine.schemes.parameters import Parameter
-from pecli.engine.text import listed, nearest, quoted
-from pecli.errors import FileError, KindError, ParameterError
+from pecli.engine.arrays import Array, dtype_name
+from pecli.engine.schemes import Parameter
+from pecli.errors import FileError, KindError, ParameterError, listed, nearest, quoted
 from pecli.files.load import LoadedFile, load_file, open_tensors, split_name
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.provenance import KEY

@@ -15,8 +15,9 @@ from pecli.engine.numerics.geometric import Frequencies
 from pecli.engine.runtimes import runtime_named
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.scalings.scaling import Scaling, transformed
+from pecli.engine.schemes import Recipe, recipe_named
 from pecli.engine.schemes.grid_styles import ROTARY
-from pecli.engine.schemes.recipes import FrequencyRecipe, Recipe, recipe_named
+from pecli.engine.schemes.recipe_tables import FrequencyRecipe
 from pecli.engine.schemes.rope_parameters import RotaryParameters
 from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, WaveTable
 from pecli.errors import ParameterError
@@ -205,7 +206,7 @@ class Rope(RotaryParameters):
 
     def factors(self, start: int, stop: int) -> Complex:
         """What the rows at these positions are rotated by, in float64; of a grid or listed positions, those rows."""
-        from pecli.engine.numerics.rounding import widened
+        from pecli.engine.arrays import widened
 
         if self.is_range:
             scaling = self.scaling_value
@@ -226,10 +227,6 @@ class Rope(RotaryParameters):
         first = self.offset if self.is_range else 0
         factors = RotationFactors(self, exact=True).at(range(first, first + self.seq_len))
         return rotated(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
-
-    @property
-    def picture_kinds(self) -> tuple[str, ...]:
-        return tuple(kind for kind in super().picture_kinds if kind != "histogram")
 
     def contexts(self, context: int | None = None) -> dict[float, str]:
         """What a model was trained on, and how far scaling takes it."""

@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.arrays import numpy_dtype, widened
 from pecli.engine.table import Table
-from pecli.engine.text import quoted
-from pecli.errors import FileError
+from pecli.errors import FileError, quoted
 from pecli.files.source import Source, UnreadTensor, data_bytes, open_source, stored_table
 
 if TYPE_CHECKING:

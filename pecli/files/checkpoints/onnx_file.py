@@ -16,11 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table, table_of
-from pecli.engine.text import quoted
-from pecli.errors import FileError
+from pecli.errors import FileError, quoted
 from pecli.files.checkpoints import path_beside
 from pecli.files.source import Source, UnreadTensor, data_bytes, open_source, stored_table
 

@@ -7,10 +7,9 @@ from functools import cache
 
 import numpy as np
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table
-from pecli.engine.text import quoted
+from pecli.errors import quoted
 from pecli.files.checkpoints.torch_pickle import BYTES, PickleError, StridedTensor, read_tensors
 from pecli.files.source import Source, data_bytes, stored_table
 from pecli.files.zip_archive import STORED, Entry, read_directory
