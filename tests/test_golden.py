@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -192,3 +195,61 @@ def test_golden_command(pecli_cli, tmp_path: Path) -> None:
         assert (refused.code, problem in refused.err) == (2, True), refused.err
     assert pecli_cli("golden", "no-such-model", "-o", tmp_path / "y").code in (2, 3)
     assert not (tmp_path / "y").exists()
+
+
+RUNNERS = Path(__file__).parents[1] / "samples" / "golden"
+
+
+def ran(*words: object) -> list[str]:
+    return subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, timeout=120
+    ).stdout.splitlines()
+
+
+def needs(program: str) -> str:
+    found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"{program} is not installed")
+    return found
+
+
+def test_golden_runner_in_javascript_fails_where_float32_does(suite: Path) -> None:
+    node = needs("node")
+    *lines, summary = ran(node, RUNNERS / "runner.js", suite)
+    assert summary.startswith("4 passed, ")
+    failures = [line for line in lines if line.startswith("FAILED")]
+    assert failures
+    assert all(line.endswith("(float32 arithmetic explains it)") for line in failures)
+    wrong = [line for line in ran(node, RUNNERS / "runner.js", suite, "--mistake") if line.startswith("FAILED")]
+    named = {line.split()[1] for line in wrong if not line.endswith("explains it)")}
+    bases = {name: entry["parameters"].get("base") for name, entry in entries(suite).items() if "parameters" in entry}
+    assert {"table-theta-500000", "frequencies-theta-500000", "model-llama-3-8b-table"} <= named
+    assert all(bases[name] != 10000.0 for name in named)
+
+
+def test_golden_runner_in_rust_fails_where_float32_does(suite: Path, tmp_path: Path) -> None:
+    subprocess.run([needs("rustc"), "-o", tmp_path / "runner", RUNNERS / "runner.rs"], check=True, capture_output=True)
+    lines = ran(tmp_path / "runner", suite)
+    assert lines[-1] == "1 passed, 5 failed"
+    assert any(line.startswith("passed  table-dim-2 ") for line in lines)
+    assert ran(tmp_path / "runner", suite, "--mistake")[-1] == "0 passed, 6 failed"
+
+
+def test_golden_runner_in_c_fails_where_float32_does(tmp_path: Path) -> None:
+    needs("cc")
+    write(str(tmp_path), formats=("h",))
+    lines = ran("sh", RUNNERS / "run_c.sh", tmp_path)
+    near = [float(line.split()[-5]) for line in lines]
+    assert [line.split()[0] for line in lines].count("passed") == 1
+    assert max(near) < 1e-6
+    wrong = ran("sh", RUNNERS / "run_c.sh", tmp_path, "-DMISTAKE")
+    assert {line.split()[0] for line in wrong} == {"FAILED"}
+    assert min(float(line.split()[-5]) for line in wrong) > 0.1
+
+
+def test_golden_runner_in_torch_fails_where_float32_does(suite: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    lines = ran(sys.executable, RUNNERS / "runner_torch.py", suite)
+    assert all("explains it" in line for line in lines if line.startswith("FAILED"))
+    wrong = ran(sys.executable, RUNNERS / "runner_torch.py", suite, "--mistake")
+    assert any(line.startswith("FAILED  rotate-interleaved") for line in wrong)

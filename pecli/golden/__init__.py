@@ -316,11 +316,14 @@ def _write_safetensors(path: str, case: Case) -> None:
 
 
 def _write_header(path: str, case: Case) -> None:
-    """float32, which C has no text for that is not rounded again; integers as they are."""
-    narrow = {
-        name: array if array.dtype.kind in "iu" else array.astype(np.float32) for name, array in case.tensors.items()
+    """Tensors in float32, integers as they are; what they depend on, and the tolerance, in double."""
+    tensors = {
+        name: array if array.dtype.kind in "iu" else round_to(array, "float32") for name, array in case.tensors.items()
     }
-    save(path, {name: np.atleast_1d(array) for name, array in narrow.items()})
+    inputs = {name: getattr(case.scheme, name, None) for name in ("positions", "base")}
+    inputs["tolerance"] = case.tolerances()["float32"]
+    given = {name: np.array(value, np.float64) for name, value in inputs.items() if value is not None}
+    save(path, {name: np.atleast_1d(array) for name, array in {**tensors, **given}.items()})
 
 
 WRITERS = {"json": _write_json, "safetensors": _write_safetensors, "h": _write_header}
