@@ -13,16 +13,16 @@ import pecli
 from pecli.engine.schemes import SCHEMES, scheme_named
 
 ROOT = Path(pecli.__file__).parent
-FLOORS = [
+FLOORS = (
     "errors",
     "engine",
     "files explain layers",
     "models distributed",
     "checks tensors",
-    "views",
+    "views golden",
     "cli",
     "__main__",
-]
+)
 """From the ground up: a folder imports what lies on floors below its own."""
 MAY_IMPORT = {
     part: {below for lower in FLOORS[:height] for below in lower.split()}
@@ -59,18 +59,9 @@ ASKED = {
 MAX_ASKED = 2
 
 SAME_THING = {
-    *("additive", "alibi", "relative", "rope", "rotary"),  # a scheme, its layer, its configuration, its application
-    *(
-        "apply",
-        "audit",
-        "convert",
-        "diff",
-        "extend",
-        "identify",
-        "resize",
-        "verification",
-    ),  # a command, its work, its view
-    "runtimes",  # as above, and the descriptions of runtimes
+    # a scheme, its layer, its configuration, its application; a command, its work, its view
+    *"additive alibi relative rope rotary".split(),
+    *"apply audit convert diff extend golden identify resize runtimes verification".split(),
 }
 """Names that files of several folders share because they hold the same thing."""
 
