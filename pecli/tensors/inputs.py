@@ -85,11 +85,11 @@ def open_file(text: str) -> LoadedFile:
         return loaded
     try:
         inputs = [Input(table, table.name, unnamed=loaded.format == "npy") for table in loaded.tables]
-        chosen = tuple(each.table for each in _named([name], inputs, path))
+        chosen = {each.table.name: loaded.tensors[each.table.name] for each in _named([name], inputs, path)}
     except ParameterError:
         loaded.close()
         raise
-    return replace(loaded, tables=chosen)
+    return replace(loaded, tensors=chosen)
 
 
 def _named(names: Sequence[str], inputs: Sequence[Input], files: str) -> list[Input]:

@@ -17,7 +17,7 @@ from pecli.views import screen
 
 if TYPE_CHECKING:
     from pecli.engine.table import Table
-    from pecli.files.source import UnreadTensor
+    from pecli.files.contents import UnreadTensor
 
 MAX_SHOWN = 100_000
 """Elements shown at once."""

@@ -13,7 +13,7 @@ from pecli.errors import FileError
 if TYPE_CHECKING:
     from pecli.engine.table import Table
     from pecli.files import LoadedFile
-    from pecli.files.source import UnreadTensor
+    from pecli.files.contents import UnreadTensor
 
 MAX_IDENTIFIED = 8
 """Tensors of a file that are looked at for what made them."""
