@@ -9,7 +9,7 @@ The names below are imported when first used, so that `import pecli` costs next 
 
 from __future__ import annotations
 
-from pecli.version import __version__
+__version__ = "0.2.0"
 
 TYPE_CHECKING = False  # importing it takes longer than all that is here; type checkers know the name
 
@@ -36,6 +36,7 @@ _HOMES = {
     "audit": "pecli.checks.audit",
     "dask": "pecli.distributed",
     "diff": "pecli.checks.diff",
+    "extend": "pecli.checks.extend",
     "identify": "pecli.checks.identify",
     "load": "pecli.files.load",
     "load_config": "pecli.models.find",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
     from pecli.checks.audit import audit
     from pecli.checks.diff import diff
+    from pecli.checks.extend import extend
     from pecli.checks.identify import identify
     from pecli.checks.runtimes import runtimes
     from pecli.checks.tolerance import Tolerance
@@ -106,6 +108,7 @@ __all__ = [
     "audit",
     "dask",
     "diff",
+    "extend",
     "identify",
     "load",
     "load_config",

@@ -6,13 +6,12 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli import __version__
+from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import KindError, ParameterError
 from pecli.files.zarr_store import box_of, chunk_shape, create_arrays
-from pecli.version import __version__
 
 
 def dask(scheme: Scheme) -> dict[str, Any]:

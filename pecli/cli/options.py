@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pecli.cli.command import command_of, keyword, with_options
-from pecli.engine.schemes import scheme_named
-from pecli.engine.schemes.parameters import Choice, Flag, Parameter
+from pecli.cli import command_of, keyword, with_options
+from pecli.engine.schemes import Choice, Flag, Parameter, scheme_named
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:

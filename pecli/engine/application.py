@@ -18,15 +18,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Complex, Floats, Indices
+from pecli.engine.arrays import (
+    SIGNIFICAND_BITS,
+    Array,
+    Complex,
+    Floats,
+    Indices,
+    as_numpy,
+    dtype_name,
+    round_to,
+    widened,
+)
 from pecli.engine.numerics import phases
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
 from pecli.engine.numerics.float32_functions import waves_of
-from pecli.engine.numerics.rounding import round_to, widened
-from pecli.engine.numerics.threads import thread_count, work_through
-from pecli.engine.table import Table, as_numpy
-from pecli.engine.text import bracketed
-from pecli.errors import KindError, ParameterError
+from pecli.engine.table import Table, thread_count, work_through
+from pecli.errors import KindError, ParameterError, bracketed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,10 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.text import quoted
-from pecli.errors import FileError, failure
+from pecli.engine.arrays import Array, numpy_dtype
+from pecli.errors import FileError, failure, quoted
 
 MAX_STREAM = 4 << 30
 """Bytes that are read from a pipe, all of which are kept in memory."""

@@ -15,12 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, numpy_dtype
-from pecli.engine.numerics.rounding import round_to
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, numpy_dtype, round_to
 from pecli.engine.table import Table
-from pecli.engine.text import quoted
-from pecli.errors import FileError, ParameterError
+from pecli.errors import FileError, ParameterError, quoted
 from pecli.files.contents import Contents, data_bytes
 from pecli.files.number_text import check_real, decimal_rows
 from pecli.files.output import OnBlock, Output, Spec, Write

@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
-from pecli.engine.numerics.rounding import round_to, widened
-from pecli.engine.table import Table, as_numpy, table_of, table_of_numbers
-from pecli.engine.text import listed, quoted
-from pecli.errors import FileError, failure, path_of
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, as_numpy, dtype_name, round_to, widened
+from pecli.engine.table import Table, table_of, table_of_numbers
+from pecli.errors import FileError, failure, listed, path_of, quoted
 from pecli.files.contents import Contents, UnreadTensor, read_contents
 from pecli.files.npy import ARRAY_NAME, read_array
 
@@ -150,13 +147,14 @@ def split_name(text: str) -> tuple[str, str | None]:
 
     Either may have colons, as in `dense/kernel:0`: of several files, the one with the longest name is meant.
     """
-    if text == "-" or not text.rfind(":") > 0 or os.path.exists(text):
+    drive, path = ("", text) if text.startswith("-:") else os.path.splitdrive(text)  # C: is no file
+    if text == "-" or not path.rfind(":") > 0 or os.path.exists(text):
         return text, None
-    path = text
-    while (path := path.rpartition(":")[0]) and path != "-" and not os.path.exists(path):
+    while (path := path.rpartition(":")[0]) and drive + path != "-" and not os.path.exists(drive + path):
         pass
     if not path:
         raise failure(text, FileNotFoundError(errno.ENOENT, ""))
+    path = drive + path
     return path, text[len(path) + 1 :]
 
 

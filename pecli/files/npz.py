@@ -16,8 +16,7 @@ from typing import Any
 
 from pecli.engine.arrays import Array
 from pecli.engine.table import Table
-from pecli.engine.text import quoted
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, quoted
 from pecli.files.contents import Contents
 from pecli.files.npy import header, read_array, read_header, table_header
 from pecli.files.output import OnBlock, Output, Sink, Spec, Write, write_blocks

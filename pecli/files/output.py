@@ -24,6 +24,8 @@ Buffer = bytes | bytearray | memoryview
 """Bytes one after the other; a writer hands over its arrays as memoryviews, so that nothing is copied."""
 
 MAX_NAME_BYTES = 255  # bytes, on every file system in common use
+BINARY = getattr(os, "O_BINARY", 0)
+"""Without it, Windows would write a carriage return before every byte that looks like a new line."""
 SYNC_BYTES = 1 << 26
 """How much is written before it is sent on: a small part of a large file, and not so little that syncs queue up."""
 
@@ -92,9 +94,11 @@ class Output:
         if not self.seekable:
             raise ValueError("this output cannot be patched")
         try:
+            end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
+            os.lseek(self._descriptor, offset, os.SEEK_SET)
             while data:
-                written = os.pwrite(self._descriptor, data, offset)
-                data, offset = data[written:], offset + written
+                data = data[os.write(self._descriptor, data) :]
+            os.lseek(self._descriptor, end, os.SEEK_SET)
         except OSError as error:
             raise failure(self.path, error) from None
 
@@ -103,7 +107,7 @@ class Output:
         try:
             if self._sync is not None:
                 self._sync.wait()
-            if replaced is not None:
+            if replaced is not None and hasattr(os, "fchown"):  # Windows has neither owners nor modes
                 os.fchmod(self._descriptor, _take_over(self._descriptor, replaced))
             os.fsync(self._descriptor)
         except OSError as error:
@@ -187,7 +191,7 @@ def _existing(path: str) -> os.stat_result | None:
 def _in_place(path: str) -> Iterator[Output]:
     """A pipe or a device, written to as it stands."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY)
+        descriptor = os.open(path, os.O_WRONLY | BINARY | getattr(os, "O_NOCTTY", 0))
     except OSError as error:
         raise failure(path, error) from None
     output = Output(path, descriptor, seekable=False)
@@ -206,6 +210,8 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
     where, name = os.path.split(target)
     temporary = temporary_name(name)
     folder = _open_folder(path, where or ".")
+    if folder is None:
+        name, temporary = os.path.abspath(target), os.path.join(os.path.abspath(where), temporary)
     try:
         # A new file gets 0666 less the umask; one that is to replace another is nobody else's to read yet.
         output = Output(path, _create(path, temporary, folder, 0o600 if existing else 0o666), seekable=True)
@@ -220,8 +226,9 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
             os.unlink(temporary, dir_fd=folder)
         raise
     finally:
-        with suppress(OSError):
-            os.close(folder)
+        if folder is not None:
+            with suppress(OSError):
+                os.close(folder)
 
 
 def temporary_name(name: str) -> str:
@@ -231,25 +238,29 @@ def temporary_name(name: str) -> str:
     return "." + os.fsdecode(kept) + ending
 
 
-def _open_folder(path: str, folder: str) -> int:
-    """A handle of the output's folder, so that the file is finished or cleaned up there should the folder be renamed.
+def _open_folder(path: str, folder: str) -> int | None:
+    """A handle of the output's folder, so that the file is finished or cleaned up there should the folder be renamed;
+    None where files have no names relative to one, as on Windows.
 
     A folder may let files be made in it and not let itself be read: the second way of opening is for those.
     """
     try:
+        if os.open not in os.supports_dir_fd:
+            os.stat(folder)
+            return None
         try:
-            return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         except PermissionError:
-            return os.open(folder, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+            return os.open(folder, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
     except FileNotFoundError:
         raise FileError(path, f"the folder {folder} does not exist", "make it first") from None
     except OSError as error:
         raise failure(path, error) from None
 
 
-def _create(path: str, temporary: str, folder: int, mode: int) -> int:
+def _create(path: str, temporary: str, folder: int | None, mode: int) -> int:
     try:
-        return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=folder)
+        return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode, dir_fd=folder)
     except OSError as error:
         raise failure(path, error) from None
 
@@ -266,13 +277,14 @@ def _take_over(descriptor: int, replaced: os.stat_result) -> int:
     return mode
 
 
-def _rename(path: str, temporary: str, name: str, folder: int) -> None:
+def _rename(path: str, temporary: str, name: str, folder: int | None) -> None:
     try:
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError as error:
         raise failure(path, error) from None
-    with suppress(OSError):  # some file systems cannot sync a folder; the file is whole either way
-        os.fsync(folder)
+    if folder is not None:
+        with suppress(OSError):  # some file systems cannot sync a folder; the file is whole either way
+            os.fsync(folder)
 
 
 def _write_some(descriptor: int, data: memoryview) -> int:

@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table
-from pecli.engine.text import quoted
-from pecli.errors import FileError, ParameterError
+from pecli.errors import FileError, ParameterError, quoted
 from pecli.files.contents import Contents, data_bytes
 from pecli.files.output import OnBlock, Output, Sink, Spec, Write, write_blocks
 from pecli.files.provenance import KEY, NO_DIGEST, compact, file_order, provenance

@@ -6,12 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pecli import __version__
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
-from pecli.engine.text import quoted
-from pecli.errors import KindError, ParameterError, path_of
+from pecli.errors import KindError, ParameterError, path_of, quoted
 from pecli.files.output import OnBlock, Spec, Write, check_free_space, is_stream, open_output
-from pecli.version import __version__
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Array
-from pecli.engine.numerics.threads import results_in_order
-from pecli.engine.table import Table
+from pecli.engine.table import Table, results_in_order
 from pecli.errors import ParameterError
 from pecli.files.contents import CHUNK, Contents
 from pecli.files.number_text import check_real, decimal_rows, text_blocks

@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.numerics.threads import results_in_order
-from pecli.engine.table import Table
+from pecli.engine.arrays import Array, numpy_dtype
+from pecli.engine.table import Table, results_in_order
 from pecli.errors import FileError, ParameterError
 from pecli.files.npy import ARRAY_NAME, CODES
 from pecli.files.output import OnBlock, Spec, check_free_space, temporary_name

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from pecli.engine.numerics.dtypes import dtype_name
-from pecli.engine.numerics.rounding import round_to
+from pecli.engine.arrays import dtype_name, round_to
+from pecli.engine.schemes import Whole
 from pecli.engine.schemes.learned import LearnedInit
-from pecli.engine.schemes.parameters import Whole
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.layers.input_checks import add_rounded, compute_dtype, float_name, floating, gradient, sequences, shape_error

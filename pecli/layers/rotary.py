@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pecli.engine.application import rotate
+from pecli.engine.arrays import as_numpy, numpy_dtype
 from pecli.engine.numerics.cos_sin_tables import Rotation
-from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.schemes.parameters import Flag, Whole
+from pecli.engine.schemes import Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.table import as_numpy
 from pecli.errors import KindError, ParameterError
 from pecli.layers.input_checks import compute_dtype, floating, gradient, shape_error
 

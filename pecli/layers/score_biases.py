@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from pecli.engine.numerics.dtypes import dtype_name
-from pecli.engine.numerics.rounding import round_to
+from pecli.engine.arrays import as_numpy, dtype_name, round_to
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.relative import Relative
-from pecli.engine.table import as_numpy
 from pecli.errors import ParameterError
 from pecli.layers.input_checks import add_rounded, compute_dtype, float_name, floating, gradient, shape_error
 

@@ -10,8 +10,7 @@ from threading import Lock
 import numpy as np
 
 from pecli.engine.application import MAX_CACHED_BYTES
-from pecli.engine.arrays import Array, Floats
-from pecli.engine.numerics.rounding import round_to, widened
+from pecli.engine.arrays import Array, Floats, round_to, widened
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import Array
-from pecli.engine.schemes.parameters import Choice, Whole
+from pecli.engine.arrays import Array, as_numpy
+from pecli.engine.schemes import Choice, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import as_numpy
 from pecli.errors import ParameterError
 from pecli.files.load import table_in_memory
 from pecli.models.attention import attention_of

@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import Floats
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.arrays import Floats, widened
 from pecli.engine.table import Table, cast
-from pecli.engine.text import listed, quoted
-from pecli.errors import FileError, ParameterError
+from pecli.errors import FileError, ParameterError, listed, quoted
 from pecli.files import LoadedFile, format_of, save_tables
 from pecli.files.output import OnBlock
 from pecli.files.provenance import KEY, carried_spec

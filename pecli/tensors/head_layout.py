@@ -11,8 +11,7 @@ import numpy as np
 from pecli.engine.application import reorder
 from pecli.engine.arrays import Array, Indices
 from pecli.engine.table import Table
-from pecli.engine.text import bracketed, quoted
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, bracketed, quoted
 
 BLOCKS = "blocks"
 _WORDS = {

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
-from pecli.engine.schemes.parameters import Parameter
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array
+from pecli.engine.schemes import Parameter
 from pecli.engine.table import Table
-from pecli.engine.text import listed, nearest, quoted
-from pecli.errors import FileError, KindError, ParameterError
+from pecli.errors import FileError, KindError, ParameterError, listed, nearest, quoted
 from pecli.files.load import LoadedFile, load_file, open_tensors, split_name
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.provenance import KEY

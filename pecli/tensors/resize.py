@@ -9,12 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats, Indices
-from pecli.engine.numerics.rounding import round_to, widened
-from pecli.engine.numerics.threads import results_in_order
-from pecli.engine.table import Table, is_floating, table_of
-from pecli.engine.text import quoted
-from pecli.errors import KindError, ParameterError
+from pecli.engine.arrays import Array, Floats, Indices, round_to, widened
+from pecli.engine.table import Table, is_floating, results_in_order, table_of
+from pecli.errors import KindError, ParameterError, quoted
 
 MAX_IN_MEMORY = 1 << 30
 """Elements of a table that cannot be read in any order, such as a compressed one: it is held in memory."""

@@ -236,7 +236,7 @@ def test_a_missing_folder_is_a_file_problem(pecli_cli, tmp_path) -> None:
 
 
 def test_every_command_has_help_with_examples(pecli_cli) -> None:
-    from pecli.cli.command import COMMANDS
+    from pecli.cli.app import COMMANDS
 
     for command in COMMANDS:
         outcome = pecli_cli(command, "--help")

@@ -13,12 +13,10 @@ from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verify.rotated import model_check
 from pecli.checks.verify.verification import Checked, Verification, compared, conclusion, tables_of
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
+from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, raw_bytes
-from pecli.engine.text import begun
-from pecli.errors import FileError, KindError, ParameterError
+from pecli.errors import FileError, KindError, ParameterError, begun
 from pecli.files import LoadedFile
 from pecli.files.checkpoints import INDEX
 from pecli.files.load import NO_FILE, opened, split_name

@@ -13,10 +13,9 @@ from pecli.checks.tensor_roles import ANYTHING, layer_named, role_of, schemes_of
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.expected_tables import Place, candidates
 from pecli.checks.verify.verification import UNKNOWN, Checked, Verification, compared, conclusion
-from pecli.engine.numerics.dtypes import COMPLEX
+from pecli.engine.arrays import COMPLEX
 from pecli.engine.table import Table, as_pairs, reshaped
-from pecli.engine.text import begun, bracketed
-from pecli.errors import NoTablesError, ParameterError
+from pecli.errors import NoTablesError, ParameterError, begun, bracketed
 from pecli.explain.forms import DOUBLINGS
 from pecli.files import LoadedFile
 from pecli.files.load import opened

@@ -15,8 +15,9 @@ from pecli.engine.numerics.geometric import Frequencies
 from pecli.engine.runtimes import runtime_named
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.scalings.scaling import Scaling, transformed
+from pecli.engine.schemes import Recipe, recipe_named
 from pecli.engine.schemes.grid_styles import ROTARY
-from pecli.engine.schemes.recipes import FrequencyRecipe, Recipe, recipe_named
+from pecli.engine.schemes.recipe_tables import FrequencyRecipe
 from pecli.engine.schemes.rope_parameters import RotaryParameters
 from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, WaveTable
 from pecli.errors import ParameterError
@@ -202,7 +203,7 @@ class Rope(RotaryParameters):
     def row_factors(self, *, inverse: bool = False) -> RowFactors:
         """What the rows of the tables rotate by, in float64."""
         from pecli.engine.application import RowFactors
-        from pecli.engine.numerics.rounding import widened
+        from pecli.engine.arrays import widened
 
         tables = replace(self, layout="compact", dtype="float64").tables()
         return RowFactors(widened(tables["cos"]), widened(tables["sin"]), inverse=inverse)
@@ -217,10 +218,6 @@ class Rope(RotaryParameters):
         else:
             factors = self.row_factors().at(range(self.seq_len))
         return rotated(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
-
-    @property
-    def picture_kinds(self) -> tuple[str, ...]:
-        return tuple(kind for kind in super().picture_kinds if kind != "histogram")
 
     def contexts(self, context: int | None = None) -> dict[float, str]:
         """What a model was trained on, and how far scaling takes it."""

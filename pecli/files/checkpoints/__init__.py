@@ -8,8 +8,7 @@ import stat
 from collections.abc import Callable
 from typing import Any
 
-from pecli.engine.text import quoted
-from pecli.errors import FileError, failure
+from pecli.errors import FileError, failure, quoted
 
 INDEX = ".index.json"
 MAX_INDEX = 16 << 20

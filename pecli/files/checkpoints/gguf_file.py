@@ -10,11 +10,8 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.numerics.rounding import widened
-from pecli.engine.text import quoted
-from pecli.errors import FileError
+from pecli.engine.arrays import Array, numpy_dtype, widened
+from pecli.errors import FileError, quoted
 from pecli.files.contents import Contents, UnreadTensor, data_bytes, read_contents
 
 MAGIC = b"GGUF"

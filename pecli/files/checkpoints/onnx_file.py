@@ -12,10 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import dtype_name
-from pecli.engine.text import quoted
-from pecli.errors import FileError
+from pecli.engine.arrays import Array, dtype_name
+from pecli.errors import FileError, quoted
 from pecli.files.checkpoints import path_beside
 from pecli.files.contents import Contents, UnreadTensor, data_bytes, read_contents
 

@@ -16,10 +16,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.text import quoted
-from pecli.errors import FileError
+from pecli.engine.arrays import Array, numpy_dtype
+from pecli.errors import FileError, quoted
 from pecli.files.contents import Contents, data_bytes
 from pecli.files.npz import Member
 
