@@ -73,6 +73,8 @@ def prepare_copy(contents: Contents, tables: Sequence[Table], changed: Mapping[s
     `tables` are all that the file holds, in its own order.
     """
     end = 8 + int.from_bytes(contents.data[:8], "little")
+    if end + sum(table.nbytes for table in tables) != len(contents.data):
+        raise contents.error("changed while it was read: its header has another length now")
 
     def write(output: Output, on_block: OnBlock | None) -> None:
         output.write(contents.data[:end])

@@ -287,7 +287,10 @@ def test_npz_names(name: str) -> None:
             with_field(archive(("a.npy", member())), b"PK\1\2", 42, b"\xff\xff\xff\x7f"),
             "is not where the directory says",
         ),
-        (with_field(archive(("a.npy", member())), b"PK\1\2", 42, b"\xff\xff\xff\xff"), "is not where the directory says"),
+        (
+            with_field(archive(("a.npy", member())), b"PK\1\2", 42, b"\xff\xff\xff\xff"),
+            "is not where the directory says",
+        ),
         (with_field(archive(("a.npy", member())), b"PK\5\6", 10, b"\2"), "contradict"),
         (with_field(archive(("a.npy", member())), b"PK\5\6", 8, b"\2\0\2"), "contradict"),
         (with_field(archive(("a.npy", member())), b"PK\5\6", 8, b"\0\0\0"), "contradict"),

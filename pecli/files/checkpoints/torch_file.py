@@ -198,79 +198,86 @@ def _too_nested() -> PickleError:
 
 
 _SCALARS = frozenset(
-    {"NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE"}
-    | {"SHORT_BINUNICODE"}
+    {"NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT"}
+    | {"BINUNICODE", "SHORT_BINUNICODE"}
 )
 
 
 def check_opcodes(data: bytes) -> None:
-    """Refuse a pickle with opcodes that no state dict needs, with deep nesting, or with keys that are no scalars.
-
-    The opcodes run on a stack of depths: 0 is a scalar, a container is one deeper than what is put into it.
-    """
-    stack: list[int] = []
-    marks: list[int] = []
-    memo: dict[int, int] = {}
-
-    def since_mark() -> list[int]:
-        place = marks.pop()
-        items = stack[place:]
-        del stack[place:]
-        return items
-
-    def put_in(items: list[int], keys: list[int]) -> None:
-        if any(keys):
-            raise PickleError("holds a dict whose keys are not names")
-        stack[-1] = max([stack[-1], *(depth + 1 for depth in items)])
-
+    """Refuse a pickle with opcodes that no state dict needs, with deep nesting, or with keys that are no scalars."""
+    depths = _Depths()
     for number, (opcode, argument, _) in enumerate(pickletools.genops(data)):
         if number > MAX_OPCODES:
             raise PickleError(f"holds a pickle of more than {MAX_OPCODES:,} opcodes")
-        match opcode.name:
-            case "PROTO" | "FRAME":
-                pass
-            case "STOP":
-                return
+        if opcode.name in ("BINPUT", "LONG_BINPUT", "MEMOIZE"):
+            index = len(depths.memo) if opcode.name == "MEMOIZE" else int(argument or 0)
+            if index > number:  # Python's memo is an array, however few there are in it
+                raise PickleError("holds a broken pickle (a memo with gaps)")
+            depths.memo[index] = depths.stack[-1]
+        elif opcode.name in ("BINGET", "LONG_BINGET"):
+            depths.stack.append(depths.memo[int(argument or 0)])
+        elif opcode.name not in ("PROTO", "FRAME", "STOP"):
+            depths.step(opcode.name)
+        if depths.stack and depths.stack[-1] > MAX_NESTING:
+            raise _too_nested()
+
+
+class _Depths:
+    """The stack and the memo of an unpickler with depths for values: 0 is a scalar, a container is one deeper than what
+    is put into it.
+    """
+
+    def __init__(self) -> None:
+        self.stack: list[int] = []
+        self.memo: dict[int, int] = {}
+        self._marks: list[int] = []
+
+    def step(self, name: str) -> None:
+        stack = self.stack
+        match name:
             case name if name in _SCALARS:
                 stack.append(0)
             case "MARK":
-                marks.append(len(stack))
+                self._marks.append(len(stack))
             case "EMPTY_DICT" | "EMPTY_LIST" | "EMPTY_TUPLE" | "GLOBAL":
                 stack.append(1)
-            case "TUPLE1" | "TUPLE2" | "TUPLE3" as name:
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
                 count = int(name[-1])
                 stack[-count:] = [1 + max(stack[-count:])]
             case "TUPLE":
-                stack.append(1 + max(since_mark(), default=0))
+                stack.append(1 + max(self._since_mark(), default=0))
             case "APPEND":
-                put_in([stack.pop()], [])
+                self._put([stack.pop()], [])
             case "APPENDS":
-                put_in(since_mark(), [])
+                self._put(self._since_mark(), [])
             case "SETITEM":
-                put_in([stack.pop()], [stack.pop()])
+                self._put([stack.pop()], [stack.pop()])
             case "SETITEMS":
-                items = since_mark()
-                put_in(items[1::2], items[::2])
-            case "STACK_GLOBAL" | "REDUCE" as name:
-                popped = [stack.pop(), stack.pop()]
-                if name == "STACK_GLOBAL" and any(popped):
+                items = self._since_mark()
+                self._put(items[1::2], items[::2])
+            case "STACK_GLOBAL":
+                if stack.pop() or stack.pop():
                     raise PickleError("asks for a class whose name is no text; it is not run")
                 stack.append(1)
+            case "REDUCE":
+                stack[-2:] = [1]
             case "BINPERSID":
                 stack[-1] = 1
             case "BUILD":
                 stack.pop()
-            case "BINPUT" | "LONG_BINPUT" | "MEMOIZE" as name:
-                index = len(memo) if name == "MEMOIZE" else int(argument or 0)
-                if index > number:  # Python's memo is an array, however few there are in it
-                    raise PickleError("holds a broken pickle (a memo with gaps)")
-                memo[index] = stack[-1]
-            case "BINGET" | "LONG_BINGET":
-                stack.append(memo[int(argument or 0)])
-            case name:
+            case _:
                 raise PickleError(f"holds a pickle with the opcode {name}, which no state dict needs; it is not run")
-        if stack and stack[-1] > MAX_NESTING:
-            raise _too_nested()
+
+    def _since_mark(self) -> list[int]:
+        place = self._marks.pop()
+        items = self.stack[place:]
+        del self.stack[place:]
+        return items
+
+    def _put(self, items: list[int], keys: list[int]) -> None:
+        if any(keys):
+            raise PickleError("holds a dict whose keys are not names")
+        self.stack[-1] = max([self.stack[-1], *(depth + 1 for depth in items)])
 
 
 class _Name(_Stateless):
