@@ -23,8 +23,9 @@ MAY_IMPORT = {
     "checks": {"explain", "models", "files", "engine", "errors"},
     "tensors": {"models", "files", "engine", "errors"},
     "distributed": {"files", "engine", "errors"},
+    "golden": {"tensors", "models", "files", "engine", "errors"},
     "views": {"tensors", "checks", "explain", "models", "files", "engine", "errors"},
-    "cli": {"views", "tensors", "checks", "explain", "models", "files", "layers", "engine", "errors"},
+    "cli": {"golden", "views", "tensors", "checks", "explain", "models", "files", "layers", "engine", "errors"},
     "__main__": {"cli"},
 }
 
@@ -66,7 +67,7 @@ MAX_ASKED = 2
 
 SAME_THING = {
     *("additive", "alibi", "relative", "rope", "rotary"),  # a scheme, its layer, its configuration, its application
-    *("apply", "audit", "convert", "diff", "identify", "resize", "verification"),  # a command, its work, its view
+    *("apply", "audit", "convert", "diff", "extend", "identify", "resize"),  # a command, its work, its view
     "runtimes",  # as above, and the descriptions of runtimes
 }
 """Names that files of several folders share because they hold the same thing."""
