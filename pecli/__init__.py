@@ -16,7 +16,6 @@ TYPE_CHECKING = False  # importing it takes longer than all that is here; type c
 _HOMES = {
     "Alibi": "pecli.engine.schemes.alibi",
     "AlibiBias": "pecli.layers",
-    "DebertaRelativeBias": "pecli.layers",
     "FileError": "pecli.errors",
     "KindError": "pecli.errors",
     "LearnedInit": "pecli.engine.schemes.learned",
@@ -29,8 +28,6 @@ _HOMES = {
     "Scheme": "pecli.engine.schemes.scheme",
     "Sinusoidal": "pecli.engine.schemes.sinusoidal",
     "SinusoidalPosEmbedding": "pecli.layers",
-    "SwinRelativeBias": "pecli.layers",
-    "T5RelativeBias": "pecli.layers",
     "Tolerance": "pecli.checks.tolerance",
     "apply": "pecli.tensors.apply",
     "audit": "pecli.checks.audit",
@@ -71,12 +68,9 @@ if TYPE_CHECKING:
     from pecli.files.save import save
     from pecli.layers import (
         AlibiBias,
-        DebertaRelativeBias,
         LearnedPosEmbedding,
         RotaryPosEmbedding,
         SinusoidalPosEmbedding,
-        SwinRelativeBias,
-        T5RelativeBias,
         sinusoidal_pos_embedding,
     )
     from pecli.models.find import load_config, load_model
@@ -87,7 +81,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Alibi",
     "AlibiBias",
-    "DebertaRelativeBias",
     "FileError",
     "KindError",
     "LearnedInit",
@@ -100,8 +93,6 @@ __all__ = [
     "Scheme",
     "Sinusoidal",
     "SinusoidalPosEmbedding",
-    "SwinRelativeBias",
-    "T5RelativeBias",
     "Tolerance",
     "__version__",
     "apply",

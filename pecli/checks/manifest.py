@@ -186,7 +186,9 @@ def _matching(folder: str, name: str) -> list[str]:
     """The files that a pattern such as `dumps/**/*.npz` or `*.npz:cos` stands for; anything else is a name."""
     if not glob.has_magic(name) or os.path.lexists(os.path.join(folder, name)):
         return [name]
-    pattern, colon, tensor = name.partition(":")
+    drive, rest = os.path.splitdrive(name)
+    pattern, colon, tensor = rest.partition(":")
+    pattern = drive + pattern
     deep = pattern.count("/") > MAX_DEPTH
     found = [] if deep else sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
     files = [each for each in found if pattern.endswith("/") or not os.path.isdir(os.path.join(folder, each))]

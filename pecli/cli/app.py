@@ -23,6 +23,7 @@ PANELS = {
         "rope": "Generate rotary (RoPE) tables: cos, sin and inverse frequencies.",
         "alibi": "Generate ALiBi slopes and biases.",
         "learned-init": "Generate initial weights of a learned table.",
+        "golden": "Generate golden vectors for ports in any language, with known mistakes.",
         "relative": "Generate relative-position indices: T5 and DeBERTa buckets, Swin windows.",
     },
     "Read models": {
@@ -191,8 +192,10 @@ def _is_width(text: str) -> bool:
 
 def _check_memory() -> None:
     """Reject a memory limit that is too low for NumPy: its OpenBLAS would end the process with exit code 1."""
-    from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
-
+    try:
+        from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
+    except ImportError:  # Windows has no such limit
+        return
     if getrlimit(RLIMIT_AS)[0] == RLIM_INFINITY or "numpy" in sys.modules:
         return
     from mmap import mmap

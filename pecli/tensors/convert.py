@@ -99,8 +99,9 @@ class Converted:
         from pecli.files.safetensors import prepare_copy
         from pecli.files.save import write_file
 
+        assert self.file.contents is not None
         changed = {name: self.tables[name] for name in self.moved}
-        write = prepare_copy(self.file.source, self.file.tables, changed)
+        write = prepare_copy(self.file.contents, self.file.tables, changed)
         write_file(path, write, sum(table.nbytes for table in self.file.tables), on_block)
 
     def _texts(self) -> tuple[Mapping[str, Any] | None, dict[str, str]]:

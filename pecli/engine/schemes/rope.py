@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import permutations
-from math import isclose, nextafter
+from math import nextafter
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.application import RotationFactors, RowFactors, rotated
-from pecli.engine.arrays import Array, Indices, Singles, numpy_dtype, widened
+from pecli.engine.application import rotated
+from pecli.engine.arrays import Array, Complex, Indices, Singles, numpy_dtype, widened
 from pecli.engine.numerics import Frequencies
-from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
+from pecli.engine.rotation_factors import RotationFactors
 from pecli.engine.runtimes import runtime_named
 from pecli.engine.runtimes.runtime import Phases
 from pecli.engine.scalings import SCALINGS, name_of
-from pecli.engine.scalings.scaling import Scaling, transformed
+from pecli.engine.scalings.scaling import transformed
 from pecli.engine.schemes import Recipe, recipe_named
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.engine.schemes.positions import LAST_POSITION, Filler
@@ -33,7 +33,7 @@ from pecli.engine.schemes.recipe_tables import (
     block_waves,
     unit_waves,
 )
-from pecli.engine.schemes.rope_parameters import RotaryParameters, with_aliases
+from pecli.engine.schemes.rope_parameters import RotaryParameters, parameters_of, with_aliases
 from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, WaveTable
 from pecli.engine.table import ByPosition, Table, stacked
 from pecli.errors import ParameterError
@@ -149,10 +149,6 @@ class Rope(RotaryParameters):
         """How it is computed."""
         return recipe_named(self.recipe) if self.runtime == "none" else Recipe()
 
-    def rotation(self) -> Rotation:
-        """What makes the exact cos and sin of any rows."""
-        return Rotation(self.waves, self.seq_len)
-
     def at(self, position_ids: ArrayLike) -> dict[str, Array]:
         """cos and sin, one column per frequency, of positions (L,), or (axes, L) where there are sections."""
         ids, count, rotating = np.atleast_2d(np.asarray(position_ids)), self.position_axes, self.rotating_pairs
@@ -222,18 +218,28 @@ class Rope(RotaryParameters):
         frequencies = self.angular_frequencies()[:count]
         return ByPosition(self.offset, self.seq_len, "frequencies", frequencies, groups, names, read)
 
-    def row_factors(self, *, inverse: bool = False) -> RowFactors:
-        """What the rows of the tables rotate by, in float64."""
-        tables = replace(self, layout="compact", dtype="float64").tables()
-        return RowFactors(widened(tables["cos"]), widened(tables["sin"]), inverse=inverse)
+    @property
+    def rows_are_listed(self) -> bool:
+        """Whether rows are rotated by the numbers of its tables: positions are listed, or a recipe computes them."""
+        return not (self.is_range and self.runtime == "none" and self._recipe.is_exact)
+
+    def factors(self, start: int, stop: int) -> Complex:
+        """What the rows at these positions are rotated by, in float64; of a grid or listed positions, those rows."""
+        if self.is_range:
+            scaling = self.scaling_value
+            goes_by_length = self.runtime != "none" or "length" in scaling.optional() + scaling.required()
+            length = self.effective_length if goes_by_length else None
+            rows = replace(self, seq_len=stop - start, offset=start, length=length)
+        else:
+            rows = self
+        tables = replace(rows, layout="compact", dtype="float64").tables()
+        factors: Complex = widened(tables["cos"]) + 1j * widened(tables["sin"])
+        return factors if self.is_range else factors[start:stop]
 
     def applied_to(self, x: ArrayLike) -> Array:
         """x (…, seq_len, D), its first channels rotated; compact tables are of pairs (i, i + d/2)."""
-        last = self.offset + self.seq_len
-        if self.is_range:
-            factors = RotationFactors(self, self.offset, last, exact=True).at(range(self.offset, last))
-        else:
-            factors = self.row_factors().at(range(self.seq_len))
+        first = self.offset if self.is_range else 0
+        factors = RotationFactors(self, exact=True).at(range(first, first + self.seq_len))
         return rotated(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
 
     def contexts(self, context: int | None = None) -> dict[float, str]:
@@ -308,7 +314,7 @@ class Rope(RotaryParameters):
         pairs, scaling = waves.dim // 2, waves.scaling
         if not waves.separate or waves.exponent != pairs or waves.scale != 1:
             return None
-        parameters = {**_parameters_of(scaling, waves.amplitude, pairs), **more}
+        parameters = {**parameters_of(scaling, waves.amplitude, pairs), **more}
         if waves.rotating < pairs:
             share = waves.rotating / pairs
             exact = scaling.rotary(waves.dim, share)[1] == waves.rotating
@@ -335,20 +341,6 @@ class Rope(RotaryParameters):
             name = "attention_factor" if "attention_factor" in self.scaling_value.optional() else ""
             return name, expected, found
         return super().wave_edit(field, expected, found)
-
-
-def _parameters_of(scaling: Scaling, amplitude: float, pairs: int) -> dict[str, Any]:
-    """The parameters of a scaling with that amplitude, where some scaling has it."""
-    given = {name: value for name, value in vars(scaling).items() if value is not None}
-    if isclose(amplitude, scaling.attention(200) / (1 << 200), rel_tol=1e-9):
-        return {"scaling": name_of(scaling), **given}
-    if "attention_factor" in scaling.optional():
-        return {"scaling": name_of(scaling), **given, "attention_factor": amplitude}
-    if scaling != Scaling():
-        return {"scaling": name_of(scaling), **given}
-    ones = (1.0,) * pairs  # the only scaling that leaves frequencies alone and has a factor
-    lists = {"short_factor": ones, "long_factor": ones}
-    return {"scaling": "longrope", **lists, "original_max_position_embeddings": 4096, "attention_factor": amplitude}
 
 
 def _vector(name: str, dtype: str, values: Callable[[], list[Any]], count: int) -> Table:
