@@ -13,34 +13,28 @@ import pecli
 from pecli.engine.schemes import SCHEMES, scheme_named
 
 ROOT = Path(pecli.__file__).parent
+FLOORS = (
+    "errors",
+    "engine",
+    "files explain layers",
+    "models distributed",
+    "checks tensors",
+    "views golden",
+    "cli",
+    "__main__",
+)
+"""From the ground up: a folder imports what lies on floors below its own."""
 MAY_IMPORT = {
-    "errors": set(),
-    "engine": {"errors"},
-    "layers": {"engine", "errors"},
-    "files": {"engine", "errors"},
-    "models": {"files", "engine", "errors"},
-    "explain": {"models", "files", "engine", "errors"},
-    "checks": {"explain", "models", "files", "engine", "errors"},
-    "tensors": {"models", "files", "engine", "errors"},
-    "distributed": {"files", "engine", "errors"},
-    "views": {"tensors", "checks", "explain", "models", "files", "engine", "errors"},
-    "cli": {"views", "tensors", "checks", "explain", "models", "files", "layers", "engine", "errors"},
-    "__main__": {"cli"},
+    part: {below for lower in FLOORS[:height] for below in lower.split()}
+    for height, floor in enumerate(FLOORS)
+    for part in floor.split()
 }
-
 
 WITHIN_ENGINE = {
     "numerics": {"numerics", "arrays"},
-    "scalings": {
-        "scalings",
-        "numerics",
-        "arrays",
-    },
+    "scalings": {"scalings", "numerics", "arrays"},
     "runtimes": {"runtimes", "scalings", "numerics", "arrays"},
-    "table": {
-        "numerics",
-        "arrays",
-    },
+    "table": {"numerics", "arrays"},
 }
 """What parts of the engine may import of it; the others import all but the schemes, and these import all."""
 
@@ -65,9 +59,9 @@ ASKED = {
 MAX_ASKED = 2
 
 SAME_THING = {
-    *("additive", "alibi", "relative", "rope", "rotary"),  # a scheme, its layer, its configuration, its application
-    *("apply", "audit", "convert", "diff", "identify", "resize", "verification"),  # a command, its work, its view
-    "runtimes",  # as above, and the descriptions of runtimes
+    # a scheme, its layer, its configuration, its application; a command, its work, its view
+    *["additive", "alibi", "relative", "rope", "rotary"],
+    *["apply", "audit", "convert", "diff", "extend", "golden", "identify", "resize", "runtimes", "verification"],
 }
 """Names that files of several folders share because they hold the same thing."""
 

@@ -23,6 +23,7 @@ PANELS = {
         "rope": "Generate rotary (RoPE) tables: cos, sin and inverse frequencies.",
         "alibi": "Generate ALiBi slopes and biases.",
         "learned-init": "Generate initial weights of a learned table.",
+        "golden": "Generate golden vectors for ports in any language, with known mistakes.",
         "relative": "Generate relative-position indices: T5 and DeBERTa buckets, Swin windows.",
     },
     "Read models": {

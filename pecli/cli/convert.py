@@ -163,7 +163,8 @@ class _Written:
             from pecli.files.save import write_file
 
             changed = {name: self.made.table(name) for name in self.made.moves}
-            write = prepare_copy(self.file.source, self.file.tables, changed)
+            assert self.file.contents is not None
+            write = prepare_copy(self.file.contents, self.file.tables, changed)
             write_file(path, write, sum(table.nbytes for table in self.file.tables), on_block)
             return
         texts = {name: text for name, text in self.file.metadata.items() if name != KEY}

@@ -7,7 +7,6 @@ A table goes out block by block, to everything that wants its bytes: the file, a
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -89,20 +88,6 @@ class Output:
             raise
         except OSError as error:
             raise failure(self.path, error) from None
-
-    def copy(self, descriptor: int, offset: int, count: int) -> int:
-        """Append bytes of another file without their passing through this process; how many, 0 where that cannot be."""
-        try:
-            copied = os.copy_file_range(descriptor, self._descriptor, count, offset)
-            if self._sync is not None:
-                self._sync.wrote(copied)
-        except AttributeError:  # only Linux has it
-            return 0
-        except OSError as error:
-            if error.errno in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM):
-                return 0
-            raise failure(self.path, error) from None
-        return copied
 
     def patch(self, offset: int, data: bytes) -> None:
         """Overwrite bytes that were written before; only a seekable output can."""
@@ -223,7 +208,7 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
     if existing and not os.access(target, os.W_OK):
         raise FileError(path, "is write-protected", "make it writable or choose another name")
     where, name = os.path.split(target)
-    temporary = _temporary_name(name)
+    temporary = temporary_name(name)
     folder = _open_folder(path, where or ".")
     if folder is None:
         name, temporary = os.path.abspath(target), os.path.join(os.path.abspath(where), temporary)
@@ -246,7 +231,8 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
                 os.close(folder)
 
 
-def _temporary_name(name: str) -> str:
+def temporary_name(name: str) -> str:
+    """A hidden name beside that of an output, which is not taken yet."""
     ending = f".{os.urandom(4).hex()}.tmp"
     kept = os.fsencode(name)[: MAX_NAME_BYTES - 1 - len(ending)]
     return "." + os.fsdecode(kept) + ending

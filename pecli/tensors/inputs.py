@@ -127,7 +127,7 @@ def open_file(text: str) -> LoadedFile:
     except (FileError, ParameterError):
         loaded.close()
         raise
-    return replace(loaded, tables=tuple(table for table in loaded.tables if table.name in chosen))
+    return replace(loaded, tensors={label: array for label, array in loaded.tensors.items() if label in chosen})
 
 
 def only_tensor(name: str, file: str, tensors: dict[str, Array]) -> Array:
