@@ -44,30 +44,30 @@ def decimal_rows(block: Array, special: Mapping[bytes, bytes] = PLAIN) -> list[b
     >>> decimal_rows(np.float32([[0.1, -1 / 3], [2.0**-24, 1e30]]))
     [b'0.1,-0.33333334', b'5.9604645e-8,1e30']
     """
-    import orjson
-
     if block.dtype == np.bool_:
         block = block.view(np.uint8)
     if block.dtype.kind in "iu" or (block.dtype in (np.float32, np.float64) and np.isfinite(block).all()):
-        text = orjson.dumps(np.ascontiguousarray(block), option=orjson.OPT_SERIALIZE_NUMPY)
-        return text[2:-2].split(b"],[")
+        return _json(np.ascontiguousarray(block))[2:-2].split(b"],[")
     words = _words(block.reshape(-1), special)
     width = block.shape[1]
     return [b",".join(words[start : start + width]) for start in range(0, len(words), width)]
 
 
-def _words(flat: Array, special: Mapping[bytes, bytes]) -> list[bytes]:
-    """Numbers one by one, of which some are not finite; of those of few bits, each value is worked out once."""
+def _json(array: Array) -> bytes:
+    """An array as orjson writes it; some versions write 1e30, others 1e+30, and files are the same everywhere."""
     import orjson
 
+    return orjson.dumps(array, option=orjson.OPT_SERIALIZE_NUMPY).replace(b"e+", b"e")
+
+
+def _words(flat: Array, special: Mapping[bytes, bytes]) -> list[bytes]:
+    """Numbers one by one, of which some are not finite; of those of few bits, each value is worked out once."""
     if flat.dtype not in (np.float32, np.float64):
         values, places = np.unique(flat.view(f"u{flat.itemsize}"), return_inverse=True)
         texts = [_shortest(value, special) for value in values.view(flat.dtype)]
         return [texts[place] for place in places.tolist()]
     finite = np.isfinite(flat)
-    words = orjson.dumps(np.where(finite, flat, flat.dtype.type(0)), option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(
-        b","
-    )
+    words = _json(np.where(finite, flat, flat.dtype.type(0)))[1:-1].split(b",")
     for place in np.flatnonzero(~finite).tolist():
         words[place] = special[str(float(flat[place])).encode()]
     return words
