@@ -140,7 +140,7 @@ def table_of_numbers(name: str, values: ArrayLike) -> Table:
         array = np.asarray(values)
     except ValueError as problem:  # lists of unlike lengths
         raise KindError(name, "a list of lists of unlike lengths", "a table has rows of one length") from problem
-    if array.dtype.kind not in "biufcV" or array.dtype.type is np.void or array.dtype.hasobject:
+    if array.dtype.kind not in "biufcV" or issubclass(array.dtype.type, np.void) or array.dtype.hasobject:
         raise KindError(name, f"of dtype {array.dtype}", "a table holds numbers")
     return table_of(name, array)
 
