@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import pecli
-from pecli.cli.command import option_name
+from pecli.cli import option_name
 from pecli.errors import FileError, KindError, ParameterError, PecliError
 
 

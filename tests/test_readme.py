@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pecli.cli.command import COMMANDS
+from pecli.cli.app import COMMANDS
 from tests.readme import README, REFERENCE, environment, written
 
 ROOT = README.parent

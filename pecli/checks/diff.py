@@ -15,7 +15,7 @@ from pecli.checks.same_table import fitted
 from pecli.checks.statistics import has_waves
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
+from pecli.engine.arrays import SIGNIFICAND_BITS
 from pecli.engine.table import Table, stacked
 from pecli.errors import PecliError
 from pecli.files import LoadedFile
@@ -249,11 +249,12 @@ def _searched(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance
     from pecli.explain.edits import ColumnsWrong, Scaled
     from pecli.explain.search import explain_pair, explain_swapped
 
-    found = explain_swapped(pairs, tolerance.atol)
+    arrays = {one.name: (one.array(), other.array()) for one, other in pairs}
+    found = explain_swapped(arrays, tolerance.atol)
     swapped = {name for each in found for name in each.tensors}
     unknown = []
     for one, other in (each for each in pairs if each[0].name not in swapped):
-        why = explain_pair(one, other, tolerance.atol)
+        why = explain_pair(one.name, *arrays[one.name], tolerance.atol)
         if why is None or any(isinstance(edit, (Scaled, ColumnsWrong)) for edit in why.edits):
             unknown.append((one, other, why))
         else:
@@ -268,13 +269,13 @@ def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tole
 
     pairs = [each for each in pairs if min(table.size for table in each) >= MIN_ELEMENTS]
     if pairs and scheme is None:
-        found = recognise({one.name: one for one, _ in pairs})
+        found = recognise({one.name: one.array() for one, _ in pairs})
         scheme = next((each.scheme for each in found if not each.mistakes), None)
     if not pairs or scheme is None or scheme.holds_several:
         return []
     single, known = scheme.single_array().name, {table.name for table in scheme.tensors()}
     named = {(one.name if one.name in known else single): (one.name, other) for one, other in pairs}
-    found = explain(scheme, {name: other for name, (_, other) in named.items()}, tolerance.atol)
+    found = explain(scheme, {name: other.array() for name, (_, other) in named.items()}, tolerance.atol)
     return [replace(each, tensors=tuple(named[name][0] for name in each.tensors)) for each in found]
 
 

@@ -18,7 +18,7 @@ from pecli.checks.compare.error_summary import widest
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.engine.arrays import Array, Indices
 from pecli.engine.table import Table, reshaped, squeezed_views
-from pecli.engine.text import bracketed
+from pecli.errors import bracketed
 from pecli.explain.forms import DOUBLINGS, Form, columns, halved
 
 if TYPE_CHECKING:  # comparing two files needs neither

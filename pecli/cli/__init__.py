@@ -1,1 +1,179 @@
-"""The command line: what commands share here, one file per command in `commands`."""
+"""The command line: how a function becomes a command, and the exit code or error that it ends with."""
+
+from __future__ import annotations
+
+import enum
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from inspect import Parameter, Signature, cleandoc  # by name: a command is called inspect, too
+from typing import Any
+
+import typer
+import typer.core
+import typer.main
+
+from pecli.errors import DefectError, ParameterError, PecliError, UnsupportedError
+from pecli.views.screen import printable
+
+MAX_NAME = 27
+"""Letters of an option's name that help has room for on a terminal of 80 columns."""
+
+Run = Callable[..., int]
+"""What a command does with its options; the exit code."""
+
+
+def new_app(**settings: Any) -> typer.Typer:
+    """A Typer application as all of pecli's are."""
+    return typer.Typer(add_completion=False, pretty_exceptions_enable=False, **settings)
+
+
+class Command(typer.core.TyperCommand):
+    """A command whose help has each name of an option on a line: Typer cuts several that have no room beside each
+    other.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from rich.text import Text
+        from typer import rich_utils
+
+        class OneNamePerLine(rich_utils.OptionHighlighter):
+            def __call__(self, text: str | Text) -> Text:
+                names = text.split(",") if isinstance(text, str) and text.startswith("--") else []
+                return super().__call__("\n".join(map(_in_lines, names)) if names else text)
+
+        rich_utils.highlighter = OneNamePerLine()
+        super().format_help(ctx, formatter)
+
+
+def _in_lines(name: str) -> str:
+    """A name that has no line of its own, broken after a hyphen.
+
+    >>> _in_lines("--original-max-position-embeddings")
+    '--original-max-position-\\n  embeddings'
+    """
+    if len(name) <= MAX_NAME:
+        return name
+    place = name.rindex("-", 2, MAX_NAME) + 1
+    return f"{name[:place]}\n  {name[place:]}"
+
+
+def made_command(module: Any, name: str) -> Any:
+    """The command that a module makes: by its own `command`, or of the function of that name and its EXAMPLES."""
+    if hasattr(module, "command"):
+        return module.command(name)
+    return command_of(getattr(module, name), name, module.EXAMPLES)
+
+
+def command_of(run: Run, name: str, shown: tuple[str, ...], **settings: Any) -> Any:
+    """The command that runs a function, with examples shown at the end of its help."""
+    app = new_app()
+    settings.setdefault("help", _unwrapped(run.__doc__ or ""))
+    app.command(name, cls=Command, epilog=examples(shown), **settings)(run)
+    return typer.main.get_command(app)
+
+
+def _unwrapped(text: str) -> str:
+    """Paragraphs with their lines joined: Typer keeps the line ends of all but the first."""
+    return "\n\n".join(" ".join(part.split()) for part in cleandoc(text).split("\n\n"))
+
+
+def with_options(run: Run, options: Iterable[Parameter]) -> Run:
+    """A function of `**values` as one that has these options."""
+    run.__signature__ = Signature(list(options))  # type: ignore[attr-defined]
+    run.__annotations__ = {}
+    return run
+
+
+def keyword(name: str, annotation: Any, default: Any = Parameter.empty) -> Parameter:
+    """An argument of a command's function; required where it has no default."""
+    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def examples(lines: tuple[str, ...]) -> str:
+    """Examples for the end of a command's help."""
+    return "\n".join(["Examples:", *(f"  {line}" for line in lines)])
+
+
+def command_line(words: Iterable[str], options: Mapping[str, Any]) -> str:
+    """A command line that can be run again: words, and the options that were given.
+
+    >>> command_line(["plot", "a b.npy"], {"kind": "curves", "dark": True, "max_ulp": None, "label": ["x", "y"]})
+    "pecli plot 'a b.npy' --kind curves --dark --label x --label y"
+    """
+    parts = ["pecli", *words]
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        for each in value if isinstance(value, list) else [value]:
+            parts += [option] if each is True else [] if each in (None, False) else [option, str(each)]
+    return shlex.join(parts)
+
+
+class Exit(enum.IntEnum):
+    """What the shell is told."""
+
+    DONE = 0
+    CHECK_FAILED = 1  #: verification failed, tables differ, nothing identified, a runtime lacks what is asked for
+    USAGE = 2  #: the command line or a parameter is wrong
+    FILE = 3  #: a file cannot be read or written, or is not what it claims to be
+    DEFECT = 70  #: a defect of pecli itself
+    INTERRUPTED = 130
+    PIPE = 141
+
+
+MAX_ERROR_LENGTH = 1000
+"""Letters of an error."""
+
+
+def print_error(problem: PecliError | str, words: Sequence[str] = ()) -> None:
+    """One line on standard error; options are called what they are among the words of the command line.
+
+    With PECLI_DEBUG=1 the traceback of a defect precedes it.
+    """
+    if isinstance(problem, DefectError) and os.environ.get("PECLI_DEBUG"):
+        import traceback
+
+        traceback.print_exception(problem.__cause__)
+    text = str(problem)
+    if isinstance(problem, ParameterError):
+        text = problem.spelled(lambda name: _typed(name, words))
+    if len(text) > MAX_ERROR_LENGTH:  # a name from a file, say; what to do about it comes last
+        text = f"{text[: MAX_ERROR_LENGTH // 2]} … {text[-MAX_ERROR_LENGTH // 2 :]}"
+    with suppress(OSError):  # a full disk behind standard error does not change the exit code
+        print(printable(f"pecli: error: {' '.join(text.split(chr(10)))}", sys.stderr), file=sys.stderr, flush=True)
+
+
+def print_note(text: str) -> None:
+    """One line on standard error, where nothing went wrong but something is worth knowing."""
+    with suppress(OSError):
+        print(printable(f"pecli: note: {text}", sys.stderr), file=sys.stderr, flush=True)
+
+
+def _typed(name: str, words: Sequence[str]) -> str:
+    """A parameter's name on the command line, the other one where that was typed: only rope's have two."""
+    from pecli.engine.schemes.rope import Rope
+
+    given = {word.partition("=")[0] for word in words}
+    parameter = Rope.parameters().get(name)
+    return next((alias for alias in (parameter.aliases if parameter else ()) if alias in given), option_name(name))
+
+
+def option_name(name: str) -> str:
+    """A parameter's name on the command line, or that of one of its values.
+
+    >>> option_name("seq_len"), option_name("recipes[0]"), option_name("FILE")
+    ('--seq-len', '--recipes[0]', 'FILE')
+    """
+    own, bracket, index = name.partition("[")
+    return f"--{own.replace('_', '-')}{bracket}{index}" if own.islower() and own.replace("_", "").isalnum() else name
+
+
+def code_of(problem: PecliError) -> Exit:
+    """The exit code that an error stands for."""
+    if isinstance(problem, DefectError):
+        return Exit.DEFECT
+    if isinstance(problem, UnsupportedError):
+        return Exit.CHECK_FAILED
+    return Exit.USAGE if isinstance(problem, ParameterError) else Exit.FILE

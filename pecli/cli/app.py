@@ -12,10 +12,67 @@ import typer
 import typer.core
 import typer.main
 
-from pecli.cli.command import COMMANDS, Exit, code_of, examples, made_command, meant, module_of, panel_of, print_error
-from pecli.engine.text import nearest
-from pecli.errors import ParameterError, ResourceError
-from pecli.version import __version__
+from pecli import __version__
+from pecli.cli import Exit, code_of, examples, made_command, print_error
+from pecli.engine.schemes import SCHEMES, scheme_named
+from pecli.errors import ParameterError, ResourceError, nearest
+
+PANELS = {
+    "Generate": {
+        "sinusoidal": "Generate sinusoidal tables, on grids or at given positions, too.",
+        "rope": "Generate rotary (RoPE) tables: cos, sin and inverse frequencies.",
+        "alibi": "Generate ALiBi slopes and biases.",
+        "learned-init": "Generate initial weights of a learned table.",
+        "golden": "Generate golden vectors for ports in any language, with known mistakes.",
+        "relative": "Generate relative-position indices: T5 and DeBERTa buckets, Swin windows.",
+    },
+    "Read models": {
+        "config": "Show the positional encodings that a model's configuration asks for, and warnings.",
+        "models": "List the built-in model presets.",
+    },
+    "Check files": {
+        "verify": "Check files against a model, a manifest, or the spec that they carry.",
+        "diff": "Compare two tables, up to known transforms.",
+        "identify": "Say which scheme, parameters and recipe made an unknown table.",
+        "audit": "Measure how far each precision recipe drifts from the exact table.",
+        "runtimes": "Compare what transformers, vLLM, llama.cpp and mlx-lm compute for a model.",
+        "extend": "Print the settings that stretch a model's context, for every runtime.",
+    },
+    "Inspect": {
+        "inspect": "Show what is in a file: tensors, dtypes, shapes, statistics, provenance.",
+        "plot": "Plot tables: PNG, SVG, PDF, or in the terminal.",
+        "report": "Write one HTML page about a model or a file.",
+    },
+    "Transform": {
+        "apply": "Apply an encoding to tensors, as a model's layer would.",
+        "convert": "Reorder q/k weights or tables between rotary layouts, or cast them.",
+        "resize": "Resample a learned table to another length or grid.",
+    },
+}
+"""The list of commands in its parts. A command lives in the module of its name, which is imported when it is called."""
+
+COMMANDS = {name: summary for panel in PANELS.values() for name, summary in panel.items()}
+_MODULES = {"models": "config"}
+
+SYNONYMS = {
+    "verify": ("check", "validate", "test", "assert"),
+    "diff": ("compare", "cmp", "difference", "explain"),
+    "identify": ("detect", "guess", "what", "recognise", "recognize"),
+    "plot": ("draw", "heatmap", "show", "view", "curves", "wavelengths"),
+    "inspect": ("info", "ls", "list", "cat", "head", "stats", "dump"),
+    "config": ("model", "read"),
+    "models": ("presets",),
+    "audit": ("drift", "precision", "error", "errors"),
+    "extend": ("stretch", "context", "scale", "rope-scaling"),
+    "runtimes": ("runtime", "vllm", "transformers", "mlx", "llama.cpp"),
+    "convert": ("cast", "permute"),
+    "resize": ("interpolate", "resample"),
+    "learned-init": ("learned", "init", "embedding"),
+    "rope": ("rotary", "yarn", "ntk", "llama"),
+    "sinusoidal": ("sin", "sine", "generate", "make", "create"),
+    "apply": ("rotate", "add"),
+}
+"""Words for which somebody may look who wants the command."""
 
 EXAMPLES = (
     "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
@@ -41,23 +98,36 @@ class Commands(typer.core.TyperGroup):
     """A group whose commands are imported on demand."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS, *(name for name in SCHEMES if name not in COMMANDS)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        module = module_of(cmd_name)
-        if not module:
-            other = meant(cmd_name)
-            advice = f"did you mean {other!r}?" if other else nearest(cmd_name, COMMANDS) or "see pecli --help"
-            raise ParameterError("the command", repr(cmd_name), f"it must be one of {', '.join(COMMANDS)}", advice)
-        command = made_command(import_module(module), cmd_name)
-        command.rich_help_panel = panel_of(cmd_name)
-        return command
+        """The command as it is listed, which imports nothing."""
+        summary = COMMANDS.get(cmd_name) or scheme_named(cmd_name).summary
+        panel = next((panel for panel, commands in PANELS.items() if cmd_name in commands), next(iter(PANELS)))
+        return typer.core.TyperCommand(cmd_name, help=summary, rich_help_panel=panel)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, *rest = args
+        return name, loaded_command(name), rest
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             raise ReaderGoneError from None
+
+
+def loaded_command(name: str) -> Any:
+    """The command itself."""
+    if name in SCHEMES:
+        module = "generate"
+    elif name in COMMANDS:
+        module = _MODULES.get(name, name)
+    else:
+        other = next((command for command, words in SYNONYMS.items() if name.lower() in words), "")
+        advice = f"did you mean {other!r}?" if other else nearest(name, COMMANDS) or "see pecli --help"
+        raise ParameterError("the command", repr(name), f"it must be one of {', '.join(COMMANDS)}", advice)
+    return made_command(import_module(f"pecli.cli.{module}"), name)
 
 
 def _print_version(wanted: bool) -> None:
@@ -80,7 +150,7 @@ def pecli(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Positional encodings: make exact tables, look at them, and prove that a file holds the right ones."""
+    """Positional encodings: generate exact tables, inspect them, verify files against them."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -122,8 +192,10 @@ def _is_width(text: str) -> bool:
 
 def _check_memory() -> None:
     """Reject a memory limit that is too low for NumPy: its OpenBLAS would end the process with exit code 1."""
-    from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
-
+    try:
+        from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
+    except ImportError:  # Windows has no such limit
+        return
     if getrlimit(RLIMIT_AS)[0] == RLIM_INFINITY or "numpy" in sys.modules:
         return
     from mmap import mmap

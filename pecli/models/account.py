@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pecli.engine.text import nearest, quoted
+from pecli.errors import nearest, quoted
 from pecli.models.encoding import Encoding
 from pecli.models.values import Keys
 

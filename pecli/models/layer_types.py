@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from pecli.engine.text import begun
-from pecli.errors import FileError
+from pecli.errors import FileError, begun
 from pecli.models.families import Family
 from pecli.models.values import NO_CLASS, Keys, Value, default
 

@@ -211,7 +211,6 @@ REFUSED = [
         f"--max-len 4 --dim 4 --seed {2**64}",
         f"--seed is {2**64}; it must be a whole number from 0 to 2^64",
     ),
-    ("learned-init", "--max-len 4 --dim 4 --init trunc-normal --rng torch", "take --rng pecli"),
     ("sinusoidl", "--seq-len 4", "did you mean 'sinusoidal'?"),
 ]
 
@@ -236,7 +235,7 @@ def test_a_missing_folder_is_a_file_problem(pecli_cli, tmp_path) -> None:
 
 
 def test_every_command_has_help_with_examples(pecli_cli) -> None:
-    from pecli.cli.command import COMMANDS
+    from pecli.cli.app import COMMANDS
 
     for command in COMMANDS:
         outcome = pecli_cli(command, "--help")

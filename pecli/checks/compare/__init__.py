@@ -20,11 +20,9 @@ from pecli.checks.compare.error_summary import ulps_apart as ulps_apart
 from pecli.checks.compare.forked import may_fork, work_in_processes
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
-from pecli.engine.arrays import Array, Flags, Indices, aligned_buffer
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name, numpy_dtype
-from pecli.engine.numerics.threads import thread_count, work_through
-from pecli.engine.table import Table, cast
-from pecli.engine.text import bracketed
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Flags, Indices, aligned_buffer, dtype_name, numpy_dtype
+from pecli.engine.table import Table, cast, thread_count, work_through
+from pecli.errors import bracketed
 from pecli.files.source import lies_in_rows, mapped_rows
 
 READ_BYTES = 1 << 22

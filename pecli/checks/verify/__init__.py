@@ -13,18 +13,16 @@ from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verify.rotated import model_check
 from pecli.checks.verify.verification import Checked, Verification, compared, conclusion, tables_of
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
+from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, raw_bytes
-from pecli.engine.text import begun
-from pecli.errors import FileError, KindError, ParameterError
+from pecli.errors import FileError, KindError, ParameterError, begun
 from pecli.files import LoadedFile
 from pecli.files.checkpoints import INDEX
 from pecli.files.load import NO_FILE, opened, split_name
 from pecli.files.provenance import carried_spec
-from pecli.models.find import Model, config_file, load_model
 from pecli.models.dialects.gguf import known_factors
+from pecli.models.find import Model, config_file, load_model
 
 if TYPE_CHECKING:
     from pecli.files.load import Given

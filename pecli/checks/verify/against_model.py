@@ -13,17 +13,16 @@ from pecli.checks.tensor_roles import ANYTHING, layer_named, role_of, schemes_of
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.expected_tables import Place, candidates
 from pecli.checks.verify.verification import UNKNOWN, Checked, Verification, compared, conclusion
-from pecli.engine.numerics.dtypes import COMPLEX
+from pecli.engine.arrays import COMPLEX
 from pecli.engine.table import Table, as_pairs, reshaped
-from pecli.engine.text import begun, bracketed
-from pecli.errors import NoTablesError, ParameterError
+from pecli.errors import NoTablesError, ParameterError, begun, bracketed
 from pecli.explain.forms import DOUBLINGS
 from pecli.files import LoadedFile
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
+from pecli.models.dialects.gguf import LONG, factor_frequencies
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import config_file
-from pecli.models.dialects.gguf import LONG, factor_frequencies
 
 if TYPE_CHECKING:
     from pecli.files.load import Given
@@ -67,7 +66,8 @@ def _with_frequencies(file: LoadedFile) -> LoadedFile:
     """The file; of a .gguf, with frequencies instead of the factors that divide them."""
     path = config_file(file.path) if file.format == "folder" else file.path
     made = factor_frequencies(path) if file.format == "gguf" or path.endswith(".gguf") else {}
-    return replace(file, tables=tuple(made.get(table.name, table) for table in file.tables))
+    tensors = {name: made[name].array() if name in made else array for name, array in file.tensors.items()}
+    return replace(file, tensors=tensors)
 
 
 class _Search:

@@ -15,9 +15,7 @@ import numpy as np
 
 from pecli.checks.same_table import Candidate, changed, joined, part_of
 from pecli.checks.tensor_roles import role_of
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
-from pecli.engine.numerics.rounding import round_to, widened
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, round_to, widened
 from pecli.engine.schemes.positions import PositionList
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.table import Table, cast, reshaped, stacked, table_of

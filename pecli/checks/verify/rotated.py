@@ -17,12 +17,9 @@ from pecli.checks.verify.against_model import verify_model
 from pecli.checks.verify.expected_tables import Place
 from pecli.checks.verify.verification import Verification, diagnosis
 from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import Floats
-from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
-from pecli.engine.numerics.rounding import round_to, widened
+from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, Floats, round_to, widened
 from pecli.engine.table import table_of
-from pecli.engine.text import begun, bracketed, quoted
-from pecli.errors import FileError, ParameterError, PecliError
+from pecli.errors import FileError, ParameterError, PecliError, begun, bracketed, quoted
 from pecli.explain.edits import Explanation, Layout, Parameter, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
 from pecli.explain.words import clause, options

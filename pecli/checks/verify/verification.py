@@ -148,7 +148,9 @@ def explanations(tables: Tables, tolerance: Tolerance) -> tuple[Explanation, ...
     """The reasons of all that failed, scheme by scheme."""
     from pecli.explain.search import explain, merged
 
-    every = [each for scheme, found in tables.items() for each in explain(scheme, found, tolerance.atol)]
+    every: list[Explanation] = []
+    for scheme, found in tables.items():
+        every += explain(scheme, {name: table.array() for name, table in found.items()}, tolerance.atol)
     return tuple(merged(every))
 
 

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from pecli.engine.text import spelled
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, spelled
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Indices
-    from pecli.engine.numerics.cos_sin_tables import Coordinates
+    from pecli.engine.numerics.axis_tables import Coordinates
 
 AXES = "thw"
 """Time, rows and columns: the order of a grid's sizes, and of the axes of given positions."""
@@ -153,7 +152,7 @@ class GridStyle:
         """The positions of all rows."""
         import numpy as np
 
-        from pecli.engine.numerics.cos_sin_tables import Coordinates
+        from pecli.engine.numerics.axis_tables import Coordinates
 
         time, height, width = (1, *grid) if len(grid) == 2 else grid
         sizes, merge, points = {"t": time, "h": height, "w": width}, self.merge, time * height * width

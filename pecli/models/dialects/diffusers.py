@@ -8,7 +8,7 @@ from typing import Any
 
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.engine.schemes.positions import GridSize
-from pecli.engine.text import quoted
+from pecli.errors import quoted
 from pecli.models.dialects.dialect import Dialect
 from pecli.models.encoding import Encoding
 from pecli.models.families import INTERLEAVED

@@ -10,8 +10,7 @@ from pecli.models.encoding import Encoding
 from pecli.models.families import HALVES, INTERLEAVED
 from pecli.models.values import Keys, Value
 
-LAYOUTS = {"rope": INTERLEAVED, "sin_rope": INTERLEAVED, "rope_concat": HALVES}
-KINDS = (*LAYOUTS, "sin", "none")
+KINDS = ("rope", "sin_rope", "rope_concat", "sin", "none")
 
 
 def _part(keys: Keys, kind: Value, prefix: str, warnings: list[str]) -> list[Encoding]:
@@ -23,9 +22,10 @@ def _part(keys: Keys, kind: Value, prefix: str, warnings: list[str]) -> list[Enc
     name = prefix.rstrip("_")
     base = base_of(keys, f"{prefix}max_period")
     found = []
-    if kind.value in LAYOUTS:
+    if "rope" in kind.value:
         head = head_width(keys, f"{prefix}dim", f"{prefix}num_heads")
-        found.append(rotary(keys, head, base, (LAYOUTS[kind.value], kind.source), layer_type=name))
+        layout = HALVES if kind.value == "rope_concat" else INTERLEAVED
+        found.append(rotary(keys, head, base, (layout, kind.source), layer_type=name))
     if kind.value.startswith("sin"):
         scale = keys.number("positional_scale")
         more = {"cos_first": Value(True, "moshi"), **({"amplitude": scale} if scale else {})}

@@ -47,7 +47,6 @@ rotating 32 × 4,096 × 128 in halves | pecli, halves | torch, halves, as Huggin
 `inspect` of that .csv | pecli inspect of .csv | np.loadtxt, a process of its own
 `identify` of that .csv | pecli identify of .csv | np.loadtxt, a process of its own
 `learned-init`, 65,536 × 1,024 | pecli learned-init | NumPy, standard_normal in float32
-the same with `--rng torch` | pecli learned-init --rng torch | NumPy, standard_normal in float32
 `resize` to 131,072 rows, file to file | pecli resize, linear, written and synced | torch, interpolate, in memory
 `inspect --stats` of 268 MB | pecli inspect --stats | NumPy: min, max, mean, std, norms, quantiles
 comparing two files of 1 GiB | pecli diff, equal | cat a b > /dev/null

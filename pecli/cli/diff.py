@@ -1,0 +1,114 @@
+"""`pecli diff`: two files, tensor by tensor."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pecli import __version__
+from pecli.cli import Exit, command_line, options, print_error
+from pecli.errors import FileError, ParameterError
+
+if TYPE_CHECKING:
+    from pecli.checks.compare.error_summary import ErrorMap
+    from pecli.checks.diff import Difference
+    from pecli.files import LoadedFile
+
+EXAMPLES = (
+    "pecli diff ours.safetensors theirs.safetensors",
+    "pecli diff pe.npy model.safetensors:wpe.weight --max-ulp 2",
+    "pecli diff a.npy b.npy --atol 1e-6 -o diff.png",
+)
+MAX_PANELS = 4
+
+
+def diff(
+    a: Annotated[str, typer.Argument(metavar="A", help="A file, or FILE:NAME for one tensor; - is standard input.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The file to compare with it.")],
+    max_ulp: options.MaxUlp = None,
+    atol: options.Atol = None,
+    rtol: options.Rtol = None,
+    plot: Annotated[
+        bool | None,
+        typer.Option(
+            "--plot/--no-plot",
+            help="Draw the errors below the text. (default: on a terminal)",
+            show_default=False,
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        options.output("Draw the errors to .png, .svg or .pdf."),
+    ] = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> int:
+    """Compare two files tensor by tensor; where they differ, say which porting mistake explains it.
+
+    It knows other layouts, swapped or negated parts, shifted rows, factors, roundings, and what softmax ignores.
+
+    Exit code 0: equal within the tolerance; 1: different; 3: a file cannot be read.
+    """
+    from pecli.checks.diff import diff_open
+    from pecli.views import check_results, screen
+
+    tolerance = options.tolerance(max_ulp, atol, rtol)
+    if output is not None:
+        from pecli.views.pictures.figure import check_suffix
+
+        check_suffix(output)
+    with ExitStack() as stack:
+        files = _open(stack, a, b)
+        if files is None:
+            return Exit.FILE
+        result = diff_open((a, files[0]), (b, files[1]), tolerance)
+        if json:
+            screen.say_json(result.as_json())
+        elif not quiet:
+            check_results.show_difference(result)
+        drawn = not (json or quiet) and (screen.is_terminal() if plot is None else plot)
+        maps = _maps(result, files, MAX_PANELS if output is not None else int(drawn))
+    if drawn:
+        for errors in maps[:1]:
+            check_results.show_errors(errors)
+    if output is not None:
+        given = {"max_ulp": max_ulp, "atol": atol, "rtol": rtol}
+        about = {"command": command_line(["diff", a, b], given), "version": __version__}
+        check_results.save_errors(output, maps, (a, b), tolerance.atol or 0.0, about)
+        if not (json or quiet):
+            screen.say_written(output)
+    return Exit.DONE if result.passed else Exit.CHECK_FAILED
+
+
+def _open(stack: ExitStack, a: str, b: str) -> tuple[LoadedFile, LoadedFile] | None:
+    """Both files; every one that cannot be read has its line."""
+    from pecli.files import open_tensors
+
+    if a.split(":")[0] == b.split(":")[0] == "-":
+        raise ParameterError("A and B", "- and -", "standard input can be read once only")
+    opened: list[LoadedFile] = []
+    problems: dict[str, FileError] = {}
+    for path in (a, b):
+        try:
+            opened.append(stack.enter_context(open_tensors(path)))
+        except FileError as problem:
+            problems[str(problem)] = problem  # which are one, where one file is given twice
+    for each in problems.values():
+        print_error(each)
+    return (opened[0], opened[1]) if len(opened) == 2 else None
+
+
+def _maps(result: Difference, files: tuple[LoadedFile, LoadedFile], most: int) -> list[ErrorMap]:
+    """The errors of the tensors that can be drawn, the worst first."""
+    from pecli.checks.compare.error_summary import error_map
+    from pecli.checks.diff import aligned
+
+    if not most:
+        return []
+    pairs = zip(result.tensors, aligned(*files), strict=True)
+    off = [(found, tables) for found, tables in pairs if found.worst_index is not None]
+    off.sort(key=lambda each: -(each[0].max_abs_error or 0.0))
+    return [error_map(*tables) for _, tables in off[:most]]

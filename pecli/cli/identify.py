@@ -1,0 +1,49 @@
+"""`pecli identify`: what made an unknown table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pecli.cli import Exit, code_of, options, print_error
+from pecli.errors import PecliError
+
+EXAMPLES = (
+    "pecli identify dump.npy",
+    "pecli identify model.safetensors:wpe.weight --json",
+    "pecli identify tables/*.npy || echo not all are known",
+)
+
+
+def identify(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE…", help="Files, or FILE:NAME for one tensor; - is a .npy on standard input."),
+    ],
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> int:
+    """Say which scheme made a table, with every parameter, and the command that makes it again.
+
+    Exit code 0: identified, if only in part; 1: one is not; 3: one cannot be read.
+    """
+    from pecli.checks.identify import identify as find
+    from pecli.views import check_results, screen
+
+    code = Exit.DONE
+    for file in files:
+        try:
+            result = find(file)
+        except PecliError as problem:
+            print_error(problem)
+            code = max(code, code_of(problem))
+            if json:
+                screen.say_json({"file": file, "identified": False, "matches": [], "description": [str(problem)]})
+            continue
+        code = max(code, Exit.DONE if result.identified else Exit.CHECK_FAILED)
+        if json:
+            screen.say_json(result.as_json())
+        elif not quiet:
+            check_results.show_identification(result)
+    return code

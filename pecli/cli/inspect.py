@@ -1,0 +1,107 @@
+"""`pecli inspect`: what is in a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pecli.cli import Exit, options
+from pecli.errors import FileError
+
+if TYPE_CHECKING:
+    from pecli.engine.arrays import Array
+    from pecli.files import LoadedFile
+    from pecli.files.contents import UnreadTensor
+
+MAX_IDENTIFIED = 8
+"""Tensors of a file that are looked at for what made them."""
+
+EXAMPLES = (
+    "pecli inspect rope.safetensors",
+    "pecli inspect pe.npy --stats",
+    "pecli inspect model.safetensors --filter '*rotary*'",
+    "pecli inspect model.safetensors:wpe.weight --rows 0:8 --cols 0:6",
+)
+
+
+def inspect(
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="A file or a folder, or FILE:NAME for one tensor; - is a .npy on standard input."
+        ),
+    ],
+    stats: Annotated[
+        bool,
+        typer.Option(
+            "--stats",
+            help="Read the data too: range, mean, quantiles, zeros, NaN, norms of rows, SHA-256.",
+        ),
+    ] = False,
+    pattern: Annotated[
+        str | None,
+        options.text("--filter", "PATTERN", "Only tensors whose names match, such as '*.wpe.*'."),
+    ] = None,
+    rows: Annotated[
+        str | None, options.text("--rows", "RANGE", "Show the numbers of these rows, such as 0:8 or -4:.")
+    ] = None,
+    cols: Annotated[str | None, options.text("--cols", "RANGE", "And of these columns. (default: 0:8)")] = None,
+    json: options.Json = False,
+) -> int:
+    """Say what a file holds: tensors, dtypes, shapes, and the spec that made it.
+
+    Only the header is read, unless asked for more.
+    """
+    from pecli.files import open_tensors
+    from pecli.views import file_summary, screen
+
+    with open_tensors(file) as loaded:
+        chosen, unread = _chosen(file, loaded, pattern)
+        found = file_summary.describe(loaded, file, chosen)
+        if stats:
+            _profile(loaded, chosen, found, whole=len(chosen) == len(loaded.tensors) and file in (loaded.path, "-"))
+        if rows is not None or cols is not None:
+            for array, entry in zip(chosen.values(), found["tensors"], strict=True):
+                entry["numbers"] = file_summary.numbers(array, rows or "0:8", cols or "0:8")
+    found["tensors"] += map(file_summary.unread_entry, unread)
+    if json:
+        screen.say_json(found)
+    else:
+        file_summary.show(found)
+    return Exit.DONE
+
+
+def _chosen(path: str, file: LoadedFile, pattern: str | None) -> tuple[dict[str, Array], list[UnreadTensor]]:
+    """The tensors whose names match, and of those that are only named the same."""
+    from fnmatch import fnmatchcase
+
+    chosen = {name: array for name, array in file.tensors.items() if fnmatchcase(name, pattern or "*")}
+    unread = [tensor for tensor in file.unread if fnmatchcase(tensor.name, pattern or "*")]
+    count = len(file.tensors) + len(file.unread)
+    if count and not chosen and not unread:
+        raise FileError(path, f"has no tensor that matches {pattern!r}", f"it has {count}; see them without --filter")
+    return chosen, unread
+
+
+def _profile(file: LoadedFile, chosen: dict[str, Array], found: dict[str, Any], *, whole: bool) -> None:
+    """Read the data; say whether the stored hash holds, where all of the file was looked at."""
+    from hashlib import sha256
+
+    from pecli.checks.identify import identify_tables
+    from pecli.checks.statistics import profile
+    from pecli.engine.table import raw_bytes, table_of
+    from pecli.files.provenance import KEY
+
+    file.check()
+    for array, entry in zip(chosen.values(), found["tensors"], strict=True):
+        entry.update(profile(array))
+    if len(chosen) <= MAX_IDENTIFIED:
+        tables = [table_of(name, array) for name, array in chosen.items()]
+        found["matches"] = [match.as_json() for match in identify_tables(file.path, tables).matches]
+    spec = found["metadata"].get(KEY)
+    if isinstance(spec, dict) and "sha256" in spec and whole:
+        digest = sha256()
+        for array in chosen.values():
+            digest.update(raw_bytes(array))
+        found["sha256_holds"] = spec["sha256"] == digest.hexdigest()

@@ -1,0 +1,239 @@
+"""ALiBi: slopes measured head by head, in every form of a bias, and the rule that gives them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.engine.schemes.alibi import Alibi
+from pecli.explain.edits import Edit, Explanation, Heads, Mask, Negated, Repeated, Scaled, Transposed, parameter_edits
+from pecli.explain.frequency_estimation import FEW_STEPS, QUANTUM
+from pecli.explain.sample import Sample, digits, plainest, rms, rounding
+
+MAX_HEADS, MAX_SURE_HEADS = 4096, 512
+MASKED, NEGATED_MASK = -1e4, 1e8
+"""Values below and above these are masks."""
+MAX_NOISE = 0.05
+"""Of the values: beyond it nothing is a bias of this kind."""
+MIN_EXPLAINED = 0.99
+"""Of the values, by slopes: with less, the noise is beyond MAX_NOISE, and need not be measured."""
+USUAL = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)
+"""Values of max_bias."""
+SIGMAS = 5.0
+MAX_SPIKE = 64.0
+"""Times the noise: an element that is further off was changed, not rounded."""
+TRIED_HEADS = 16
+"""Looked at first, where nothing is known: a table none of whose forms comes near in these is no bias."""
+
+
+@dataclass(frozen=True)
+class Bias:
+    """Slopes in a form, with their errors and the residual of the values; slopes alone have no form and no length."""
+
+    slopes: Floats
+    errors: Floats
+    edits: tuple[Edit, ...]
+    noise: float
+    residual: float = 0.0
+    form: str = ""
+    length: int | None = None
+
+    def once(self) -> Bias:
+        """Heads once, where a batch has them several times over."""
+        heads = len(self.slopes)
+        for times in (each for each in range(heads // 3, 1, -1) if heads % each == 0):
+            parts, errors = (each.reshape(times, -1) for each in (self.slopes, self.errors))
+            if (np.abs(parts - parts[0]) <= SIGMAS * errors).all():
+                return replace(self, slopes=parts[0], errors=errors[0], edits=(Repeated(0, times), *self.edits))
+        return self
+
+
+def explain_bias(one: Sample, prior: Alibi | None, name: str) -> list[Explanation]:
+    """Explanations of a bias, or of slopes alone: by the prior's rule or another, times a factor, in another order."""
+    if np.iscomplexobj(one.values):
+        return []
+    rules = tuple(dict.fromkeys((prior.rule if prior else "paper", "paper", "naive")))
+    for bias in _slopes_alone(one) if name == "slopes" else _biases(one, prior):
+        bias = bias.once()
+        if len(bias.slopes) > MAX_HEADS or np.count_nonzero(bias.slopes > 2 * bias.errors) < 2:
+            continue
+        for permuted, scaled in product((False, True), repeat=2):
+            every = (_by_rule(one, bias, prior, rule, permuted=permuted, scaled=scaled) for rule in rules)
+            if found := sorted(filter(None, every), key=lambda each: each.cost):
+                return found[:2]
+    return []
+
+
+def recognise_bias(one: Sample) -> Iterator[Explanation]:
+    """What is sure with nothing known before: enough heads in their order, a plain max_bias; slopes as they are."""
+    for each in explain_bias(one, None, "slopes" if one.is_vector else "bias"):
+        scheme: Any = each.scheme
+        loose = any(one.is_vector or isinstance(edit, (Scaled, Heads)) for edit in each.edits)
+        plain = scheme.max_bias >= 1 and digits(scheme.max_bias) <= 3
+        spiked = not one.is_vector and each.residual > MAX_SPIKE * each.noise
+        if plain and not (loose or spiked) and 3 <= scheme.heads <= MAX_SURE_HEADS:
+            yield each
+
+
+def _slopes_alone(one: Sample) -> Iterator[Bias]:
+    """Slopes as they are; with more and more noise, since a vector does not show how much there is."""
+    values = one.values.reshape(-1)
+    if not np.isfinite(values).all() or len(values) < 2 or not values.any():
+        return
+    sign: tuple[Edit, ...] = (Negated("all"),) if values.sum() < 0 else ()
+    slopes = -values if sign else values
+    for noise in (1e-8, 4e-7, 3e-5, 2e-4, 3e-3 * float(slopes.max())):
+        errors = np.hypot(noise, _relative(values) * np.abs(slopes))
+        if (slopes > -3 * errors).all():
+            yield Bias(slopes, errors, sign, noise)
+
+
+def _relative(values: Floats) -> float:
+    """The relative error of values in the dtype that has them all."""
+    return 0.8 * rounding(values)[0] or 1e-6
+
+
+def _biases(one: Sample, prior: Alibi | None) -> Iterator[Bias]:
+    """The bias in the forms that come near, the nearest first."""
+    for values, queries, edits in _arrays(one, prior):
+        if prior is None and not any(_forms(values[:: max(1, len(values) // TRIED_HEADS)], queries, edits)):
+            continue
+        found = list(_forms(values, queries, edits))
+        found.sort(key=lambda bias: (round(math.log2(bias.noise + 1e-12)), sum(edit.cost for edit in bias.edits)))
+        yield from (bias for bias in found if bias.noise < 4 * found[0].noise + 1e-9)
+
+
+def _arrays(one: Sample, prior: Alibi | None) -> Iterator[tuple[Floats, Indices, tuple[Edit, ...]]]:
+    """(heads, queries, keys), whatever axes of length 1 there are, whichever axis the heads are."""
+    shape = [size for size in one.values.shape if size != 1]
+    values = one.values.reshape([-1, *shape[2:]] if len(shape) == 4 else shape)  # a batch beside the heads
+    if values.ndim == 2 and prior is not None and prior.heads == 1:
+        yield values[None], one.rows, ()
+    elif values.ndim == 2:
+        yield values[:, None, :], np.array([values.shape[1] - 1]), ()
+        if prior is None or values.shape[1] == prior.heads:
+            yield values.T[:, None, :], np.array([values.shape[0] - 1]), (Transposed((1, 0)),)
+    elif values.ndim == 3:
+        if values.shape[1] <= values.shape[2]:
+            yield values, one.rows, ()
+        if one.whole and values.shape[0] == values.shape[1] != values.shape[2]:
+            yield values.transpose(2, 0, 1), np.arange(len(values)), (Transposed((1, 2, 0)),)
+
+
+def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterator[Bias]:
+    """Slopes by least squares, in every form that the places of the mask allow."""
+    masked = ~np.isfinite(values) | (values <= MASKED) | (values >= NEGATED_MASK)
+    if len(queries) != values.shape[1] or np.isnan(values).any() or (masked != masked[:1]).any():
+        return
+    distance = np.subtract.outer(queries, np.arange(values.shape[2])).astype(np.float64)
+    for mask, region, more in _regions(values, masked[0], distance):
+        unmasked = values[:, ~region]
+        size = rms(unmasked)
+        for form, multiples, extra in _steps(distance, values.shape[2], mask):
+            steps = multiples[~region]
+            power, count = float(steps @ steps), np.count_nonzero(steps)
+            if count < 4 or (len(queries) == 1 and form in ("symmetric", "causal")):
+                continue
+            slopes = unmasked @ steps / power
+            if float(np.linalg.norm(slopes)) * math.sqrt(power / unmasked.size) < MIN_EXPLAINED * size:
+                continue
+            left = unmasked - np.multiply.outer(slopes, steps)
+            noise = rms(left)
+            sign: tuple[Edit, ...] = (Negated("all"),) if np.median(slopes) < 0 else ()
+            slopes = -slopes if sign else slopes
+            if slopes.min() <= -4 * noise / math.sqrt(power) or not noise <= MAX_NOISE * size:
+                continue
+            relative = _relative(values)
+            floor = np.sqrt(np.mean(left**2, axis=1))
+            floor = np.maximum(floor, noise if noise > 1e-3 * size and relative < 1e-5 else 0)
+            repeats = math.sqrt(count / len(np.unique(steps[steps != 0])))  # rounding is the same along a diagonal
+            reach = float(np.abs(steps).max())
+            few = np.abs(slopes) * reach < FEW_STEPS * QUANTUM * floor  # a step of rounding is all that is known then
+            errors = repeats * floor / math.sqrt(power) + relative * np.abs(slopes)
+            errors = errors + np.where(few, 1.0, 0.4) * QUANTUM * floor / reach
+            every = (*edits, *sign, *more, *extra)
+            yield Bias(slopes, errors, every, noise, float(np.abs(left).max()), form, values.shape[2])
+
+
+def _regions(values: Floats, masked: Flags, distance: Floats) -> Iterator[tuple[str, Flags, tuple[Edit, ...]]]:
+    """Where the mask is, as a word for the form it makes; and what is unusual about it."""
+    above, below = distance < 0, distance > 0
+    if masked.any():
+        value = -abs(float(values[0][masked][0]))  # whatever the sign of all
+        other: tuple[Edit, ...] = () if value == -np.inf else (Mask(f"{value:.2g}"),)
+        places: tuple[tuple[Flags, tuple[Edit, ...]], ...] = (
+            (above, ()),
+            (~below, (Mask("the diagonal, too"),)),
+            (below, (Transposed((0, 2, 1)),)),
+            (masked, (Mask("at other places"),)),
+        )
+        yield "causal", masked, (*other, *next(words for place, words in places if np.array_equal(masked, place)))
+        return
+    if len(distance) > 1 and not values[:, above].any() and values[:, below].any():
+        yield "causal", above, (Mask("0"),)
+    yield "", np.zeros(distance.shape, bool), ()
+
+
+def _steps(distance: Floats, length: int, mask: str) -> Iterator[tuple[str, Floats, tuple[Edit, ...]]]:
+    """What slopes are multiplied by in each form."""
+    keys = np.broadcast_to(np.arange(length, dtype=np.float64), distance.shape)
+    if mask:
+        yield "causal", -np.abs(distance), ()
+        yield "key", keys, (Mask("causal"),)
+        return
+    yield "symmetric", -np.abs(distance), ()
+    yield "key", keys, ()
+    yield "key-last", keys - (length - 1), ()
+    if len(distance) > 1:
+        yield "causal", -distance, (Mask("m·(j−i) above the diagonal"),)
+
+
+def _by_rule(
+    one: Sample, bias: Bias, prior: Alibi | None, rule: str, *, permuted: bool, scaled: bool
+) -> Explanation | None:
+    """Slopes as 2^(−max_bias · exponents of a rule)."""
+    slopes, errors, edits = bias.slopes, bias.errors, bias.edits
+    by_rule = Alibi(len(slopes), rule=rule, max_bias=1.0, dtype="float64")
+    exponents = -np.log2(np.array(by_rule.slope_values()))
+    moved: tuple[Edit, ...] = ()
+    if permuted:
+        order = np.empty(len(slopes), np.intp)
+        order[np.argsort(-slopes, kind="stable")] = np.argsort(exponents, kind="stable")
+        back = np.arange(len(order))[::-1]
+        if (np.abs(slopes[order] - slopes[back]) <= SIGMAS * (errors[order] + errors[back])).all():
+            order = back  # heads of nearly the same slope may have changed places
+        if np.array_equal(order, back[::-1]):
+            return None
+        exponents = exponents[order]
+        moved = (Heads("reversed" if np.array_equal(order, back) else tuple(order.tolist())),)
+    known = slopes > 2 * errors
+    logs, weights, inside = -np.log2(slopes[known]), (slopes[known] / errors[known]) ** 2, exponents[known]
+    design = np.stack([inside, np.ones_like(inside)] if scaled else [inside])
+    covariance = np.linalg.pinv((design * weights) @ design.T)
+    value = float((covariance @ (design * weights) @ logs)[0])
+    error = SIGMAS * 1.5 * math.sqrt(max(0.0, covariance[0, 0]))
+    own = (prior.max_bias,) if prior else ()
+    for max_bias in dict.fromkeys((*own, *USUAL, plainest(value, error + 1e-9))):
+        if abs(max_bias - value) > error + 1e-6 * value or not 0 < max_bias <= 256:
+            continue
+        factor = 2.0 ** -float(np.average(logs - max_bias * inside, weights=weights))
+        by = plainest(factor, factor * 5 / math.sqrt(weights.sum()) + 1e-9) if scaled else 1.0
+        off = np.abs(slopes - by * 2.0 ** (-max_bias * exponents))
+        if (off > SIGMAS * errors + 1e-12).any():
+            continue
+        alone: dict[str, Any] = {"form": bias.form, "seq_len": bias.length} if bias.form else {"slopes": True}
+        scheme = Alibi(len(slopes), rule=rule, max_bias=max_bias, dtype=one.float_dtype, **alone)
+        skipped = ("slopes",) if bias.form else ("slopes", "form", "seq_len")
+        differences = parameter_edits(prior, scheme, skipped) if prior is not None else ()
+        edits = (*edits, *differences, *moved, *((Scaled(by),) if scaled else ()))
+        extra = 0.0 if max_bias in (*own, 8.0) else 0.1 * digits(max_bias)
+        extra += 0.3 * (prior is None) * ((rule == "naive") + (not bias.form))
+        left = bias.residual if bias.form else float(off.max())
+        return Explanation(edits, scheme, left, bias.noise, (one.name,), (), extra)
+    return None

@@ -1,0 +1,298 @@
+"""Laws of frequencies: what base, dim and scaling make of them in float64, and which law measured ones follow.
+
+The engine's exact frequencies take a millisecond a time; a search asks thousands of times, and its data carry noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.engine.scalings.scaling import Scaling
+from pecli.explain.frequency_estimation import wrap
+from pecli.explain.sample import BASES, digits, plain, plainest
+
+Value = TypeVar("Value")
+NO_SCALING = Scaling()
+SIGMAS = 5.0
+"""Standard errors within which a plain number is taken for the measured one."""
+MAX_MISFIT = 12.0
+"""Standard errors that a frequency may be off its law, since errors are themselves estimates."""
+USUAL_MISFIT = 2.5
+"""Root mean square, in standard errors, at which a usual number needs no search."""
+GRID = 64
+"""Values of a parameter that a search starts from."""
+MIN_PROGRESS = 0.9
+"""What a step of a fit has to leave of the squares at most, to be followed by another."""
+FINER = 16
+"""How many values on either side of the best each finer grid has."""
+ROUNDS = 5
+HOPELESS = 40.0
+"""Root mean square, in hundredths of the frequencies, beyond which no value near a start will fit."""
+LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0)
+BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (64.0, 2.0), (16.0, 2.0), (128.0, 1.0))
+"""beta_fast and beta_slow as models have them, the usual ones first."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Frequencies by channel, with errors; `folded` where signs are lost (one function alone)."""
+
+    frequency: Floats
+    error: Floats
+    folded: bool = False
+    drift: float = 0.0
+    """The relative error that was added to the measured ones, as float32 arithmetic makes it."""
+    aliased: bool = True
+    """Whether whole turns per row are lost, as in tables; not in vectors of frequencies."""
+
+    @property
+    def known(self) -> Flags:
+        return np.asarray((self.error < 0.25 * np.abs(self.frequency)) & (self.frequency != 0))
+
+    @property
+    def rises(self) -> bool:
+        """Whether some frequency is larger than the one before, beyond doubt."""
+        doubt = MAX_MISFIT * (self.error[1:] + self.error[:-1])
+        return not self.aliased and bool((np.diff(self.frequency) > doubt).any())
+
+    def misfits(self, frequency: Floats) -> Floats:
+        """How far off each frequency of a law is, in standard errors."""
+        if not self.aliased:
+            return np.asarray(np.abs(frequency - self.frequency) / self.error)
+        off = np.abs(wrap(frequency - self.frequency))
+        if self.folded:
+            off = np.minimum(off, np.abs(wrap(frequency + self.frequency)))
+        return np.asarray(off / self.error)
+
+    def misfit(self, frequency: Floats) -> float:
+        """The same for all together: the root of the mean square, with a limit for those far off."""
+        return float(self.misfit_by_row(frequency))
+
+    def misfit_by_row(self, frequencies: Floats) -> Floats:
+        """The same for each of several laws."""
+        return np.asarray(np.sqrt(np.mean(np.minimum(self.misfits(frequencies), 1e15) ** 2, axis=-1)))
+
+    def tight(self) -> Curve:
+        """The same with the measured errors alone."""
+        square = self.error**2 - (self.drift * self.frequency) ** 2
+        return replace(self, error=np.sqrt(np.maximum(square, 1e-32)), drift=0.0)
+
+    def loosened(self, relative: float) -> Curve:
+        return replace(self, error=np.hypot(self.error, relative * np.abs(self.frequency)))
+
+
+@dataclass(frozen=True)
+class Law:
+    """base^(−i/half), for i < count, after a scaling; positions times `scale`; from pair `rotating` on, 0.
+
+    Parameters of the scaling go by their own names.
+    """
+
+    count: int
+    half: float
+    base: float = 10000.0
+    scale: float = 1.0
+    scaling: Any = NO_SCALING
+    times: int = 1
+    """How often the scaling is applied."""
+    rotating: int | None = None
+
+    def value(self, name: str) -> Any:
+        """A parameter of the law, or of its scaling."""
+        return getattr(self if name in Law.__dataclass_fields__ else self.scaling, name)
+
+    def having(self, **changes: Any) -> Law:
+        """The law with other values of some parameters: a search asks ten thousand times, hence not `replace`."""
+        own = {name: changes.pop(name) for name in [*changes] if name in Law.__dataclass_fields__}
+        if changes:
+            own["scaling"] = _changed(own.get("scaling", self.scaling), changes)
+        return _changed(self, own)
+
+    def frequencies(self) -> Floats:
+        """Radians per row. A parameter that is a column of numbers gives a row of frequencies for each of them."""
+        with np.errstate(all="ignore"):
+            index = np.arange(self.count)
+            plain = np.exp(-index / self.half * np.log(self.base))
+            found = self.scaling.approximate(plain, self.base, self.half)
+            if self.times != 1:
+                found = plain * (found / plain) ** self.times
+            if self.rotating is not None:
+                found = np.where(index < self.rotating, found, 0.0)
+            return np.asarray(found * self.scale)
+
+
+def _changed(value: Value, changes: dict[str, Any]) -> Value:
+    other = object.__new__(type(value))
+    other.__dict__.update(value.__dict__, **changes)
+    return other
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A law that frequencies follow, how well, and how far-fetched its numbers are."""
+
+    law: Law
+    misfit: float
+    cost: float
+    open: tuple[str, ...] = ()
+
+
+# One parameter, the others being known.
+
+
+class Searched(NamedTuple):
+    """Where values of a parameter are looked for, and those that models have, the likeliest first."""
+
+    low: float
+    high: float
+    usual: tuple[float, ...]
+
+
+SEARCHED = {
+    "base": Searched(1.5, 1e12, BASES),
+    "factor": Searched(0.01, 1e4, (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0)),
+    "original_max_position_embeddings": Searched(64.0, 2.0**22, LENGTHS),
+    "max_position_embeddings": Searched(64.0, 2.0**22, LENGTHS),
+    "length": Searched(64.0, 2.0**22, LENGTHS),
+    "beta_fast": Searched(0.25, 2048.0, (32.0, 64.0, 16.0, 128.0, 8.0, 24.0, 48.0)),
+    "beta_slow": Searched(0.01, 256.0, (1.0, 2.0, 4.0, 0.5, 8.0)),
+    "low_freq_factor": Searched(0.05, 64.0, (1.0, 2.0, 4.0, 0.5)),
+    "high_freq_factor": Searched(0.1, 256.0, (4.0, 8.0, 2.0, 16.0, 32.0)),
+    "scale": Searched(1e-4, 3000.0, (1.0, 1000.0, 0.5, 2.0, 180 / math.pi, math.pi / 180, 2 * math.pi, math.pi)),
+}
+MAX_COSTLY_DIGITS = 5
+"""A number with more digits was not chosen for its plainness: how near it comes decides."""
+
+
+def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
+    """The law with the value of one parameter that comes nearest, as somebody would have written it."""
+    low, high, usual = SEARCHED[name]
+    for known, off in zip(usual, _misfits(law, name, curve, usual), strict=True):
+        if off < USUAL_MISFIT:
+            yield Fit(law.having(**{name: known}), float(off), 0.0)
+            return
+    rough = curve.loosened(0.01)
+    grid = np.linspace(math.log(low), math.log(high), GRID)
+    starts = _misfits(law, name, rough, np.exp(grid))
+    if not np.isfinite(starts).any() or np.nanmin(starts) > HOPELESS:
+        return
+    best, width = float(grid[np.nanargmin(starts)]), float(grid[1] - grid[0])
+    for of, reach in ((rough, width), (curve.loosened(1e-5), width / 20), (curve, 1e-4), (curve, 1e-9)):
+        best = _nearest(law, name, of, best, reach)
+    yield from _written(law, name, curve, best)
+    if curve.drift:
+        tight = curve.tight()
+        best = _nearest(law, name, tight, best, 1e-4)
+        yield from (replace(fit, cost=fit.cost + 0.2) for fit in _written(law, name, tight, best))
+
+
+def _misfits(law: Law, name: str, curve: Curve, values: Sequence[float] | Floats) -> Floats:
+    """How far off the law is with each value of one parameter."""
+    return curve.misfit_by_row(law.having(**{name: np.array(values).reshape(-1, 1)}).frequencies())
+
+
+def _nearest(law: Law, name: str, curve: Curve, log: float, reach: float) -> float:
+    """The logarithm of the value that fits best within reach of one, by ever finer grids."""
+    for _ in range(ROUNDS):
+        grid = log + reach * np.linspace(-1, 1, 2 * FINER + 1)
+        misfits = _misfits(law, name, curve, np.exp(grid))
+        if not np.isfinite(misfits).any():
+            return log
+        log, reach = float(grid[np.nanargmin(misfits)]), 1.5 * reach / FINER
+    return log
+
+
+def _written(law: Law, name: str, curve: Curve, log: float) -> Iterator[Fit]:
+    """The value as somebody would have written it: the plainest that fits about as well as the best."""
+    value = math.exp(log)
+    least = float(_misfits(law, name, curve, [value])[0])
+    allowed = math.sqrt(least**2 + SIGMAS**2 * max(1.0, least**2) / max(1, len(curve.frequency)))
+    usual = SEARCHED[name].usual
+    near = [each for each in usual if abs(math.log(each / value)) < 0.2]
+    candidates = [*sorted(near, key=lambda each: abs(math.log(each / value))), *plain(value, 0.05 * value)]
+    for candidate, off in zip(candidates, _misfits(law, name, curve, candidates), strict=True):
+        if off <= allowed:
+            cost = (0.15 if name == "base" else 0.1) * min(digits(candidate), MAX_COSTLY_DIGITS)
+            yield Fit(law.having(**{name: candidate}), float(off), 0.0 if candidate in usual else cost)
+            return
+
+
+def fitted_pair(law: Law, names: tuple[str, str], curve: Curve) -> Iterator[Fit]:
+    """Two parameters at once, by least squares of the logarithms; then each as somebody would have written it."""
+    use = curve.known & (curve.frequency > 0)
+    if use.sum() < 6:
+        return
+    measured, error = np.log(curve.frequency[use]), np.maximum(curve.error[use] / curve.frequency[use], 1e-7)
+
+    def misfits(logs: Floats) -> Floats:
+        """In standard errors, for rows of two logarithms."""
+        both = {name: np.exp(np.minimum(column, 40.0))[:, None] for name, column in zip(names, logs.T, strict=True)}
+        with np.errstate(all="ignore"):
+            off = (np.log(np.maximum(law.having(**both).frequencies()[:, use], 1e-30)) - measured) / error
+        return np.asarray(np.clip(np.nan_to_num(off, nan=1e9), -1e9, 1e9))
+
+    at = np.log([law.value(name) for name in names])
+    for _ in range(20):
+        here, *near = misfits(at + 1e-6 * np.array([[0, 0], [1, 0], [0, 1]]))
+        move = np.clip(
+            -np.linalg.pinv(np.stack([each - here for each in near], axis=1) / 1e-6, rcond=1e-9) @ here, -2, 2
+        )
+        shorter = at + move * 4.0 ** -np.arange(12)[:, None]
+        squares = (misfits(shorter) ** 2).sum(axis=1)
+        at = shorter[np.argmin(squares)]
+        if squares.min() > MIN_PROGRESS * (here**2).sum():
+            break
+    if np.sqrt(np.mean(misfits(at[None]) ** 2)) <= MAX_MISFIT:
+        values = dict(zip(names, np.exp(at).tolist(), strict=True))
+        for first, last in (names, names[::-1]):
+            rounded = plainest(values[first], 1e-3 * values[first])
+            yield from fitted(law.having(**{**values, first: rounded}), last, curve)
+
+
+def geometric(curve: Curve) -> tuple[float, float, float, float] | None:
+    """Level and step of ln f = level − step · i by weighted least squares, with errors; channels that turn more than
+    half a circle per row, and others that do not fit, left out.
+    """
+    known = np.flatnonzero(curve.known & (curve.frequency > 0))
+    if len(known) < 2:
+        return None
+    logs, errors = np.log(curve.frequency[known]), curve.error[known] / curve.frequency[known]
+    slow = slice(len(known) // 2 if len(known) > 3 else 0, None)
+    step = float(np.median(np.diff(logs[slow]) / np.diff(known[slow])))
+    level = float(np.median(logs[slow] - step * known[slow]))
+    *_, level_error = line(known[slow], logs[slow], errors[slow])
+    for _ in range(6):
+        off = np.abs(logs - level - step * known)
+        use = off <= np.maximum(MAX_MISFIT * np.hypot(errors, level_error), 1.5 * float(np.median(off)) + 1e-12)
+        if use.sum() < 2:
+            return None
+        step, level, step_error, level_error = line(known[use], logs[use], errors[use])
+    return level, -step, level_error, step_error
+
+
+def line(x: Floats | Indices, y: Floats, error: Floats) -> tuple[float, float, float, float]:
+    """Slope and level of the line through some points, by least squares, and the errors of both."""
+    weights = 1 / np.maximum(error, 1e-15) ** 2
+    centre = np.average(x, weights=weights)
+    spread = np.maximum((weights * (x - centre) ** 2).sum(), 1e-300)
+    slope = (weights * (x - centre) * y).sum() / spread
+    level = np.average(y, weights=weights) - slope * centre
+    return float(slope), float(level), float(spread**-0.5), float(np.sqrt(1 / weights.sum() + centre**2 / spread))
+
+
+def steps_of(curve: Curve, half: float) -> list[tuple[float, float]]:
+    """Steps of the law before a bend, with errors: of usual bases, and as the first channels say."""
+    known = np.flatnonzero(curve.known & (curve.frequency > 0))
+    found = [(math.log(base) / half, 0.0) for base in BASES]
+    if len(known) > 3 and known[0] == 0:
+        logs, errors = np.log(curve.frequency[known]), curve.tight().error[known] / curve.frequency[known]
+        for last in (1, len(known) // 6 + 1, len(known) // 3 + 1):
+            step, error = logs[0] - logs[last], np.hypot(errors[0], errors[last])
+            found.append((float(step / known[last]), float(error / known[last])))
+    return found

@@ -1,0 +1,326 @@
+"""Where rows are when they do not follow each other: on grids, or at given positions.
+
+On a grid a column depends on one axis alone. So the sizes show without any frequency: for the right ones, all rows
+with the same place along a column's axis are equal. The few rows of each axis then are waves.
+
+At given positions the slowest channels do not turn once: their angles are position · frequency, and the ratio of two of
+them is that of the frequencies, whatever the positions are. From there each faster channel sharpens the positions, or
+shows another axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pecli.engine.arrays import Complex, Floats, Indices, widened
+from pecli.engine.schemes.grid_styles import ADDED, ROTARY, AxisBlock, GridStyle
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.errors import ParameterError
+from pecli.explain.edits import Explanation
+from pecli.explain.recipe_search import constructed, tables_of
+from pecli.explain.sample import BASES, Sample, digits, plainest, precision
+from pecli.explain.sinusoid_readings import Reading, readings
+
+MIN_POINTS, MAX_POINTS = 4, 1 << 14
+LOOKED_AT = 64
+"""Rows that are compared before all are."""
+GRID_SLACK = 1e-5
+"""What other programs' float32 angles of a few radians are off by."""
+KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 28))
+"""Channels of time, rows and columns in models."""
+STEPS = 16
+"""Of rounding, that values may be off by."""
+
+
+def tolerance(one: Sample) -> float:
+    """How far values may be from those of a scheme."""
+    return GRID_SLACK + STEPS * precision(one.dtype)
+
+
+def recognise_grid(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
+    """Schemes on grids that make the tables."""
+    some = list(samples.values())
+    if _is_whole(some) and some[0].shape[-2] <= MAX_POINTS:
+        yield from _first_match(_on_grids(samples), samples, tolerance(some[0]))
+
+
+def recognise_positions(samples: Mapping[str, Sample]) -> Iterator[Explanation]:
+    """Schemes at given positions that make the tables."""
+    some = list(samples.values())
+    if _is_whole(some) and 2 <= some[0].shape[-2] <= MAX_ROWS and some[0].dtype in ("float32", "float64"):
+        schemes = (each for each in _at_positions(samples) if not _in_sequence(each))
+        yield from _first_match(schemes, samples, SLACK)
+
+
+def _is_rotary(reading: Reading) -> bool:
+    return reading.form.arrangement in ("alone", "stacked")
+
+
+def _plain_readings(samples: Mapping[str, Sample]) -> Iterator[Reading]:
+    """Readings of both functions, axes being as schemes have them."""
+    for each in readings(samples):
+        if len(each.parts) == 2 and not each.edits and each.form.arrangement not in ("pairs", "complex"):
+            yield each
+
+
+def _is_whole(some: Sequence[Sample]) -> bool:
+    return all(one.whole and np.isfinite(one.values).all() for one in some) and len(some[0].shape) > 1
+
+
+def _first_match(schemes: Iterator[Scheme], samples: Mapping[str, Sample], limit: float) -> Iterator[Explanation]:
+    """The first scheme whose tables are these."""
+    for scheme in schemes:
+        names = (scheme.single_array().name,) if len(samples) == 1 else ("cos", "sin")
+        made = [tables_of(scheme)[name] for name in names]
+        if [table.shape for table in made] != [one.shape for one in samples.values()]:  # an odd number of columns
+            continue
+        every = zip(samples.values(), made, strict=True)
+        left = max(float(np.abs(one.values - widened(table.array())).max()) for one, table in every)
+        if left <= limit:
+            yield Explanation((), scheme, left, left, tuple(samples))
+            return
+
+
+def _on_grids(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
+    """Tables of every style; other tokens have rows of no rotation, or of zeros."""
+    one = next(iter(samples.values()))
+    rotary = next(filter(_is_rotary, _plain_readings(samples)), None)
+    if rotary is None and (one.values.ndim != 2 or one.dtype.startswith(("int", "uint"))):
+        return
+    dim, limit, common = one.values.shape[1], tolerance(one), {"dtype": one.float_dtype}
+    if rotary is not None:
+        dim, common = 2 * rotary.channels, {**common, "layout": rotary.form.doubled or "compact"}
+    styles: list[tuple[GridStyle, Any]] = [(style, None) for style in (ROTARY if rotary else ADDED).values()]
+    styles += [(ROTARY["flux"], known) for known in KNOWN_AXES if rotary and sum(known) == dim]
+    for style, channels in styles:
+        try:
+            blocks = style.blocks(dim, channels)
+        except ParameterError:
+            continue
+        waves = np.asarray(rotary.values(True) if rotary else _in_pairs(one.values, style, blocks), np.complex128)
+        still = np.abs(waves - (1 if rotary else 0)).max(axis=1) == 0
+        before, after = (int(np.argmin(np.append(each, False))) for each in (still, still[::-1]))
+        for keep in {after} if style.keep_last else sorted({before, max(0, before - 1)}):
+            points = waves[: len(waves) - keep] if style.keep_last else waves[keep:]
+            if len(points) < MIN_POINTS or np.abs(np.abs(points) - 1).max() > limit:
+                continue
+            given = {**common, "dim": dim, "axes": channels, "style": style.name}
+            given["keep"] = keep if keep != style.keep else None
+            for more in GridPoints(style, blocks, points, keep).parameters(limit):
+                yield from constructed(Rope if rotary else Sinusoidal, **given, **more)
+
+
+def _in_pairs(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> Complex:
+    """cos + i·sin, one column per frequency."""
+    if style.layout == "interleaved":
+        return values[:, 1::2] + 1j * values[:, 0::2]
+    half = values.shape[1] // 2
+    if style.sines_first:
+        return values[:, half:] + 1j * values[:, :half]
+    found, done = [], 0
+    for block in blocks:
+        sines = values[:, done : done + block.pairs]
+        found.append(values[:, done + block.pairs : done + block.channels] + 1j * sines)
+        done += block.channels
+    return np.concatenate(found, axis=1)
+
+
+@dataclass(frozen=True)
+class GridPoints:
+    """Waves (points, pairs) that may be those of a grid in a style, and the rows for other tokens beside them."""
+
+    style: GridStyle
+    blocks: Sequence[AxisBlock]
+    waves: Complex
+    keep: int
+
+    def parameters(self, limit: float) -> Iterator[dict[str, Any]]:
+        """Every grid whose equal places have equal rows, with the numbers that may go with it."""
+        first = 0 if self.style.keep_last else self.keep
+        for grid in _grids(len(self.waves), self.style):
+            coordinates = self.style.coordinates(grid, self.keep, None, None)
+            tables = self._by_axis(coordinates.index(first, first + len(self.waves)), limit)
+            steps = [float(values[1] - values[0]) for values in coordinates.values]
+            for numbers in self._numbers(grid, tables, steps) if tables else ():
+                yield {"grid": grid, **numbers}
+
+    def _by_axis(self, index: Indices, limit: float) -> list[Complex] | None:
+        """The rows of each block by place along its axis; None where rows of one place differ."""
+        found, done = [], 0
+        for block in self.blocks:
+            part, place = self.waves[:, done : done + block.pairs], index[block.axis]
+            first = np.zeros(int(place.max()) + 1, np.intp)
+            first[place[::-1]] = np.arange(len(place))[::-1]
+            for rows in (slice(None, None, max(1, len(place) // LOOKED_AT)), slice(None)):
+                if np.abs(part[first[place[rows]]] - part[rows]).max(initial=0.0) > limit:
+                    return None
+            found.append(part[first])
+            done += block.pairs
+        return found
+
+    def _numbers(
+        self, grid: tuple[int, ...], tables: Sequence[Complex], steps: Sequence[float]
+    ) -> Iterator[dict[str, Any]]:
+        """None but the style's own; then the base, or the size that positions were resampled from, as the angles
+        between neighbouring points of a block measure it.
+        """
+        yield {}
+        for block, table in zip(self.blocks, tables, strict=True):
+            angle = np.angle((table[1:] * table[:-1].conj()).sum(axis=0)) * np.sign(steps[block.axis])
+            known = (angle > 1e-4) & (angle < 2.5)
+            if np.count_nonzero(known) < 2:
+                continue
+            exponents = np.array([float(i / block.denominator) for i in block.indices])[known]
+            slope, level = np.polyfit(exponents, np.log(angle[known]), 1)
+            scale = math.exp(level) / abs(steps[block.axis])
+            size = scale * (1, *grid)[-3:]["thw".index(self.style.sorted_axes[block.axis])]
+            yield {"base": plainest(math.exp(-slope), 1e-3 * math.exp(-slope))}
+            yield {"grid_base": (plainest(size, 1e-3 * size),)}
+            yield {"grid_scale": (plainest(1 / scale, 1e-3 / scale),)}
+
+
+def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
+    """The sizes that have so many points: first those of images, the squarest first."""
+    pairs = sorted(_factors(points), key=lambda pair: abs(pair[0] - pair[1]))
+    found: list[tuple[int, ...]] = [pair for pair in pairs if min(pair) > 1]
+    if "t" in style.axes or style.repeats_time:
+        found += [
+            (time, *pair) for time, rest in _factors(points) if time > 1 for pair in _factors(rest) if min(pair) > 1
+        ]
+    for grid in found:
+        try:
+            style.check(grid)
+        except ParameterError:
+            continue
+        yield grid
+
+
+def _factors(number: int) -> list[tuple[int, int]]:
+    return [(k, number // k) for k in range(1, number + 1) if number % k == 0] if number > 0 else []
+
+
+MAX_ROWS = 512
+"""Positions that a command lists."""
+SLOW = 1.2
+"""Radians that the channels stay below from which the base is measured."""
+ANGLE_NOISE = 2e-7
+"""Of an angle in float32; relative where it is small."""
+MIN_ANGLE = 1e-9
+SLACK = 2e-4
+"""What other programs' float32 angles of a thousand radians are off by."""
+
+
+def _in_sequence(scheme: Scheme) -> bool:
+    """Whether positions are those of a range, which other searches explain."""
+    given = getattr(scheme, "positions", None)
+    steps = np.diff(np.array(given, np.float64)) if given is not None and len(given.shape) == 1 else np.zeros(0)
+    return bool(steps.size and (steps == 1).all())
+
+
+def _at_positions(samples: Mapping[str, Sample]) -> Iterator[Scheme]:
+    for reading in _plain_readings(samples):
+        pairs, rotary = reading.channels, _is_rotary(reading)
+        common: dict[str, Any] = {"dim": 2 * pairs, "dtype": reading.dtype}
+        for cos_first in (True,) if rotary else (False, True):
+            waves = np.asarray(reading.values(cos_first), np.complex128)
+            for base, denominator in _bases(waves, (pairs,) if rotary else (pairs, pairs - 1)):
+                found = _axes(waves, base ** (-np.arange(pairs) / denominator))
+                if found is not None and rotary:
+                    for more in _sections(*found):
+                        yield from constructed(
+                            Rope, base=base, layout=reading.form.doubled or "compact", **common, **more
+                        )
+                elif found is not None and len(found[0]) == 1:
+                    more = {"layout": reading.form.arrangement, "cos_first": cos_first, **_place(found[0][0])}
+                    yield from constructed(
+                        Sinusoidal, base=base, freq_shift=float(pairs - denominator), **common, **more
+                    )
+
+
+def _place(positions: list[float]) -> dict[str, Any]:
+    """Positions as parameters: those of relative tables by their length."""
+    half = (len(positions) + 1) // 2
+    if half > 1 and positions == [*range(half - 1, -half, -1)]:
+        return {"relative": True, "seq_len": half}
+    return {"positions": positions}
+
+
+def _bases(waves: Complex, denominators: Sequence[float]) -> Iterator[tuple[float, float]]:
+    """Bases with what their exponents are over, from the ratio of the slowest angles; the plainest first."""
+    if np.abs(np.abs(waves) - 1).max(initial=0.0) > 1e-5:
+        return
+    found: dict[tuple[float, float], None] = {}
+    for many in (8, 4, 3):  # sections of other axes may come before the last few
+        angles = np.abs(np.angle(waves[:, -many:]))
+        size = angles.sum(axis=0)  # proportional to the frequencies, whatever the positions
+        if len(size) < many or angles.max() > SLOW or size[-1] < MIN_ANGLE or size[-1] >= size[0]:
+            continue
+        for denominator in denominators:
+            value = (size[0] / size[-1]) ** (denominator / (many - 1))
+            error = 16 * ANGLE_NOISE * denominator * value
+            known = [base for base in BASES if abs(base - value) <= 4 * error]
+            found |= dict.fromkeys((base, denominator) for base in (*known, plainest(value, error)))
+    yield from sorted(found, key=lambda each: digits(each[0]))
+
+
+def _axes(waves: Complex, frequency: Floats) -> tuple[list[list[float]], list[int]] | None:
+    """The positions of each axis, and which axis each channel follows; from the slowest channel on."""
+    angles, count = np.angle(waves), waves.shape[1]
+    places: list[Floats] = []
+    errors: list[float] = []
+    follows = [0] * count
+    for column in range(count - 1, -1, -1):
+        theta, angle = float(frequency[column]), angles[:, column]
+        for axis, known in enumerate(places):
+            turns = np.rint((known * theta - angle) / (2 * np.pi))
+            sharper = (angle + 2 * np.pi * turns) / theta
+            error = _error(sharper, theta)
+            slack = 8 * errors[axis] + 4 * SLACK + 8 * error
+            if np.abs(sharper - known).max() <= slack and slack * theta < 2.5:
+                if error < errors[axis]:
+                    places[axis], errors[axis] = sharper, error
+                follows[column] = axis
+                break
+        else:
+            if len(places) == 3 or np.abs(angle).max() > 3:
+                return None
+            follows[column] = len(places)
+            places.append(angle / theta)
+            errors.append(_error(angle / theta, theta))
+    return [_written(axis) for axis in places], follows
+
+
+def _error(positions: Floats, theta: float) -> float:
+    """Of positions that are read off angles."""
+    return min(ANGLE_NOISE / theta, 8 * ANGLE_NOISE * float(np.abs(positions).max()) + ANGLE_NOISE)
+
+
+def _written(positions: Floats) -> list[float]:
+    """Positions as somebody wrote them: integers where they are, else the plainest decimals."""
+    near = np.rint(positions)
+    if np.abs(positions - near).max() < 0.02:
+        return [int(value) for value in near]
+    return [plainest(float(value), 4 * SLACK) for value in positions]
+
+
+def _sections(places: list[list[float]], follows: list[int]) -> Iterator[dict[str, Any]]:
+    """One axis, sections one after the other, or interleaved ones."""
+    if len(places) == 1:
+        yield {"positions": places[0]}
+        return
+    order = list(dict.fromkeys(follows))
+    counts = [follows.count(axis) for axis in order]
+    positions = [places[axis] for axis in order]
+    named = [order.index(axis) for axis in follows]
+    for mixed in (None, True):
+        more = {"positions": positions, "mrope_section": tuple(counts), "mrope_interleaved": mixed}
+        for scheme in constructed(Rope, dim=2 * len(follows), **more):
+            if getattr(scheme, "pair_axes", None) == named:
+                yield more

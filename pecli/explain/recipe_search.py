@@ -1,0 +1,252 @@
+"""Tables of the very scheme that was asked for: as a runtime or a recipe computes it, or with one parameter changed.
+
+Nothing here knows what a parameter means: schemes make their tables, and those are compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import AnyArray, Floats, Indices, widened
+from pecli.engine.schemes import STORED, Choice, Flag, Real, Whole
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.table import Table
+from pecli.errors import ParameterError
+from pecli.explain.edits import Edit, Explanation, Parameter, Recipe, Runtime
+from pecli.explain.sample import BASES, Sample, plain, plainest, precision, rms, rounding
+from pecli.explain.sinusoid_readings import Reading
+from pecli.explain.sinusoid_schemes import WaveScheme
+
+BLOCKS, BLOCK_ROWS = 16, 16
+FEW_ROWS = 16
+GRID, FINER_GRID, GRID_REACH = 61, 21, math.log(30)
+"""Values of a parameter that are tried at once, and how many times larger or smaller they are at most."""
+UNITS = 4
+"""Of the last place of float32, that the sines of other libraries and an attention factor may lose."""
+PHASE_UNITS = 16
+"""Of the last place of float32, that the powers and exponentials of other libraries may lose of a phase."""
+MIN_GAIN = 0.2
+"""Of the columns that the scheme does not make, those that a recipe has to make."""
+MIN_SHARE = 0.5
+"""Of the squared error of one table, that another has to explain. Errors of one library go together, so that a smaller
+share means nothing, however many the elements."""
+
+
+class Distance(NamedTuple):
+    """How far tables are from a scheme's."""
+
+    root_mean_square: float
+    largest: float
+    elements: int = 1
+    beyond_drift: float = math.inf
+    """The largest, float32 errors of phases taken off."""
+    columns: tuple[float, ...] = ()
+    """The largest of each column."""
+
+    @classmethod
+    def of(cls, errors: Sequence[tuple[Floats, Floats]]) -> Distance:
+        """From the errors of tables (…, columns), each with the drift that it may be."""
+        off, drift = (np.concatenate([each.reshape(-1) for each in every]) for every in zip(*errors, strict=True))
+        if not off.size or not np.isfinite(off).all():
+            return NOWHERE
+        columns = np.concatenate([each.reshape(-1, each.shape[-1]).max(axis=0) for each, _ in errors])
+        return cls(rms(off), float(off.max()), off.size, float((off - drift).max()), tuple(columns.tolist()))
+
+    def exceeds(self, other: Distance) -> bool:
+        """Whether another table is nearer: by most of the squared error, and by more than one element may lose."""
+        more = self.root_mean_square**2 - other.root_mean_square**2
+        loss = UNITS * precision("float32")
+        return more >= MIN_SHARE * self.root_mean_square**2 and self.elements * more > loss**2
+
+    def explained(self, allowed: float) -> float:
+        """The share of columns that are within a limit."""
+        return sum(off <= allowed for off in self.columns) / max(1, len(self.columns))
+
+
+NOWHERE = Distance(math.inf, math.inf)
+
+
+def explain_computed(prior: Scheme, samples: Mapping[str, Sample]) -> Explanation | None:
+    """The runtimes and the recipe that make these tables of the prior's parameters, where its own are not they."""
+    if "recipe" not in prior.parameters():
+        return None
+    allowed = max(_allowed(one.values) for one in samples.values())
+    runtimes, own = prior.runtime_names(), distance(prior, samples)
+    found = dict.fromkeys((*runtimes, *prior.recipe_names()), own)
+    for rows in (FEW_ROWS, 0):  # a few rows rule most of them out
+        every = {name: _of(partial(prior.computed_as, name), samples, rows) for name in found}
+        errors = {name: off.largest if name in runtimes else off.beyond_drift for name, off in every.items()}
+        found = {name: off for name, off in every.items() if errors[name] <= allowed}
+    explained = max((off.explained(allowed) for off in found.values()), default=0.0)
+    found = {name: off for name, off in found.items() if off.explained(allowed) == explained}
+    nearest = min(found.values(), key=lambda off: off.root_mean_square, default=NOWHERE)
+    near = [name for name, off in found.items() if not off.exceeds(nearest)]
+    gain, missing = explained - own.explained(allowed), 1 - own.explained(allowed)
+    nearer = gain >= MIN_GAIN * missing and (gain > 0 or own.exceeds(nearest))
+    if not nearer or {*STORED} & {*near}:  # which says no more than the dtype does
+        return None
+    scheme, off = prior.computed_as(near[0]), found[near[0]]
+    recipes = [Recipe(name) for name in near if name not in runtimes]
+    same = [name for name in near if name in runtimes]
+    by = [Runtime(same[0], tuple(same[1:]), scheme.runtime_causes())] if same else []
+    return Explanation((*by, *recipes[:1]), scheme, off.largest, off.root_mean_square, tuple(samples))
+
+
+def recipe_edit(scheme: Any, reading: Reading, prior: WaveScheme | None) -> tuple[tuple[Edit, ...], float]:
+    """The recipe, other than the prior's, that computes a reading by a scheme's parameters, and the largest error."""
+    if scheme is None or reading.rows.max() >= scheme.seq_len:
+        return (), math.inf
+    arrays: dict[str, AnyArray] = {"pe": reading.form.join(*reading.parts)}
+    if scheme.applied_as == "rotation":
+        arrays = dict(zip((prior.one,) if prior and prior.one else ("cos", "sin"), reading.parts, strict=False))
+        scheme = replace(scheme, layout="compact")
+    samples = {
+        name: Sample(name, reading.dtype, (scheme.seq_len, array.shape[1]), array, reading.rows)
+        for name, array in arrays.items()
+    }
+    own = getattr(prior.scheme, "recipe", "exact") if prior else "exact"
+    dtype = "float32" if scheme.dtype == "float64" else scheme.dtype
+    found = explain_computed(replace(scheme, dtype=dtype, recipe=own), samples)
+    recipes = tuple(edit for edit in found.edits if isinstance(edit, Recipe)) if found else ()
+    return (recipes, found.residual) if found and recipes else ((), math.inf)
+
+
+def recognise_narrow(samples: Mapping[str, Sample]) -> list[Explanation]:
+    """Rotary tables from position 0 on whose angles were rounded to bfloat16: no law has such frequencies, and the base
+    is the plainest number within the error of the slowest.
+    """
+    if {*samples} != {"cos", "sin"} or len({one.shape for one in samples.values()}) != 1:
+        return []
+    cos, sin = (samples[name].values for name in ("cos", "sin"))
+    if cos.ndim != 2 or len(cos) < FEW_ROWS or cos.shape[1] < 2 or np.iscomplexobj(cos) or not (cos[0] == 1).all():
+        return []
+    slowest, dim = math.atan2(sin[1, -1], cos[1, -1]), 2 * cos.shape[1]
+    if not 1e-12 < slowest < 1:
+        return []
+    base = slowest ** (-dim / (dim - 2))
+    found = explain_computed(Rope(len(cos), dim, plainest(base, base * 2.0**-7)), samples)
+    recipes = [edit.found for edit in found.edits if isinstance(edit, Recipe)] if found else []
+    return [found] if found and "bfloat16" in "".join(recipes) else []
+
+
+def _of(make: Callable[[], Scheme], samples: Mapping[str, Sample], rows_from_start: int = 0) -> Distance:
+    try:
+        return distance(make(), samples, rows_from_start)
+    except ParameterError:  # there is no such scheme
+        return NOWHERE
+
+
+def constructed(kind: type[Scheme], **parameters: Any) -> Iterator[Any]:
+    """The scheme with these parameters, those that are None left out, if there is one."""
+    try:
+        yield kind(**{name: value for name, value in parameters.items() if value is not None})
+    except ParameterError:
+        return
+
+
+def tables_of(scheme: Scheme) -> dict[str, Table]:
+    """All that a scheme makes, by name."""
+    return {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
+
+
+def rows_in_blocks(count: int) -> Indices:
+    """Some of so many rows, from the first to the last, in blocks: rows that follow each other are made at once."""
+    starts = np.linspace(0, max(0, count - BLOCK_ROWS), BLOCKS).astype(np.intp)
+    return np.unique(np.minimum(starts[:, None] + np.arange(BLOCK_ROWS), count - 1))
+
+
+def distance(scheme: Scheme, samples: Mapping[str, Sample], rows_from_start: int = 0) -> Distance:
+    """How far tables are from a scheme's, by its names for them; frequencies relatively. Rows are taken from the whole
+    table, or so many from its beginning.
+    """
+    made, errors = tables_of(scheme), []
+    for name, one in samples.items():
+        if name not in made or made[name].shape != one.shape or np.iscomplexobj(one.values):
+            return NOWHERE
+        if len(one.shape) == 1:
+            expected = widened(made[name].array())
+            off = np.abs(one.values / np.where(expected == 0, 1, expected) - 1) * (expected != 0)
+            errors.append((off, np.zeros_like(off)))
+            continue
+        chosen = rows_in_blocks(len(one.rows))[: rows_from_start or None]
+        leading = math.prod(one.shape[:-2])
+        rows = (np.arange(leading)[:, None] * one.shape[-2] + one.rows[chosen]).reshape(-1)
+        expected = widened(made[name].pick(rows)).reshape(*one.shape[:-2], len(chosen), one.shape[-1])
+        found = one.values[..., chosen, :]
+        steepest = np.abs(np.diff(found, axis=-2))[..., np.diff(one.rows[chosen]) == 1, :].max(axis=-2, initial=0.0)
+        positions = one.rows[chosen, None] + abs(scheme.first_position)
+        drift = PHASE_UNITS * precision("float32") * positions * steepest[..., None, :]
+        errors.append((np.abs(found - expected), drift))
+    return Distance.of(errors)
+
+
+def _allowed(values: AnyArray) -> float:
+    """The error that float32 arithmetic and the quantisation of the values may make."""
+    size = max(1.0, float(np.abs(values).max(initial=0)))
+    relative, absolute = rounding(values)
+    return (UNITS * precision("float32") + relative) * size + absolute
+
+
+def explain_parameter(prior: Scheme, samples: Mapping[str, Sample], atol: float) -> Explanation | None:
+    """The one parameter that makes the tables with another value, in any scheme."""
+    other: Any = prior
+    allowed = max(atol, *(_allowed(one.values) for one in samples.values()))
+    if distance(prior, samples).largest <= allowed:
+        return None
+    for name, parameter in prior.parameters().items():
+        if name in {"dtype", "recipe", "runtime", *prior.inert_parameters}:
+            continue
+        given = getattr(prior, name)
+
+        def scheme(value: Any, name: str = name) -> Any:
+            return replace(other, **{name: value})
+
+        for value in _values(given, parameter, prior.default_of(name), samples, scheme):
+            if value == given or _of(partial(scheme, value), samples, FEW_ROWS).largest > allowed:
+                continue
+            if (off := _of(partial(scheme, value), samples)).largest <= allowed:
+                edit = Parameter(name, given, value)
+                return Explanation((edit,), scheme(value), off.largest, off.root_mean_square, tuple(samples))
+    return None
+
+
+def _values(
+    given: Any, parameter: Any, default: Any, samples: Mapping[str, Sample], scheme: Callable[[Any], Scheme]
+) -> Iterator[Any]:
+    """Values that a parameter may have instead: the default, other options; usual numbers, then the one that comes
+    nearest, as somebody would have written it.
+    """
+    if isinstance(parameter, Flag):
+        yield not given
+    elif isinstance(parameter, Choice):
+        yield from parameter.options
+    elif isinstance(parameter, (Whole, Real)) and given is not None:
+        near = (2 * given, given / 2, given + 1, given - 1, 10 * given, given / 10)
+        sizes = [float(size) for one in samples.values() for size in one.shape]
+        numbers = [*([default] if isinstance(default, (int, float)) else []), *near, *sizes, *range(33), *BASES]
+        kind = int if isinstance(parameter, Whole) else float
+        yield from (kind(each) for each in dict.fromkeys(numbers) if kind(each) == each)
+        if (nearest := _nearest(float(given), samples, lambda value: scheme(kind(value)))) is not None:
+            yield from (kind(each) for each in plain(nearest, 0.05 * nearest) if kind(each) == each)
+
+
+def _nearest(given: float, samples: Mapping[str, Sample], scheme: Callable[[float], Scheme]) -> float | None:
+    """The value near the given one whose table is nearest: on ever finer grids, with more and more rows, since errors
+    grow along them.
+    """
+    if given <= 0:
+        return None
+    at, reach, count = math.log(given), GRID_REACH, GRID
+    for rows in (FEW_ROWS, FEW_ROWS, FEW_ROWS, 4 * FEW_ROWS, 4 * FEW_ROWS, 16 * FEW_ROWS, 16 * FEW_ROWS, 0):
+        grid = np.linspace(at - reach, at + reach, count).tolist()
+        off = [_of(partial(scheme, round(math.exp(log), 12)), samples, rows).root_mean_square for log in grid]
+        at = grid[int(np.argmin(off))]
+        reach, count = 2 * reach / (count - 1), FINER_GRID
+    return math.exp(at)

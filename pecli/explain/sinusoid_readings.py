@@ -1,0 +1,232 @@
+"""Ways to read tensors as cosines and sines of positions × frequencies: axes, copies, layout and rows undone.
+
+The cheapest reading comes first. A reading is right where the squares of the two functions of one angle add up to a
+constant, and doubled columns are equal, whatever the parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from pecli.engine.arrays import COMPLEX, AnyArray, Complex, Flags, Floats, Indices
+from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.edits import Edit, Parameter, Repeated, Rows, RowsWrong, Transposed
+from pecli.explain.forms import DOUBLINGS, EMPTY, Form, forms
+from pecli.explain.sample import Sample, chosen, rms
+
+SAME = 0.05
+"""Root mean square of a difference, relative to the values, below which noisy copies are the same."""
+MAX_WRONG = 0.2
+"""Of the rows, that may be wrong in a table that is right otherwise."""
+DOUBLED = ("alone", "stacked", "pairs")
+"""Arrangements of rotary tables, whose columns may be doubled."""
+MIN_WRAPPED = 12
+"""Rows of a table that is looked at for padding, and for positions that start again."""
+CONSTANT = 0.12
+"""How far the sum of squares of a pair may be from constant, relative to it."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Parts of shape (rows, channels): one function, or both in the order that the tensors have them."""
+
+    parts: tuple[Floats, ...]
+    rows: Indices
+    """Which rows these are, undone edits of rows included."""
+    length: int
+    form: Form
+    edits: tuple[Edit, ...]
+    tensors: tuple[str, ...]
+    dtype: str
+    """Of a scheme that makes them."""
+    width: int = 0
+    """Columns of the tensor that both functions were read from."""
+    wrong: Flags | None = None
+    """Rows that are not to be explained: padding."""
+
+    @property
+    def channels(self) -> int:
+        return int(self.parts[0].shape[1])
+
+    def values(self, cos_first: bool) -> Complex | Floats:
+        """cos + i·sin, or the only function."""
+        if len(self.parts) == 1:
+            return self.parts[0]
+        cos, sin = self.parts if cos_first else self.parts[::-1]
+        return np.asarray(cos + 1j * sin)
+
+    @cached_property
+    def is_padding(self) -> Flags:
+        """Rows that are empty, or not to be explained."""
+        empty = empty_rows(self.parts)
+        return empty if self.wrong is None else empty | self.wrong
+
+    @property
+    def last(self) -> int:
+        """The last row that is not padding."""
+        return self.length - 1 - int(np.argmin(self.is_padding[::-1]))
+
+    def picked(self, most: int) -> Reading:
+        """Fewer rows: a run without gaps, and some others, neither empty nor padding."""
+        some = chosen(len(self.rows), self.channels * len(self.parts), _longest_run(self.is_padding))
+        some = some[~self.is_padding[some]][: most or None]
+        return replace(self, parts=tuple(part[some] for part in self.parts), rows=self.rows[some], wrong=None)
+
+
+def empty_rows(parts: Sequence[Floats]) -> Flags:
+    """Rows of zeros, but for noise."""
+    size = np.max([np.abs(part).max(axis=1) for part in parts], axis=0)
+    return np.asarray(size <= EMPTY * float(size.max(initial=0.0)))
+
+
+def _longest_run(bad: Flags) -> int:
+    """Where the longest run of good rows begins."""
+    starts = np.flatnonzero(~bad & np.r_[True, bad[:-1]])
+    ends = [int(np.argmax(np.r_[bad[start:], True])) for start in starts] if bad.any() else [0]
+    return int(starts[int(np.argmax(ends))]) if len(starts) else 0
+
+
+TRANSPOSES = {1: (), 2: ((1, 0),), 3: ((0, 2, 1), (1, 0, 2))}
+"""Other orders of axes, by their number."""
+
+
+def arrays(one: Sample) -> Iterator[tuple[AnyArray, tuple[Edit, ...]]]:
+    """The tensor with two axes (three where functions are stacked or paired), straight and transposed."""
+    values, edits = _without_copies(one)
+    if values.ndim in TRANSPOSES:
+        yield values, edits
+        for axes in TRANSPOSES[values.ndim] if one.whole else ():
+            yield values.transpose(axes), (*edits, Transposed(axes))
+
+
+def _without_copies(one: Sample) -> tuple[AnyArray, tuple[Edit, ...]]:
+    """Without axes of length 1, and without axes along which everything is the same."""
+    values, edits = one.values, list[Edit]()
+    axes = [axis for axis, size in enumerate(values.shape) if size != 1]
+    values = values.reshape([values.shape[axis] for axis in axes] or [1])
+    while values.ndim > 2:
+        copied = next((k for k in range(values.ndim) if _same(values, values.take([0], axis=k))), None)
+        if copied is None:
+            break
+        edits.append(Repeated(axes.pop(copied), values.shape[copied]))
+        values = values.take(0, axis=copied)
+    return values, tuple(edits)
+
+
+def _same(one: AnyArray, other: AnyArray) -> bool:
+    """Whether two arrays are equal but for noise, where one may stand for several copies."""
+    size = float(np.abs(one).mean()) + float(np.abs(other).mean())
+    return bool(rms(one - other) < SAME * size / 2) or not (one - other).any()
+
+
+def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator[Reading]:
+    """Every reading of one tensor, or of cosines and sines beside each other, whose parts go together; a given form
+    is tried first.
+    """
+    samples = list(found.values())
+    one = samples[0]
+    dtype = COMPLEX.get(one.dtype, one.float_dtype)
+    for each in zip(*(list(arrays(one)) for one in samples), strict=False):
+        values, edits = [array for array, _ in each], each[0][1]
+        if not all(np.isfinite(array).all() for array in values) or values[0].size < 8:
+            continue
+        straight = not any(isinstance(edit, Transposed) for edit in edits)
+        for form, parts in _split(values, first):
+            rows = one.rows if straight and len(one.rows) == len(parts[0]) else np.arange(len(parts[0]))
+            length = one.shape[-2] if not one.whole and len(one.shape) > 1 else len(parts[0])
+            yield Reading(tuple(parts), rows, length, form, edits, tuple(found), dtype, values[0].shape[-1])
+
+
+def _split(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[Form, list[Floats]]]:
+    """The forms whose parts go together, best first, with the parts."""
+    found: list[tuple[bool, float, int, Form, list[Floats]]] = []
+    possible = [Form("alone", doubled) for doubled in DOUBLINGS]
+    if len(values) == 1:  # columns beside each other are nearly the same in wide tables of both functions
+        possible = [form for form in forms(values[0]) if not form.doubled or form.arrangement in DOUBLED]
+        possible.append(Form("halves", padded=True))
+    for rank, form in enumerate(dict.fromkeys([*([first] if first else []), *possible])):
+        split = [form.split(array, SAME) for array in values]
+        parts = [np.asarray(part, np.float64) for each in split for part in each or ()]
+        if None in split or min(parts[0].shape) < 1 or len(parts[0]) < 2:
+            continue
+        off = 0.0
+        if len(parts) == 2:
+            full = ~empty_rows(parts)
+            off = _unevenness(parts[0][full] ** 2 + parts[1][full] ** 2)
+        if off <= CONSTANT:
+            found.append((len(parts) == 1, round(off, 2), rank, form, parts))
+    doubled = [each for each in found if each[3].doubled]  # beside those, no other reading means anything
+    yield from (each[3:] for each in sorted(doubled or found, key=lambda each: each[:3]))
+
+
+def _unevenness(power: Floats) -> float:
+    """How far from constant the sums of squares are, relative to them; infinite where there are none."""
+    power = power[:, power.any(axis=0)]
+    return float(np.quantile(power.std(axis=0) / power.mean(axis=0), 0.9)) if power.size else np.inf
+
+
+def wrapped(reading: Reading) -> Iterator[Reading]:
+    """The same with positions that start again."""
+    table = np.concatenate(reading.parts, axis=1)
+    if len(table) < MIN_WRAPPED or len(reading.rows) < reading.length or _same(table[1:5], table[:4]):
+        return
+    again = np.sqrt(np.mean((table[4:] - table[0]) ** 2, axis=1)) < SAME * (rms(table) or 1.0)
+    for at in (np.flatnonzero(again) + 4).tolist()[:8]:
+        count = min(at, len(table) - at)
+        if count >= 2 and _same(table[at : at + count], table[:count]):
+            rows = np.arange(len(table)) % at
+            yield replace(reading, rows=rows, edits=(*reading.edits, Rows("wrapped", at)))
+            return
+
+
+def padded(reading: Reading) -> Iterator[Reading]:
+    """The same without rows in front or behind that do not change, or are empty."""
+    table = np.concatenate(reading.parts, axis=1)
+    if len(table) < MIN_WRAPPED or len(reading.rows) < reading.length:
+        return
+    moves = np.sqrt(np.mean(np.diff(table, axis=0) ** 2, axis=1))
+    still = moves < SAME * float(np.median(moves))
+    empty = empty_rows([table])
+    for order, step in (("padded", 1), ("padded at the end", -1)):
+        count = max(int(np.argmin(each[::step])) if not each.all() else 0 for each in (still, empty))
+        if 0 < count < len(table) - 8:
+            wrong = (np.arange(len(table)) < count)[::step]
+            rows = np.maximum(np.arange(len(table)) - (count if step > 0 else 0), 0)
+            yield replace(reading, rows=rows, edits=(*reading.edits, Rows(order, count)), wrong=wrong)
+
+
+def named_pairs(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Names of cosines and sines that belong together."""
+    for one, other in combinations(names, 2):
+        low = one.lower(), other.lower()
+        if low[0].replace("cos", "sin") == low[1] or low[0].replace("sin", "cos") == low[1]:
+            yield (one, other) if "cos" in low[0] else (other, one)
+
+
+def order_of_rows(
+    whole: Reading, scheme: Scheme | None, offset: int, start: int, wrong: Indices, *, reverse: bool
+) -> tuple[list[Edit] | None, int]:
+    """What rows that are not explained by a scheme say: padding in front or behind, a row of zeros, or errors; None
+    where too many are wrong. Rows of padding move the start.
+    """
+    padding_idx, count, length = getattr(scheme, "padding_idx", None), len(wrong), len(whole.rows)
+    if not count:
+        lost = padding_idx is not None and padding_idx - start in whole.rows
+        return [Parameter("padding_idx", padding_idx, None)] if lost else [], start
+    empty = bool(empty_rows(whole.parts)[wrong].all())
+    front = offset - start
+    if wrong[-1] < front <= 2 * count and not reverse:
+        return [Rows("padded", front)], offset
+    if empty and count > 1 and wrong[0] == length - count:
+        return [Rows("padded at the end", count)], start
+    if empty and count == 1 and scheme is not None and "padding_idx" in scheme.parameters():
+        found = int(whole.rows[wrong[0]]) + start
+        return [Parameter("padding_idx", padding_idx, found)] if found != padding_idx else [], start
+    if count > MAX_WRONG * length:
+        return None, start
+    return [RowsWrong(tuple(whole.rows[wrong].tolist()))], start

@@ -1,0 +1,179 @@
+"""Tables that runtimes and GPUs computed are explained as that: by verify, diff and identify."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.engine.arrays import round_to, widened
+from pecli.engine.runtimes import RUNTIMES
+from tests.engine.runtimes.test_runtimes import CASES, DEPARTURES, GPU, GPU_BASES, computed
+
+ROWS = 32
+
+
+def config(case: str) -> dict[str, Any]:
+    given = CASES[case]
+    found = {
+        "model_type": "llama",
+        "hidden_size": 32 * given["head_dim"],
+        "num_attention_heads": 32,
+        "head_dim": given["head_dim"],
+        "rope_theta": given["base"],
+        "max_position_embeddings": given["max_position_embeddings"],
+        "partial_rotary_factor": given.get("partial", 1.0),
+    }
+    return found | ({"rope_scaling": given["scaling"]} if given["scaling"] else {})
+
+
+def dump(case: str, runtime: str) -> dict[str, np.ndarray]:
+    cos, sin = computed(case, runtime)
+    return {"cos": cos[:ROWS], "sin": sin[:ROWS]}
+
+
+EVERY = [(case, runtime) for case in CASES for runtime in RUNTIMES if (case[:7], runtime) != ("dynamic", "llama.cpp")]
+
+
+@pytest.mark.parametrize(("case", "runtime"), EVERY)
+def test_verify_names_the_runtime(case: str, runtime: str) -> None:
+    model, length = pecli.load_config(config(case)), CASES[case]["context"]
+    found = pecli.verify(dump(case, runtime), model, length=length)
+    (edit,) = [edit for why in found.explanations for edit in why.edits if edit.kind == "runtime"]
+    assert runtime in (edit.found, *edit.also)
+    cause = DEPARTURES.get((case, runtime))
+    assert bool(edit.causes) == (cause is not None)
+    assert cause is None or cause in found.diagnosis[0]
+    assert pecli.verify(dump(case, runtime), model, length=length, runtime=runtime, atol=1.3e-7).passed
+
+
+def test_identify_names_the_runtime() -> None:
+    """What it finds by itself are the parameters as llama.cpp reads them."""
+    gpt_oss = pecli.load_config(config("gpt-oss-20b")).one()
+    tables = gpt_oss.rope(512, runtime="llama.cpp").tables()
+    (match,) = pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches
+    assert (match.runtimes, match.scheme.runtime, match.scheme.truncate) == (("llama.cpp",), "llama.cpp", None)
+    assert "--runtime llama.cpp" in match.command
+    assert match.as_json()["runtimes"] == ["llama.cpp"]
+
+
+def test_diff_names_the_runtime(tmp_path: Path) -> None:
+    exact = pecli.load_config(config("gpt-oss-20b")).one().rope(ROWS)
+    pecli.save(tmp_path / "a.safetensors", exact)
+    found = pecli.diff(tmp_path / "a.safetensors", dump("gpt-oss-20b", "mlx-lm"))
+    assert any("as mlx-lm computes it; rounds YaRN's limits to 8 and 18" in line for line in found.diagnosis)
+
+
+WAYS = {"module-to-bfloat16": "bfloat16-module", "einsum-under-bfloat16-autocast": "bfloat16-autocast"}
+
+
+@pytest.mark.parametrize("model", GPU_BASES)
+@pytest.mark.parametrize("way", WAYS)
+def test_bfloat16_of_a_gpu_is_known_by_its_recipe(model: str, way: str) -> None:
+    tables = {part: GPU[f"{model}.{way}.{part}"][:ROWS] for part in ("cos", "sin")}
+    found = pecli.verify(tables, pecli.Rope(ROWS, 128, GPU_BASES[model]))
+    assert f"computed by the recipe {WAYS[way]}" in found.diagnosis[0]
+    (match,) = pecli.identify(tables).matches
+    assert (match.recipe, match.scheme.base) == (WAYS[way], GPU_BASES[model])
+
+
+@pytest.mark.parametrize(
+    "recipe", ["bfloat16-positions", "bfloat16-phases", "bfloat16-inv-freq", "float32-bfloat16-table"]
+)
+def test_other_recipes_are_known_where_they_matter(recipe: str) -> None:
+    tables = pecli.Rope(2048, 64, 500000.0, recipe=recipe).tables()
+    found = pecli.verify({name: tables[name] for name in ("cos", "sin")}, pecli.Rope(2048, 64, 500000.0))
+    (why,) = found.explanations
+    assert [edit.found for edit in why.edits if edit.kind == "recipe"] == [recipe]
+
+
+def test_a_mistake_is_no_runtime() -> None:
+    tables = pecli.Rope(ROWS, 64, 10000.0, runtime="vllm").tables()
+    found = pecli.verify(tables, pecli.Rope(ROWS, 64, 500000.0))
+    assert not [edit for why in found.explanations for edit in why.edits if edit.kind == "runtime"]
+
+
+@pytest.mark.parametrize("model", GPU_BASES)
+def test_float32_rounded_to_bfloat16_is_known_where_it_differs(model: str) -> None:
+    """A module with bfloat16 inputs computes in float32 and rounds the table: in the first 32 rows not one element
+    differs from the exact table rounded, so that nothing more can be said of them.
+    """
+    tables = {part: GPU[f"{model}.bfloat16-input.{part}"] for part in ("cos", "sin")}
+    places, few = GPU["positions"].tolist(), {part: table[:ROWS] for part, table in tables.items()}
+    angles = np.outer(places, GPU_BASES[model] ** (-np.arange(64) / 64))
+    rounded = {"cos": round_to(np.cos(angles), "bfloat16"), "sin": round_to(np.sin(angles), "bfloat16")}
+    differ = {part: (widened(rounded[part]) != tables[part]).any(axis=1) for part in tables}
+    assert not any(each[:ROWS].any() for each in differ.values())
+    assert all(each[ROWS:].any() for each in differ.values())
+    assert (
+        pecli.verify(few, pecli.Rope(ROWS, 128, GPU_BASES[model]))
+        .diagnosis[0]
+        .startswith("cos, sin: rounded to bfloat16")
+    )
+    found = pecli.verify(tables, pecli.Rope(dim=128, base=GPU_BASES[model], positions=places))
+    assert found.diagnosis[0] == "cos, sin: computed by the recipe float32-bfloat16-table; exact"
+
+
+@pytest.mark.parametrize("rows", [8, 48, 700])
+@pytest.mark.parametrize("case", ["gpt-oss-20b", "llama-3.1-8b"])
+@pytest.mark.parametrize("runtime", ["llama.cpp", "transformers"])
+def test_other_sines_change_no_runtime(runtime: str, case: str, rows: int) -> None:
+    """One element in twenty is off by one unit of the last place, as those of another library may be."""
+    draw = np.random.default_rng(rows)
+    model = pecli.load_config(config(case))
+    exact, tables = (model.one().rope(rows, length=rows, runtime=name).tables() for name in ("none", runtime))
+    for name in ("cos", "sin"):
+        for each in (exact, tables):
+            off = np.nextafter(each[name], draw.choice(np.float32([-2, 2]), each[name].shape))
+            each[name] = np.where(draw.random(off.shape) < 0.05, off, each[name])
+    named = pecli.verify({name: tables[name] for name in ("cos", "sin")}, model, length=rows).explanations
+    edits = [edit for why in named for edit in why.edits if edit.kind == "runtime"]
+    assert any(runtime in (edit.found, *edit.also) for edit in edits)
+    found = pecli.verify({name: exact[name] for name in ("cos", "sin")}, model, length=rows).explanations
+    assert not [edit for why in found for edit in why.edits if edit.kind in ("runtime", "recipe")]
+
+
+def single_precision(base: float, dim: int, rows: int, units: int) -> dict[str, np.ndarray]:
+    """All in float32, every third power off by so many units of its last place, as those of other libraries are."""
+    powers = (base ** (np.arange(0, dim, 2) / dim)).astype(np.float32)
+    powers[1::3] += np.float32(units) * np.spacing(powers[1::3])
+    inv_freq = np.float32(1) / powers
+    phases = np.outer(np.arange(rows, dtype=np.float32), inv_freq)
+    return {name: wave(phases.astype(np.float64)).astype(np.float32) for name, wave in WAVES.items()}
+
+
+WAVES: dict[str, Any] = {"cos": np.cos, "sin": np.sin}
+
+
+@pytest.mark.parametrize(("base", "dim"), [(5e5, 128), (1e4, 64)])
+def test_float32_arithmetic_is_no_noise(base: float, dim: int) -> None:
+    """Powers that are off by two units are more than the recipe's other roundings far down, and are no runtime's."""
+    tables = single_precision(base, dim, 8192, units=2)
+    found = pecli.verify(tables, pecli.Rope(8192, dim, base=base), atol=1e-4)
+    assert found.diagnosis[0].startswith("cos, sin: computed by the recipe float32; max residual")
+    (match,) = pecli.identify(tables).matches
+    assert (match.scheme.base, match.recipe, match.edits) == (base, "float32", ())
+    exact = pecli.Rope(8192, dim, base=base, layout="halves").tables()
+    found = pecli.diff({name: exact[name] for name in ("cos", "sin")}, tables, atol=1e-4).diagnosis
+    assert found[0].startswith("cos, sin: in B, computed by the recipe float32")
+
+
+def test_a_runtime_is_the_only_reason_where_one_computes_the_table() -> None:
+    tables = single_precision(5e5, 128, 8192, units=0)
+    reason = pecli.verify(tables, pecli.Rope(8192, 128, base=5e5), atol=1e-4).diagnosis[0]
+    assert "as transformers and vllm compute it; max residual" in reason
+    assert "recipe" not in reason
+
+
+def test_the_exponential_of_tutorials_is_no_noise() -> None:
+    """exp(−i·ln 10000 / d) in float32 is off by up to six units of the last place."""
+    rates = np.exp(np.arange(0, 512, 2, dtype=np.float32) * np.float32(-np.log(10000.0) / 512))
+    phases = np.arange(5000, dtype=np.float32)[:, None] * rates
+    table = np.stack([np.sin(phases), np.cos(phases)], axis=-1).reshape(5000, 512)
+    found = pecli.verify(table, pecli.Sinusoidal(5000, 512), atol=1e-6)
+    assert found.diagnosis[0].startswith("pe: computed by the recipe float32; max residual")
+    off = table + np.float32(1e-6) * np.random.default_rng(0).normal(size=table.shape).astype(np.float32)
+    assert "noise" in pecli.verify(off, pecli.Sinusoidal(5000, 512), atol=1e-7).diagnosis[0]

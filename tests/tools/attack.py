@@ -1,0 +1,431 @@
+"""Random dumps of right and wrong tables, by formulas of their own, through every door that judges tables.
+
+    python -m tests.tools.attack [--verdicts 50000] [--searches 5000] [--seed 1] [--processes 2] [--show]
+
+Nothing of pecli makes a table here: parameters of real models, formulas in plain NumPy float64, mistakes one or two at
+a time, storage, shape, tolerance and door are drawn at random. A verdict is wrong if it is not what comparing the
+numbers element by element says. A search is wrong if its first reason is not the planted mistakes, if a claim leaves
+more than the tolerance and its own storage explain, or if it takes more than two seconds of CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import math
+import os
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import pecli
+from pecli.cli.app import run
+
+Array = np.ndarray[Any, Any]
+Random = np.random.Generator
+MAX_CPU_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Waves:
+    """What tables of cosines and sines depend on; a mistake replaces a field, or changes the tables."""
+
+    dim: int
+    base: float
+    scaling: Mapping[str, Any] = field(default_factory=dict)
+    exponent_dim: float = 0.0
+    offset: int = 0
+    position_scale: float = 1.0
+    amplitude_power: int = 1
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The same as a configuration in Hugging Face's words."""
+        heads = 4
+        given: dict[str, Any] = {
+            "model_type": "llama",
+            "hidden_size": heads * self.dim,
+            "num_attention_heads": heads,
+            "head_dim": self.dim,
+            "rope_theta": self.base,
+            "max_position_embeddings": 8192,
+        }
+        if self.scaling:
+            given["rope_scaling"] = {"rope_type": self.scaling["type"], **self.parameters}
+        return given
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return {name: value for name, value in self.scaling.items() if name != "type"}
+
+    def scheme(self, rows: int) -> pecli.Scheme:
+        given = {"scaling": self.scaling["type"], **self.parameters} if self.scaling else {}
+        return pecli.Rope(seq_len=rows, dim=self.dim, base=self.base, **given)
+
+    def frequencies(self) -> tuple[Array, float]:
+        """Radians per position and the factor of cosines and sines, from the papers' formulas."""
+        pairs = np.arange(self.dim // 2)
+        over = self.exponent_dim or self.dim
+        inverse = self.base ** (-2.0 * pairs / over)
+        given = self.scaling
+        factor = float(given.get("factor", 1.0))
+        match given.get("type"):
+            case "linear":
+                return inverse / factor, 1.0
+            case "ntk":
+                return (self.base * factor ** (self.dim / (self.dim - 2))) ** (-2.0 * pairs / over), 1.0
+            case "llama3":
+                original = given["original_max_position_embeddings"]
+                low, high = given["low_freq_factor"], given["high_freq_factor"]
+                share = np.clip((original * inverse / (2 * math.pi) - low) / (high - low), 0.0, 1.0)
+                return (1 - share) * inverse / factor + share * inverse, 1.0
+            case "yarn":
+                original = given["original_max_position_embeddings"]
+
+                def pair_of(turns: float) -> float:
+                    return self.dim * math.log(original / (2 * math.pi * turns)) / (2 * math.log(self.base))
+
+                low, high = pair_of(given.get("beta_fast", 32)), pair_of(given.get("beta_slow", 1))
+                if given.get("truncate", True):
+                    low, high = math.floor(low), math.ceil(high)
+                low, high = max(low, 0), min(high, self.dim - 1)
+                ramp = np.clip((pairs - low) / (high - low if high != low else 0.001), 0.0, 1.0)
+                return inverse / factor * ramp + inverse * (1 - ramp), 0.1 * math.log(factor) + 1.0
+        return inverse, 1.0
+
+    def tables(self, rows: int) -> tuple[Array, ...]:
+        inverse, amplitude = self.frequencies()
+        angles = (self.position_scale * (np.arange(rows) + self.offset))[:, None] * inverse
+        amplitude **= self.amplitude_power
+        return amplitude * np.cos(angles), amplitude * np.sin(angles)
+
+
+class Sinusoids(Waves):
+    """The table of the first paper: one tensor, a sine and a cosine for every frequency."""
+
+    def scheme(self, rows: int) -> pecli.Scheme:
+        return pecli.Sinusoidal(seq_len=rows, dim=self.dim, base=self.base)
+
+
+@dataclass(frozen=True)
+class Biases:
+    """What ALiBi's biases depend on."""
+
+    heads: int
+    naive: bool = False
+    sign: int = 1
+    distance_offset: int = 0
+
+    def scheme(self, rows: int) -> pecli.Scheme:
+        return pecli.Alibi(heads=self.heads, seq_len=rows)
+
+    def slopes(self) -> Array:
+        def powers(count: int) -> list[float]:
+            return [2.0 ** (-8.0 * (k + 1) / count) for k in range(count)]
+
+        below = 1 << (self.heads.bit_length() - 1)
+        if self.naive or below == self.heads:
+            return np.array(powers(self.heads))
+        return np.array(powers(below) + powers(2 * below)[::2][: self.heads - below])
+
+    def tables(self, rows: int) -> tuple[Array, ...]:
+        places = np.arange(rows)
+        distance = np.abs(places[:, None] - places) + self.distance_offset
+        return (-self.sign * self.slopes()[:, None, None] * distance,)
+
+
+LLAMA3 = {"type": "llama3", "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+MODELS = (
+    Waves(128, 10000.0),
+    Waves(64, 10000.0),
+    Waves(128, 1000000.0),
+    Waves(128, 500000.0, {**LLAMA3, "factor": 8.0}),
+    Waves(64, 500000.0, {**LLAMA3, "factor": 32.0}),
+    Waves(128, 1000000.0, {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}),
+    Waves(64, 150000.0, {"type": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096, "truncate": False}),
+    Waves(64, 10000.0, {"type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096}),
+    Waves(128, 10000.0, {"type": "linear", "factor": 4.0}),
+    Waves(96, 10000.0, {"type": "linear", "factor": 2.0}),
+)  # fmt: skip
+"""Shapes and settings of public models."""
+SUBJECTS: tuple[Any, ...] = (
+    *MODELS, Sinusoids(64, 10000.0), Sinusoids(128, 10000.0), Biases(8), Biases(12), Biases(6),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A planted mistake, of the parameters or of the tables; `names` are the edits that tell it."""
+
+    name: str
+    names: tuple[str, ...]
+    parameters: Callable[[Any, Random], Any] | None = None
+    tables: Callable[..., tuple[Array, ...]] | None = None
+
+    def applied(self, case: Any, rng: Random) -> Any:
+        return self.parameters(case, rng) if self.parameters else case
+
+
+def _other_factor(case: Waves, rng: Random) -> Waves:
+    if "factor" not in case.scaling:
+        return replace(case, base=case.base * 50)
+    others = [value for value in (2.0, 4.0, 8.0, 16.0, 32.0, 40.0) if value != case.scaling["factor"]]
+    return replace(case, scaling={**case.scaling, "factor": float(rng.choice(others))})
+
+
+BIAS_MISTAKES = (
+    Mistake("naive slopes", ("rule",), lambda case, rng: replace(case, naive=True)),
+    Mistake("sign", ("negated",), lambda case, rng: replace(case, sign=-1)),
+    Mistake("heads reversed", ("heads",), None, lambda bias: (bias[::-1],)),
+    Mistake("scaled", ("scaled", "max_bias"), None, lambda bias: (0.125 * bias,)),
+)
+SINUSOID_MISTAKES = ("base", "offset", "exponent - 1", "swapped", "rows reversed", "scaled")
+MISTAKES = (
+    Mistake("base", ("base",), lambda case, rng: replace(case, base=10000.0 if case.base != 10000.0 else 500000.0)),
+    Mistake("scaling missing", ("scaling",), lambda case, rng: replace(case, scaling={})),
+    Mistake("factor", ("factor", "base", "scaling"), _other_factor),
+    Mistake("offset", ("offset",), lambda case, rng: replace(case, offset=int(rng.choice([-1, 1, 2, 7])))),
+    Mistake("exponent", ("exponent_dim",), lambda case, rng: replace(case, exponent_dim=2.0 * case.dim)),
+    Mistake("exponent - 1", ("exponent_dim", "freq_shift"), lambda case, rng: replace(case, exponent_dim=case.dim - 2)),
+    Mistake("amplitude squared", ("attention_factor",), lambda case, rng: replace(case, amplitude_power=2)),
+    Mistake("amplitude dropped", ("attention_factor",), lambda case, rng: replace(case, amplitude_power=0)),
+    Mistake("swapped", ("swapped",), None, lambda cos, sin: (sin, cos)),
+    Mistake("sin negated", ("negated",), None, lambda cos, sin: (cos, -sin)),
+    Mistake("rows reversed", ("rows", "offset"), None, lambda cos, sin: (cos[::-1], sin[::-1])),
+    Mistake("frequencies reversed", ("channels",), None, lambda cos, sin: (cos[:, ::-1], sin[:, ::-1])),
+    Mistake("scaled", ("scaled", "attention_factor", "amplitude"), None, lambda cos, sin: (1.5 * cos, 1.5 * sin)),
+)  # fmt: skip
+
+
+def _interleaved(part: Array) -> Array:
+    return np.repeat(part, 2, axis=-1)
+
+
+SHAPES: Mapping[str, Callable[..., dict[str, Array]]] = {
+    "compact": lambda cos, sin: {"cos": cos, "sin": sin},
+    "halves": lambda cos, sin: {"cos": np.tile(cos, 2), "sin": np.tile(sin, 2)},
+    "cos | sin": lambda cos, sin: {"cos_sin_cache": np.concatenate([cos, sin], -1)},
+    "cos cos | sin sin": lambda cos, sin: {"cos_sin_cache": np.concatenate([cos, cos, sin, sin], -1)},
+    "pairs": lambda cos, sin: {"freqs_cis": np.stack([cos, sin], -1)},
+    "complex": lambda cos, sin: {"freqs_cis": cos + 1j * sin},
+    "matrices": lambda cos, sin: {"freqs": np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], -2)},
+    "stacked": lambda cos, sin: {"cos_sin": np.stack([cos, sin])},
+    "batch": lambda cos, sin: {"cos": np.stack([cos] * 2), "sin": np.stack([sin] * 2)},
+    "batch and head": lambda cos, sin: {"cos": np.tile(cos, 2)[None, None], "sin": np.tile(sin, 2)[None, None]},
+}
+SINUSOID_SHAPES: Mapping[str, Callable[..., dict[str, Array]]] = {
+    "pe": lambda cos, sin: {"pe": np.stack([sin, cos], -1).reshape(len(cos), -1)},
+    "pe in a batch": lambda cos, sin: {"pe": np.stack([np.stack([sin, cos], -1).reshape(len(cos), -1)] * 3)},
+}
+BIAS_SHAPES: Mapping[str, Callable[..., dict[str, Array]]] = {
+    "bias": lambda bias: {"bias": bias},
+    "one batch": lambda bias: {"bias": bias[None]},
+}
+STORAGES: Mapping[str, Any] = {
+    "float64": np.float64, "float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16,
+    "6 decimals": 6, "4 decimals": 4,
+}  # fmt: skip
+UNITS = {
+    "float64": 2**-52,
+    "float32": 2**-23,
+    "float16": 2**-10,
+    "bfloat16": 2**-7,
+    "6 decimals": 1e-6,
+    "4 decimals": 1e-4,
+}
+"""Distance between neighbours of order one."""
+
+
+@dataclass(frozen=True)
+class Dump:
+    """One random dump: what it should be, what it is, and how it is judged."""
+
+    case: Any
+    mistakes: tuple[Mistake, ...]
+    rows: int
+    shape: str
+    storage: str
+    atol: float
+    door: str
+    right: tuple[Array, ...]
+    found: tuple[Array, ...]
+
+    def errors(self) -> tuple[float, float]:
+        """The largest error against the true values, and against those rounded as the dump is."""
+        exact = max(float(np.abs(one - other).max()) for one, other in zip(self.right, self.found, strict=True))
+        rounded = stored(self.right, self.storage, self.shape)
+        return exact, max(float(np.abs(one - other).max()) for one, other in zip(rounded, self.found, strict=True))
+
+    def arrays(self) -> dict[str, Array]:
+        made = shapes_of(self.case)[self.shape](*self.found)
+        kind = STORAGES[self.storage] if "decimals" not in self.storage else np.float32
+        kind = np.complex64 if self.shape == "complex" else kind
+        return {name: array.astype(kind) for name, array in made.items()}
+
+    def __str__(self) -> str:
+        names = " + ".join(mistake.name for mistake in self.mistakes) or "right"
+        return f"{names}; {self.case}; {self.rows} rows, {self.shape}, {self.storage}, atol {self.atol:g}, {self.door}"
+
+
+def shapes_of(case: Any) -> Mapping[str, Callable[..., dict[str, Array]]]:
+    return BIAS_SHAPES if isinstance(case, Biases) else SINUSOID_SHAPES if isinstance(case, Sinusoids) else SHAPES
+
+
+def mistakes_of(case: Any) -> Sequence[Mistake]:
+    if isinstance(case, Biases):
+        return BIAS_MISTAKES
+    return [mistake for mistake in MISTAKES if type(case) is Waves or mistake.name in SINUSOID_MISTAKES]
+
+
+def stored(parts: Sequence[Array], storage: str, shape: str) -> tuple[Array, ...]:
+    """The values that a file keeps, as float64."""
+    kind = np.float32 if shape == "complex" else STORAGES[storage]
+    if isinstance(kind, int):
+        return tuple(np.round(part, kind).astype(np.float32).astype(np.float64) for part in parts)
+    return tuple(part.astype(kind).astype(np.float64) for part in parts)
+
+
+def wrong_tables(case: Any, mistakes: Sequence[Mistake], rows: int, seed: int) -> tuple[Array, ...]:
+    changed = case
+    for number, mistake in enumerate(mistakes):
+        changed = mistake.applied(changed, np.random.default_rng([seed, number]))
+    tables: tuple[Array, ...] = changed.tables(rows)
+    for mistake in mistakes:
+        tables = mistake.tables(*tables) if mistake.tables else tables
+    return tables
+
+
+def draw(rng: Random, *, search: bool) -> Dump:
+    case = SUBJECTS[rng.integers(len(SUBJECTS))]
+    rows = int(rng.choice([64, 128, 300, 512] if search else [5, 16, 33, 64, 128, 300]))
+    rows = min(rows, 64) if isinstance(case, Biases) else rows
+    count = 1 + int(rng.random() < 0.25) if search else int(rng.choice([0, 0, 1, 2]))
+    known = mistakes_of(case)
+    mistakes = tuple(known[k] for k in rng.choice(len(known), count, replace=False))
+    shape, storage = (str(rng.choice([*names])) for names in (shapes_of(case), STORAGES))
+    storage = "float32" if shape == "complex" else storage
+    atol = float(rng.choice([1e-3, 1e-2] if UNITS[storage] > 1e-4 else [1e-5, 1e-4, 1e-3]))
+    atol *= 64.0 if isinstance(case, Biases) and UNITS[storage] > 1e-4 else 1.0  # biases reach the number of rows
+    seed = int(rng.integers(1 << 30))
+    if search:  # only mistakes that show, each of them
+        tables = wrong_tables(case, mistakes, rows, seed)
+        for left_out in mistakes:
+            others = wrong_tables(case, [mistake for mistake in mistakes if mistake is not left_out], rows, seed)
+            if max(float(np.abs(one - other).max()) for one, other in zip(tables, others, strict=True)) < 30 * atol:
+                return draw(rng, search=search)
+    found = stored(wrong_tables(case, mistakes, rows, seed), storage, shape)
+    doors = [name for name in DOORS if type(case) is Waves or name in ("scheme", "diff")]
+    return Dump(case, mistakes, rows, shape, storage, atol, str(rng.choice(doors)), case.tables(rows), found)
+
+
+def _scheme_door(dump: Dump) -> dict[str, Any]:
+    return pecli.verify(dump.arrays(), dump.case.scheme(dump.rows), atol=dump.atol).as_json()
+
+
+def _model_door(dump: Dump) -> dict[str, Any]:
+    return pecli.verify(dump.arrays(), dump.case.config, atol=dump.atol).as_json()
+
+
+def _diff_door(dump: Dump) -> dict[str, Any]:
+    right = shapes_of(dump.case)[next(iter(shapes_of(dump.case)))](*dump.right)
+    return pecli.diff(right, dump.arrays(), atol=dump.atol).as_json()
+
+
+def _file_door(dump: Dump) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        path, config = Path(folder, "dump.safetensors"), Path(folder, "config.json")
+        pecli.save(path, dump.arrays())
+        config.write_text(json.dumps(dump.case.config), encoding="utf-8")
+        words = ["verify", str(path), "--config", str(config), "--atol", repr(dump.atol), "--json"]
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            run(words)
+        answer: dict[str, Any] = json.loads(out.getvalue())
+        return answer
+
+
+DOORS = {"scheme": _scheme_door, "model": _model_door, "diff": _diff_door, "file": _file_door}
+
+
+def verdict_problem(dump: Dump) -> str:
+    """What is wrong with a verdict; nothing where it is right, or the numbers are too close to the tolerance to say."""
+    errors = dump.errors()
+    undecided = any(abs(error - dump.atol) < 1e-9 + 0.02 * dump.atol for error in errors)
+    if undecided or (errors[0] <= dump.atol) != (errors[1] <= dump.atol):
+        return ""
+    passed = bool(DOORS[dump.door](dump)["passed"])
+    right = errors[0] <= dump.atol
+    if passed == right:
+        return ""
+    return f"false {'pass' if passed else 'failure'} (off by {errors[0]:.3g})"
+
+
+def search_problem(dump: Dump) -> str:
+    """What is wrong with the reasons for a failure."""
+    if dump.errors()[0] <= 3 * max(dump.atol, UNITS[dump.storage]):
+        return ""
+    start = time.process_time()
+    answer = DOORS[dump.door](dump)
+    spent = time.process_time() - start
+    if spent > MAX_CPU_SECONDS * 1.25:
+        return f"slow ({spent:.1f} s)"
+    reasons = answer["explanations"]
+    allowed = 1.05 * max(dump.atol, 4 * UNITS[dump.storage])
+    if any(reason["residual"] is None or reason["residual"] > allowed for reason in reasons):
+        return f"a claim leaves {max(reason['residual'] or math.inf for reason in reasons):.3g}: {answer['diagnosis']}"
+    named = {edit.get("name", edit["edit"]) for reason in reasons for edit in reason["edits"]}
+    missing = [mistake.name for mistake in dump.mistakes if not named & {*mistake.names}]
+    return f"not named: {', '.join(missing)}; said {answer['diagnosis']}" if missing else ""
+
+
+def attack(task: tuple[int, int, bool]) -> list[tuple[str, str]]:
+    """Some cases of one seed: what was wrong, and with which."""
+    seed, count, search = task
+    rng = np.random.default_rng([seed, int(search)])
+    problems = []
+    for _ in range(count):
+        dump = draw(rng, search=search)
+        try:
+            problem = search_problem(dump) if search else verdict_problem(dump)
+        except Exception:
+            problem = f"raised {traceback.format_exc(limit=-2)}"
+        if problem:
+            problems.append((problem, str(dump)))
+    return problems
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("verdicts", 50_000), ("searches", 5_000), ("seed", 1), ("processes", os.cpu_count() or 1)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--show", type=int, default=20, help="how many problems are printed")
+    options = parser.parse_args()
+    failures = 0
+    for search, total in ((False, options.verdicts), (True, options.searches)):
+        chunk = max(1, min(50, total // options.processes or 1))
+        tasks = [(options.seed * 1_000_003 + k, min(chunk, total - k), search) for k in range(0, total, chunk)]
+        with get_context("spawn").Pool(options.processes) as pool:
+            problems = [problem for some in pool.imap_unordered(attack, tasks) for problem in some]
+        print(f"{total} {'searches' if search else 'verdicts'}: {len(problems)} problems")
+        for kind, times in Counter(problem.split(" ")[0] for problem, _ in problems).most_common():
+            print(f"  {times} × {kind}")
+        for problem, dump in problems[: options.show]:
+            print(f"  {problem}\n    {dump}")
+        failures += len(problems)
+    return min(failures, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
