@@ -31,6 +31,7 @@ _HOMES = {
     "Tolerance": "pecli.checks.tolerance",
     "apply": "pecli.tensors.apply",
     "audit": "pecli.checks.audit",
+    "convert": "pecli.tensors.convert",
     "dask": "pecli.distributed",
     "diff": "pecli.checks.diff",
     "extend": "pecli.checks.extend",
@@ -41,6 +42,7 @@ _HOMES = {
     "plot": "pecli.views.notebook",
     "report": "pecli.views.report",
     "runtimes": "pecli.checks.runtimes",
+    "resize": "pecli.tensors.resize",
     "save": "pecli.files.save",
     "sinusoidal_pos_embedding": "pecli.layers",
     "verify": "pecli.checks.verify",
@@ -75,6 +77,8 @@ if TYPE_CHECKING:
     )
     from pecli.models.find import load_config, load_model
     from pecli.tensors.apply import apply
+    from pecli.tensors.convert import convert
+    from pecli.tensors.resize import resize
     from pecli.views.notebook import plot
     from pecli.views.report import report
 
@@ -97,6 +101,7 @@ __all__ = [
     "__version__",
     "apply",
     "audit",
+    "convert",
     "dask",
     "diff",
     "extend",
@@ -106,6 +111,7 @@ __all__ = [
     "load_model",
     "plot",
     "report",
+    "resize",
     "runtimes",
     "save",
     "sinusoidal_pos_embedding",
