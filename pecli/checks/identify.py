@@ -21,8 +21,8 @@ from pecli.explain.sample import MAX_FULL_READ, sample
 from pecli.explain.search import recognise
 from pecli.explain.sinusoid_readings import named_pairs
 from pecli.explain.words import clause, command_of, lacking
-from pecli.files.float_text import numerals
 from pecli.files.load import opened
+from pecli.files.number_text import numerals
 
 if TYPE_CHECKING:
     from pecli.files.load import Given

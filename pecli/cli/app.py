@@ -23,6 +23,7 @@ PANELS = {
         "rope": "Generate rotary (RoPE) tables: cos, sin and inverse frequencies.",
         "alibi": "Generate ALiBi slopes and biases.",
         "learned-init": "Generate initial weights of a learned table.",
+        "golden": "Generate golden vectors for ports in any language, with known mistakes.",
         "relative": "Generate relative-position indices: T5 and DeBERTa buckets, Swin windows.",
     },
     "Read models": {
@@ -154,6 +155,8 @@ def pecli(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code."""
+    if not _is_width(os.environ.get("COLUMNS", "")):
+        os.environ.pop("COLUMNS", None)  # rich would fill lines of any length with spaces
     if not _is_width(os.environ.get("TERMINAL_WIDTH", "")):
         os.environ.pop("TERMINAL_WIDTH", None)  # Typer takes it for a number, whatever it is
         if not sys.stdout.isatty():
@@ -186,13 +189,15 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _is_width(text: str) -> bool:
-    return bool(text.isascii() and text.isdigit() and int(text[:6]))
+    return bool(text.isascii() and text.isdigit() and len(text) < 5 and int(text))
 
 
 def _check_memory() -> None:
     """Reject a memory limit that is too low for NumPy: its OpenBLAS would end the process with exit code 1."""
-    from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
-
+    try:
+        from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
+    except ImportError:  # Windows has no such limit
+        return
     if getrlimit(RLIMIT_AS)[0] == RLIM_INFINITY or "numpy" in sys.modules:
         return
     from mmap import mmap

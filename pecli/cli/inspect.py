@@ -12,7 +12,7 @@ from pecli.errors import FileError
 if TYPE_CHECKING:
     from pecli.engine.arrays import Array
     from pecli.files import LoadedFile
-    from pecli.files.source import UnreadTensor
+    from pecli.files.contents import UnreadTensor
 
 MAX_IDENTIFIED = 8
 """Tensors of a file that are looked at for what made them."""

@@ -160,11 +160,19 @@ def aligned_buffer(count: int, dtype: np.dtype[Any] | type) -> AnyArray:
 
 def as_numpy(name: str, values: Any) -> Any:
     """The values as NumPy has them, in their own dtype; bfloat16, which few hand over, by way of float32."""
-    if isinstance(values, (np.ndarray, np.generic)) or not hasattr(values, "dtype"):
+    if isinstance(values, np.ndarray) and np.any(getattr(values, "mask", False)):
+        raise KindError(name, "a masked array", "its hidden values would count", "fill them first: x.filled(0)")
+    if isinstance(values, (np.ndarray, np.generic)):
         return values
-    if hasattr(values, "detach"):  # torch: not in a graph, and not on a device that NumPy cannot reach
-        values = values.detach().cpu()
-    kind = str(values.dtype).rpartition(".")[2]
+    try:
+        if not hasattr(values, "dtype"):
+            return np.asarray(values) if hasattr(values, "__array__") else values
+        if hasattr(values, "detach"):  # torch: not in a graph, and not on a device that NumPy cannot reach
+            values = values.detach().cpu()
+        kind = str(values.dtype).rpartition(".")[2]
+    except Exception as problem:  # whatever an object of somebody else's raises
+        given = f"a {type(values).__name__}"
+        raise KindError(name, given, f"its values cannot be had ({type(problem).__name__})") from problem
     for convert in (np.asarray, np.from_dlpack):
         try:
             array: AnyArray = convert(values)

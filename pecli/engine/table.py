@@ -81,9 +81,7 @@ class Table:
         return out
 
     def pick(self, rows: Indices) -> Array:
-        """The rows of those numbers, in any order: all at once where `fill` has a method `gather(rows, out)`, else ones
-        that follow each other.
-        """
+        """The rows of those numbers, in any order: all at once where `fill` has a method `gather(rows, out)`."""
         out = np.empty((len(rows), self.width), numpy_dtype(self.dtype))
         if (gather := getattr(self.fill, "gather", None)) is not None:
             gather(rows, out)
@@ -142,7 +140,7 @@ def table_of_numbers(name: str, values: ArrayLike) -> Table:
         array = np.asarray(values)
     except ValueError as problem:  # lists of unlike lengths
         raise KindError(name, "a list of lists of unlike lengths", "a table has rows of one length") from problem
-    if array.dtype.kind not in "biufcV" or array.dtype.type is np.void or array.dtype.hasobject:
+    if array.dtype.kind not in "biufcV" or issubclass(array.dtype.type, np.void) or array.dtype.hasobject:
         raise KindError(name, f"of dtype {array.dtype}", "a table holds numbers")
     return table_of(name, array)
 

@@ -13,7 +13,7 @@ from pecli.files.provenance import KEY, carried_spec
 from pecli.views import screen
 
 if TYPE_CHECKING:
-    from pecli.files.source import UnreadTensor
+    from pecli.files.contents import UnreadTensor
 
 MAX_SHOWN = 100_000
 """Elements shown at once."""

@@ -66,7 +66,8 @@ def _with_frequencies(file: LoadedFile) -> LoadedFile:
     """The file; of a .gguf, with frequencies instead of the factors that divide them."""
     path = config_file(file.path) if file.format == "folder" else file.path
     made = factor_frequencies(path) if file.format == "gguf" or path.endswith(".gguf") else {}
-    return replace(file, tables=tuple(made.get(table.name, table) for table in file.tables))
+    tensors = {name: made[name].array() if name in made else array for name, array in file.tensors.items()}
+    return replace(file, tensors=tensors)
 
 
 class _Search:
