@@ -234,6 +234,8 @@ def cached_snapshot(name: str) -> str | None:
 def _commit(path: str) -> str:
     """The commit in a ref; empty where there is none."""
     try:
+        if not os.path.isfile(path):  # opening a pipe would wait for ever
+            return ""
         with open(path, encoding="ascii") as file:
             return file.read(MAX_REF).strip()
     except (OSError, ValueError):
