@@ -108,9 +108,9 @@ def _toml(path: str) -> dict[str, Any]:
         nested = _NESTED.search(decoded)
         found = {} if nested else tomllib.loads(decoded)
     except UnicodeDecodeError:
-        raise ParameterError(path, "not UTF-8", "a manifest is TOML, in UTF-8") from None
+        raise FileError(path, "is not UTF-8", "a manifest is TOML, in UTF-8") from None
     except (ValueError, RecursionError) as problem:
-        raise ParameterError(path, "not TOML", " ".join(str(problem).split())) from None
+        raise FileError(path, "is not TOML", " ".join(str(problem).split())) from None
     if nested:
         line = decoded.count("\n", 0, nested.start()) + 1
         raise ParameterError(path, f"nested too deep in line {line}", "a manifest has [defaults] and [[check]]")
