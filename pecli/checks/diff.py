@@ -27,9 +27,7 @@ from pecli.checks.reading import PLURALS, Making, Reading, Target, always, best_
 from pecli.checks.statistics import has_waves
 from pecli.checks.tensor_roles import ANYTHING, role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
-from pecli.engine.arrays import AnyArray, Array
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
-from pecli.engine.table import table_of
+from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.errors import PecliError
 from pecli.files import LoadedFile
 from pecli.files.load import opened
@@ -381,32 +379,31 @@ def _searched(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance
     from pecli.explain.edits import ColumnsWrong, Scaled
     from pecli.explain.search import explain_pair, explain_swapped
 
-    tables = [(table_of(name, one), table_of(name, other)) for name, one, other in pairs]
-    found = explain_swapped(tables, tolerance.atol)
+    found = explain_swapped({name: (one, other) for name, one, other in pairs}, tolerance.atol)
     swapped = {name for each in found for name in each.tensors}
     unknown = []
-    for one, other in (each for each in tables if each[0].name not in swapped):
-        why = explain_pair(one, other, tolerance.atol)
+    for name, one, other in (pair for pair in pairs if pair[0] not in swapped):
+        why = explain_pair(name, one, other, tolerance.atol)
         if why is None or any(isinstance(edit, (Scaled, ColumnsWrong)) for edit in why.edits):
-            unknown.append((one, other, why))
+            unknown.append(((name, one, other), why))
         else:
             found.append(why)
-    better = _by_parameters([(one, other) for one, other, _ in unknown], scheme, tolerance)
+    better = _by_parameters([pair for pair, _ in unknown], scheme, tolerance)
     named = {name for each in better for name in each.tensors}
-    return [*found, *better, *(why for one, _, why in unknown if why is not None and one.name not in named)]
+    return [*found, *better, *(why for pair, why in unknown if why is not None and pair[0] not in named)]
 
 
-def _by_parameters(pairs: Sequence[tuple[Any, Any]], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
+def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
     from pecli.explain.search import explain, recognise
 
-    pairs = [each for each in pairs if min(table.size for table in each) >= MIN_ELEMENTS]
+    pairs = [pair for pair in pairs if min(pair[1].size, pair[2].size) >= MIN_ELEMENTS]
     if pairs and scheme is None:
-        found = recognise({one.name: one for one, _ in pairs})
+        found = recognise({name: one for name, one, _ in pairs})
         scheme = next((each.scheme for each in found if not each.mistakes), None)
     if not pairs or scheme is None or scheme.holds_several:
         return []
     single, known = scheme.single_array().name, {table.name for table in scheme.tensors()}
-    named = {(one.name if one.name in known else single): (one.name, other) for one, other in pairs}
+    named = {(name if name in known else single): (name, other) for name, _, other in pairs}
     found = explain(scheme, {name: other for name, (_, other) in named.items()}, tolerance.atol)
     return [replace(each, tensors=tuple(named[name][0] for name in each.tensors)) for each in found]
 

@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.statistics import has_waves
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.arrays import Array, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, cast, is_floating, reshaped
-from pecli.explain.computed_tables import explain_computed
 from pecli.explain.describe import describe
 from pecli.explain.edits import Edit, Explanation, Layout, Noise, Recipe, Runtime, parameter_edits
-from pecli.explain.readings import named_pairs
+from pecli.explain.recipe_search import explain_computed
 from pecli.explain.sample import MAX_FULL_READ, sample
 from pecli.explain.search import recognise
+from pecli.explain.sinusoid_readings import named_pairs
 from pecli.explain.words import clause, command_of, lacking
-from pecli.files.float_text import numerals
 from pecli.files.load import opened
+from pecli.files.number_text import numerals
 
 if TYPE_CHECKING:
     from pecli.files.load import Given
@@ -156,7 +155,7 @@ def identify_tables(file: str, tables: Sequence[Table]) -> Identification:
         elif len(group) > 1:  # what is no pair may still be something alone
             chosen[:0] = [[table] for table in group]
         else:
-            description += describe(sample(group[0]))
+            description += describe(sample(group[0].name, group[0].array()))
     return Identification(file, tuple(_merged(matches)), tuple(description))
 
 
@@ -177,7 +176,11 @@ def _matches(group: Sequence[Table]) -> list[Match]:
     if len(group) == 1 and (match := _by_first_rows(group[0])) is not None:
         return [match]
     tables = {table.name: table for table in group}
-    found = [_match(each, tables) for each in recognise(tables) if each.scheme is not None]
+    found = [
+        _match(each, tables)
+        for each in recognise({name: table.array() for name, table in tables.items()})
+        if each.scheme is not None
+    ]
     return [each for each in found if each.runtimes] or found
 
 
@@ -190,7 +193,7 @@ def _by_first_rows(table: Table) -> Match | None:
     first = replace(table, shape=(FIRST_ROWS, table.width))
     if table.rows < MEASURED_ROWS or not has_waves(widened(first.array())):
         return None
-    found = recognise({table.name: first})
+    found = recognise({table.name: first.array()})
     if len(found) != 1 or found[0].open or not all(isinstance(edit, Layout) for edit in found[0].edits):
         return None
     scheme: Any = found[0].scheme
@@ -218,7 +221,7 @@ def _match(found: Explanation, tables: Mapping[str, Table]) -> Match:
     how = [edit.found for edit in edits if isinstance(edit, Recipe)]
     runtimes: list[str] = []
     if scheme.runtime_names():
-        samples = {name: sample(tables[name]) for name in found.tensors}
+        samples = {name: sample(name, tables[name].array()) for name in found.tensors}
         computed = explain_computed(scheme.computed_as("exact"), samples)
         if computed is not None:
             recipes = [edit.found for edit in computed.edits if isinstance(edit, Recipe)]

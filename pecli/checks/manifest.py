@@ -28,14 +28,12 @@ from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import model_check, verify
 from pecli.checks.verify.targets import OWN_POSITIONS
 from pecli.checks.verify.verification import Verification
-from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.engine.schemes.parameters import Parameter, Whole
+from pecli.engine.schemes import RECIPE, SCHEMES, Parameter, Whole, scheme_named
 from pecli.engine.schemes.positions import LAST_POSITION
-from pecli.engine.schemes.recipes import RECIPE, RUNTIME
 from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.text import nearest, quoted
-from pecli.errors import FileError, NoTablesError, ParameterError, PecliError, translated
+from pecli.errors import FileError, NoTablesError, ParameterError, PecliError, nearest, quoted, translated
 from pecli.models import presets
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import find_model
@@ -187,7 +185,9 @@ def _matching(folder: str, name: str) -> list[str]:
     """The files that a pattern such as `dumps/**/*.npz` or `*.npz:cos` stands for; anything else is a name."""
     if not glob.has_magic(name) or os.path.lexists(os.path.join(folder, name)):
         return [name]
-    pattern, colon, tensor = name.partition(":")
+    drive, rest = os.path.splitdrive(name)
+    pattern, colon, tensor = rest.partition(":")
+    pattern = drive + pattern
     deep = pattern.count("/") > MAX_DEPTH
     found = [] if deep else sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
     files = [each for each in found if pattern.endswith("/") or not os.path.isdir(os.path.join(folder, each))]
@@ -304,7 +304,7 @@ def without_tables(outcomes: Sequence[Outcome]) -> list[FileError]:
 
 def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcome]:
     """The outcomes in the order of the checks, as soon as they are there."""
-    from pecli.engine.numerics.threads import share_of_threads, thread_count
+    from pecli.engine.table import share_of_threads, thread_count
 
     threads = thread_count()
     workers = min(threads, len(checks))

@@ -17,10 +17,9 @@ import numpy as np
 
 from pecli.checks.compare import Part, copy_axes, numbered
 from pecli.checks.compare.error_summary import widest
-from pecli.engine.arrays import AnyArray, Array, Indices
-from pecli.engine.numerics.dtypes import COMPLEX, dtype_name, numpy_dtype
+from pecli.engine.arrays import COMPLEX, AnyArray, Array, Indices, dtype_name, numpy_dtype
 from pecli.engine.table import Table
-from pecli.engine.text import bracketed
+from pecli.errors import bracketed
 from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, READABLE, Form, columns
 
 if TYPE_CHECKING:  # comparing two files needs neither

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.tolerance import DRIFT, ERROR
-from pecli.engine.arrays import Array, Floats, Positions
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.arrays import Array, Floats, Positions, widened
 from pecli.engine.runtimes import RUNTIMES, runtime_named
-from pecli.engine.schemes.parameters import Choice, Whole
+from pecli.engine.schemes import Choice, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.errors import ParameterError, UnsupportedError
 from pecli.models.encoding import Encoding, ModelEncodings

@@ -15,8 +15,7 @@ import typer.main
 from pecli import __version__
 from pecli.cli import Exit, code_of, examples, made_command, print_error
 from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.engine.text import nearest
-from pecli.errors import ParameterError, ResourceError
+from pecli.errors import ParameterError, ResourceError, nearest
 
 PANELS = {
     "Generate": {
@@ -24,6 +23,7 @@ PANELS = {
         "rope": "Generate rotary (RoPE) tables: cos, sin and inverse frequencies.",
         "alibi": "Generate ALiBi slopes and biases.",
         "learned-init": "Generate initial weights of a learned table.",
+        "golden": "Generate golden vectors for ports in any language, with known mistakes.",
         "relative": "Generate relative-position indices: T5 and DeBERTa buckets, Swin windows.",
     },
     "Read models": {
@@ -36,6 +36,7 @@ PANELS = {
         "identify": "Say which scheme, parameters and recipe made an unknown table.",
         "audit": "Measure how far each precision recipe drifts from the exact table.",
         "runtimes": "Compare what transformers, vLLM, llama.cpp and mlx-lm compute for a model.",
+        "extend": "Print the settings that stretch a model's context, for every runtime.",
     },
     "Inspect": {
         "inspect": "Show what is in a file: tensors, dtypes, shapes, statistics, provenance.",
@@ -62,6 +63,7 @@ SYNONYMS = {
     "config": ("model", "read"),
     "models": ("presets",),
     "audit": ("drift", "precision", "error", "errors"),
+    "extend": ("stretch", "context", "scale", "rope-scaling"),
     "runtimes": ("runtime", "vllm", "transformers", "mlx", "llama.cpp"),
     "convert": ("cast", "permute"),
     "resize": ("interpolate", "resample"),
@@ -190,8 +192,10 @@ def _is_width(text: str) -> bool:
 
 def _check_memory() -> None:
     """Reject a memory limit that is too low for NumPy: its OpenBLAS would end the process with exit code 1."""
-    from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
-
+    try:
+        from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
+    except ImportError:  # Windows has no such limit
+        return
     if getrlimit(RLIMIT_AS)[0] == RLIM_INFINITY or "numpy" in sys.modules:
         return
     from mmap import mmap

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from pecli.cli import Exit, code_of, command_of, options, print_error
-from pecli.engine.schemes.parameters import Whole
+from pecli.engine.schemes import Whole
 from pecli.errors import ParameterError, PecliError
 
 EXAMPLES = {

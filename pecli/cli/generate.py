@@ -19,18 +19,8 @@ Verify = Annotated[
     str | None,
     options.text("--verify", "FILE", "Compare this file (or FILE:NAME) with the table.", options.CHECK),
 ]
-Rows = Annotated[
-    str | None,
-    options.text(
-        "--rows",
-        "A:B",
-        "Write only these rows of a .zarr store, whole chunks of it; other processes write the others.",
-        options.OUTPUT,
-    ),
-]
 _SHARED = (
     keyword("output", Output, None),
-    keyword("rows", Rows, None),
     keyword("verify", Verify, None),
     keyword("max_ulp", options.MaxUlp, None),
     keyword("atol", options.Atol, None),
@@ -59,8 +49,6 @@ def _act(scheme: Scheme, values: Mapping[str, Any]) -> int:
         raise ParameterError("verify", "missing", "a tolerance is for checking a file")
     if output is not None and file is not None:
         raise ParameterError("verify", file, "a table is either written or checked", "leave out -o or --verify")
-    if values["rows"] is not None and output is None:
-        raise ParameterError("rows", values["rows"], "it says which rows of a .zarr store to write", "give -o, too")
     if values["plot"]:
         _check_plot(output, file, values["json"])
     if file is not None:
@@ -120,7 +108,7 @@ def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
     parts = format_of(path) == "zarr"  # of which --json still describes the whole
     observer = BlockObserver(scheme.name, [] if parts else save.tables_written(path, scheme), values, scheme.tensors())
     with observer:
-        save.save_scheme(path, scheme, on_block=observer.see, rows=values["rows"])
+        save.save_scheme(path, scheme, on_block=observer.see)
     if values["json"]:
         screen.say_json({**scheme.spec(), "tensors": observer.tensors(), "output": path})
     elif not values["quiet"]:

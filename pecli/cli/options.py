@@ -6,20 +6,19 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING
+from dataclasses import MISSING, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pecli.cli import command_of, keyword, with_options
-from pecli.engine.schemes import scheme_named
-from pecli.engine.schemes.parameters import Choice, Flag, Parameter
-from pecli.errors import ParameterError
+from pecli.cli import command_of, keyword, option_name, print_note, with_options
+from pecli.engine.schemes import Choice, Flag, Parameter, scheme_named
+from pecli.errors import ParameterError, spelled
 
 if TYPE_CHECKING:
     from pecli.checks.tolerance import Tolerance
     from pecli.engine.schemes.scheme import Scheme
-    from pecli.models.encoding import Encoding
+    from pecli.models.encoding import Encoding, ModelEncodings
 
 
 MAX_METAVAR = 16
@@ -214,18 +213,18 @@ LayerType = Annotated[str | None, text("--layer-type", "NAME", _LAYERS, _PANEL)]
 MODEL_OPTIONS = (("config", Config, None), ("model", Model, None), ("layer_type", LayerType, None))
 
 _PLACES = ("positions", "grid", "keep", "grid_base", "grid_scale")
-_GIVEN_BESIDE_MODEL = ("seq_len", "offset", "layout", "length", "recipe", "runtime", "dtype", *_PLACES)
-"""What the command line still decides."""
+_BESIDE_MODEL = ("seq_len", "offset", "layout", "length", "recipe", "runtime", "dtype", *_PLACES)
+"""What no model says; anything else that is given beside one is in place of what it says."""
 
 
 def _of_model(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> Scheme | None:
     """The scheme that the options name a model for; None where they name none."""
     if not names_model(values):
         return None
-    given = given_beside(values, parameters)
+    given = parsed(parameters, values)
     if not {"seq_len", "positions", "grid"} & given.keys():
         raise ParameterError("seq_len", "missing", parameters["seq_len"].rule)
-    return _of_layers(values["config"], values["model"], values["layer_type"], given)
+    return _of_layers(values, given)
 
 
 def names_model(values: Mapping[str, Any]) -> bool:
@@ -245,31 +244,73 @@ def check_one(config: str | None, model: str | None) -> None:
         raise ParameterError("model", repr(model), "the model is named by --config or --model, not both")
 
 
-def given_beside(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> dict[str, Any]:
-    """The values given beside a model; what the model decides is refused."""
-    for name in parameters:
-        if values[name] is not None and name not in _GIVEN_BESIDE_MODEL:
-            raise ParameterError(name, values[name], "it comes from the model", "leave it out")
-    return parsed(parameters, values)
+def model_encodings(
+    values: Mapping[str, Any], given: Mapping[str, Any], *, one: bool = False
+) -> tuple[ModelEncodings, tuple[Encoding, ...], dict[str, Any]]:
+    """The model that the options name, its rotary encodings (or one) with what was given in place of what it says, and
+    what else was given. A note tells what is not the model's own.
+    """
+    from pecli.models.find import describe, find_model
+
+    config, layer_type = values["config"], values["layer_type"]
+    named = values["model"] if config is None else config
+    model = find_model(config, values["model"])
+    encodings = (model.one(layer_type),) if one or layer_type is not None else model.ropes()
+    own = {name: value for name, value in given.items() if name not in _BESIDE_MODEL}
+    rest = {name: value for name, value in given.items() if name in _BESIDE_MODEL}
+    if own and encodings:
+        context = describe(named).reach().context
+        changed = tuple(_overridden(encoding, own, context) for encoding in encodings)
+        before = encodings[0].parameters
+        rules = scheme_named("rope").parameters()
+        names = {name: (*rules[name].aliases, option_name(name))[0] for name in own}
+        lines = [f"{names[name]} {spelled(value)}{_instead(before.get(name))}" for name, value in own.items()]
+        print_note(f"not as {model.file} has it: {', '.join(lines)}")
+        encodings = changed
+    return model, encodings, rest
 
 
-def _of_layers(config: str | None, model: str | None, layer_type: str | None, given: dict[str, Any]) -> Scheme:
+def _instead(value: Any) -> str:
+    return "" if value is None else f" instead of {spelled(value)}"
+
+
+def _overridden(encoding: Encoding, changes: Mapping[str, Any], context: int | None) -> Encoding:
+    """An encoding with some parameters of a model replaced. Another scaling takes none of the old one's parameters but
+    the length that the model was trained on, which is its context where the old one has none.
+    """
+    from pecli.engine.scalings import SCALINGS
+    from pecli.engine.schemes.rope import Rope
+
+    parameters, extra = dict(encoding.parameters), dict(encoding.extra)
+    scaling = changes.get("scaling", parameters.get("scaling"))
+    if scaling != parameters.get("scaling"):
+        trained = parameters.get("original_max_position_embeddings") or context
+        parameters = {name: value for name, value in parameters.items() if name not in Rope.scaling_parameters()}
+        extra.pop("mscales", None)
+        taken = SCALINGS[scaling].required() + SCALINGS[scaling].optional()
+        lengths = ("original_max_position_embeddings", "max_position_embeddings")
+        for name in [name for name in lengths if name in taken and trained is not None][:1]:
+            parameters[name] = trained
+    if "attention_factor" in changes:
+        extra.pop("mscales", None)
+    return replace(encoding, parameters={**parameters, **changes}, extra=extra)
+
+
+def _of_layers(values: Mapping[str, Any], given: dict[str, Any]) -> Scheme:
     from pecli.engine.schemes.bundle import Bundle
-    from pecli.models.find import find_model
 
-    found = find_model(config, model)
-    encodings: tuple[Encoding, ...] = (found.one(layer_type),) if layer_type is not None else found.ropes()
-    what = "config" if config else "model"
+    model, encodings, rest = model_encodings(values, given)
+    what = "config" if values["config"] else "model"
     if not encodings:
-        kinds = ", ".join(sorted({encoding.scheme for encoding in found.encodings})) or "none"
-        raise ParameterError(what, found.file, f"it has no rotary encoding (found: {kinds})")
-    placed = {"positions", "grid"} & given.keys()
+        kinds = ", ".join(sorted({encoding.scheme for encoding in model.encodings})) or "none"
+        raise ParameterError(what, model.file, f"it has no rotary encoding (found: {kinds})")
+    placed = {"positions", "grid"} & rest.keys()
     reasons = (encoding.no_table for encoding in encodings if not (placed and "style" in encoding.extra))
     reason = next(filter(None, reasons), "")
     if reason:
-        raise ParameterError(what, found.file, f"it has no table over positions 0, 1, 2, …: {reason}")
-    schemes = {encoding.layer_type: encoding.rope(**given) for encoding in encodings}
+        raise ParameterError(what, model.file, f"it has no table over positions 0, 1, 2, …: {reason}")
+    schemes = {encoding.layer_type: encoding.rope(**rest) for encoding in encodings}
     if len(schemes) == 1:
         (scheme,) = schemes.values()
         return scheme
-    return Bundle(tuple(schemes.items()), dtype=given.get("dtype", "float32"))
+    return Bundle(tuple(schemes.items()), dtype=rest.get("dtype", "float32"))

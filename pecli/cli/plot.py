@@ -12,8 +12,7 @@ import typer
 
 from pecli.cli import Exit, command_line, command_of, options, print_note
 from pecli.cli.options import completer
-from pecli.engine.schemes import SCHEMES
-from pecli.engine.schemes.parameters import ListOf, Real, Whole
+from pecli.engine.schemes import SCHEMES, ListOf, Real, Whole
 from pecli.errors import FileError, ParameterError
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures.kinds import KINDS

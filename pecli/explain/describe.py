@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.explain.draws import independent
 from pecli.explain.sample import Sample
 
 MAX_SIDE = 256
@@ -21,6 +20,8 @@ CUT_STD = 0.8796256610342398
 """The standard deviation of a normal distribution cut at ±2σ, in σ."""
 BELOW_CUT = 0.022750131948179209
 """The probability that a normal number is below −2σ."""
+MAX_MEAN_SIGMAS = 6.0
+"""Standard errors by which the mean of independent draws may be off zero."""
 
 
 @np.errstate(all="ignore")
@@ -40,6 +41,13 @@ def describe(sample: Sample) -> list[str]:
     table = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values[:, None]
     drawn = distribution(table) if table.size >= 2 * MAX_SIDE and independent(table[:MAX_SIDE, :MAX_SIDE]) else ""
     return [*lines, f"looks like independent draws: {drawn}"] if drawn else [*lines, *_structure(table)]
+
+
+def independent(values: Floats) -> bool:
+    """Whether neighbours are as unlike each other as draws are, whose mean is zero."""
+    values = values / values.std()
+    products = (values, values[:, 1:] * values[:, :-1], values[1:] * values[:-1])
+    return all(abs(each.mean()) * math.sqrt(each.size) < MAX_MEAN_SIGMAS for each in products if each.size)
 
 
 def _range(values: Floats) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, dataclass_transform
 
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.text import spelled
+from pecli.errors import spelled
 
 
 @dataclass_transform(frozen_default=True)

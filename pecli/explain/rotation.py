@@ -27,11 +27,11 @@ from pecli.explain.edits import (
     best,
 )
 from pecli.explain.forms import Form, halved, joined
-from pecli.explain.readings import Reading, padded
+from pecli.explain.frequency_estimation import Waves, agreeing_places
 from pecli.explain.sample import grain, precision, quantised_storage, rms
-from pecli.explain.wave_schemes import WaveScheme, wave_scheme
-from pecli.explain.wave_search import explain_readings
-from pecli.explain.waves import Waves, agreeing_places
+from pecli.explain.sinusoid_readings import Reading, padded
+from pecli.explain.sinusoid_schemes import WaveScheme, wave_scheme
+from pecli.explain.sinusoid_search import explain_readings
 
 MAX_RESIDUAL = 0.05
 """Of the values after: a quotient or an explanation that is further off is no rotation of these pairs."""

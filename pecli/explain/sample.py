@@ -8,10 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Floats, Indices
-from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS
-from pecli.engine.numerics.rounding import holds
-from pecli.engine.table import Table
+from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, Floats, Indices, dtype_name, holds
 from pecli.explain.edits import Decimals, Dtype, Edit, FixedPoint, Noise
 
 MAX_FULL_READ = 1 << 21
@@ -47,20 +44,19 @@ class Sample:
         return self.dtype if self.dtype in SIGNIFICAND_BITS else "float32"
 
 
-def sample(table: Table, whole: bool = False) -> Sample:
-    """The values to look at: some rows of a large table, unless the whole is asked for."""
-    shape = table.shape
-    if whole or table.size <= MAX_FULL_READ or len(shape) < 2:
-        rows = np.arange(shape[-2] if len(shape) > 1 else table.size)
-        values = table.array()
-    else:
-        length, leading = shape[-2], math.prod(shape[:-2])
-        rows = chosen(length, leading * shape[-1])
-        every = (np.arange(leading)[:, None] * length + rows).reshape(-1)
-        values = table.pick(every).reshape(*shape[:-2], len(rows), shape[-1])
+def sample(name: str, array: Array, whole: bool = False) -> Sample:
+    """The values to look at: some rows of a large tensor, unless the whole is asked for."""
+    shape, rows = array.shape, np.arange(array.shape[-2] if array.ndim > 1 else array.size)
+    if not whole and array.size > MAX_FULL_READ and array.ndim > 1:
+        rows = chosen(shape[-2], array.size // shape[-2])
+        array = array[..., rows, :]
+    return Sample(name, dtype_name(array.dtype), shape, wide(array), rows)
+
+
+def wide(array: Array) -> AnyArray:
+    """The values in float64, or complex128."""
     with np.errstate(invalid="ignore"):
-        wide = values.astype(np.complex128 if table.dtype in COMPLEX else np.float64)
-    return Sample(table.name, table.dtype, shape, wide, rows)
+        return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
 def chosen(length: int, width: int, start: int = 0) -> Indices:

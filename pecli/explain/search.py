@@ -15,23 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.numerics.rounding import holds
+from pecli.engine.arrays import Array, dtype_name, holds, numpy_dtype
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table
-from pecli.explain.biases import explain_bias, recognise_bias, recognise_index
-from pecli.explain.computed_tables import (
-    NOWHERE,
-    distance,
-    explain_computed,
-    explain_parameter,
-    recognise_few,
-    recognise_narrow,
-    tables_of,
-)
-from pecli.explain.draws import explain_draws
+from pecli.explain.alibi_slopes import explain_bias, recognise_bias
+from pecli.explain.array_transforms import transform
 from pecli.explain.edits import (
     Bits,
     Edit,
@@ -48,12 +36,19 @@ from pecli.explain.edits import (
     parameter_edits,
 )
 from pecli.explain.forms import halved, joined
-from pecli.explain.law_search import explain_frequencies, recognise_frequencies
-from pecli.explain.row_positions import recognise_grid, recognise_positions
+from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
+from pecli.explain.position_recovery import recognise_grid, recognise_positions
+from pecli.explain.recipe_search import (
+    NOWHERE,
+    distance,
+    explain_computed,
+    explain_parameter,
+    recognise_narrow,
+    tables_of,
+)
 from pecli.explain.sample import Sample, precision, quantised_storage, sample
-from pecli.explain.transforms import transform
-from pecli.explain.wave_schemes import wave_scheme
-from pecli.explain.wave_search import explain_waves
+from pecli.explain.sinusoid_schemes import wave_scheme
+from pecli.explain.sinusoid_search import explain_waves
 
 WAVES = ("cos", "sin", "cos_sin", "pe")
 MAX_TRANSFORMED = 1 << 22
@@ -77,21 +72,21 @@ def _nothing_if_arithmetic_fails() -> Iterator[None]:
     try:
         with np.errstate(all="ignore"):
             yield
-    except (ArithmeticError, IndexError, ValueError):
+    except (ArithmeticError, np.linalg.LinAlgError):
         if os.environ.get("PECLI_DEBUG"):
             raise
 
 
-def explain(prior: Scheme, found: Mapping[str, Table], atol: float = 0.0) -> list[Explanation]:
+def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> list[Explanation]:
     """Why tables of a scheme, by its names for them, are not what it makes: for each group of them the best reason."""
     if prior.holds_several:
         return _by_part(prior, found, atol)
     out: list[Explanation] = []
-    found = {name: table for name, table in found.items() if table.size}
+    found = {name: array for name, array in found.items() if array.size}
     with _nothing_if_arithmetic_fails():
         if (bits := _by_bits(prior, found, atol)) is not None:
             return [bits]
-        samples = {name: replace(sample(table), name=name) for name, table in found.items()}
+        samples = {name: sample(name, array) for name, array in found.items()}
         samples = {name: one for name, one in samples.items() if np.isfinite(one.values).any() or name == "inv_freq"}
         out = list(_completed(prior, samples, atol))
         samples = {name: one for name, one in samples.items() if not any(name in each.tensors for each in out)}
@@ -127,7 +122,7 @@ def _finished(step: str, one: Sample) -> Sample | None:
     return replace(one, values=joined([first, first], step)) if first.any() and not second.any() else None
 
 
-def _by_part(prior: Any, found: Mapping[str, Table], atol: float) -> list[Explanation]:
+def _by_part(prior: Any, found: Mapping[str, Array], atol: float) -> list[Explanation]:
     """The same of several schemes in one, each by its own part of the names."""
     out: list[Explanation] = []
     for part, scheme in prior.parts:
@@ -165,27 +160,21 @@ BITS = {"bfloat16": "uint16 int16", "float16": "uint16 int16", "float32": "uint3
 """What numbers of a dtype may be the bits of."""
 
 
-def _by_bits(prior: Scheme, tables: Mapping[str, Table], atol: float) -> Explanation | None:
+def _by_bits(prior: Scheme, arrays: Mapping[str, Array], atol: float) -> Explanation | None:
     """Numbers of the prior's, of which the file has the bits."""
     for found, dtypes in BITS.items():
-        if tables and all(table.dtype in dtypes.split() for table in tables.values()):
-            samples = {name: sample(_reread(table, found)) for name, table in tables.items()}
+        if arrays and all(dtype_name(array.dtype) in dtypes.split() for array in arrays.values()):
+            samples = {name: sample(name, _reread(array, found)) for name, array in arrays.items()}
             off, limit = distance(prior, samples), max(atol, UNITS * precision(found))
             some = any((np.abs(one.values) > limit).any() for one in samples.values())  # most bits are those of zero
             if some and off.largest <= limit:
-                return Explanation((Bits(found),), prior, off.largest, off.root_mean_square, tuple(tables))
+                return Explanation((Bits(found),), prior, off.largest, off.root_mean_square, tuple(arrays))
     return None
 
 
-def _reread(table: Table, found: str) -> Table:
-    """A table with its bits read as another dtype, or its bytes in reverse order."""
-    dtype = table.dtype if found == "swapped" else found
-
-    def fill(start: int, out: Array) -> None:
-        block = table.read(start, start + len(out))
-        out[...] = block.byteswap() if found == "swapped" else block.view(numpy_dtype(found))
-
-    return replace(table, dtype=dtype, fill=fill)
+def _reread(array: Array, found: str) -> Array:
+    """The bits read as another dtype, or the bytes in reverse order."""
+    return array.byteswap() if found == "swapped" else np.ascontiguousarray(array).view(numpy_dtype(found))
 
 
 def _by_neighbour(prior: Any, waves: Samples, atol: float) -> Explanation | None:
@@ -231,15 +220,13 @@ def _other_scheme(prior: Scheme, waves: Samples, atol: float) -> Explanation | N
 
 
 def _by_kind(prior: Any, alone: Samples, atol: float) -> Explanation | None:
-    """By what a tensor of that name is: frequencies, slopes, draws."""
+    """By what a tensor of that name is: frequencies, slopes."""
     ((name, one),) = alone.items()
     found: list[Explanation] = []
     if name == "inv_freq" and (expected := wave_scheme(prior, ("inv_freq",))) is not None:
         found = explain_frequencies(one, expected)
     elif name in ("slopes", "bias") and "max_bias" in prior.parameters():
         found = explain_bias(one, prior, name)
-    elif name == "weight" and "seed" in prior.parameters():
-        found = [each for each in explain_draws(one, prior) if each.edits]
     return next(iter(found), None)
 
 
@@ -312,36 +299,36 @@ def merged(found: Iterable[Explanation]) -> list[Explanation]:
     return out
 
 
-def explain_pair(one: Table, other: Table, atol: float = 0.0) -> Explanation | None:
-    """What makes the second table of the first."""
+def explain_pair(name: str, one: Array, other: Array, atol: float = 0.0) -> Explanation | None:
+    """What makes the second array of the first."""
     if max(one.size, other.size) > MAX_COMPARED or not one.size or not other.size:
         return None
     with _nothing_if_arithmetic_fails():
-        theirs = sample(other)
-        ours = sample(one, whole=theirs.whole)
-        return transform(ours.values, theirs.values, max(atol, _units(ours), _units(theirs)), (one.name,))
+        theirs = sample(name, other)
+        ours = sample(name, one, whole=theirs.whole)
+        return transform(ours.values, theirs.values, max(atol, _units(ours), _units(theirs)), (name,))
     return None
 
 
-def explain_swapped(pairs: Iterable[tuple[Table, Table]], atol: float = 0.0) -> list[Explanation]:
-    """Two tensors that changed places."""
-    for (one, its), (two, others) in combinations(pairs, 2):
+def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float = 0.0) -> list[Explanation]:
+    """Two tensors that changed places, of pairs of arrays by name."""
+    for (name, (one, its)), (second, (two, others)) in combinations(pairs.items(), 2):
         if not one.shape == its.shape == two.shape == others.shape or one.size > MAX_COMPARED:
             continue
-        ours, theirs = ([sample(table).values for table in each] for each in ((one, two), (its, others)))
+        ours, theirs = ([sample(name, array).values for array in each] for each in ((one, two), (its, others)))
         with np.errstate(all="ignore"):
             apart, crossed = (
                 float(np.abs(np.subtract(ours, each)).max(initial=0.0)) for each in (theirs, theirs[::-1])
             )
-        if crossed <= max(atol, UNITS * precision(others.dtype), 0.01 * apart):
-            return [Explanation((Swapped(),), None, crossed, 0.0, (one.name, two.name))]
+        if crossed <= max(atol, UNITS * precision(dtype_name(others.dtype)), 0.01 * apart):
+            return [Explanation((Swapped(),), None, crossed, 0.0, (name, second))]
     return []
 
 
-def recognise(tables: Mapping[str, Table]) -> list[Explanation]:
-    """What made tables that belong together (cosines and sines, or one alone), the best first."""
+def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
+    """What made arrays that belong together (cosines and sines, or one alone), the best first."""
     with _nothing_if_arithmetic_fails():
-        samples = {name: _as_made(sample(table)) for name, table in tables.items()}
+        samples = {name: _as_made(sample(name, array)) for name, array in arrays.items()}
         one = next(iter(samples.values()))
         every = ((search(one if alone else samples)) for search, alone in RECOGNISERS if not alone or len(samples) == 1)
         found = next(filter(None, map(list, every)), [])
@@ -358,7 +345,7 @@ def _as_made(one: Sample) -> Sample:
 def _recognise_waves(samples: Samples) -> Iterator[Explanation]:
     """Cosines, then sines in one array may be a cache of rotary tables as well."""
     two_axes = all(one.values.ndim >= 2 for one in samples.values())
-    every = (recognise_few(samples) or explain_waves(samples, None)) if two_axes else []
+    every = explain_waves(samples, None) if two_axes else []
     found = [each for each in every if each.scheme is not None]
     yield from found
     for each in found[:1]:
@@ -374,12 +361,10 @@ RECOGNISERS: tuple[tuple[Callable[[Any], Iterable[Explanation]], bool], ...] = (
     (recognise_bias, True),
     (lambda one: recognise_frequencies(one) if one.is_vector else [], True),
     (recognise_narrow, False),
-    (recognise_index, True),
     (recognise_grid, False),
     (_recognise_waves, False),
     (recognise_positions, False),
-    (explain_draws, True),
 )
 """Each with whether it looks at one tensor alone; the first that finds something counts: slopes before frequencies that
-would do as well, and draws, which take long, last.
+would do as well.
 """

@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pecli.engine.schemes.parameters import Flag
+from pecli.engine.schemes import Flag
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.text import begun, spelled
-from pecli.explain.edits import Edit, Explanation, Layout, Parameter, Rotation, Runtime, Swapped
+from pecli.errors import begun, spelled
+from pecli.explain.edits import Edit, Explanation, Layout, Parameter, Recipe, Rotation, Runtime, Swapped
 
 MAX_LISTED = 8
 
@@ -164,7 +164,10 @@ def sentence(explanation: Explanation) -> str:
     parts = ", and ".join(map(clause, explanation.mistakes))
     if explanation.scheme is not None and explanation.scheme.applied_as != "rotation":
         parts = parts.replace(_NAMES["dim"], "dim")
-    storage = ", ".join(clause(edit) for edit in explanation.edits if edit.storage)
+    named = any(isinstance(edit, Runtime) for edit in explanation.edits)  # whose recipe goes without saying
+    storage = ", ".join(
+        clause(edit) for edit in explanation.edits if edit.storage and not (named and isinstance(edit, Recipe))
+    )
     residual = f"max residual {explanation.residual:.2g}" if math.isfinite(explanation.residual) else ""
     residual = residual if explanation.residual else "exact"
     return f"{', '.join(explanation.tensors)}: {'; '.join(filter(None, (parts, storage, residual)))}"

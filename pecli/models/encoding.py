@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pecli.engine.text import quoted
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, quoted
 from pecli.models.values import Value
 
 if TYPE_CHECKING:

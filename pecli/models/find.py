@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from pecli.engine.text import quoted
-from pecli.errors import FileError, KindError, ParameterError, failure
+from pecli.errors import FileError, KindError, ParameterError, failure, quoted
 from pecli.files.checkpoints import INDEX
 from pecli.files.checkpoints.gguf_file import MAGIC, header_of
 from pecli.models import gguf, presets

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from pecli.engine.text import begun
-from pecli.errors import FileError
+from pecli.errors import FileError, begun
 from pecli.models.families import Family
 from pecli.models.values import Keys, Value, default
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.engine.schemes.positions import GridSize
-from pecli.engine.text import quoted
+from pecli.errors import quoted
 from pecli.models import non_rotary
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import INTERLEAVED, Family, class_defaults, family_of, plain_name

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pecli.engine.text import quoted
-from pecli.errors import FileError
+from pecli.errors import FileError, quoted
 
 MAX_WHOLE = 2**40
 

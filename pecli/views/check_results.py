@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.compare import Comparison, problems_of
-from pecli.engine.text import listed, spelled
-from pecli.errors import PecliError
+from pecli.errors import PecliError, listed, spelled
 from pecli.views import screen
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from pecli.engine.schemes import scheme_named
-from pecli.engine.text import spelled
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, spelled
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.presets import Preset
 from pecli.views import screen

@@ -76,11 +76,10 @@ def test_what_is_open_and_otherwise_is_said(pecli_cli, tmp_path) -> None:
 def test_a_tensor_of_a_checkpoint(pecli_cli, tmp_path) -> None:
     path = tmp_path / "model.safetensors"
     tensors = {f"h.{k}.weight": np.ones((4, 4), np.float32) for k in range(12)}
-    pecli.save(path, {**tensors, "wpe.weight": pecli.LearnedInit(64, 32, seed=9).tables()["weight"]})
+    pecli.save(path, {**tensors, "wpe.weight": pecli.Sinusoidal(64, 32).tables()["pe"]})
     outcome = pecli_cli("identify", path)
     assert outcome.code == 0
-    assert "wpe.weight: learned-init" in outcome.out
-    assert "seed=9" in outcome.out
+    assert "wpe.weight: sinusoidal" in outcome.out
     assert pecli_cli("identify", f"{path}:h.3.weight").code == 1
     assert pecli_cli("identify", f"{path}:h.33.weight").code == 3
 

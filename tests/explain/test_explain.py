@@ -12,9 +12,8 @@ import pytest
 import pecli
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.engine.table import table_of
+from pecli.explain import array_transforms as transforms
 from pecli.explain import edits as vocabulary
-from pecli.explain import transforms
 from pecli.explain.edits import Edit, Explanation, Parameter, Recipe
 from pecli.explain.search import explain, recognise
 from pecli.explain.words import sentence
@@ -51,9 +50,7 @@ def test_planted_mistakes_are_the_first_explanation(subject: int, mistake: int, 
     made = planted(subject, mistake)
     assert made is not None
     keep = storages(np.random.default_rng(3))[storage]
-    tables = {
-        name: table_of(name, np.ascontiguousarray(keep(table)).astype(np.float32)) for name, table in made[0].items()
-    }
+    tables = {name: np.ascontiguousarray(keep(table)).astype(np.float32) for name, table in made[0].items()}
     found = explain(replace(SUBJECTS[subject][1], dtype="float32"), tables)
     assert found
     assert alike(found[0].mistakes, made[1])
@@ -69,21 +66,21 @@ def test_no_whole_table_is_made_for_transforms_of_what_is_unrelated(monkeypatch:
     rng, whole = np.random.default_rng(2), []
     measure = transforms.Sides.left
     monkeypatch.setattr(transforms.Sides, "left", lambda sides, made: whole.append(1) or measure(sides, made))
-    tables = {name: table_of(name, rng.normal(size=(4096, 64)).astype(np.float32)) for name in ("cos", "sin")}
+    tables = {name: rng.normal(size=(4096, 64)).astype(np.float32) for name in ("cos", "sin")}
     assert explain(Rope(4096, 64, layout="halves"), tables) == []
     assert len(whole) == len(tables)  # each as it is
 
 
 def test_a_paper_table_at_three_decimals_is_what_it_is() -> None:
     table = np.round(Sinusoidal(128, 64, dtype="float64").tables()["pe"].astype(np.float64), 3)
-    scheme = recognise({"pe": table_of("pe", table)})[0].scheme
+    scheme = recognise({"pe": table})[0].scheme
     assert scheme == Sinusoidal(128, 64, dtype="float64")
 
 
 @pytest.mark.parametrize("recipe", ["bfloat16-positions", "bfloat16-inv-freq", "bfloat16-phases"])
 def test_recipes_are_named(recipe: str) -> None:
     tables = Rope(1024, 64, recipe=recipe).tables()
-    found = explain(Rope(1024, 64), {name: table_of(name, tables[name]) for name in ("cos", "sin")})
+    found = explain(Rope(1024, 64), {name: tables[name] for name in ("cos", "sin")})
     assert {edit for each in found for edit in each.edits} == {Recipe(recipe)}
 
 
@@ -114,7 +111,7 @@ SPEC = {**LLAMA3, "base": 5e5}
 def test_two_numbers_that_nobody_has() -> None:
     tables = Rope(1024, 64, **{**SPEC, "factor": 5.5, "high_freq_factor": 6.0}).tables()
     for names in (("cos", "sin"), ("inv_freq",)):
-        found = explain(Rope(1024, 64, **SPEC), {name: table_of(name, tables[name]) for name in names})
+        found = explain(Rope(1024, 64, **SPEC), {name: tables[name] for name in names})
         assert found[0].mistakes == (Parameter("factor", 8.0, 5.5), Parameter("high_freq_factor", 4.0, 6.0))
 
 

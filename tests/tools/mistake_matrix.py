@@ -19,12 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.numerics.rounding import round_to, widened
+from pecli.engine.arrays import round_to, widened
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.engine.table import table_of
 from pecli.errors import ParameterError
 from pecli.explain.edits import (
     Edit,
@@ -399,9 +398,7 @@ def main() -> int:
                 counts[kind, "hidden"] += 1
                 continue
             start = time.process_time()
-            found = explain(
-                replace(scheme, dtype="float32"), {name: table_of(name, table) for name, table in stored.items()}
-            )
+            found = explain(replace(scheme, dtype="float32"), stored)
             taken = time.process_time() - start
             slowest = max(slowest, taken)
             good = bool(found) and alike(found[0].mistakes, edits)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from pecli.engine.schemes import Choice
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
-from pecli.engine.schemes.parameters import Choice
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import STYLES, Sinusoidal

@@ -19,7 +19,6 @@ from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.engine.table import table_of
 from pecli.explain.edits import Explanation
 from pecli.explain.search import explain, recognise
 
@@ -122,10 +121,10 @@ def claims(seed: int, count: int) -> Iterator[tuple[str, list[Explanation]]]:
         name = [*KINDS, "another scheme"][k % (len(KINDS) + 1)]
         if name == "another scheme":
             prior, tables = of_another(rng, rows, dim)
-            yield name, explain(prior, {key: table_of(key, np.ascontiguousarray(each)) for key, each in tables.items()})
+            yield name, explain(prior, {key: np.ascontiguousarray(each) for key, each in tables.items()})
         else:
             table = KINDS[name](rng, rows, dim).astype(rng.choice([np.float32, np.float16, np.float64]))
-            yield name, recognise({"x": table_of("x", np.ascontiguousarray(table))})
+            yield name, recognise({"x": np.ascontiguousarray(table)})
 
 
 def main() -> int:

@@ -19,12 +19,20 @@ from pecli.checks.compare.error_summary import ErrorSummary, Misses, Value, abso
 from pecli.checks.compare.error_summary import ulps_apart as ulps_apart
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
-from pecli.engine.arrays import AnyArray, Array, Flags, Floats, Indices
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name, numpy_dtype
-from pecli.engine.numerics.rounding import round_to, widened
-from pecli.engine.numerics.threads import work_through
-from pecli.engine.table import Table
-from pecli.engine.text import bracketed
+from pecli.engine.arrays import (
+    SIGNIFICAND_BITS,
+    AnyArray,
+    Array,
+    Flags,
+    Floats,
+    Indices,
+    dtype_name,
+    numpy_dtype,
+    round_to,
+    widened,
+)
+from pecli.engine.table import Table, work_through
+from pecli.errors import bracketed
 
 READ_BYTES = 1 << 22
 """Of a table, made and compared at once: fewer calls than one for each measured piece."""

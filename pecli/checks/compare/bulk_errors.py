@@ -13,8 +13,7 @@ import numpy as np
 
 from pecli.checks.compare.error_summary import ErrorSummary, ulps_apart
 from pecli.checks.tolerance import Tolerance
-from pecli.engine.arrays import Array, Indices, aligned_buffer
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Indices, aligned_buffer, dtype_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

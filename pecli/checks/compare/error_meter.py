@@ -13,8 +13,7 @@ import numpy as np
 from pecli.checks.compare.bulk_errors import MAX_SPARSE, BulkErrors
 from pecli.checks.compare.error_summary import ErrorSummary, Misses, errors, value_of, widest
 from pecli.checks.tolerance import Tolerance
-from pecli.engine.arrays import AnyArray, Array, Flags, Indices, aligned_buffer
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
+from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, Flags, Indices, aligned_buffer, dtype_name
 
 PIECE_BYTES = 1 << 18
 """Of a table, measured at once: with its scratch arrays it stays in a core's own cache."""

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Flags, Floats, Indices
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
-from pecli.engine.numerics.rounding import round_to, widened
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Flags, Floats, Indices, dtype_name, round_to, widened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,12 +19,10 @@ from pecli.checks.verify.against_model import verify_model
 from pecli.checks.verify.rotated import verify_rotated
 from pecli.checks.verify.targets import Place, scheme_targets
 from pecli.checks.verify.verification import Checked, Verification, conclusion
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS, dtype_name
+from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, Array, dtype_name
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import raw_bytes
-from pecli.engine.text import begun, bracketed, quoted
-from pecli.errors import FileError, KindError, ParameterError
+from pecli.errors import FileError, KindError, ParameterError, begun, bracketed, quoted
 from pecli.files import LoadedFile
 from pecli.files.checkpoints import INDEX
 from pecli.files.load import NO_FILE, opened, split_name

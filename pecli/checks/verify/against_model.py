@@ -15,11 +15,9 @@ from pecli.checks.tensor_roles import ANYTHING, layer_named, role_of, schemes_of
 from pecli.checks.tolerance import EXACT, Tolerance
 from pecli.checks.verify.targets import Place, model_targets
 from pecli.checks.verify.verification import Checked, Verification, compared, conclusion
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import COMPLEX, dtype_name
+from pecli.engine.arrays import COMPLEX, Array, dtype_name
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.text import begun, bracketed
-from pecli.errors import NoTablesError, ParameterError
+from pecli.errors import NoTablesError, ParameterError, begun, bracketed
 from pecli.explain.forms import DOUBLINGS
 from pecli.files import LoadedFile
 from pecli.files.load import opened

@@ -16,11 +16,8 @@ from pecli.checks.tolerance import FREQ_RTOL, Tolerance
 from pecli.checks.verify.targets import Place
 from pecli.checks.verify.verification import Verification, diagnosis
 from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import Floats
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
-from pecli.engine.numerics.rounding import round_to, widened
-from pecli.engine.text import begun, bracketed
-from pecli.errors import FileError, ParameterError, PecliError
+from pecli.engine.arrays import SIGNIFICAND_BITS, Floats, dtype_name, round_to, widened
+from pecli.errors import FileError, ParameterError, PecliError, begun, bracketed
 from pecli.explain.edits import Explanation, Layout, Parameter, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
 from pecli.explain.words import clause, options

@@ -15,9 +15,7 @@ import numpy as np
 
 from pecli.checks.reading import PLURALS, Making, Target, always, fixed
 from pecli.checks.tensor_roles import role_of
-from pecli.engine.arrays import AnyArray, Array
-from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS, dtype_name
-from pecli.engine.numerics.rounding import round_to, widened
+from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, AnyArray, Array, dtype_name, round_to, widened
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.positions import PositionList
 from pecli.engine.schemes.relative import Relative

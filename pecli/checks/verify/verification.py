@@ -21,11 +21,9 @@ from pecli.checks.compare import (
 from pecli.checks.reading import Reading, misaligned
 from pecli.checks.statistics import has_waves
 from pecli.checks.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table, table_of
+from pecli.engine.table import Table
 from pecli.errors import PecliError
 from pecli.explain.edits import Explanation, Recipe
 from pecli.explain.sample import chosen
@@ -217,8 +215,7 @@ def explanations(tables: Tables, tolerance: Tolerance) -> tuple[Explanation, ...
 
     every: list[Explanation] = []
     for scheme, found in tables.items():
-        named = {name: table_of(name, array) for name, array in found.items()}
-        every += explain(scheme, named, tolerance.atol)
+        every += explain(scheme, found, tolerance.atol)
     return tuple(merged(every))
 
 

@@ -19,8 +19,7 @@ from threading import Lock
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Flags, Floats, Indices, Ints
-from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.arrays import Array, Flags, Floats, Indices, Ints, numpy_dtype
 from pecli.engine.numerics.phases import Waves, round_waves
 from pecli.engine.numerics.tiles import COLUMNS, Factors, Tile, WideTiles
 

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Floats, Singles
+from pecli.engine.arrays import Floats, Singles, round_to
 from pecli.engine.numerics import fixed_point, geometric, phases
 from pecli.engine.numerics.geometric import Frequencies
 from pecli.engine.numerics.phases import SECTORS, Waves, round_waves
-from pecli.engine.numerics.rounding import round_fixed, round_to
+from pecli.engine.numerics.rounding import round_fixed
 
 _PER_RADIAN = SECTORS / (2 * math.pi)
 _MAX_REDUCED = 2.0**22

@@ -14,10 +14,9 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Flags, Floats, Indices, Ints
+from pecli.engine.arrays import Array, Flags, Floats, Indices, Ints, numpy_dtype
 from pecli.engine.numerics import double_double, fixed_point
 from pecli.engine.numerics.double_double import DoubleDouble
-from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.numerics.rounding import round_double_double, round_fixed, undecided
 
 POSITION_BITS = 41

@@ -21,12 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Complex, Floats, Indices, Ints, aligned_buffer
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Complex, Floats, Indices, Ints, aligned_buffer, round_to
 from pecli.engine.numerics import double_double, phases
 from pecli.engine.numerics.double_double import DoubleDouble
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
 from pecli.engine.numerics.phases import Waves
-from pecli.engine.numerics.rounding import round_to
 
 if TYPE_CHECKING:
     Views = tuple[Floats, Floats, Ints]

@@ -12,8 +12,7 @@ from pecli.engine.arrays import Singles
 from pecli.engine.numerics import fixed_point
 from pecli.engine.numerics.geometric import Frequencies
 from pecli.engine.scalings.scaling import Scaling, transformed, unscaled
-from pecli.engine.text import spelled
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, spelled
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from pecli.engine.arrays import Singles
 from pecli.engine.numerics import fixed_point
 from pecli.engine.numerics.geometric import Frequencies
 from pecli.engine.scalings.scaling import Scaling, extension, transformed, unscaled
-from pecli.engine.text import spelled
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, spelled
 
 DEFAULTS = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
 """What counts where it is not given."""

@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pecli.engine.arrays import Array
-from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
-from pecli.engine.schemes.recipes import BIAS_RECIPE, recipe_named
+from pecli.engine.schemes import BIAS_RECIPE, Choice, Flag, Real, Whole, recipe_named
 from pecli.engine.schemes.scheme import Axes, Neighbour, Scheme
 from pecli.errors import ParameterError
 

@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats
+from pecli.engine.arrays import Array, Floats, as_dtype, numpy_dtype
 from pecli.engine.numerics import double_double, fixed_point
-from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.numerics.rounding import as_dtype, round_double_double, round_fixed, undecided
+from pecli.engine.numerics.rounding import round_double_double, round_fixed, undecided
 from pecli.engine.table import ByPosition, Table
 
 _BITS = 512

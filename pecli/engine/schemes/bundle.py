@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pecli.engine.schemes.parameters import Parameter
+from pecli.engine.schemes import Parameter
 from pecli.engine.schemes.scheme import Axes, Neighbour, Scheme
 from pecli.errors import KindError, ParameterError
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from pecli.engine.text import spelled
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, spelled
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Indices

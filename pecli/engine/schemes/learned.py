@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
-from pecli.engine.schemes.parameters import Choice, Real, Whole
+from pecli.engine.schemes import Choice, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.scheme import Neighbour, Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal

@@ -15,11 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats, Singles
-from pecli.engine.numerics.dtypes import dtype_name
-from pecli.engine.numerics.rounding import as_dtype, round_to
-from pecli.engine.numerics.threads import results_in_order
-from pecli.engine.table import Table
+from pecli.engine.arrays import Array, Floats, Singles, as_dtype, dtype_name, round_to
+from pecli.engine.table import Table, results_in_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,11 +15,10 @@ from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Annotated, Any
 
+from pecli.engine.schemes import ListOf, Parameter, Real, Whole
 from pecli.engine.schemes.grid_styles import AXES, GridStyle
-from pecli.engine.schemes.parameters import ListOf, Parameter, Real, Whole
 from pecli.engine.schemes.scheme import TABLE_PICTURES, Neighbour, Scheme
-from pecli.engine.text import bracketed, quoted, spelled
-from pecli.errors import KindError, ParameterError
+from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
 
 if TYPE_CHECKING:
     from pecli.engine.numerics.cos_sin_tables import Coordinates
@@ -283,7 +282,7 @@ class Positioned(Scheme):
         """Waves over positions are those of a range; a grid has maps."""
         if self.is_range:
             return super().picture_kinds
-        return (*TABLE_PICTURES, *(("maps", "patch") if self.grid is not None else ()))
+        return (*TABLE_PICTURES, *(("patch",) if self.grid is not None else ()))
 
     def neighbour(self, **changes: Any) -> Neighbour | None:
         """Rows that are others then need not be given."""

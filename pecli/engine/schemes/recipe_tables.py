@@ -14,23 +14,40 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats, Indices, Singles
+from pecli.engine.arrays import Array, Floats, Indices, Singles, as_dtype, numpy_dtype
 from pecli.engine.numerics import fixed_point, geometric
 from pecli.engine.numerics.cos_sin_tables import EXTRA_BITS, AxisRotation, Coordinates, Rotation
-from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.numerics.float32_functions import as_bfloat16, power, round_single, waves_of
 from pecli.engine.numerics.float32_phases import RoundedRotation
 from pecli.engine.numerics.geometric import Frequencies
 from pecli.engine.numerics.phases import Waves
-from pecli.engine.numerics.rounding import as_dtype, round_fixed
+from pecli.engine.numerics.rounding import round_fixed
 from pecli.engine.numerics.tiles import TILE
+from pecli.engine.runtimes.runtime import Phases
+from pecli.engine.schemes import Recipe
 from pecli.engine.schemes.grid_styles import AxisBlock
-from pecli.engine.schemes.recipes import FrequencyRecipe, Recipe
 
 _CHUNK = 1 << 13
 """Elements dealt with at once, so that intermediate arrays stay in the cache."""
 _MIN_ROTATED = 1 << 20
 """Elements of a block for which it pays to make small tables first."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FrequencyRecipe:
+    """What a recipe needs to know of a scheme: the frequencies base^(−i/denominator), and what else acts on them."""
+
+    base: float
+    denominator: Fraction
+    count: int
+    scale: float = 1.0
+    amplitude: float = 1.0
+    steps: Callable[[Singles], Singles] | None = None
+    """From base^(i/denominator) to inverse frequencies, where that is more than a division."""
+    scaled: Callable[[], Frequencies] | None = None
+    """The exact frequencies after those steps."""
+    phases: Phases | None = None
+    """The angles as a runtime computes them, instead of all that."""
 
 
 class RecipeFiller:

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pecli.engine.schemes.parameters import ALWAYS_NAMED, Choice, Flag, Parameter, Whole
+from pecli.engine.schemes import ALWAYS_NAMED, Choice, Flag, Parameter, Whole
 from pecli.engine.schemes.positions import GridParameter, GridSize
 from pecli.engine.schemes.scheme import Axes, Scheme
-from pecli.engine.text import bracketed, quoted
-from pecli.errors import KindError, ParameterError
+from pecli.errors import KindError, ParameterError, bracketed, quoted
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -95,8 +94,7 @@ class Weights(Parameter):
             raise ParameterError(name, quoted(value), rule, "name them: pecli relative … --weights FILE --verify")
         import numpy as np
 
-        from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
-        from pecli.engine.table import as_numpy
+        from pecli.engine.arrays import SIGNIFICAND_BITS, as_numpy, dtype_name
 
         array = np.asarray(as_numpy(name, value))
         if dtype_name(array.dtype) not in SIGNIFICAND_BITS:
@@ -262,7 +260,7 @@ class Relative(Scheme):
         weights = self.weights.array
 
         def fill_bias(start: int, out: Array) -> None:
-            from pecli.engine.numerics.rounding import as_dtype
+            from pecli.engine.arrays import as_dtype
 
             for row in range(len(out)):
                 head, query = divmod(start + row, length)

@@ -9,14 +9,15 @@ from itertools import permutations
 from math import isclose, nextafter
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from pecli.engine.arrays import Array, Singles
+from pecli.engine.arrays import Array, Complex, Singles
 from pecli.engine.numerics import geometric
 from pecli.engine.numerics.geometric import Frequencies
 from pecli.engine.runtimes import runtime_named
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.scalings.scaling import Scaling, transformed
+from pecli.engine.schemes import Recipe, recipe_named
 from pecli.engine.schemes.grid_styles import ROTARY
-from pecli.engine.schemes.recipes import FrequencyRecipe, Recipe, recipe_named
+from pecli.engine.schemes.recipe_tables import FrequencyRecipe
 from pecli.engine.schemes.rope_parameters import RotaryParameters
 from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, WaveTable
 from pecli.errors import ParameterError
@@ -24,7 +25,6 @@ from pecli.errors import ParameterError
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from pecli.engine.application import RowFactors
     from pecli.engine.numerics.cos_sin_tables import Rotation
     from pecli.engine.numerics.phases import Waves
     from pecli.engine.runtimes.runtime import Phases
@@ -199,28 +199,34 @@ class Rope(RotaryParameters):
     def by_position(self) -> ByPosition:
         return self._tables().by_position(self.angular_frequencies())
 
-    def row_factors(self, *, inverse: bool = False) -> RowFactors:
-        """What the rows of the tables rotate by, in float64."""
-        from pecli.engine.application import RowFactors
-        from pecli.engine.numerics.rounding import widened
+    @property
+    def rows_are_listed(self) -> bool:
+        """Whether rows are rotated by the numbers of its tables: positions are listed, or a recipe computes them."""
+        return not (self.is_range and self.runtime == "none" and self._recipe.is_exact)
 
-        tables = replace(self, layout="compact", dtype="float64").tables()
-        return RowFactors(widened(tables["cos"]), widened(tables["sin"]), inverse=inverse)
+    def factors(self, start: int, stop: int) -> Complex:
+        """What the rows at these positions are rotated by, in float64; of a grid or listed positions, those rows."""
+        from pecli.engine.arrays import widened
+
+        if self.is_range:
+            scaling = self.scaling_value
+            goes_by_length = self.runtime != "none" or "length" in scaling.optional() + scaling.required()
+            length = self.effective_length if goes_by_length else None
+            rows = replace(self, seq_len=stop - start, offset=start, length=length)
+        else:
+            rows = self
+        tables = replace(rows, layout="compact", dtype="float64").tables()
+        found: Complex = widened(tables["cos"]) + 1j * widened(tables["sin"])
+        return found if self.is_range else found[start:stop]
 
     def applied_to(self, x: ArrayLike) -> Array:
         """x (…, seq_len, D), its first channels rotated; compact tables are of pairs (i, i + d/2)."""
-        from pecli.engine.application import RotationFactors, rotated
+        from pecli.engine.application import rotated
+        from pecli.engine.rotation_factors import RotationFactors
 
-        last = self.offset + self.seq_len
-        if self.is_range:
-            factors = RotationFactors(self, self.offset, last, exact=True).at(range(self.offset, last))
-        else:
-            factors = self.row_factors().at(range(self.seq_len))
+        first = self.offset if self.is_range else 0
+        factors = RotationFactors(self, exact=True).at(range(first, first + self.seq_len))
         return rotated(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
-
-    @property
-    def picture_kinds(self) -> tuple[str, ...]:
-        return tuple(kind for kind in super().picture_kinds if kind != "histogram")
 
     def contexts(self, context: int | None = None) -> dict[float, str]:
         """What a model was trained on, and how far scaling takes it."""

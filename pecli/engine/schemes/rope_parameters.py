@@ -9,16 +9,14 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Annotated
 
 from pecli.engine.numerics import geometric
-from pecli.engine.runtimes import runtime_named
+from pecli.engine.runtimes import RUNTIMES, runtime_named
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.schemes import RECIPE, Choice, ListOf, OptionalFlag, Real, Whole, check_base
 from pecli.engine.schemes.grid_styles import ROTARY, AxisBlock, GridStyle
-from pecli.engine.schemes.parameters import Choice, ListOf, OptionalFlag, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, Positioned, check_last
-from pecli.engine.schemes.recipes import RECIPE, RUNTIME, check_base
 from pecli.engine.schemes.scheme import unset
-from pecli.engine.text import bracketed, spelled
-from pecli.errors import ParameterError, UnsupportedError
+from pecli.errors import ParameterError, UnsupportedError, bracketed, spelled
 
 if TYPE_CHECKING:
     from pecli.engine.runtimes.runtime import Given, Reading
@@ -30,6 +28,13 @@ _ONE_AXIS = ("scaling", "partial_rotary_factor", "mrope_section")
 _DIVISOR = Real(help="a divisor", above=1e-19)  # frequencies stay below 2^64 radians per position
 _CHANNELS = Whole(help="channels of an axis", low=2, high=65536, even=True)
 _SECTION = Whole(help="frequencies of an axis", low=0, high=32768)
+
+RUNTIME = Choice(
+    help="the table that this runtime computes, length being its served context",
+    options=("none", *RUNTIMES),
+    default="none",
+    omitted_default="none",
+)
 
 
 @dataclass(frozen=True)

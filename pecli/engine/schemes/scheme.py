@@ -8,13 +8,9 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, cast, get_args, get_type_hints
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
-from pecli.engine.schemes import scheme_named
-from pecli.engine.schemes.parameters import ALWAYS_NAMED, Choice, Parameter, Whole
-from pecli.engine.schemes.recipes import STORED, recipe_named
-from pecli.engine.text import nearest
-from pecli.errors import ParameterError
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array
+from pecli.engine.schemes import ALWAYS_NAMED, STORED, Choice, Parameter, Whole, recipe_named, scheme_named
+from pecli.errors import ParameterError, nearest
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -33,7 +29,7 @@ ROW_NAMES = (
 """What checkpoints call a table of which rows are added to the input."""
 
 
-TABLE_PICTURES = ("heatmap", "curves", "similarity", "histogram", "spectrum")
+TABLE_PICTURES = ("heatmap", "curves", "similarity")
 """The kinds of pictures that show any table with rows and columns."""
 
 

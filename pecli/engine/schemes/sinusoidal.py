@@ -14,18 +14,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pecli.engine.numerics import geometric
+from pecli.engine.schemes import RECIPE, Choice, Flag, Real, Whole, check_base, recipe_named
 from pecli.engine.schemes.grid_styles import ADDED, AxisBlock, GridStyle
-from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, Positioned, check_last
-from pecli.engine.schemes.recipes import RECIPE, FrequencyRecipe, check_base, recipe_named
 from pecli.engine.schemes.scheme import Axes, Neighbour, WaveTable, unset
-from pecli.engine.text import bracketed, shown
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, bracketed, shown
 
 if TYPE_CHECKING:
     from pecli.engine.numerics.cos_sin_tables import Coordinates
     from pecli.engine.numerics.phases import Waves
-    from pecli.engine.schemes.recipe_tables import AxisWaves
+    from pecli.engine.schemes.recipe_tables import AxisWaves, FrequencyRecipe
     from pecli.engine.schemes.wave_tables import SinusoidalTable
     from pecli.engine.table import ByPosition, Table
 
@@ -208,6 +206,8 @@ class Sinusoidal(Positioned):
 
     def frequency_recipe(self) -> FrequencyRecipe:
         """What a recipe needs to know."""
+        from pecli.engine.schemes.recipe_tables import FrequencyRecipe
+
         denominator = self._denominator if self._waves > 1 else Fraction(1)  # one frequency is 1, even over zero
         return FrequencyRecipe(self.base, denominator, self._waves, self.scale, self.amplitude)
 

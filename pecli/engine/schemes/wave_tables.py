@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Indices
+from pecli.engine.arrays import Array, Indices, numpy_dtype
 from pecli.engine.numerics.cos_sin_tables import Rotation
-from pecli.engine.numerics.dtypes import numpy_dtype
 from pecli.engine.numerics.phases import Waves
+from pecli.engine.schemes import EXACT, Recipe
 from pecli.engine.schemes.positions import LAST_POSITION
-from pecli.engine.schemes.recipes import EXACT, FrequencyRecipe, Recipe
 from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from pecli.engine.schemes.recipe_tables import AxisFiller, AxisWaves, Filler
+    from pecli.engine.schemes.recipe_tables import AxisFiller, AxisWaves, Filler, FrequencyRecipe
 
 
 @dataclass(eq=False, repr=False)  # to freeze it and what derives from it takes a millisecond of every start

@@ -168,7 +168,7 @@ def colours(name: str | None = None, *, centred: bool = False) -> Colormap:
         table = palettes.steps(palettes.DIVERGING if centred else palettes.SEQUENTIAL) / 255
         return ListedColormap(table, name="pecli").with_extremes(bad=_rgb(palettes.UNKNOWN))
     if name not in matplotlib.colormaps:
-        from pecli.engine.text import nearest
+        from pecli.errors import nearest
 
         rule = "it must be one of matplotlib's colour maps, such as viridis, cividis, gray, RdBu, PuOr"
         raise ParameterError("cmap", repr(name), rule, nearest(name, list(matplotlib.colormaps)))

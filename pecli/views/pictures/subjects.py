@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table
+from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import Reach
@@ -52,7 +52,7 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
     from pecli.files.provenance import carried_spec
 
     label = label or os.path.basename(text) or text
-    tables = tuple(part for table in file.tables for part in _real(table))
+    tables = tuple(part for name, array in file.tensors.items() for part in _real(name, array))
     spec = carried_spec(file.path, file.metadata) if text in (file.path, "-") else None
     if spec is None:
         return [Subject(label, tables)]
@@ -87,19 +87,11 @@ def _has(tables: Sequence[Table], scheme: Scheme) -> bool:
     return all(there.get(table.name) == table.shape for table in scheme.tensors())
 
 
-def _real(table: Table) -> tuple[Table, ...]:
-    """A table of complex numbers as its two parts; any other as it is."""
-    if not table.dtype.startswith("complex"):
-        return (table,)
-    dtype = "float32" if table.dtype == "complex64" else "float64"
-
-    def part(name: str) -> Table:
-        def fill(start: int, out: Array) -> None:
-            out[...] = getattr(table.read(start, start + len(out)), name)
-
-        return Table(f"{table.name}.{name}", dtype, table.shape, fill, table.in_order)
-
-    return part("real"), part("imag")
+def _real(name: str, array: Array) -> list[Table]:
+    """A tensor to be drawn; one of complex numbers as its two parts."""
+    if array.dtype.kind != "c":
+        return [table_of(name, array)]
+    return [table_of(f"{name}.real", array.real), table_of(f"{name}.imag", array.imag)]
 
 
 def labelled(subjects: Sequence[Subject], names: Sequence[str] = ()) -> list[Subject]:

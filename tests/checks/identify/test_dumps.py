@@ -92,32 +92,3 @@ def test_stripes_and_transforms_are_no_tables() -> None:
     cosines = np.cos(np.pi * np.outer(place, 2 * place + 1) / 128)
     for table in (stripes, cosines):
         assert not pecli.identify(table.astype(np.float32)).matches
-
-
-@pytest.mark.parametrize("rows", [2, 7])
-@pytest.mark.parametrize("base", [10000.0, 500000.0])
-def test_few_rows_that_are_those_of_a_usual_base_bit_for_bit(rows: int, base: float) -> None:
-    angles = np.arange(rows)[:, None] * powers(base, 16)
-    cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
-
-    def told(given: Any) -> list[str]:
-        return [match.command.partition(" -o")[0] for match in pecli.identify(given).matches]
-
-    theta = "" if base == 10000 else f" --theta {base:.0f}"
-    words = f"--seq-len {rows} --dim 32{theta}"
-    assert told({"cos": cos, "sin": sin}) == [f"pecli rope {words}"]
-    halves = {"cos": np.tile(cos, 2)[None], "sin": np.tile(sin, 2)[None]}
-    assert told(halves) == [f"pecli rope {words} --layout halves"]
-    assert told(np.stack([cos, sin], axis=-1).reshape(rows, 32))[0].startswith(
-        f"pecli sinusoidal {words.split(' --t')[0]}"
-    )
-    assert told(np.concatenate([sin, cos], axis=1))[0].endswith("--layout halves")
-    assert told(np.stack([cos, sin])) == [f"pecli rope {words}"]
-    off = sin.copy()
-    off[1, 3] = np.nextafter(off[1, 3], np.float32(1))
-    slower = np.arange(rows)[:, None] * powers(base, 16) / np.linspace(1, 8, 16)
-    assert not told({"cos": cos, "sin": off})
-    assert not told({"cos": np.cos(slower).astype(np.float32), "sin": np.sin(slower).astype(np.float32)})
-    assert not told({"cos": cos})
-    assert not told(np.stack([cos, cos]))
-    assert not told({"cos": cos[:2, :4], "sin": sin[:2, :4]})  # too few numbers

@@ -277,14 +277,6 @@ def test_a_checkpoint_without_positions_says_so() -> None:
     assert found.description == ("it holds 30 tensors, and no name speaks of positions: name one, as FILE:NAME",)
 
 
-def test_a_table_that_ends_otherwise_is_no_match(tmp_path) -> None:
-    table = pecli.LearnedInit(20000, 8, seed=5).tables()["weight"]
-    assert pecli.identify(table).matches[0].scheme == pecli.LearnedInit(20000, 8, seed=5)
-    table[-1] = 1
-    found = pecli.identify(table)
-    assert not found.identified
-
-
 def test_cosines_and_sines_with_their_frequencies() -> None:
     rope = pecli.Rope(128, 64, base=500000.0, offset=7, layout="halves", dtype="bfloat16")
     (match,) = pecli.identify(rope.tables()).matches
@@ -359,7 +351,6 @@ def test_sizes_far_from_one_break_nothing(size: float) -> None:
         pecli.Sinusoidal(300, 32),
         pecli.Rope(300, 32, base=500_000.0),
         pecli.Rope(300, 32, layout="halves", recipe="float32"),
-        pecli.LearnedInit(64, 32),
     ],
     ids=lambda scheme: f"{scheme.name}-{getattr(scheme, 'layout', '')}",
 )

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from pecli.engine.scalings.scaling import Scaling
-from pecli.engine.schemes import SCHEMES, register, registered, scheme_named
+from pecli.engine.schemes import SCHEMES, Recipe, register, registered, scheme_named
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.recipe_tables import RecipeFiller
-from pecli.engine.schemes.recipes import Recipe
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal

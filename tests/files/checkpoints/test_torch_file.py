@@ -216,7 +216,7 @@ except FileError:
     pass
 seen, watching = set(), True
 def hook(event, arguments):
-    if watching and event not in ("open", "os.listdir", "object.__getattr__"):
+    if watching and event not in ("open", "os.listdir", "object.__getattr__", "mmap.__new__", "pickle.find_class"):
         seen.add(f"{event} {arguments[:1]}")
 paths = sorted(Path().glob("*.hostile"))
 sys.addaudithook(hook)

@@ -26,8 +26,7 @@ from timing import Row
 
 import pecli
 from pecli.distributed import save
-from pecli.engine.numerics.threads import share_of_threads
-from pecli.engine.table import Table, raw_bytes
+from pecli.engine.table import Table, raw_bytes, share_of_threads
 from pecli.files.zarr_store import Chunk, chunks_of
 
 DIM = 4096

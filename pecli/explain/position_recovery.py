@@ -17,17 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Floats, Indices
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.arrays import Complex, Floats, Indices, widened
 from pecli.engine.schemes.grid_styles import ADDED, ROTARY, AxisBlock, GridStyle
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
-from pecli.explain.computed_tables import constructed, tables_of
 from pecli.explain.edits import Explanation
-from pecli.explain.readings import Reading, readings
+from pecli.explain.recipe_search import constructed, tables_of
 from pecli.explain.sample import BASES, Sample, digits, plainest, precision
+from pecli.explain.sinusoid_readings import Reading, readings
 
 MIN_POINTS, MAX_POINTS = 4, 1 << 14
 LOOKED_AT = 64

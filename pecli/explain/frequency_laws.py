@@ -14,8 +14,8 @@ import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.engine.scalings.scaling import Scaling
+from pecli.explain.frequency_estimation import wrap
 from pecli.explain.sample import BASES, digits, plain, plainest
-from pecli.explain.waves import wrap
 
 Value = TypeVar("Value")
 NO_SCALING = Scaling()

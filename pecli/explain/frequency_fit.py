@@ -19,7 +19,8 @@ from pecli.engine.scalings.proportional import Proportional
 from pecli.engine.scalings.yarn import Yarn
 from pecli.explain import edits as kinds
 from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Negated, Parameter, Uninitialised, best
-from pecli.explain.laws import (
+from pecli.explain.frequency_estimation import DRIFT
+from pecli.explain.frequency_laws import (
     BETAS,
     LENGTHS,
     MAX_MISFIT,
@@ -37,8 +38,7 @@ from pecli.explain.laws import (
     steps_of,
 )
 from pecli.explain.sample import BASES, Sample, digits, grain, plain_integer, plainest, precision
-from pecli.explain.wave_schemes import WaveScheme, expected_amplitude, law_edits, neighbours, scheme_of
-from pecli.explain.waves import DRIFT
+from pecli.explain.sinusoid_schemes import WaveScheme, expected_amplitude, law_edits, neighbours, scheme_of
 
 
 def fit_blends(curve: Curve, half: float) -> Iterator[Fit]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.numerics.rounding import round_to, widened
+from pecli.engine.arrays import round_to, widened
 from pecli.engine.runtimes import RUNTIMES
 from tests.engine.runtimes.test_runtimes import CASES, DEPARTURES, GPU, GPU_BASES, computed
 
@@ -136,18 +136,22 @@ def test_other_sines_change_no_runtime(runtime: str, case: str, rows: int) -> No
     assert not [edit for why in found for edit in why.edits if edit.kind in ("runtime", "recipe")]
 
 
-def single_precision(base: float, dim: int, rows: int) -> dict[str, np.ndarray]:
-    """As people write it with NumPy, all in float32."""
-    exponents = np.arange(0, dim, 2, dtype=np.float32) / np.float32(dim)
-    inv_freq = np.float32(1) / np.float32(base) ** exponents
+def single_precision(base: float, dim: int, rows: int, units: int) -> dict[str, np.ndarray]:
+    """All in float32, every third power off by so many units of its last place, as those of other libraries are."""
+    powers = (base ** (np.arange(0, dim, 2) / dim)).astype(np.float32)
+    powers[1::3] += np.float32(units) * np.spacing(powers[1::3])
+    inv_freq = np.float32(1) / powers
     phases = np.outer(np.arange(rows, dtype=np.float32), inv_freq)
-    return {"cos": np.cos(phases), "sin": np.sin(phases)}
+    return {name: wave(phases.astype(np.float64)).astype(np.float32) for name, wave in WAVES.items()}
+
+
+WAVES: dict[str, Any] = {"cos": np.cos, "sin": np.sin}
 
 
 @pytest.mark.parametrize(("base", "dim"), [(5e5, 128), (1e4, 64)])
 def test_float32_arithmetic_is_no_noise(base: float, dim: int) -> None:
-    """NumPy's powers are off by a unit here and there, which is more than the recipe's other roundings far down."""
-    tables = single_precision(base, dim, 8192)
+    """Powers that are off by two units are more than the recipe's other roundings far down, and are no runtime's."""
+    tables = single_precision(base, dim, 8192, units=2)
     found = pecli.verify(tables, pecli.Rope(8192, dim, base=base), atol=1e-4)
     assert found.diagnosis[0].startswith("cos, sin: computed by the recipe float32; max residual")
     (match,) = pecli.identify(tables).matches
@@ -155,6 +159,13 @@ def test_float32_arithmetic_is_no_noise(base: float, dim: int) -> None:
     exact = pecli.Rope(8192, dim, base=base, layout="halves").tables()
     found = pecli.diff({name: exact[name] for name in ("cos", "sin")}, tables, atol=1e-4).diagnosis
     assert found[0].startswith("cos, sin: in B, computed by the recipe float32")
+
+
+def test_a_runtime_is_the_only_reason_where_one_computes_the_table() -> None:
+    tables = single_precision(5e5, 128, 8192, units=0)
+    reason = pecli.verify(tables, pecli.Rope(8192, 128, base=5e5), atol=1e-4).diagnosis[0]
+    assert "as transformers and vllm compute it; max residual" in reason
+    assert "recipe" not in reason
 
 
 def test_the_exponential_of_tutorials_is_no_noise() -> None:

@@ -1,6 +1,4 @@
-"""Tables by query and key: ALiBi's slopes, measured head by head in every form and explained by a rule; integers, by
-whose buckets or which window they are.
-"""
+"""ALiBi: slopes measured head by head, in every form of a bias, and the rule that gives them."""
 
 from __future__ import annotations
 
@@ -14,11 +12,9 @@ import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.engine.schemes.alibi import Alibi
-from pecli.engine.schemes.relative import Relative
-from pecli.explain.computed_tables import constructed
 from pecli.explain.edits import Edit, Explanation, Heads, Mask, Negated, Repeated, Scaled, Transposed, parameter_edits
+from pecli.explain.frequency_estimation import FEW_STEPS, QUANTUM
 from pecli.explain.sample import Sample, digits, plainest, rms, rounding
-from pecli.explain.waves import FEW_STEPS, QUANTUM
 
 MAX_HEADS, MAX_SURE_HEADS = 4096, 512
 MASKED, NEGATED_MASK = -1e4, 1e8
@@ -241,37 +237,3 @@ def _by_rule(
         left = bias.residual if bias.form else float(off.max())
         return Explanation(edits, scheme, left, bias.noise, (one.name,), (), extra)
     return None
-
-
-BUCKETS = (32, 256, 64, 128, 16, 512, 320, 8, 24, 48, 96, 192, 1024)
-DISTANCES = (128, 512, 64, 256, 1024, 800, 2048, 32, 16, 20, 100, 200, 4096)
-"""What models have, the likeliest first."""
-MAX_LENGTH = 2048
-
-
-def recognise_index(one: Sample) -> Iterator[Explanation]:
-    """The scheme of relative positions that makes a table."""
-    values = np.atleast_1d(one.values)
-    if not one.whole or not 3 <= len(values) <= MAX_LENGTH or values.shape != (len(values),) * 2:
-        return
-    if np.iscomplexobj(values) or not np.array_equal(values, np.rint(values)) or not values.any():
-        return
-    for scheme in _candidates(values.astype(np.intp)):
-        if np.array_equal(scheme.rows(0, len(values)), values):
-            yield Explanation((), scheme, 0.0, 0.0, (one.name,))
-            return
-
-
-def _candidates(index: Indices) -> Iterator[Relative]:
-    length = len(index)
-    if np.array_equal(index[1:, 1:], index[:-1, :-1]):
-        after, before = index[0], index[:, 0]
-        style = {"style": "deberta"} if after[1] == -1 else {"style": "t5", "causal": not after.any()}
-        counts = (2 * (int(after[1]) - 1),) if after[1] > 1 else BUCKETS
-        for count, distance in product(counts, (*DISTANCES, *(range(3, 4 * length) if length <= 128 else ()))):
-            for scheme in constructed(Relative, seq_len=length, buckets=count, max_distance=distance, **style):
-                ends = scheme.rows(0, 1)[0], scheme.rows(length - 1, length)[0][::-1]
-                if np.array_equal(ends, (after, before)):
-                    yield scheme
-    for height in (each for each in range(1, length + 1) if length % each == 0):
-        yield from constructed(Relative, style="swin", grid=(height, length // height))

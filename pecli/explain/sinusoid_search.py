@@ -13,7 +13,6 @@ import numpy as np
 
 from pecli.engine.arrays import Complex, Floats, Indices
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.computed_tables import recipe_edit
 from pecli.explain.edits import (
     ColumnsWrong,
     Edit,
@@ -26,12 +25,20 @@ from pecli.explain.edits import (
     Scaled,
     Swapped,
 )
-from pecli.explain.law_search import fit_laws, fit_longrope, fit_near_prior
-from pecli.explain.laws import MAX_MISFIT, NO_SCALING, Curve, Fit, Law
-from pecli.explain.readings import MAX_WRONG, Reading, empty_rows, order_of_rows, padded, readings, wrapped
+from pecli.explain.frequency_estimation import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, measure, wrap
+from pecli.explain.frequency_fit import fit_laws, fit_longrope, fit_near_prior
+from pecli.explain.frequency_laws import MAX_MISFIT, NO_SCALING, Curve, Fit, Law
+from pecli.explain.recipe_search import recipe_edit
 from pecli.explain.sample import Sample, digits, plainest
-from pecli.explain.wave_schemes import WaveScheme, amplitude_edit, expected_amplitude, law_edits, layout_edit, scheme_of
-from pecli.explain.waves import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, measure, wrap
+from pecli.explain.sinusoid_readings import MAX_WRONG, Reading, empty_rows, order_of_rows, padded, readings, wrapped
+from pecli.explain.sinusoid_schemes import (
+    WaveScheme,
+    amplitude_edit,
+    expected_amplitude,
+    law_edits,
+    layout_edit,
+    scheme_of,
+)
 
 ENOUGH = 2.0
 """Times the noise: what an explanation may leave of a channel."""

@@ -12,7 +12,7 @@ from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme, WaveTable
 from pecli.explain.edits import Edit, Layout, Parameter, Scaled
 from pecli.explain.forms import Form
-from pecli.explain.laws import NO_SCALING, Law
+from pecli.explain.frequency_laws import NO_SCALING, Law
 
 COMPACT = Form("alone")
 ATTENTION_BITS = 64

@@ -9,24 +9,20 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Floats, Indices
-from pecli.engine.numerics.rounding import widened
-from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
-from pecli.engine.schemes.recipes import STORED
+from pecli.engine.arrays import AnyArray, Floats, Indices, widened
+from pecli.engine.schemes import STORED, Choice, Flag, Real, Whole
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.explain.edits import Edit, Explanation, Parameter, Recipe, Runtime
-from pecli.explain.readings import Reading
 from pecli.explain.sample import BASES, Sample, plain, plainest, precision, rms, rounding
-from pecli.explain.wave_schemes import WaveScheme
+from pecli.explain.sinusoid_readings import Reading
+from pecli.explain.sinusoid_schemes import WaveScheme
 
 BLOCKS, BLOCK_ROWS = 16, 16
 FEW_ROWS = 16
@@ -38,10 +34,6 @@ PHASE_UNITS = 16
 """Of the last place of float32, that the powers and exponentials of other libraries may lose of a phase."""
 MIN_GAIN = 0.2
 """Of the columns that the scheme does not make, those that a recipe has to make."""
-FEW = range(2, 8)
-"""Rows of a table whose waves are not measured."""
-MIN_TOLD = 16
-"""Elements other than 0 and 1 that tell what makes such a table."""
 MIN_SHARE = 0.5
 """Of the squared error of one table, that another has to explain. Errors of one library go together, so that a smaller
 share means nothing, however many the elements."""
@@ -142,39 +134,6 @@ def recognise_narrow(samples: Mapping[str, Sample]) -> list[Explanation]:
     found = explain_computed(Rope(len(cos), dim, plainest(base, base * 2.0**-7)), samples)
     recipes = [edit.found for edit in found.edits if isinstance(edit, Recipe)] if found else []
     return [found] if found and "bfloat16" in "".join(recipes) else []
-
-
-def recognise_few(samples: Mapping[str, Sample]) -> list[Explanation]:
-    """Tables of fewer rows than waves are measured in, from position 0 on: bit for bit those of one of the usual bases,
-    cosines and sines together, as each alone would be that of other frequencies, too.
-    """
-    arrays = [np.squeeze(one.values) for one in samples.values()]
-    rows, width = (0, 0, *arrays[0].shape)[-2:]
-    if rows not in FEW or len({array.shape for array in arrays}) > 1 or np.iscomplexobj(arrays):
-        return []
-    first, told = np.stack(arrays)[..., 0, :], np.count_nonzero(~np.isin(arrays, (0, 1)))
-    if told < MIN_TOLD or not np.isin(first, (0, 1)).all() or first.mean() != 0.5:  # as many cosines as sines
-        return []
-    given: dict[str, Any] = {"seq_len": rows, "dtype": next(iter(samples.values())).float_dtype}
-    found: dict[float, Scheme] = {}
-
-    def is_made_by(scheme: Scheme, within: float) -> bool:
-        made = scheme.tensors()[:2] if len(arrays) == 2 else (scheme.single_array(),)
-        return all(
-            each.shape == one.shape and np.abs(widened(each.array()) - one).max() <= within
-            for each, one in zip(made, arrays, strict=False)
-        )
-
-    for base, layout in product(BASES, ("interleaved", "halves", "compact")):
-        given |= {"dim": 2 * width if layout == "compact" else width, "base": base, "layout": layout}
-        if len(arrays) == 1 and arrays[0].ndim == 2:
-            every = [each for cos in (False, True) for each in constructed(Sinusoidal, cos_first=cos, **given)]
-        else:
-            every = [*constructed(Rope, **given)]
-        near = (scheme for scheme in every if is_made_by(scheme, 1e-3))
-        ways = (scheme.computed_as(how) for scheme in near for how in ("exact", "float32"))
-        found.update((base, scheme) for scheme in ways if base not in found and is_made_by(scheme, 0.0))
-    return [Explanation((), scheme, 0.0, 0.0, tuple(samples)) for scheme in found.values() if len(found) == 1]
 
 
 def _of(make: Callable[[], Scheme], samples: Mapping[str, Sample], rows_from_start: int = 0) -> Distance:
