@@ -8,7 +8,7 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pecli.checks.compare import compare_arrays
@@ -115,6 +115,7 @@ def spoiled(values: np.ndarray, draw: np.random.Generator, share: float) -> np.n
     return np.where(draw.random(COUNT) < share, special, values)
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(DTYPES),
     st.integers(0, 2**32),
