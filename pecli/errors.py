@@ -116,6 +116,8 @@ OS_ERRORS = {
     errno.ENAMETOOLONG: ("the name is too long", ""),
     errno.ELOOP: ("is a symbolic link that leads back to itself", ""),
     errno.EBADF: ("is not open", ""),
+    errno.EMFILE: ("too many files are open", "raise the limit (ulimit -n)"),
+    errno.ENFILE: ("too many files are open on this system", ""),
     errno.ENXIO: ("nothing is at the other end", ""),
 }
 """What the operating system reports, in plain words, and what to do about it."""
@@ -140,6 +142,8 @@ def translated(problem: Exception) -> PecliError:
     if cause is not None and not isinstance(cause, Exception):
         raise cause  # Python before 3.12 wraps an interrupt that is raised while a class is being made
     text = str(problem)
+    if isinstance(problem, OSError) and problem.errno in (errno.EMFILE, errno.ENFILE):
+        return ResourceError("too many files are open; raise the limit (ulimit -n)")
     if isinstance(problem, OSError) and problem.filename is not None:
         path = os.fsdecode(problem.filename)
         return DefectError(problem) if path.endswith((".py", ".pyc")) else failure(path, problem)

@@ -107,9 +107,9 @@ def _toml(path: str) -> dict[str, Any]:
         nested = _NESTED.search(decoded)
         found = {} if nested else tomllib.loads(decoded)
     except UnicodeDecodeError:
-        raise ParameterError(path, "not UTF-8", "a manifest is TOML, in UTF-8") from None
+        raise FileError(path, "is not UTF-8", "a manifest is TOML, in UTF-8") from None
     except (ValueError, RecursionError) as problem:
-        raise ParameterError(path, "not TOML", " ".join(str(problem).split())) from None
+        raise FileError(path, f"is not TOML: {' '.join(str(problem).split())}") from None
     if nested:
         line = decoded.count("\n", 0, nested.start()) + 1
         raise ParameterError(path, f"nested too deep in line {line}", "a manifest has [defaults] and [[check]]")
@@ -170,6 +170,9 @@ def _checks(path: str, given: Mapping[str, Any], models: Callable[[str, str], An
     tolerance = Tolerance(**{key: given[key] for key in TOLERANCES if key in given})
     rest = {key: value for key, value in given.items() if key not in _COMMON}
     folder = os.path.dirname(path)
+    for value in given.values():
+        if isinstance(value, str) and _is_pipe(os.path.join(folder, value)):
+            raise FileError(os.path.join(folder, value), "is a pipe or a device", "a manifest names files and folders")
     run = partial(_target(folder, rest, models), tolerance=tolerance)
     files = _matching(folder, pattern)
     group = "" if files == [pattern] else f"{path}: {pattern}"
@@ -179,6 +182,12 @@ def _checks(path: str, given: Mapping[str, Any], models: Callable[[str, str], An
         file = os.path.join(folder, each)
         found.append(Check(file, partial(run, file), name or each, path, group))
     return found
+
+
+def _is_pipe(path: str) -> bool:
+    """Whether reading this file, or FILE:NAME, could wait for ever."""
+    paths = [path, *(path[:at] for at, letter in enumerate(path) if letter == ":")]
+    return any(os.path.exists(each) and not (os.path.isfile(each) or os.path.isdir(each)) for each in paths)
 
 
 def _matching(folder: str, name: str) -> list[str]:

@@ -155,6 +155,8 @@ def pecli(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code."""
+    if not _is_width(os.environ.get("COLUMNS", "")):
+        os.environ.pop("COLUMNS", None)  # rich would fill lines of any length with spaces
     if not _is_width(os.environ.get("TERMINAL_WIDTH", "")):
         os.environ.pop("TERMINAL_WIDTH", None)  # Typer takes it for a number, whatever it is
         if not sys.stdout.isatty():
@@ -187,7 +189,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _is_width(text: str) -> bool:
-    return bool(text.isascii() and text.isdigit() and int(text[:6]))
+    return bool(text.isascii() and text.isdigit() and len(text) < 5 and int(text))
 
 
 def _check_memory() -> None:

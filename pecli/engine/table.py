@@ -81,9 +81,7 @@ class Table:
         return out
 
     def pick(self, rows: Indices) -> Array:
-        """The rows of those numbers, in any order: all at once where `fill` has a method `gather(rows, out)`, else ones
-        that follow each other.
-        """
+        """The rows of those numbers, in any order: all at once where `fill` has a method `gather(rows, out)`."""
         out = np.empty((len(rows), self.width), numpy_dtype(self.dtype))
         if (gather := getattr(self.fill, "gather", None)) is not None:
             gather(rows, out)

@@ -212,15 +212,19 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
     folder = _open_folder(path, where or ".")
     if folder is None:
         name, temporary = os.path.abspath(target), os.path.join(os.path.abspath(where), temporary)
+    _sweep(temporary, folder)
     try:
         # A new file gets 0666 less the umask; one that is to replace another is nobody else's to read yet.
         output = Output(path, _create(path, temporary, folder, 0o600 if existing else 0o666), seekable=True)
         try:
             yield output
             output.finish(existing)
+            if folder is not None:  # while it is locked; Windows renames no open file
+                _rename(path, temporary, name, folder)
         finally:
             output.close()
-        _rename(path, temporary, name, folder)
+        if folder is None:
+            _rename(path, temporary, name, folder)
     except BaseException:  # an interrupt too must leave no litter
         with suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
@@ -259,10 +263,46 @@ def _open_folder(path: str, folder: str) -> int | None:
 
 
 def _create(path: str, temporary: str, folder: int | None, mode: int) -> int:
+    """A new file, locked as long as it is open, so that nobody sweeps it."""
     try:
-        return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode, dir_fd=folder)
+        while True:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode, dir_fd=folder)
+            with suppress(OSError):  # some file systems have no locks
+                _lock(descriptor, wait=True)
+            if os.fstat(descriptor).st_nlink:
+                return descriptor
+            os.close(descriptor)  # swept before it was locked
     except OSError as error:
         raise failure(path, error) from None
+
+
+def _lock(descriptor: int, *, wait: bool) -> None:
+    try:
+        from fcntl import LOCK_EX, LOCK_NB, flock
+    except ImportError:  # Windows removes no open file
+        return
+    flock(descriptor, LOCK_EX if wait else LOCK_EX | LOCK_NB)
+
+
+def _sweep(temporary: str, folder: int | None) -> None:
+    """Remove the temporary files that killed writers of the same output left behind, which nobody has locked."""
+    where, name = os.path.split(temporary)
+    with suppress(OSError):
+        for other in os.listdir(where if folder is None else folder):
+            if other[:-12] == name[:-12] and other.endswith(".tmp"):
+                with suppress(OSError):
+                    _remove_unlocked(os.path.join(where, other), folder)
+
+
+def _remove_unlocked(path: str, folder: int | None) -> None:
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+    descriptor = os.open(path, flags, dir_fd=folder)
+    try:
+        _lock(descriptor, wait=False)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.unlink(path, dir_fd=folder)
+    finally:
+        os.close(descriptor)
 
 
 def _take_over(descriptor: int, replaced: os.stat_result) -> int:

@@ -211,7 +211,6 @@ REFUSED = [
         f"--max-len 4 --dim 4 --seed {2**64}",
         f"--seed is {2**64}; it must be a whole number from 0 to 2^64",
     ),
-    ("learned-init", "--max-len 4 --dim 4 --init trunc-normal --rng torch", "take --rng pecli"),
     ("sinusoidl", "--seq-len 4", "did you mean 'sinusoidal'?"),
 ]
 

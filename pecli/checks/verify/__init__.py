@@ -27,9 +27,9 @@ from pecli.files import LoadedFile
 from pecli.files.checkpoints import INDEX
 from pecli.files.load import NO_FILE, opened, split_name
 from pecli.files.provenance import carried_spec
+from pecli.models.dialects.gguf import known_factors
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import Model, config_file, load_model
-from pecli.models.gguf import known_factors
 
 if TYPE_CHECKING:
     from pecli.files.load import Given

@@ -22,9 +22,9 @@ from pecli.explain.forms import DOUBLINGS
 from pecli.files import LoadedFile
 from pecli.files.load import opened
 from pecli.files.npy import ARRAY_NAME
+from pecli.models.dialects.gguf import LONG, factor_frequencies
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import config_file
-from pecli.models.gguf import LONG, factor_frequencies
 
 if TYPE_CHECKING:
     from pecli.files.load import Given

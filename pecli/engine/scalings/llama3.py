@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from pecli.engine import numerics
 from pecli.engine.arrays import Singles
-from pecli.engine.numerics import fixed_point
-from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.numerics import Frequencies
 from pecli.engine.scalings.scaling import Scaling, transformed, unscaled
 from pecli.errors import ParameterError, spelled
 
@@ -37,9 +37,9 @@ class Llama3(Scaling):
             return min(max((rotations - low) / (high - low), Fraction(0)), Fraction(1))
 
         def blend(values: Sequence[int], bits: int) -> list[int]:
-            one, turn, blended = 1 << bits, 2 * fixed_point.pi(bits), []
+            one, turn, blended = 1 << bits, 2 * numerics.pi(bits), []
             for value in values:
-                keep = fixed_point.fixed(share(Fraction(value * length, turn)), bits)  # of O/λ
+                keep = numerics.fixed(share(Fraction(value * length, turn)), bits)  # of O/λ
                 scaled = value * factor.denominator // factor.numerator
                 blended.append((scaled * (one - keep) + value * keep) >> bits)
             return blended

@@ -7,9 +7,9 @@ from fractions import Fraction
 from math import isqrt
 from typing import Any
 
+from pecli.engine import numerics
 from pecli.engine.arrays import Singles
-from pecli.engine.numerics import fixed_point
-from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.numerics import Frequencies
 from pecli.engine.scalings.scaling import Scaling, divided, extension, reciprocal, unscaled
 from pecli.errors import ParameterError
 
@@ -64,12 +64,12 @@ class LongRope(Scaling):
     def attention(self, bits: int) -> int:
         """As given, or sqrt(1 + ln f / ln O)."""
         if self.attention_factor is not None:
-            return fixed_point.fixed(Fraction(self.attention_factor), bits)
+            return numerics.fixed(Fraction(self.attention_factor), bits)
         factor, length = self._extension(), Fraction(self.original_max_position_embeddings)
         if factor <= 1:
             return 1 << bits
         work = 2 * bits + 16
-        ratio = (fixed_point.log(factor, work) << work) // fixed_point.log(length, work)
+        ratio = (numerics.log(factor, work) << work) // numerics.log(length, work)
         return isqrt(((1 << work) + ratio) << work) >> (work - bits)
 
     def check(self, base: float, dim: int) -> None:

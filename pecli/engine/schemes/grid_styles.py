@@ -17,7 +17,7 @@ from pecli.errors import ParameterError, spelled
 
 if TYPE_CHECKING:
     from pecli.engine.arrays import Indices
-    from pecli.engine.numerics.cos_sin_tables import Coordinates
+    from pecli.engine.numerics.axis_tables import Coordinates
 
 AXES = "thw"
 """Time, rows and columns: the order of a grid's sizes, and of the axes of given positions."""
@@ -152,7 +152,7 @@ class GridStyle:
         """The positions of all rows."""
         import numpy as np
 
-        from pecli.engine.numerics.cos_sin_tables import Coordinates
+        from pecli.engine.numerics.axis_tables import Coordinates
 
         time, height, width = (1, *grid) if len(grid) == 2 else grid
         sizes, merge, points = {"t": time, "h": height, "w": width}, self.merge, time * height * width

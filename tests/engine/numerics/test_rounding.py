@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from pecli.engine.arrays import SIGNIFICAND_BITS, round_to
-from pecli.engine.numerics.double_double import DoubleDouble
-from pecli.engine.numerics.rounding import differ, round_double_double, round_fixed, undecided
+from pecli.engine.numerics import DoubleDouble, differ, round_double_double, round_fixed, undecided
 from tests.oracle import DTYPES, FORMATS, bits, rational, rounded
 
 NARROW = ("float32", "float16", "bfloat16")
