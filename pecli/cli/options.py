@@ -250,17 +250,15 @@ def model_encodings(
     """The model that the options name, its rotary encodings (or one) with what was given in place of what it says, and
     what else was given. A note tells what is not the model's own.
     """
-    from pecli.models.find import describe, find_model
+    from pecli.models.find import find_model
 
     config, layer_type = values["config"], values["layer_type"]
-    named = values["model"] if config is None else config
     model = find_model(config, values["model"])
     encodings = (model.one(layer_type),) if one or layer_type is not None else model.ropes()
     own = {name: value for name, value in given.items() if name not in _BESIDE_MODEL}
     rest = {name: value for name, value in given.items() if name in _BESIDE_MODEL}
     if own and encodings:
-        context = describe(named).reach().context
-        changed = tuple(_overridden(encoding, own, context) for encoding in encodings)
+        changed = tuple(_overridden(encoding, own, model.context) for encoding in encodings)
         before = encodings[0].parameters
         rules = scheme_named("rope").parameters()
         names = {name: (*rules[name].aliases, option_name(name))[0] for name in own}
