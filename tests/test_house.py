@@ -54,7 +54,7 @@ CONCRETE = {scheme_named(name).__name__ for name in NAMES}
 
 ASKED = {
     "pecli/models/encoding.py": 1,  # a configuration names its encodings; only the rotary ones have tables
-    "pecli/checks/verify/expected_tables.py": 1,  # as above: the tables that a named encoding leads to expect
+    "pecli/checks/verify/targets.py": 1,  # as above: the tables that a named encoding leads to expect
 }
 """Where it is asked which scheme something is, instead of what it answers; these numbers may only fall."""
 MAX_ASKED = 2

@@ -55,13 +55,13 @@ def config(
             "--seq-len",
             "--length",
             metavar="INTEGER",
-            help="Read dynamic and longrope at this length; else as before any call.",
+            help="Context length for dynamic and longrope. (default: before any call)",
         ),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 when there are warnings.")] = False,
     json: options.Json = False,
 ) -> int:
-    """Say which positional encodings a config.json asks for: every value, its source, and what to beware of.
+    """Say which positional encodings a config.json asks for: every value, its source, and warnings.
 
     Of several models it also says what differs. Exit code 1: warnings, with --strict; 3: a file cannot be read.
     """

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, as_numpy, dtype_name, round_to, widened
-from pecli.engine.table import Table, table_of, table_of_numbers
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, numbers, round_to, widened
+from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, failure, listed, path_of, quoted
 from pecli.files.contents import Contents, UnreadTensor, read_contents
 from pecli.files.npy import ARRAY_NAME, read_array
@@ -277,4 +277,4 @@ def opened(given: Given) -> tuple[str, LoadedFile]:
 
 def table_in_memory(name: str, values: Any) -> Table:
     """A table of whatever gives its values up: arrays of NumPy, torch, JAX, MLX, or nested lists."""
-    return table_of_numbers(name, as_numpy(name, values))
+    return table_of(name, numbers(name, values))
