@@ -25,9 +25,8 @@ from functools import cache, partial
 from typing import Any
 
 from pecli.checks.tolerance import Tolerance
-from pecli.checks.verify import verify
-from pecli.checks.verify.expected_tables import OWN_POSITIONS
-from pecli.checks.verify.rotated import model_check
+from pecli.checks.verify import model_check, verify
+from pecli.checks.verify.targets import OWN_POSITIONS
 from pecli.checks.verify.verification import Verification
 from pecli.engine.schemes import RECIPE, SCHEMES, Parameter, Whole, scheme_named
 from pecli.engine.schemes.positions import LAST_POSITION

@@ -46,7 +46,7 @@ def _act(scheme: Scheme, values: Mapping[str, Any]) -> int:
     output, file = values["output"], values["verify"]
     tolerances = values["max_ulp"], values["atol"], values["rtol"]
     if file is None and tolerances != (None, None, None):
-        raise ParameterError("verify", "missing", "a tolerance is for checking a file")
+        raise ParameterError("verify", "missing", "tolerances require --verify")
     if output is not None and file is not None:
         raise ParameterError("verify", file, "a table is either written or checked", "leave out -o or --verify")
     if values["plot"]:
@@ -104,7 +104,7 @@ def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
     options.check_output(path, json=values["json"], example="pe.npy")
     config = values.get("config")
     if config is not None and os.path.exists(path) and os.path.exists(config) and os.path.samefile(path, config):
-        raise ParameterError("output", path, "it is the configuration that is read", "name another file")
+        raise ParameterError("output", path, "it would overwrite the input config", "name another file")
     parts = format_of(path) == "zarr"  # of which --json still describes the whole
     observer = BlockObserver(scheme.name, [] if parts else tables_written(path, scheme), values, scheme.tensors())
     with observer:

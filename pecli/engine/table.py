@@ -30,12 +30,9 @@ from pecli.engine.arrays import (
     round_to,
     widened,
 )
-from pecli.errors import KindError
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
-
-    from numpy.typing import ArrayLike
 
 
 BLOCK_BYTES = 1 << 23
@@ -132,17 +129,6 @@ def table_of(name: str, array: Array) -> Table:
         out[...] = rows[start : start + len(out)]
 
     return replace(table, fill=fill)
-
-
-def table_of_numbers(name: str, values: ArrayLike) -> Table:
-    """The same of anything that NumPy makes an array of, unless that holds no numbers."""
-    try:
-        array = np.asarray(values)
-    except ValueError as problem:  # lists of unlike lengths
-        raise KindError(name, "a list of lists of unlike lengths", "a table has rows of one length") from problem
-    if array.dtype.kind not in "biufcV" or issubclass(array.dtype.type, np.void) or array.dtype.hasobject:
-        raise KindError(name, f"of dtype {array.dtype}", "a table holds numbers")
-    return table_of(name, array)
 
 
 def cast(table: Table, dtype: str) -> Table:

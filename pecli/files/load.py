@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array, as_numpy
-from pecli.engine.table import Table, table_of_numbers
+from pecli.engine.arrays import Array, numbers
+from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, failure, listed, path_of, quoted
 from pecli.files.contents import START, UnreadTensor, read_contents
 from pecli.files.contents import LoadedFile as LoadedFile
@@ -182,9 +182,9 @@ def opened(given: Given) -> tuple[str, LoadedFile]:
         path = os.fspath(given)
         return path, open_tensors(path)
     named: Mapping[str, Any] = given if isinstance(given, Mapping) else {ARRAY_NAME: given}
-    return NO_FILE, LoadedFile(NO_FILE, "arrays", {name: table_in_memory(name, a).array() for name, a in named.items()})
+    return NO_FILE, LoadedFile(NO_FILE, "arrays", {name: numbers(name, array) for name, array in named.items()})
 
 
 def table_in_memory(name: str, values: Any) -> Table:
     """A table of whatever gives its values up: arrays of NumPy, torch, JAX, MLX, or nested lists."""
-    return table_of_numbers(name, as_numpy(name, values))
+    return table_of(name, numbers(name, values))

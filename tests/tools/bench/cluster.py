@@ -35,7 +35,7 @@ def is_right(store: Path, scheme: pecli.Scheme) -> bool:
         if not np.array_equal(written[row : row + len(block)], block):
             return False
         row += len(block)
-    return row == len(written)
+    return row == written.shape[0]
 
 
 def scaled(folder: Path, gib: float) -> list[Row]:
