@@ -16,7 +16,6 @@ TYPE_CHECKING = False  # importing it takes longer than all that is here; type c
 _HOMES = {
     "Alibi": "pecli.engine.schemes.alibi",
     "AlibiBias": "pecli.layers",
-    "DebertaRelativeBias": "pecli.layers",
     "FileError": "pecli.errors",
     "KindError": "pecli.errors",
     "LearnedInit": "pecli.engine.schemes.learned",
@@ -29,13 +28,13 @@ _HOMES = {
     "Scheme": "pecli.engine.schemes.scheme",
     "Sinusoidal": "pecli.engine.schemes.sinusoidal",
     "SinusoidalPosEmbedding": "pecli.layers",
-    "SwinRelativeBias": "pecli.layers",
-    "T5RelativeBias": "pecli.layers",
     "Tolerance": "pecli.checks.tolerance",
     "apply": "pecli.tensors.apply",
     "audit": "pecli.checks.audit",
+    "convert": "pecli.tensors.convert",
     "dask": "pecli.distributed",
     "diff": "pecli.checks.diff",
+    "extend": "pecli.checks.extend",
     "identify": "pecli.checks.identify",
     "load": "pecli.files.load",
     "load_config": "pecli.models.find",
@@ -43,6 +42,7 @@ _HOMES = {
     "plot": "pecli.views.notebook",
     "report": "pecli.views.report",
     "runtimes": "pecli.checks.runtimes",
+    "resize": "pecli.tensors.resize",
     "save": "pecli.files.save",
     "sinusoidal_pos_embedding": "pecli.layers",
     "verify": "pecli.checks.verify",
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
     from pecli.checks.audit import audit
     from pecli.checks.diff import diff
+    from pecli.checks.extend import extend
     from pecli.checks.identify import identify
     from pecli.checks.runtimes import runtimes
     from pecli.checks.tolerance import Tolerance
@@ -69,23 +70,21 @@ if TYPE_CHECKING:
     from pecli.files.save import save
     from pecli.layers import (
         AlibiBias,
-        DebertaRelativeBias,
         LearnedPosEmbedding,
         RotaryPosEmbedding,
         SinusoidalPosEmbedding,
-        SwinRelativeBias,
-        T5RelativeBias,
         sinusoidal_pos_embedding,
     )
     from pecli.models.find import load_config, load_model
     from pecli.tensors.apply import apply
+    from pecli.tensors.convert import convert
+    from pecli.tensors.resize import resize
     from pecli.views.notebook import plot
     from pecli.views.report import report
 
 __all__ = [
     "Alibi",
     "AlibiBias",
-    "DebertaRelativeBias",
     "FileError",
     "KindError",
     "LearnedInit",
@@ -98,20 +97,21 @@ __all__ = [
     "Scheme",
     "Sinusoidal",
     "SinusoidalPosEmbedding",
-    "SwinRelativeBias",
-    "T5RelativeBias",
     "Tolerance",
     "__version__",
     "apply",
     "audit",
+    "convert",
     "dask",
     "diff",
+    "extend",
     "identify",
     "load",
     "load_config",
     "load_model",
     "plot",
     "report",
+    "resize",
     "runtimes",
     "save",
     "sinusoidal_pos_embedding",

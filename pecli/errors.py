@@ -9,15 +9,18 @@
     ├── ResourceError    the system has no more memory or threads
     └── DefectError      anything unforeseen: a defect of pecli or of its installation
 
-A message has up to three parts, joined by semicolons: what was given, the rule it breaks, what to do about it.
+A message has up to three parts, joined by semicolons: what was given, the rule it breaks, what to do about it. The
+functions at the end spell what messages quote: values, advice for mistyped ones, short lists.
 """
 
 from __future__ import annotations
 
 import errno
+import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 _NAMED = re.compile("`([a-z_]+)`")
 
@@ -113,6 +116,8 @@ OS_ERRORS = {
     errno.ENAMETOOLONG: ("the name is too long", ""),
     errno.ELOOP: ("is a symbolic link that leads back to itself", ""),
     errno.EBADF: ("is not open", ""),
+    errno.EMFILE: ("too many files are open", "raise the limit (ulimit -n)"),
+    errno.ENFILE: ("too many files are open on this system", ""),
     errno.ENXIO: ("nothing is at the other end", ""),
 }
 """What the operating system reports, in plain words, and what to do about it."""
@@ -137,6 +142,8 @@ def translated(problem: Exception) -> PecliError:
     if cause is not None and not isinstance(cause, Exception):
         raise cause  # Python before 3.12 wraps an interrupt that is raised while a class is being made
     text = str(problem)
+    if isinstance(problem, OSError) and problem.errno in (errno.EMFILE, errno.ENFILE):
+        return ResourceError("too many files are open; raise the limit (ulimit -n)")
     if isinstance(problem, OSError) and problem.filename is not None:
         path = os.fsdecode(problem.filename)
         return DefectError(problem) if path.endswith((".py", ".pyc")) else failure(path, problem)
@@ -148,3 +155,86 @@ def translated(problem: Exception) -> PecliError:
     if isinstance(problem, RuntimeError) and "thread" in text:
         return ResourceError("the system starts no more threads; set PECLI_THREADS=1")
     return DefectError(problem)
+
+
+MAX_QUOTED = 60
+"""Maximum length of a value quoted in an error."""
+
+
+def quoted(value: object) -> str:
+    """A value of any kind in one line of an error, cut where it is long: names from hostile files can be megabytes.
+
+    >>> quoted("wpe.weight"), quoted((1, 2))
+    ("'wpe.weight'", '(1, 2)')
+    """
+    if isinstance(value, str):
+        return repr(value if len(value) <= MAX_QUOTED else f"{value[:MAX_QUOTED]}…")
+    try:
+        text = repr(value)
+    except ValueError:  # Python spells no integer of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= MAX_QUOTED else f"{text[: MAX_QUOTED - 1]}…"
+
+
+def shown(number: float) -> str:
+    """A number in few digits, unless that would make another of it."""
+    short = f"{number:g}"
+    return short if float(short) == number or math.isnan(number) else repr(number)
+
+
+def spelled(value: Any) -> str:
+    """A value as text that parses to the very same.
+
+    >>> spelled(500000.0), spelled(0.1), spelled((1.0, 2.5)), spelled(True)
+    ('500000', '0.1', '1,2.5', 'true')
+    """
+    if hasattr(value, "spelled"):
+        return str(value.spelled())
+    if isinstance(value, (tuple, list)):
+        return ",".join(map(spelled, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return str(value)
+
+
+def nearest(word: str, options: Iterable[str], show: Callable[[str], str] = repr) -> str:
+    """«did you mean 'halves'?», or nothing where no option is close; what the word begins is closest.
+
+    >>> nearest("llama-3.1", ["llama-3.2-1b", "llama-3.1-70b"])
+    "did you mean 'llama-3.1-70b'?"
+    """
+    from difflib import get_close_matches
+
+    known = list(options)
+    longer = [option for option in known if len(word) > 2 and option.startswith(word)]
+    matches = longer or get_close_matches(word, known, 1, 0.6)
+    return f"did you mean {show(matches[0])}?" if matches else ""
+
+
+def bracketed(shape: Sequence[int]) -> str:
+    """A shape, also one of a single axis, as people write it.
+
+    >>> bracketed((512, 64)), bracketed((64,))
+    ('(512, 64)', '(64)')
+    """
+    return f"({', '.join(map(str, shape))})"
+
+
+def listed(words: Sequence[str], most: int, show: Callable[[str], str] = str) -> str:
+    """The first words, and how many more there are.
+
+    >>> listed(["a", "b", "c", "d"], 2)
+    'a, b and 2 more'
+    """
+    return ", ".join(map(show, words[:most])) + (f" and {len(words) - most} more" if len(words) > most else "")
+
+
+def begun(words: Sequence[str], most: int) -> str:
+    """The first words, and whether there are more.
+
+    >>> begun(["a", "b", "c", "d"], 2)
+    'a, b …'
+    """
+    return ", ".join(words[:most]) + (" …" if len(words) > most else "")

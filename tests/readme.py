@@ -18,8 +18,7 @@ from pathlib import Path
 from unittest import mock
 
 from pecli.cli.app import run as cli
-from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.engine.schemes.parameters import Choice, Flag, Parameter
+from pecli.engine.schemes import SCHEMES, Choice, Flag, Parameter, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 
 README = Path(__file__).parent.parent / "README.md"

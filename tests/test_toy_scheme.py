@@ -15,9 +15,8 @@ import pytest
 
 import pecli
 from pecli.cli.app import run
-from pecli.engine.numerics.rounding import round_to
-from pecli.engine.schemes import registered
-from pecli.engine.schemes.parameters import Real, Whole
+from pecli.engine.arrays import round_to
+from pecli.engine.schemes import Real, Whole, registered
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 
@@ -125,7 +124,7 @@ def test_audit_says_how_far_storage_drifts() -> None:
     assert (code, "largest error, by column" in out) == (0, True)
 
 
-@pytest.mark.parametrize("kind", ["heatmap", "curves", "similarity", "histogram", "spectrum"])
+@pytest.mark.parametrize("kind", ["heatmap", "curves", "similarity"])
 def test_pictures(tmp_path: Path, kind: str) -> None:
     assert command("plot", *WORDS, "--kind", kind)[0] == 0
     assert command("plot", *WORDS, "--kind", kind, "-o", tmp_path / "t.svg")[0] == 0

@@ -15,11 +15,9 @@ import numpy as np
 
 from pecli.checks.statistics import finite
 from pecli.checks.tolerance import DRIFT
-from pecli.engine.arrays import Array, Floats, Indices
-from pecli.engine.numerics.rounding import as_dtype, widened
-from pecli.engine.numerics.threads import results_in_order
+from pecli.engine.arrays import Array, Floats, Indices, as_dtype, widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import ByPosition
+from pecli.engine.table import ByPosition, results_in_order
 from pecli.errors import KindError
 
 _BLOCK_ELEMENTS = 1 << 19

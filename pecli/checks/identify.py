@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.statistics import has_waves
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.arrays import Array, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, cast, is_floating, reshaped
 from pecli.explain.describe import describe
@@ -22,8 +21,8 @@ from pecli.explain.sample import MAX_FULL_READ, sample
 from pecli.explain.search import recognise
 from pecli.explain.sinusoid_readings import named_pairs
 from pecli.explain.words import clause, command_of, lacking
-from pecli.files.float_text import numerals
 from pecli.files.load import opened
+from pecli.files.number_text import numerals
 
 if TYPE_CHECKING:
     from pecli.files.load import Given

@@ -25,18 +25,15 @@ from functools import cache, partial
 from typing import Any
 
 from pecli.checks.tolerance import Tolerance
-from pecli.checks.verify import verify
-from pecli.checks.verify.expected_tables import OWN_POSITIONS
-from pecli.checks.verify.rotated import model_check
+from pecli.checks.verify import model_check, verify
+from pecli.checks.verify.targets import OWN_POSITIONS
 from pecli.checks.verify.verification import Verification
-from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.engine.schemes.parameters import Parameter, Whole
+from pecli.engine.schemes import RECIPE, SCHEMES, Parameter, Whole, scheme_named
 from pecli.engine.schemes.positions import LAST_POSITION
-from pecli.engine.schemes.recipes import RECIPE, RUNTIME
 from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.text import nearest, quoted
-from pecli.errors import FileError, NoTablesError, ParameterError, PecliError, translated
+from pecli.errors import FileError, NoTablesError, ParameterError, PecliError, nearest, quoted, translated
 from pecli.models import presets
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import find_model
@@ -110,9 +107,9 @@ def _toml(path: str) -> dict[str, Any]:
         nested = _NESTED.search(decoded)
         found = {} if nested else tomllib.loads(decoded)
     except UnicodeDecodeError:
-        raise ParameterError(path, "not UTF-8", "a manifest is TOML, in UTF-8") from None
+        raise FileError(path, "is not UTF-8", "a manifest is TOML, in UTF-8") from None
     except (ValueError, RecursionError) as problem:
-        raise ParameterError(path, "not TOML", " ".join(str(problem).split())) from None
+        raise FileError(path, f"is not TOML: {' '.join(str(problem).split())}") from None
     if nested:
         line = decoded.count("\n", 0, nested.start()) + 1
         raise ParameterError(path, f"nested too deep in line {line}", "a manifest has [defaults] and [[check]]")
@@ -173,6 +170,9 @@ def _checks(path: str, given: Mapping[str, Any], models: Callable[[str, str], An
     tolerance = Tolerance(**{key: given[key] for key in TOLERANCES if key in given})
     rest = {key: value for key, value in given.items() if key not in _COMMON}
     folder = os.path.dirname(path)
+    for value in given.values():
+        if isinstance(value, str) and _is_pipe(os.path.join(folder, value)):
+            raise FileError(os.path.join(folder, value), "is a pipe or a device", "a manifest names files and folders")
     run = partial(_target(folder, rest, models), tolerance=tolerance)
     files = _matching(folder, pattern)
     group = "" if files == [pattern] else f"{path}: {pattern}"
@@ -184,11 +184,19 @@ def _checks(path: str, given: Mapping[str, Any], models: Callable[[str, str], An
     return found
 
 
+def _is_pipe(path: str) -> bool:
+    """Whether reading this file, or FILE:NAME, could wait for ever."""
+    paths = [path, *(path[:at] for at, letter in enumerate(path) if letter == ":")]
+    return any(os.path.exists(each) and not (os.path.isfile(each) or os.path.isdir(each)) for each in paths)
+
+
 def _matching(folder: str, name: str) -> list[str]:
     """The files that a pattern such as `dumps/**/*.npz` or `*.npz:cos` stands for; anything else is a name."""
     if not glob.has_magic(name) or os.path.lexists(os.path.join(folder, name)):
         return [name]
-    pattern, colon, tensor = name.partition(":")
+    drive, rest = os.path.splitdrive(name)
+    pattern, colon, tensor = rest.partition(":")
+    pattern = drive + pattern
     deep = pattern.count("/") > MAX_DEPTH
     found = [] if deep else sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
     files = [each for each in found if pattern.endswith("/") or not os.path.isdir(os.path.join(folder, each))]
@@ -305,7 +313,7 @@ def without_tables(outcomes: Sequence[Outcome]) -> list[FileError]:
 
 def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcome]:
     """The outcomes in the order of the checks, as soon as they are there."""
-    from pecli.engine.numerics.threads import share_of_threads, thread_count
+    from pecli.engine.table import share_of_threads, thread_count
 
     threads = thread_count()
     workers = min(threads, len(checks))

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.tolerance import DRIFT, ERROR
-from pecli.engine.arrays import Array, Floats, Positions
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.arrays import Array, Floats, Positions, widened
 from pecli.engine.runtimes import RUNTIMES, runtime_named
-from pecli.engine.schemes.parameters import Choice, Whole
+from pecli.engine.schemes import Choice, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.errors import ParameterError, UnsupportedError
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.find import describe, find_model
+from pecli.models.find import find_model
 
 if TYPE_CHECKING:
     from pecli.engine.schemes.rope import Rope
@@ -134,7 +133,7 @@ def runtimes(
     if not encodings:
         rule = "it has no rotary table, and runtimes are described for that alone"
         raise ParameterError("model", found.file, rule)
-    context = None if isinstance(model, (ModelEncodings, Encoding)) else describe(model).reach().context
+    context = found.context
     served = _LENGTH.check("length", (context or DEFAULT_LENGTH) if length is None else length)
     limit = ERROR.check("tolerance", tolerance)
     chosen = [_NAME.check("names", name) for name in names]

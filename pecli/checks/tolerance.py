@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pecli.checks.tensor_roles import role_of
-from pecli.engine.schemes.parameters import Real, Whole
+from pecli.engine.schemes import Real, Whole
 from pecli.errors import KindError, ParameterError
 
 MAX_ULP = Whole(help="units of the last place", low=0, high=2**63)

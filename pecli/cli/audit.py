@@ -12,11 +12,9 @@ import typer.main
 from pecli import __version__
 from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import Exit, command_line, command_of, examples, keyword, new_app, options, with_options
-from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.engine.schemes.parameters import Choice, ListOf
+from pecli.engine.schemes import SCHEMES, Choice, ListOf, scheme_named
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.text import nearest
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, nearest
 
 SUMMARY = "Say how far each way to compute a table (float32 phases, bfloat16 positions, …) drifts from the exact one."
 EXAMPLES = {

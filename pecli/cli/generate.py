@@ -19,18 +19,8 @@ Verify = Annotated[
     str | None,
     options.text("--verify", "FILE", "Compare this file (or FILE:NAME) with the table.", options.CHECK),
 ]
-Rows = Annotated[
-    str | None,
-    options.text(
-        "--rows",
-        "A:B",
-        "Write only these rows of a .zarr store, whole chunks of it; other processes write the others.",
-        options.OUTPUT,
-    ),
-]
 _SHARED = (
     keyword("output", Output, None),
-    keyword("rows", Rows, None),
     keyword("verify", Verify, None),
     keyword("max_ulp", options.MaxUlp, None),
     keyword("atol", options.Atol, None),
@@ -56,11 +46,9 @@ def _act(scheme: Scheme, values: Mapping[str, Any]) -> int:
     output, file = values["output"], values["verify"]
     tolerances = values["max_ulp"], values["atol"], values["rtol"]
     if file is None and tolerances != (None, None, None):
-        raise ParameterError("verify", "missing", "a tolerance is for checking a file")
+        raise ParameterError("verify", "missing", "tolerances require --verify")
     if output is not None and file is not None:
         raise ParameterError("verify", file, "a table is either written or checked", "leave out -o or --verify")
-    if values["rows"] is not None and output is None:
-        raise ParameterError("rows", values["rows"], "it says which rows of a .zarr store to write", "give -o, too")
     if values["plot"]:
         _check_plot(output, file, values["json"])
     if file is not None:
@@ -116,11 +104,11 @@ def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
     options.check_output(path, json=values["json"], example="pe.npy")
     config = values.get("config")
     if config is not None and os.path.exists(path) and os.path.exists(config) and os.path.samefile(path, config):
-        raise ParameterError("output", path, "it is the configuration that is read", "name another file")
+        raise ParameterError("output", path, "it would overwrite the input config", "name another file")
     parts = format_of(path) == "zarr"  # of which --json still describes the whole
     observer = BlockObserver(scheme.name, [] if parts else save.tables_written(path, scheme), values, scheme.tensors())
     with observer:
-        save.save_scheme(path, scheme, on_block=observer.see, rows=values["rows"])
+        save.save_scheme(path, scheme, on_block=observer.see)
     if values["json"]:
         screen.say_json({**scheme.spec(), "tensors": observer.tensors(), "output": path})
     elif not values["quiet"]:

@@ -10,9 +10,9 @@ from pecli.cli import Exit, options
 from pecli.errors import FileError
 
 if TYPE_CHECKING:
-    from pecli.engine.table import Table
+    from pecli.engine.arrays import Array
     from pecli.files import LoadedFile
-    from pecli.files.source import UnreadTensor
+    from pecli.files.contents import UnreadTensor
 
 MAX_IDENTIFIED = 8
 """Tensors of a file that are looked at for what made them."""
@@ -36,7 +36,7 @@ def inspect(
         bool,
         typer.Option(
             "--stats",
-            help="Read the data too: range, mean, quantiles, zeros, NaN, norms and likeness of rows, SHA-256.",
+            help="Read the data too: range, mean, quantiles, zeros, NaN, norms of rows, SHA-256.",
         ),
     ] = False,
     pattern: Annotated[
@@ -60,11 +60,11 @@ def inspect(
         chosen, unread = _chosen(file, loaded, pattern)
         found = file_summary.describe(loaded, file, chosen)
         if stats:
-            _profile(loaded, chosen, found, whole=len(chosen) == len(loaded.tables) and file in (loaded.path, "-"))
+            _profile(loaded, chosen, found, whole=len(chosen) == len(loaded.tensors) and file in (loaded.path, "-"))
         if rows is not None or cols is not None:
-            for table, entry in zip(chosen, found["tensors"], strict=True):
-                entry["numbers"] = file_summary.numbers(table, rows or "0:8", cols or "0:8")
-    found["tensors"] += map(file_summary.entry, unread)
+            for array, entry in zip(chosen.values(), found["tensors"], strict=True):
+                entry["numbers"] = file_summary.numbers(array, rows or "0:8", cols or "0:8")
+    found["tensors"] += map(file_summary.unread_entry, unread)
     if json:
         screen.say_json(found)
     else:
@@ -72,35 +72,36 @@ def inspect(
     return Exit.DONE
 
 
-def _chosen(path: str, file: LoadedFile, pattern: str | None) -> tuple[tuple[Table, ...], tuple[UnreadTensor, ...]]:
+def _chosen(path: str, file: LoadedFile, pattern: str | None) -> tuple[dict[str, Array], list[UnreadTensor]]:
     """The tensors whose names match, and of those that are only named the same."""
     from fnmatch import fnmatchcase
 
-    chosen = tuple(table for table in file.tables if pattern is None or fnmatchcase(table.name, pattern))
-    unread = tuple(each for each in file.unread if pattern is None or fnmatchcase(each.name, pattern))
-    count = len(file.tables) + len(file.unread)
+    chosen = {name: array for name, array in file.tensors.items() if fnmatchcase(name, pattern or "*")}
+    unread = [tensor for tensor in file.unread if fnmatchcase(tensor.name, pattern or "*")]
+    count = len(file.tensors) + len(file.unread)
     if count and not chosen and not unread:
         raise FileError(path, f"has no tensor that matches {pattern!r}", f"it has {count}; see them without --filter")
     return chosen, unread
 
 
-def _profile(file: LoadedFile, chosen: tuple[Table, ...], found: dict[str, Any], *, whole: bool) -> None:
+def _profile(file: LoadedFile, chosen: dict[str, Array], found: dict[str, Any], *, whole: bool) -> None:
     """Read the data; say whether the stored hash holds, where all of the file was looked at."""
     from hashlib import sha256
 
     from pecli.checks.identify import identify_tables
-    from pecli.checks.statistics import Profile
-    from pecli.engine.table import raw_bytes
+    from pecli.checks.statistics import profile
+    from pecli.engine.table import raw_bytes, table_of
     from pecli.files.provenance import KEY
 
     file.check()
-    digest = sha256()
-    spec = found["metadata"].get(KEY)
-    hashed = isinstance(spec, dict) and "sha256" in spec and whole
-    see = (lambda block: digest.update(raw_bytes(block))) if hashed else None
-    for table, entry in zip(chosen, found["tensors"], strict=True):
-        entry.update(Profile(table).gather(see).as_json())
+    for array, entry in zip(chosen.values(), found["tensors"], strict=True):
+        entry.update(profile(array))
     if len(chosen) <= MAX_IDENTIFIED:
-        found["matches"] = [match.as_json() for match in identify_tables(file.path, chosen).matches]
-    if hashed:
-        found["sha256_holds"] = spec.get("sha256") == digest.hexdigest()
+        tables = [table_of(name, array) for name, array in chosen.items()]
+        found["matches"] = [match.as_json() for match in identify_tables(file.path, tables).matches]
+    spec = found["metadata"].get(KEY)
+    if isinstance(spec, dict) and "sha256" in spec and whole:
+        digest = sha256()
+        for array in chosen.values():
+            digest.update(raw_bytes(array))
+        found["sha256_holds"] = spec["sha256"] == digest.hexdigest()

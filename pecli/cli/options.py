@@ -6,20 +6,19 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING
+from dataclasses import MISSING, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pecli.cli import command_of, keyword, with_options
-from pecli.engine.schemes import scheme_named
-from pecli.engine.schemes.parameters import Choice, Flag, Parameter
-from pecli.errors import ParameterError
+from pecli.cli import command_of, keyword, option_name, print_note, with_options
+from pecli.engine.schemes import Choice, Flag, Parameter, scheme_named
+from pecli.errors import ParameterError, spelled
 
 if TYPE_CHECKING:
     from pecli.checks.tolerance import Tolerance
     from pecli.engine.schemes.scheme import Scheme
-    from pecli.models.encoding import Encoding
+    from pecli.models.encoding import Encoding, ModelEncodings
 
 
 MAX_METAVAR = 16
@@ -51,7 +50,7 @@ NoProgress = Annotated[bool, typer.Option("--no-progress", help="Never draw a pr
 Plot = Annotated[
     bool, typer.Option("--plot", help="Draw the table in the terminal; see pecli plot.", rich_help_panel=OUTPUT)
 ]
-_ULPS = "Let elements be off by this many units of the last place. (default: 0)"
+_ULPS = "Maximum error in ULPs (units in the last place). (default: 0)"
 MaxUlp = Annotated[str | None, text("--max-ulp", "INTEGER", _ULPS, CHECK)]
 Atol = Annotated[str | None, text("--atol", "NUMBER", "Absolute tolerance; not for inv_freq and slopes.", CHECK)]
 _RELATIVE = "Relative tolerance. (of inv_freq and slopes, where any tolerance is given: 1e-5)"
@@ -140,8 +139,25 @@ def _sentence(text: str) -> str:
     return f"{text[:1] if named else text[:1].upper()}{text[1:]}."
 
 
+_HALVES = ("neox", "neox-style", "rotate-half", "split", "half")
+_INTERLEAVED = ("gptj", "gpt-j", "traditional", "norm", "normal", "adjacent", "rotate-every-two")
+_LAYOUTS = dict.fromkeys(_HALVES, "halves") | dict.fromkeys(_INTERLEAVED, "interleaved")
+VALUE_SYNONYMS = {
+    **dict.fromkeys(("layout", "from", "to"), _LAYOUTS),
+    "scaling": {"su": "longrope", "ntk-aware": "ntk", "default": "none", "dynamic-ntk": "dynamic"},
+    "dtype": {
+        **dict.fromkeys(("fp64", "f64", "double"), "float64"),
+        **dict.fromkeys(("fp32", "f32", "float", "single"), "float32"),
+        **dict.fromkeys(("fp16", "f16", "half"), "float16"),
+        **dict.fromkeys(("bf16",), "bfloat16"),
+    },
+}
+"""What other programs call the values of an option."""
+
+
 def parse(name: str, parameter: Parameter, text: str) -> Any:
     """The value that an option's text stands for, which may be the array in a file."""
+    text = VALUE_SYNONYMS.get(name, {}).get(text.lower().replace("_", "-"), text)
     if parameter.is_value(text):
         return parameter.parse(name, text)
     from pecli.tensors.inputs import read_numbers
@@ -206,26 +222,26 @@ def scheme_from(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
 
 _PANEL = "From a model"
 
-_HELP = f"Take --dim, --theta, --scaling, … from a model: {MODEL}."
+_HELP = f"Take --dim, --theta, --scaling, … from a model: {MODEL}. Options beside it override it."
 Config = Annotated[str | None, model(_HELP, _PANEL, "--config")]
 Model = Annotated[str | None, model("The same; pecli models lists the presets.", _PANEL)]
-_LAYERS = "The layers of this kind alone, where a model has several."
+_LAYERS = "Only layers of this type, where a model has several."
 LayerType = Annotated[str | None, text("--layer-type", "NAME", _LAYERS, _PANEL)]
 MODEL_OPTIONS = (("config", Config, None), ("model", Model, None), ("layer_type", LayerType, None))
 
 _PLACES = ("positions", "grid", "keep", "grid_base", "grid_scale")
-_GIVEN_BESIDE_MODEL = ("seq_len", "offset", "layout", "length", "recipe", "runtime", "dtype", *_PLACES)
-"""What the command line still decides."""
+_BESIDE_MODEL = ("seq_len", "offset", "layout", "length", "recipe", "runtime", "dtype", *_PLACES)
+"""What no model says; anything else that is given beside one is in place of what it says."""
 
 
 def _of_model(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> Scheme | None:
     """The scheme that the options name a model for; None where they name none."""
     if not names_model(values):
         return None
-    given = given_beside(values, parameters)
+    given = parsed(parameters, values)
     if not {"seq_len", "positions", "grid"} & given.keys():
         raise ParameterError("seq_len", "missing", parameters["seq_len"].rule)
-    return _of_layers(values["config"], values["model"], values["layer_type"], given)
+    return _of_layers(values, given)
 
 
 def names_model(values: Mapping[str, Any]) -> bool:
@@ -245,31 +261,71 @@ def check_one(config: str | None, model: str | None) -> None:
         raise ParameterError("model", repr(model), "the model is named by --config or --model, not both")
 
 
-def given_beside(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> dict[str, Any]:
-    """The values given beside a model; what the model decides is refused."""
-    for name in parameters:
-        if values[name] is not None and name not in _GIVEN_BESIDE_MODEL:
-            raise ParameterError(name, values[name], "it comes from the model", "leave it out")
-    return parsed(parameters, values)
-
-
-def _of_layers(config: str | None, model: str | None, layer_type: str | None, given: dict[str, Any]) -> Scheme:
-    from pecli.engine.schemes.bundle import Bundle
+def model_encodings(
+    values: Mapping[str, Any], given: Mapping[str, Any], *, one: bool = False
+) -> tuple[ModelEncodings, tuple[Encoding, ...], dict[str, Any]]:
+    """The model that the options name, its rotary encodings (or one) with what was given in place of what it says, and
+    what else was given. A note tells what is not the model's own.
+    """
     from pecli.models.find import find_model
 
-    found = find_model(config, model)
-    encodings: tuple[Encoding, ...] = (found.one(layer_type),) if layer_type is not None else found.ropes()
-    what = "config" if config else "model"
+    config, layer_type = values["config"], values["layer_type"]
+    model = find_model(config, values["model"])
+    encodings = (model.one(layer_type),) if one or layer_type is not None else model.ropes()
+    own = {name: value for name, value in given.items() if name not in _BESIDE_MODEL}
+    rest = {name: value for name, value in given.items() if name in _BESIDE_MODEL}
+    if own and encodings:
+        changed = tuple(_overridden(encoding, own, model.context) for encoding in encodings)
+        before = encodings[0].parameters
+        rules = scheme_named("rope").parameters()
+        names = {name: (*rules[name].aliases, option_name(name))[0] for name in own}
+        lines = [f"{names[name]} {spelled(value)}{_instead(before.get(name))}" for name, value in own.items()]
+        print_note(f"not as {model.file} has it: {', '.join(lines)}")
+        encodings = changed
+    return model, encodings, rest
+
+
+def _instead(value: Any) -> str:
+    return "" if value is None else f" instead of {spelled(value)}"
+
+
+def _overridden(encoding: Encoding, changes: Mapping[str, Any], context: int | None) -> Encoding:
+    """An encoding with some parameters of a model replaced. Another scaling takes none of the old one's parameters but
+    the length that the model was trained on, which is its context where the old one has none.
+    """
+    from pecli.engine.scalings import SCALINGS
+    from pecli.engine.schemes.rope import Rope
+
+    parameters, extra = dict(encoding.parameters), dict(encoding.extra)
+    scaling = changes.get("scaling", parameters.get("scaling"))
+    if scaling != parameters.get("scaling"):
+        trained = parameters.get("original_max_position_embeddings") or context
+        parameters = {name: value for name, value in parameters.items() if name not in Rope.scaling_parameters()}
+        extra.pop("mscales", None)
+        taken = SCALINGS[scaling].required() + SCALINGS[scaling].optional()
+        lengths = ("original_max_position_embeddings", "max_position_embeddings")
+        for name in [name for name in lengths if name in taken and trained is not None][:1]:
+            parameters[name] = trained
+    if "attention_factor" in changes:
+        extra.pop("mscales", None)
+    return replace(encoding, parameters={**parameters, **changes}, extra=extra)
+
+
+def _of_layers(values: Mapping[str, Any], given: dict[str, Any]) -> Scheme:
+    from pecli.engine.schemes.bundle import Bundle
+
+    model, encodings, rest = model_encodings(values, given)
+    what = "config" if values["config"] else "model"
     if not encodings:
-        kinds = ", ".join(sorted({encoding.scheme for encoding in found.encodings})) or "none"
-        raise ParameterError(what, found.file, f"it has no rotary encoding (found: {kinds})")
-    placed = {"positions", "grid"} & given.keys()
+        kinds = ", ".join(sorted({encoding.scheme for encoding in model.encodings})) or "none"
+        raise ParameterError(what, model.file, f"it has no rotary encoding (found: {kinds})")
+    placed = {"positions", "grid"} & rest.keys()
     reasons = (encoding.no_table for encoding in encodings if not (placed and "style" in encoding.extra))
     reason = next(filter(None, reasons), "")
     if reason:
-        raise ParameterError(what, found.file, f"it has no table over positions 0, 1, 2, …: {reason}")
-    schemes = {encoding.layer_type: encoding.rope(**given) for encoding in encodings}
+        raise ParameterError(what, model.file, f"it has no table over positions 0, 1, 2, …: {reason}")
+    schemes = {encoding.layer_type: encoding.rope(**rest) for encoding in encodings}
     if len(schemes) == 1:
         (scheme,) = schemes.values()
         return scheme
-    return Bundle(tuple(schemes.items()), dtype=given.get("dtype", "float32"))
+    return Bundle(tuple(schemes.items()), dtype=rest.get("dtype", "float32"))

@@ -12,8 +12,7 @@ import typer
 
 from pecli.cli import Exit, command_line, command_of, options, print_note
 from pecli.cli.options import completer
-from pecli.engine.schemes import SCHEMES
-from pecli.engine.schemes.parameters import ListOf, Real, Whole
+from pecli.engine.schemes import SCHEMES, ListOf, Real, Whole
 from pecli.errors import FileError, ParameterError
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures.kinds import KINDS
@@ -219,9 +218,10 @@ def _reach(given: Mapping[str, str]) -> tuple[int | None, int | None]:
     """The context and the sliding window of the model that is named."""
     if not given:
         return None, None
-    from pecli.models.find import reach
+    from pecli.models.find import find_model
 
-    return reach(given.get("--config"), given.get("--model"))
+    model = find_model(given.get("--config"), given.get("--model"))
+    return model.context, model.window
 
 
 def _opened(word: str) -> Any:

@@ -39,18 +39,18 @@ def report(
     ] = "none",
     quiet: options.Quiet = False,
 ) -> int:
-    """Write one page of HTML: what a model uses, scaling explained, drift, a heatmap with its values, checks of files.
+    """Write one page of HTML: what a model uses, scaling explained, drift, a heatmap, checks of files.
 
     Files are verified against the first model, or against the spec they carry, and compared with the first file. The
     page needs no network, and can be printed.
 
-    Exit code 0: all checks passed, or there are none; 1: one did not; 3: a file cannot be read.
+    Exit code 0: all checks passed, or there are none; 1: at least one failed; 3: a file cannot be read.
     """
     from pecli.views import report as page
     from pecli.views import screen
 
     if not output.endswith((".html", ".htm")):
-        raise ParameterError("output", output or "missing", "a report is a page", "add -o report.html")
+        raise ParameterError("output", output or "missing", "a report is one page of HTML", "add -o report.html")
     made = page.written(sources, output, options.tolerance(max_ulp, atol, rtol), runtime)
     if not quiet:
         screen.say_written(output)

@@ -9,7 +9,7 @@ import typer
 from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import Exit, options
 from pecli.engine.runtimes import RUNTIMES
-from pecli.engine.schemes.parameters import Choice, Whole
+from pecli.engine.schemes import Choice, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.errors import ParameterError
 

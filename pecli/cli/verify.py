@@ -201,8 +201,8 @@ def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str
 def _against(places: Mapping[str, str]) -> Any:
     """What compares a file with what the options name: a model, or the spec that it carries."""
     from pecli.checks.manifest import PLACES
+    from pecli.checks.verify import model_check
     from pecli.checks.verify import verify as verify_carried
-    from pecli.checks.verify.rotated import model_check
     from pecli.cli.options import check_one
     from pecli.models.find import find_model
 

@@ -1,18 +1,22 @@
-"""Names for the arrays that are passed around, and buffers to work in.
+"""Arrays: names for them in annotations, their dtypes, one rounding from one dtype to another, and arrays of other
+libraries as NumPy's.
 
-The names are for annotations alone: at run time they stand for any object, so that importing them costs neither NumPy
-nor numpy.typing, and no file needs a TYPE_CHECKING block for them.
+NumPy has no bfloat16 of its own; `ml_dtypes` lends it one and is imported only when a bfloat16 array is made.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+import sys
+from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from typing import Any
+import numpy as np
 
-    import numpy as np
-    from numpy.typing import NDArray
+from pecli.errors import KindError, ParameterError, quoted
+
+if TYPE_CHECKING:  # numpy.typing takes its time to import
+    from numpy.typing import ArrayLike as ArrayLike
+    from numpy.typing import DTypeLike, NDArray
 
     Array = NDArray[np.generic]
     AnyArray = NDArray[Any]
@@ -24,7 +28,109 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
     Complex = NDArray[np.complex128]
 else:
-    Array = AnyArray = Floats = Singles = Ints = Positions = Indices = Flags = Complex = object
+    ArrayLike = Array = AnyArray = Floats = Singles = Ints = Positions = Indices = Flags = Complex = object
+
+SIGNIFICAND_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
+"""The dtypes by name, with their bits of precision, the leading one included."""
+
+COMPLEX = {"complex64": "float32", "complex128": "float64"}
+"""Complex dtypes, and those of their parts."""
+
+_FROM_ML_DTYPES = frozenset(
+    {"bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float8_e4m3fnuz", "float8_e5m2fnuz"}
+)
+
+
+def numpy_dtype(name: str) -> np.dtype[np.generic]:
+    """The NumPy dtype of that name.
+
+    >>> numpy_dtype("float16")
+    dtype('float16')
+    """
+    if name in _FROM_ML_DTYPES:
+        import ml_dtypes
+
+        found: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, name))
+        return found
+    return np.dtype(name)
+
+
+def dtype_name(dtype: DTypeLike) -> str:
+    """The name under which pecli speaks of a NumPy dtype."""
+    return str(np.dtype(dtype).name)
+
+
+_MIN_NORMAL = 2.0**-126
+"""The smallest number for which bfloat16 has all its bits."""
+
+
+def round_to(values: Floats, dtype: str) -> Array:
+    """float64 values in the named dtype, each rounded once.
+
+    >>> float(round_to(np.array([1 + 2**-8 + 2**-40]), "bfloat16")[0])
+    1.0078125
+    """
+    if dtype == "bfloat16":
+        return _bfloat16_bits(values).view(numpy_dtype(dtype))
+    if dtype.startswith("float8"):
+        return _odd_singles(values).view(np.float32).astype(numpy_dtype(dtype))
+    with np.errstate(over="ignore"):
+        return values.astype(numpy_dtype(dtype))
+
+
+def _odd_singles(values: Floats) -> NDArray[np.uint32]:
+    """The bits of float32 values, rounded to odd: another rounding, to fewer bits, cannot mistake them for a tie."""
+    with np.errstate(over="ignore"):
+        single = values.astype(np.float32)
+    back = single.astype(np.float64)
+    bits = single.view(np.uint32)
+    inexact = (back != values) & np.isfinite(values)
+    return np.where(inexact, (bits - (np.abs(back) > np.abs(values))) | 1, bits).astype(np.uint32)
+
+
+def _bfloat16_bits(values: Floats) -> NDArray[np.uint16]:
+    ordinary = np.abs(values) >= _MIN_NORMAL
+    if not ordinary.all() and (values[~ordinary] != 0).any():
+        return _any_bfloat16_bits(values)
+    bits = values.view(np.uint64)  # to 8 significant bits where they are, which float32 then holds exactly
+    rounded = bits >> np.uint64(45)
+    rounded &= np.uint64(1)
+    rounded += np.uint64((1 << 44) - 1)
+    rounded += bits
+    rounded &= np.uint64(2**64 - (1 << 45))
+    with np.errstate(over="ignore"):
+        return (rounded.view(np.float64).astype(np.float32).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+
+
+def _any_bfloat16_bits(values: Floats) -> NDArray[np.uint16]:
+    """Not-a-numbers too, and numbers so small that bfloat16 has fewer bits for them."""
+    bits = _odd_singles(values)
+    rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
+    quiet = ((bits >> np.uint32(16)) | np.uint32(0x40)).astype(np.uint16)
+    return np.where(np.isnan(values), quiet, rounded)
+
+
+def widened(block: Array) -> Floats:
+    """Any numbers as float64, signalling NaNs included, about which NumPy would warn."""
+    with np.errstate(invalid="ignore"):
+        return block.astype(np.float64)
+
+
+def holds(dtype: str, values: Floats) -> bool:
+    """Whether a dtype has every one of these values.
+
+    >>> holds("bfloat16", np.array([1.5, 1 + 2**-7])), holds("bfloat16", np.array([1 + 2**-8]))
+    (True, False)
+    """
+    return np.array_equal(widened(round_to(values, dtype)), values)
+
+
+def as_dtype(values: Array, dtype: str) -> Array:
+    """Values in another dtype, wider or narrower; a narrower one rounds."""
+    if dtype_name(values.dtype) == dtype:
+        return values
+    return values.astype(numpy_dtype(dtype)) if dtype in ("float32", "float64") else round_to(widened(values), dtype)
+
 
 CACHE_LINE = 64
 """Bytes. Vector loads that cross a line take twice as long."""
@@ -37,9 +143,83 @@ def aligned_buffer(count: int, dtype: np.dtype[Any] | type) -> AnyArray:
     >>> aligned_buffer(3, np.float32).size
     3
     """
-    import numpy as np
-
     size = count * np.dtype(dtype).itemsize
     raw = np.empty(size + CACHE_LINE, np.uint8)
     start = -raw.ctypes.data % CACHE_LINE
     return raw[start : start + size].view(dtype)
+
+
+def as_numpy(name: str, values: Any) -> AnyArray:
+    """Values of any library as a NumPy array, in their own dtype: lists, NumPy, torch, JAX, MLX.
+
+    Whatever an object raises while it is asked for its values becomes a KindError.
+    """
+    if isinstance(values, np.ma.MaskedArray) and np.any(values.mask):
+        raise KindError(name, "a masked array", "its hidden values would count", "fill them first: x.filled(0)")
+    if isinstance(values, (list, tuple)):
+        try:
+            return np.asarray(values)
+        except ValueError as problem:
+            raise KindError(name, "a list of lists of unlike lengths", "a table has rows of one length") from problem
+    try:
+        return np.asarray(values) if isinstance(values, np.ndarray) else _foreign_array(values)
+    except MemoryError:
+        raise
+    except Exception as problem:
+        dtype = f" of dtype {kind}" if (kind := _dtype_word(values)) else ""
+        rule = "its values cannot be had as a NumPy array"
+        raise KindError(name, f"a {type(values).__name__}{dtype}", rule) from problem
+
+
+def numbers(name: str, values: Any) -> AnyArray:
+    """The same, unless they are no numbers."""
+    array = as_numpy(name, values)
+    if array.dtype.kind not in "biufcV" or issubclass(array.dtype.type, np.void) or array.dtype.hasobject:
+        raise KindError(name, f"of dtype {quoted(str(array.dtype))[1:-1]}", "a table holds numbers")
+    return array
+
+
+def _dtype_word(values: Any) -> str:
+    try:
+        return str(values.dtype).rpartition(".")[2]
+    except Exception:
+        return ""
+
+
+def _foreign_array(values: Any) -> AnyArray:
+    """bfloat16, which few hand over, by way of float32."""
+    if hasattr(values, "detach"):  # torch: not in a graph, and not on a device that NumPy cannot reach
+        values = values.detach().cpu()
+    for convert in (np.asarray, np.from_dlpack):
+        try:
+            array: AnyArray = convert(values)
+        except (TypeError, ValueError, RuntimeError, BufferError, AttributeError):
+            continue
+        if array.dtype.kind != "O" or not hasattr(values, "dtype"):
+            return array
+    return np.asarray(_as_float32(values)).astype(numpy_dtype(_dtype_word(values)))
+
+
+def _as_float32(values: Any) -> Any:
+    if hasattr(values, "float"):
+        return values.float()
+    home = sys.modules.get(type(values).__module__)  # MLX has dtypes of its own
+    return values.astype(getattr(home, "float32", np.float32))
+
+
+def indices(name: str, text: str, count: int) -> range:
+    """The rows or columns that `3`, `0:8`, `-4:` or `:` stand for, of `count`.
+
+    >>> indices("rows", "-2:", 10)
+    range(8, 10)
+    """
+    match = re.fullmatch(r"(-?[0-9]{1,18})|(-?[0-9]{1,18})?:(-?[0-9]{1,18})?", text.strip())
+    if not match:
+        raise ParameterError(name, repr(text), "it must be a number or a range, such as 0:8, -4: or :")
+    if match[1] is not None:
+        place = int(match[1]) + (count if int(match[1]) < 0 else 0)
+        if not 0 <= place < count:
+            raise ParameterError(name, text, f"there are {count}")
+        return range(place, place + 1)
+    start, stop = (None if each is None else int(each) for each in match.groups()[1:])
+    return range(count)[slice(start, stop)]

@@ -8,23 +8,31 @@ whole tensor in memory.
 from __future__ import annotations
 
 import math
+import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from itertools import chain, islice, pairwise
+from threading import Event, Lock, local
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array, Indices
-from pecli.engine.numerics.dtypes import COMPLEX, SIGNIFICAND_BITS, dtype_name, numpy_dtype
-from pecli.engine.numerics.rounding import round_to, widened
-from pecli.engine.numerics.threads import results_in_order, work_through
-from pecli.engine.numerics.threads import thread_count as thread_count
-from pecli.errors import KindError
+from pecli.engine.arrays import (
+    COMPLEX,
+    SIGNIFICAND_BITS,
+    Array,
+    Indices,
+    dtype_name,
+    numpy_dtype,
+    round_to,
+    widened,
+)
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    from concurrent.futures import Future
 
 
 BLOCK_BYTES = 1 << 23
@@ -70,9 +78,7 @@ class Table:
         return out
 
     def pick(self, rows: Indices) -> Array:
-        """The rows of those numbers, in any order: all at once where `fill` has a method `gather(rows, out)`, else ones
-        that follow each other.
-        """
+        """The rows of those numbers, in any order: all at once where `fill` has a method `gather(rows, out)`."""
         out = np.empty((len(rows), self.width), numpy_dtype(self.dtype))
         if (gather := getattr(self.fill, "gather", None)) is not None:
             gather(rows, out)
@@ -123,45 +129,6 @@ def table_of(name: str, array: Array) -> Table:
         out[...] = rows[start : start + len(out)]
 
     return replace(table, fill=fill)
-
-
-def as_numpy(name: str, values: Any) -> Any:
-    """The values as NumPy has them, in their own dtype; bfloat16, which few hand over, by way of float32."""
-    if isinstance(values, (np.ndarray, np.generic)) or not hasattr(values, "dtype"):
-        return values
-    if hasattr(values, "detach"):  # torch: not in a graph, and not on a device that NumPy cannot reach
-        values = values.detach().cpu()
-    kind = str(values.dtype).rpartition(".")[2]
-    for convert in (np.asarray, np.from_dlpack):
-        try:
-            array: AnyArray = convert(values)
-        except (TypeError, ValueError, RuntimeError, BufferError, AttributeError):
-            continue
-        if array.dtype.kind != "O":
-            return array
-    try:
-        return np.asarray(_as_float32(values)).astype(numpy_dtype(kind))
-    except (TypeError, ValueError, RuntimeError, BufferError, AttributeError) as problem:
-        rule = "its values cannot be had as a NumPy array"
-        raise KindError(name, f"a {type(values).__name__} of dtype {kind}", rule) from problem
-
-
-def _as_float32(values: Any) -> Any:
-    if hasattr(values, "float"):
-        return values.float()
-    home = sys.modules.get(type(values).__module__)  # MLX has dtypes of its own
-    return values.astype(getattr(home, "float32", np.float32))
-
-
-def table_of_numbers(name: str, values: ArrayLike) -> Table:
-    """The same of anything that NumPy makes an array of, unless that holds no numbers."""
-    try:
-        array = np.asarray(values)
-    except ValueError as problem:  # lists of unlike lengths
-        raise KindError(name, "a list of lists of unlike lengths", "a table has rows of one length") from problem
-    if array.dtype.kind not in "biufcV" or array.dtype.type is np.void or array.dtype.hasobject:
-        raise KindError(name, f"of dtype {array.dtype}", "a table holds numbers")
-    return table_of(name, array)
 
 
 def cast(table: Table, dtype: str) -> Table:
@@ -272,3 +239,95 @@ def by_column(table: Table, first: int) -> ByPosition:
     columns = np.arange(table.width)
     values, names = columns.astype(np.float64).tolist(), (table.name,) * table.width
     return ByPosition(first, table.rows, "columns", values, columns, names, table.read)
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+DEFAULT_MAX_THREADS = 4
+"""Threads used without being asked: more of them mostly wait for the interpreter (16 take as long as one)."""
+MAX_THREADS = 64
+_share = local()
+
+
+@contextmanager
+def share_of_threads(count: int) -> Iterator[None]:
+    """Tables that this thread makes inside the block are filled by that many threads: others are at work, too."""
+    before = getattr(_share, "count", None)
+    _share.count = count
+    try:
+        yield
+    finally:
+        _share.count = before
+
+
+def thread_count() -> int:
+    """How many threads fill tables: this thread's share, the environment's PECLI_THREADS, or the cores there are, but
+    no more than DEFAULT_MAX_THREADS of them.
+    """
+    share: int | None = getattr(_share, "count", None)
+    if share is not None:
+        return share
+    wish = os.environ.get("PECLI_THREADS", "")
+    if wish.isascii() and wish.isdigit() and len(wish) < 9 and int(wish) > 0:
+        return min(int(wish), MAX_THREADS)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, DEFAULT_MAX_THREADS)
+
+
+def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """What `work` makes of each item, in order; the next few are made meanwhile, in threads. The items themselves are
+    taken here, one after the other.
+    """
+    rest = iter(items)
+    first = list(islice(rest, 2))
+    if len(first) < 2 or thread_count() < 2:
+        yield from map(work, chain(first, rest))
+        return
+    from concurrent.futures import ThreadPoolExecutor  # takes 5 ms to import
+
+    ahead: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(thread_count()) as pool:
+        try:
+            for item in chain(first, rest):
+                ahead.append(pool.submit(work, item))
+                if len(ahead) > thread_count() + 1:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:  # an interrupt does not wait for what is still in the queue
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def work_through(work: Callable[[Item], object], items: Iterable[Item]) -> None:
+    """Do the work on every item, in threads, for what it does and not for what it returns. Each thread takes the next
+    item as soon as it is free, one thread at a time.
+    """
+    rest = iter(items)
+    first = list(islice(rest, 2))
+    if len(first) < 2 or thread_count() < 2:
+        for item in chain(first, rest):
+            work(item)
+        return
+    from concurrent.futures import ThreadPoolExecutor  # takes 5 ms to import
+
+    rest, taking, stopped = chain(first, rest), Lock(), Event()
+
+    def work_off() -> None:
+        try:
+            while not stopped.is_set():
+                with taking:
+                    taken = list(islice(rest, 1))
+                if not taken:
+                    break
+                work(taken[0])
+        finally:  # an error ends the work of the others, too
+            stopped.set()
+
+    with ThreadPoolExecutor(thread_count()) as pool:
+        running = [pool.submit(work_off) for _ in range(thread_count())]
+        try:
+            for each in running:
+                each.result()
+        finally:
+            stopped.set()

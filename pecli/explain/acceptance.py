@@ -13,8 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array, Flags
-from pecli.engine.numerics.dtypes import dtype_name
+from pecli.engine.arrays import AnyArray, Array, Flags, dtype_name
 from pecli.explain.edits import Decimals, Edit, Errors, Explanation, Noise, Recipe
 from pecli.explain.sample import Sample, grain, precision, quantised_storage, rms, rounding, wide
 from pecli.explain.time_limit import OutOfTimeError, check_time

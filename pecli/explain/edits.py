@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 from pecli.engine.arrays import AnyArray
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.text import spelled
+from pecli.errors import spelled
 
 
 @dataclass_transform(frozen_default=True)

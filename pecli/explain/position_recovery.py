@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Floats, Indices
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.arrays import Complex, Floats, Indices, widened
 from pecli.engine.schemes.grid_styles import ADDED, ROTARY, AxisBlock, GridStyle
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme

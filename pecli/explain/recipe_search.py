@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Indices
-from pecli.engine.numerics.rounding import holds, round_to, widened
-from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
-from pecli.engine.schemes.recipes import STORED
+from pecli.engine.arrays import AnyArray, Indices, holds, round_to, widened
+from pecli.engine.schemes import STORED, Choice, Flag, Real, Whole
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array, Floats, Indices
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
-from pecli.engine.numerics.rounding import holds
+from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, Floats, Indices, dtype_name, holds
 from pecli.explain.edits import Decimals, Dtype, Edit, FixedPoint, Noise
 
 MAX_FULL_READ = 1 << 21

@@ -15,9 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import dtype_name, numpy_dtype
-from pecli.engine.numerics.rounding import holds
+from pecli.engine.arrays import Array, dtype_name, holds, numpy_dtype
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.acceptance import accepted

@@ -13,8 +13,7 @@ from itertools import combinations
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Complex, Flags, Floats, Indices
-from pecli.engine.numerics.dtypes import COMPLEX
+from pecli.engine.arrays import COMPLEX, AnyArray, Complex, Flags, Floats, Indices
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Edit, Parameter, Repeated, Rows, RowsWrong, Transposed
 from pecli.explain.forms import DOUBLINGS, EMPTY, Form, forms

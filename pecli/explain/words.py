@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pecli.engine.schemes.parameters import Flag
+from pecli.engine.schemes import Flag
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.text import begun, spelled
+from pecli.errors import begun, spelled
 from pecli.explain.edits import Edit, Explanation, Layout, Parameter, Recipe, Rotation, Runtime, Swapped
 
 MAX_LISTED = 8

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import re
 from binascii import crc32
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array
-from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.table import Table, table_of
-from pecli.errors import FileError, ParameterError
-from pecli.files.float_text import check_real, hexadecimal_rows
+from pecli.engine.arrays import Array
+from pecli.engine.table import Table
+from pecli.errors import ParameterError
+from pecli.files.number_text import check_real, decimal_rows
 from pecli.files.output import OnBlock, Output, Spec, Write
-from pecli.files.provenance import KEY, carried_spec, compact
-from pecli.files.source import Source
-from pecli.files.text_tables import (
-    MAX_TENSORS,
-    Found,
-    check_kind,
-    check_names,
-    pieces_of,
-    table_in,
-    unnested,
-    whole_text,
-    write_nested,
-)
+from pecli.files.provenance import compact
+from pecli.files.text_tables import write_nested
 
 TYPES = {
     "float64": "double",
@@ -40,6 +26,9 @@ TYPES = {
     "bool": "uint8_t",
 }
 """What the elements are in C; small floats are bit patterns, integers are called as in NumPy, with `_t`."""
+
+
+WORDS = {b"nan": b"NAN", b"inf": b"INFINITY", b"-inf": b"-INFINITY"}
 
 
 def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
@@ -97,11 +86,18 @@ def _declaration(table: Table, name: str) -> str:
 
 def _literals(block: Array) -> list[bytes]:
     if block.dtype in (np.float32, np.float64):
-        return hexadecimal_rows(block)
+        rows = decimal_rows(block, WORDS)
+        return [_single(row) for row in rows] if block.dtype == np.float32 else rows
     literal: Callable[[int], str] = _integer
     if block.dtype.kind not in "iu":
         block, literal = block.view(f"u{block.itemsize}"), f"0x{{:0{2 * block.itemsize}x}}".format
     return [",".join(map(literal, row)).encode("ascii") for row in block.tolist()]
+
+
+def _single(row: bytes) -> bytes:
+    """The numbers of a row with the `f` that makes them float, so that C rounds them once."""
+    text = row.replace(b",", b"f,") + b"f"
+    return text.replace(b"NANf", b"NAN").replace(b"INFINITYf", b"INFINITY")
 
 
 def _integer(value: int) -> str:
@@ -110,96 +106,3 @@ def _integer(value: int) -> str:
     if value == -(2**63):  # C has no negative literals, and the positive one is too large
         return "(-INT64_C(9223372036854775807) - 1)"
     return f"INT64_C({value})" if abs(value) > 2**31 - 1 else str(value)
-
-
-_ARRAY = re.compile(rb"static\s+const\s+(\w+)\s+(\w+)((?:\[[0-9]{1,18}\]){0,64})\s*=\s*")
-_C_TYPES = {b"double": "float64", b"float": "float32"}
-_SPEC = re.compile(rb"/\* pecli: (\{.*\}) \*/\s")
-
-
-def read_header(source: Source) -> Found:
-    """The arrays of a C header as pecli writes it, under the names that they had before they had to be C's own; small
-    floats, which C does not have, come as their bit patterns unless the spec says what they are.
-    """
-    text = whole_text(source)
-    said = _SPEC.match(text)
-    metadata = {} if said is None else {KEY: said[1].decode("utf-8", "replace")}
-    scheme, small = _said(metadata)
-    if text.count(b"static") > MAX_TENSORS:
-        raise source.error(f"has more than {MAX_TENSORS} tensors")
-    tables = []
-    at = 0
-    while found := _ARRAY.search(text, at):
-        at = text.find(b";", found.end())
-        if at < 0:
-            raise source.error("is broken: an array has no end")
-        dtype = _C_TYPES.get(found[1]) or found[1].decode().removesuffix("_t")
-        shape = tuple(int(side) for side in re.findall(rb"[0-9]+", found[3]))
-        name = found[2].decode().removeprefix(scheme)
-        table = _table(source, name, dtype, shape, text[found.end() : at])
-        if dtype == "uint16" and small in ("float16", "bfloat16"):
-            table = table_of(table.name, table.array().view(numpy_dtype(small)))
-        tables.append(table)
-    if not tables:
-        raise source.error("has no constant array of numbers")
-    check_names(source, [table.name for table in tables])
-    return tuple(tables), metadata
-
-
-def _said(metadata: dict[str, str]) -> tuple[str, str]:
-    """How the names of arrays begin, and the dtype of their elements, as the spec has it."""
-    try:
-        spec = carried_spec("", metadata) or {}
-    except FileError:
-        spec = {}
-    parameters = spec.get("parameters")
-    name = identifier(str(spec.get("scheme", "table"))) + "_"
-    return name, str(parameters.get("dtype", "")) if isinstance(parameters, dict) else ""
-
-
-def _table(source: Source, name: str, dtype: str, shape: tuple[int, ...], text: bytes) -> Table:
-    label = check_kind(source, name, dtype, shape)
-    elements = unnested(source, label, text.translate(bytes.maketrans(b"{}", b"[]")), shape).replace(b"\n", b",")
-    is_float = dtype in _C_TYPES.values()
-    wide = np.float64 if is_float else np.uint64 if dtype == "uint64" else np.int64
-    pieces = pieces_of(elements) if 0 not in shape else ()
-    try:
-        values = np.fromiter(chain.from_iterable(map(_floats if is_float else _integers, pieces)), wide)
-        if len(values) != math.prod(shape) or not (is_float or _fit(values, dtype)):
-            raise OverflowError(dtype)
-    except (ValueError, OverflowError):
-        raise source.error(f"{label} holds something that is not a number, or that {dtype} does not hold") from None
-    return table_in(name, dtype, shape, values)
-
-
-def _fit(values: AnyArray, dtype: str) -> bool:
-    limits = np.iinfo(dtype)
-    return not values.size or bool(values.min() >= limits.min and values.max() <= limits.max)
-
-
-def _floats(piece: bytes) -> Iterable[float]:
-    """Hexadecimal numbers, as pecli writes them, or decimal ones."""
-    text = piece.decode("ascii").removeprefix(",")
-    words = text.replace("f,", ",").removesuffix("f").split(",")  # an `f` behind an exponent is no digit
-    if text.count("p") + text.count("INFINITY") + text.count("NAN") == len(words):
-        return map(float.fromhex, words)
-    return map(_float, text.split(","))
-
-
-def _float(word: str) -> float:
-    if "p" in word or word.lstrip("-") in ("INFINITY", "NAN"):
-        return float.fromhex(word.removesuffix("f"))
-    if not re.fullmatch(r"[-+0-9.eE]+f?", word):
-        raise ValueError(word)
-    return float(word.removesuffix("f"))
-
-
-def _integers(piece: bytes) -> Iterable[int]:
-    """Decimal numbers, those of many bits in macros, or hexadecimal ones."""
-    if b"(" in piece:
-        piece = re.sub(rb"U?INT64_C\((-?[0-9]+)\)", rb"\1", piece)
-        piece = piece.replace(b"(-9223372036854775807 - 1)", b"-9223372036854775808")
-    if b"_" in piece:
-        raise ValueError("Python's own digits")
-    words = piece.removeprefix(b",").split(b",")
-    return (int(word, 16 if word.startswith(b"0x") else 10) for word in words)

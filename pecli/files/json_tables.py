@@ -10,18 +10,19 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, numpy_dtype, round_to
 from pecli.engine.table import Table
-from pecli.errors import ParameterError
-from pecli.files.float_text import check_real, decimal_rows
+from pecli.errors import FileError, ParameterError, quoted
+from pecli.files.contents import Contents, data_bytes
+from pecli.files.number_text import check_real, decimal_rows
 from pecli.files.output import OnBlock, Output, Spec, Write
 from pecli.files.provenance import KEY, compact
-from pecli.files.source import Source
-from pecli.files.text_tables import MAX_TENSORS, Found, check_names, nested_table, whole_text, write_nested
+from pecli.files.text_tables import whole_text, write_nested
 
 JSON_FORM = (
     'a .json of tables has the form {"tensors": {"cos": {"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]}}}'
@@ -29,14 +30,10 @@ JSON_FORM = (
 """What to do about JSON of another form."""
 MAX_EMPTY = 1 << 20
 """How long the axes of a table without elements may be."""
-MAX_FRAME = 4 << 20
-"""Bytes of a file besides its numbers: they become Python objects, which take twenty times as much."""
-
-_WORDS = ((b"nan", b'"NaN"'), (b"-inf", b'"-Infinity"'), (b"inf", b'"Infinity"'))
-_DATA = re.compile(rb'(?<!\\)"data"\s*+:\s*+(?!\{)')
-"""The key, not the end of a name or the whole of one."""
-_AFTER_DATA = re.compile(rb'\]\s*+,\s*+"')
-"""The end of a list, and the next key; inside, a list is followed by a list."""
+MAX_LISTS = 4 << 20
+"""Brackets, braces and quotes in a file: what they enclose becomes Python objects of a hundred bytes."""
+MAX_TENSORS = 10_000
+WORDS = {b"nan": b'"NaN"', b"-inf": b'"-Infinity"', b"inf": b'"Infinity"'}
 
 
 def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
@@ -65,77 +62,70 @@ def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
 def _literals(block: Array) -> list[bytes]:
     if block.dtype == np.bool_:
         return [compact(row).encode("ascii")[1:-1] for row in block.tolist()]
-    rows = decimal_rows(block)
-    if block.dtype.kind not in "iu" and any(b"n" in row for row in rows):  # nan, inf
-        for word, literal in _WORDS:
-            rows = [row.replace(word, literal) for row in rows]
-    return rows
+    return decimal_rows(block, WORDS)
 
 
-def read_json(source: Source) -> Found:
-    """What pecli's own .json files hold: the spec and every tensor with its dtype and shape."""
-    frame, numbers = _split(source, whole_text(source))
+def read_json(contents: Contents) -> tuple[dict[str, Array], dict[str, str]]:
+    """What pecli's own .json files hold: every tensor with its dtype and shape, and the spec."""
+    text = whole_text(contents)
+    if sum(text.count(mark) for mark in (b"[", b"{", b'"')) > MAX_LISTS:
+        raise contents.error(f"has more than {MAX_LISTS:,} lists and texts", "write .npz or .safetensors")
     try:
-        found = json.loads(frame, object_pairs_hook=_Pairs)
+        value = json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError):
-        raise source.error("is broken, or not JSON at all", JSON_FORM) from None
-    if not isinstance(found, _Pairs) or not isinstance(found.get("tensors"), _Pairs):
-        raise source.error("is not a .json file of tables", JSON_FORM)
-    tensors: _Pairs = found["tensors"]
-    check_names(source, tensors.names)
-    tables = tuple(_table(source, name, tensor, numbers) for name, tensor in tensors.items())
-    return tables, {KEY: json.dumps(found[KEY])} if KEY in found else {}
+        raise contents.error("is broken, has a name twice, or is not JSON at all", JSON_FORM) from None
+    match value:
+        case {"tensors": dict(tensors)} if len(tensors) <= MAX_TENSORS:
+            arrays = {name: _array(contents, name, tensor) for name, tensor in tensors.items()}
+        case {"tensors": dict(_)}:
+            raise contents.error(f"has more than {MAX_TENSORS} tensors")
+        case _:
+            raise contents.error("is not a .json file of tables", JSON_FORM)
+    return arrays, {KEY: json.dumps(value[KEY])} if KEY in value else {}
 
 
-class _Pairs(dict[str, Any]):
-    """A JSON object, and all its names as they came."""
-
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        self.names = [name for name, _ in pairs]
-
-
-def _split(source: Source, text: bytes) -> tuple[bytes, list[bytes]]:
-    """The text with the numbers of its tensors taken out, each list replaced by its place among them; and those."""
-    pieces: list[bytes] = []
-    numbers: list[bytes] = []
-    at = 0
-    found = _DATA.search(text, max(text.find(b'"tensors"'), 0))
-    while found:
-        start = found.end()
-        stop = text.find(b"}", start)
-        stop = len(text) if stop < 0 else stop
-        end = _AFTER_DATA.search(text, start, stop)
-        if end is not None:
-            stop = end.start() + 1
-        elif text[start : start + 16].lstrip()[:1] not in (b"[", b""):  # a number alone
-            comma = text.find(b",", start, stop)
-            stop = stop if comma < 0 else comma
-        pieces += [text[at:start], b"%d" % len(numbers)]
-        numbers.append(text[start:stop])
-        at = stop
-        if len(numbers) > MAX_TENSORS:
-            raise source.error(f"has more than {MAX_TENSORS} tensors")
-        found = _DATA.search(text, at)
-    rest = len(text) - at + sum(map(len, pieces))
-    if rest > MAX_FRAME:
-        raise source.error(f"has {rest:,} bytes of text that is no number", f"at most {MAX_FRAME:,} are read")
-    return b"".join([*pieces, text[at:]]), numbers
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        raise ValueError("a key twice")
+    return entries
 
 
-def _table(source: Source, name: str, tensor: object, numbers: list[bytes]) -> Table:
-    """One tensor, whose data are a place among the lists of numbers."""
-    given = tensor if isinstance(tensor, _Pairs) else {}
-    data, dtype, shape = (given.get(key) for key in ("data", "dtype", "shape"))
-    sides = isinstance(shape, list) and all(type(side) is int and 0 <= side < 1 << 63 for side in shape)
-    if len(given) != 3 or type(data) is not int or not isinstance(dtype, str) or not sides or not _is_text(name):
-        raise source.error("has a tensor that is not one", JSON_FORM)
-    assert isinstance(shape, list)
-    text = numbers[data]
-    if b'"' in text:
-        for word, literal in _WORDS:
-            text = text.replace(literal, word)
-    return nested_table(source, name, dtype, tuple(shape), text)
+def _array(contents: Contents, name: str, tensor: Any) -> Array:
+    def complain(problem: str) -> FileError:
+        return contents.error(f"tensor {quoted(name)} {problem}")
+
+    match tensor:
+        case {"data": data, "dtype": str(dtype), "shape": [*sides]} if len(tensor) == 3 and _is_text(name):
+            shape = tuple(sides)
+        case _:
+            raise contents.error("has a tensor that is not one", JSON_FORM)
+    if dtype not in (*SIGNIFICAND_BITS, "bool") and not re.fullmatch(r"u?int(8|16|32|64)", dtype):
+        raise complain(f"has dtype {quoted(dtype)}, which is not known")
+    if not all(type(side) is int and 0 <= side < 1 << 63 for side in shape):
+        raise complain("has a shape that is not a list of lengths")
+    data_bytes(shape, numpy_dtype(dtype).itemsize, complain)
+    flat = [data]
+    for side in shape:
+        if not all(type(part) is list and len(part) == side for part in flat):
+            raise complain(f"is not nested as its shape, {shape}, asks for")
+        flat = list(chain.from_iterable(flat))
+    return _numbers(dtype, flat, complain).reshape(shape)
+
+
+def _numbers(dtype: str, flat: list[Any], complain: Any) -> Array:
+    kinds = set(map(type, flat))
+    is_float = dtype in SIGNIFICAND_BITS
+    if str in kinds and is_float:
+        special = {literal.decode().strip('"'): float(word) for word, literal in WORDS.items()}
+        flat = [special.get(value, value) if type(value) is str else value for value in flat]
+        kinds = set(map(type, flat))
+    if not kinds <= ({float, int} if is_float else {bool} if dtype == "bool" else {int}):
+        raise complain(f"holds something that is not a number of {dtype}")
+    try:
+        return round_to(np.array(flat, np.float64), dtype) if is_float else np.array(flat, dtype)
+    except OverflowError:
+        raise complain(f"holds a number that {dtype} does not hold") from None
 
 
 def _is_text(name: str) -> bool:

@@ -1,53 +1,34 @@
-"""The .npy format: a short header that names dtype and shape, then the elements.
-
-Reading, the header is matched against the three entries it must have: no evaluation, no pickle.
-"""
+"""The .npy format: a short header that names dtype and shape, then the elements."""
 
 from __future__ import annotations
 
-import re
+import io
+import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+import numpy as np
+
+from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.files.output import OnBlock, Output, Spec, Write, write_blocks
 
 if TYPE_CHECKING:  # writing a file needs no reader
-    from pecli.files.source import Source
+    from pecli.files.contents import Contents
 
-MAGIC = b"\x93NUMPY"
-ALIGNMENT = 64
-GROWTH_DIGITS = 21  # np.save leaves room for the first axis to grow in place
+MAX_HEADER = 10_000
+"""Bytes, as in numpy.load: more would keep Python's parser busy."""
+ARRAY_NAME = "array"
+"""What the one array of a .npy file is called, which has no name of its own."""
 CODES = {
-    "float64": "<f8",
-    "float32": "<f4",
-    "float16": "<f2",
-    "int64": "<i8",
-    "int32": "<i4",
-    "int16": "<i2",
-    "int8": "|i1",
-    "uint64": "<u8",
-    "uint32": "<u4",
-    "uint16": "<u2",
-    "uint8": "|u1",
+    **{name: f"<{np.dtype(name).kind}{np.dtype(name).itemsize}" for name in ("float64", "float32", "float16")},
+    **{f"{sign}int{bits}": np.dtype(f"{sign}int{bits}").str for sign in ("", "u") for bits in (64, 32, 16, 8)},
     "bool": "|b1",
     "complex64": "<c8",
     "complex128": "<c16",
 }
-"""What the format calls the dtypes it can hold, their bytes in little-endian order."""
-MAX_HEADER = 1 << 16
-ARRAY_NAME = "array"
-"""What the one array of a .npy file is called, which has no name of its own."""
-
-DTYPES = {code[1:]: dtype for dtype, code in CODES.items()} | {"V2": "bfloat16"}
-"""The dtypes that are read: two bytes of no known kind are what np.save makes of ml_dtypes' and JAX's bfloat16."""
-ENTRY = r"""(?xa) \s*+ (['"]) (?P<key>descr|fortran_order|shape) \1 \s*+ : \s*+
-    (?: (?: (['"]) (?P<text>[^'"\\]*+) \3 | (?P<truth>True|False) | \( (?P<numbers>[0-9L,\s]*+) \) )
-        \s*+ (?: , \s*+ | (?=\}) ) | (?P<other>\[) )"""
-NUMBER = r"(?a)\s*+([0-9]{1,19})L?\s*+"  # Python 2 wrote 512L
-CODE = r"(?a)([<>|=]?)([a-zA-Z?][0-9]{0,4})"
-"""Patterns of a header's text, compiled when a file is read: writing one needs none."""
+"""What the format calls the dtypes that it can hold, their bytes in little-endian order."""
 
 
 def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
@@ -70,96 +51,52 @@ def table_header(table: Table, suffix: str) -> bytes:
 
 
 def header(code: str, shape: tuple[int, ...]) -> bytes:
-    """A version 1.0 header, byte for byte what np.save writes.
+    """A version 1.0 header, as np.save writes it.
 
     >>> len(header("<f4", (512, 64)))
     128
     """
-    room = GROWTH_DIGITS - len(str(shape[0])) if shape else 0
-    text = f"{{'descr': '{code}', 'fortran_order': False, 'shape': {shape}, }}" + " " * room
-    length = len(MAGIC) + 4 + len(text) + 1
-    text += " " * (ALIGNMENT - length % ALIGNMENT) + "\n"  # one to 64 spaces, never none
-    return MAGIC + b"\x01\x00" + len(text).to_bytes(2, "little") + text.encode("ascii")
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": code, "fortran_order": False, "shape": shape})
+    return file.getvalue()
 
 
-class Header(NamedTuple):
-    """What the header of a .npy file says; `offset` is where the elements begin."""
+def read_array(contents: Contents) -> Array:
+    """The array in a .npy file; nothing is unpickled."""
+    from pecli.files.contents import data_bytes
 
-    code: str
-    fortran: bool
-    shape: tuple[int, ...]
-    offset: int
-
-
-def read_table(source: Source, name: str) -> Table:
-    """The array in a .npy file, its elements still unread."""
-    from pecli.files.source import data_bytes, stored_table
-
-    header = read_header(source)
-    order, dtype, itemsize = _number_type(source, header.code)
-    size = data_bytes(header.shape, itemsize, source.error)
-    source.check_size(header.offset + size)
-    return stored_table(source, name, dtype, header.shape, header.offset, order, header.fortran)
+    dtype, shape, fortran, offset = read_header(contents)
+    if dtype.hasobject:
+        raise contents.error("holds Python objects (a pickle), which are never loaded")
+    if dtype.fields is not None or dtype.subdtype is not None:
+        raise contents.error("holds a structured array, only plain numbers are read")
+    name = "bfloat16" if dtype == np.dtype("V2") else dtype.name  # np.save has no other name for it
+    if name != "bfloat16" and name not in CODES:
+        raise contents.error(f"holds elements of dtype {str(dtype)[:40]!r}, only plain numbers are read")
+    contents.check_size(offset + data_bytes(shape, dtype.itemsize, contents.error))
+    return contents.array(name, shape, offset, big_endian=dtype.str[0] == ">", fortran=fortran)
 
 
-def read_header(source: Source) -> Header:
-    """The header of a .npy file, of version 1, 2 or 3."""
-    start = source.read(0, 12)
-    if len(start) < 12 or not start.startswith(MAGIC):
-        raise source.error("is not a whole .npy file")
-    version, width = start[6], 2 if start[6] == 1 else 4
+def read_header(contents: Contents) -> tuple[np.dtype[np.generic], tuple[int, ...], bool, int]:
+    """Dtype, shape and order of the axes, and where the elements begin."""
+    start = bytes(contents.data[: MAX_HEADER + 12])
+    if len(start) < 12 or not start.startswith(b"\x93NUMPY"):
+        raise contents.error("is not a whole .npy file")
+    version = start[6]
     if version not in (1, 2, 3) or start[7]:
-        raise source.error(f"has .npy version {version}.{start[7]}, only 1.0, 2.0 and 3.0 exist")
-    length = int.from_bytes(start[8 : 8 + width], "little")
+        raise contents.error(f"has .npy version {version}.{start[7]}, only 1.0, 2.0 and 3.0 exist")
+    length = int.from_bytes(start[8 : 10 if version == 1 else 12], "little")
     if length > MAX_HEADER:
-        raise source.error(f"claims a header of {length} bytes, more than {MAX_HEADER}")
-    raw = source.read(8 + width, length)
-    if len(raw) < length:
-        raise source.error("is truncated: its header is cut short")
+        raise contents.error(f"claims a header of {length} bytes, more than {MAX_HEADER}")
+    file = io.BytesIO(start)
+    file.seek(8)
+    read = np.lib.format.read_array_header_1_0 if version == 1 else np.lib.format.read_array_header_2_0
     try:
-        text = raw.decode("utf-8" if version == 3 else "latin-1")
-    except UnicodeDecodeError:
-        raise source.error("has a broken .npy header: it is not UTF-8") from None
-    code, fortran, shape = _parse(source, text)
-    return Header(code, fortran, shape, 8 + width + length)
-
-
-def _parse(source: Source, text: str) -> tuple[str, bool, tuple[int, ...]]:
-    found: dict[str, re.Match[str]] = {}
-    at = 1
-    entry = re.compile(ENTRY)
-    while text.startswith("{") and (match := entry.match(text, at)):
-        if match["other"]:
-            raise source.error("holds a structured array, only plain numbers are read")
-        if match["key"] in found:
-            break
-        found[match["key"]] = match
-        at = match.end()
-    if len(found) < 3 or text[at:].rstrip() != "}":
-        raise source.error("has a broken .npy header: descr, fortran_order and shape are expected, once each")
-    code, truth, numbers = found["descr"]["text"], found["fortran_order"]["truth"], found["shape"]["numbers"]
-    if code is None or truth is None or numbers is None:
-        raise source.error("has a broken .npy header: descr is a text, fortran_order True or False, shape a tuple")
-    return code, truth == "True", _parse_shape(source, numbers)
-
-
-def _parse_shape(source: Source, numbers: str) -> tuple[int, ...]:
-    if not numbers.strip():
-        return ()
-    *parts, last = numbers.split(",")
-    if last.strip():
-        parts = [*parts, last] if parts else []  # (3,) is a shape, (3) only a number
-    matches = [re.fullmatch(NUMBER, part) for part in parts]
-    if not parts or not all(matches):
-        raise source.error("has a broken .npy header: shape is not a tuple of lengths")
-    return tuple(int(match[1]) for match in matches if match)
-
-
-def _number_type(source: Source, code: str) -> tuple[str, str, int]:
-    """Byte order, dtype name and bytes of an element, from a code such as `<f4`."""
-    match = re.fullmatch(CODE, code)
-    if match and match[2].startswith("O"):
-        raise source.error("holds Python objects (a pickle), which are never loaded")
-    if not match or match[2] not in DTYPES:
-        raise source.error(f"holds elements of dtype {code[:40]!r}, only plain numbers are read")
-    return (">" if match[1] == ">" else "<"), DTYPES[match[2]], int(match[2][1:])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+            shape, fortran, dtype = read(file, max_header_size=MAX_HEADER)
+    except Exception:  # whatever parsing a hostile text leads to, RecursionError and MemoryError included
+        raise contents.error("has a broken .npy header: a dict of descr, fortran_order and shape is expected") from None
+    if any(type(side) is not int for side in shape):
+        raise contents.error("has a broken .npy header: its shape is not a tuple of lengths")
+    return dtype, shape, fortran, file.tell()

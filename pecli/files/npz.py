@@ -1,43 +1,42 @@
-"""The .npz format: an uncompressed ZIP archive of .npy files, and one more with the spec as a text.
+"""The .npz format: a ZIP archive of .npy files, and one more with the spec as a text.
 
-Compressed ones are read, too.
+Written, members are stored as they are, 64-byte aligned and dated 1980, so that the same tables give the same bytes.
+Read, `zipfile` lists the members; what they claim is compared with the file before any is unpacked.
 """
 
 from __future__ import annotations
 
-import re
+import io
+import struct
+import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from pecli.engine.arrays import Array
 from pecli.engine.table import Table
-from pecli.engine.text import quoted
-from pecli.errors import ParameterError
-from pecli.files.npy import header, read_header, read_table, table_header
+from pecli.errors import ParameterError, quoted
+from pecli.files.contents import Contents
+from pecli.files.npy import header, read_array, read_header, table_header
 from pecli.files.output import OnBlock, Output, Sink, Spec, Write, write_blocks
 from pecli.files.provenance import KEY, NO_DIGEST, file_order, provenance
-from pecli.files.source import Source
-from pecli.files.zip_archive import (
-    CRC_AT,
-    DEFLATED,
-    ENCRYPTED,
-    MANY,
-    STORED,
-    Checksum,
-    DeflatedMember,
-    Entry,
-    Member,
-    MemberSource,
-    StoredMember,
-    directory,
-    read_directory,
-)
 
-MAX_NAME_BYTES = MANY - len(".npy")
+ALIGNMENT = 64
+PADDING = 0xD935
+"""The extra field that zipalign pads with."""
+LOCAL_BYTES = 30
+"""Of a member's own header, before its name."""
+DATE = (1980, 1, 1, 0, 0, 0)
+MAX_NAME_BYTES = 0xFFFF - len(".npy")
 """Bytes for which a ZIP archive has room."""
 BOMB_BYTES = 64 << 20
 BOMB_RATIO = 100
+MAX_UNPACKED = 4 << 30
+"""Bytes of all compressed members together, which are unpacked into memory."""
 MAX_TEXT = 16 << 20
+MAX_DIRECTORY = 16 << 20
+"""Bytes: `zipfile` makes twenty times as much of them."""
 
 
 def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
@@ -54,9 +53,46 @@ def prepare(tables: Sequence[Table], spec: Spec | None) -> Write:
         provenance(spec, NO_DIGEST)  # a spec that is not JSON is refused before the output is opened
 
     def write(output: Output, on_block: OnBlock | None) -> None:
-        _Archive(output, on_block).write(list(zip(ordered, headers, strict=True)), spec)
+        import hashlib
+
+        digest = hashlib.sha256()
+        hashes: list[Sink] = [] if spec is None else [digest.update]
+        with zipfile.ZipFile(_Unseekable(output), "w") as archive:
+            for table, start in zip(ordered, headers, strict=True):
+                with archive.open(_member(archive, table.name, len(start) + table.nbytes), "w") as file:
+                    file.write(start)
+                    write_blocks(table, [file.write, *hashes], on_block)
+            if spec is not None:
+                text = text_member(provenance(spec, digest.hexdigest()))
+                with archive.open(_member(archive, KEY, len(text)), "w") as file:
+                    file.write(text)
 
     return write
+
+
+class _Unseekable(io.RawIOBase):
+    """An output as `zipfile` takes it for a pipe: in one pass, checksums after the data."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def write(self, data: Any) -> int:
+        self._output.write(data)
+        return len(data)
+
+
+def _member(archive: zipfile.ZipFile, name: str, size: int) -> zipfile.ZipInfo:
+    """A member whose data will be aligned."""
+    member = zipfile.ZipInfo(f"{name}.npy", DATE)
+    member.create_system = 3  # as on Unix, wherever it is written
+    member.external_attr = 0o600 << 16
+    member.file_size = size
+    zip64 = 20 if size * 1.05 > zipfile.ZIP64_LIMIT else 0  # as `ZipFile.open` decides
+    end = archive.fp.tell() + LOCAL_BYTES + len(member.filename.encode()) + zip64  # type: ignore[union-attr]
+    length = 6 + (-end - 6) % ALIGNMENT
+    member.extra = PADDING.to_bytes(2, "little") + (length - 4).to_bytes(2, "little")
+    member.extra += ALIGNMENT.to_bytes(2, "little") + bytes(length - 6)
+    return member
 
 
 def bad_name(name: str) -> bool:
@@ -69,109 +105,162 @@ def text_member(text: str) -> bytes:
     return header(f"<U{len(text)}", ()) + text.encode("utf-32-le")
 
 
-class _Archive:
-    """A .npz on its way out."""
+@dataclass(frozen=True)
+class Member:
+    """A file in an archive: its bytes there, and what the directory says of them."""
 
-    def __init__(self, output: Output, on_block: OnBlock | None) -> None:
-        import hashlib
+    contents: Contents
+    compressed: bool
+    size: int
+    crc: int
 
-        self.output, self.on_block = output, on_block
-        self.digest = hashlib.sha256()
-        self.members: list[Member] = []
-        self.end = 0
+    def check(self) -> None:
+        """Compare a stored member with its checksum."""
+        if zlib.crc32(self.contents.data) != self.crc:
+            raise self.contents.error("is damaged: its checksum does not match")
 
-    def write(self, tables: Sequence[tuple[Table, bytes]], spec: Spec | None) -> None:
-        hashes: list[Sink] = [] if spec is None else [self.digest.update]
-        for table, start in tables:
-            if self.output.seekable:
-                self._add_then_patch(table, start, hashes)
-            else:
-                self._add_in_two_passes(table, start, hashes)
-        if spec is not None:
-            data = text_member(provenance(spec, self.digest.hexdigest()))
-            self._begin(Member(f"{KEY}.npy", len(data), zlib.crc32(data), self.end), data)
-        self.output.write(directory(self.members, self.end))
-
-    def _add_then_patch(self, table: Table, start: bytes, hashes: list[Sink]) -> None:
-        checksum = Checksum()
-        checksum.update(start)
-        member = Member(f"{table.name}.npy", len(start) + table.nbytes, 0, self.end)
-        self._begin(member, start)
-        write_blocks(table, [self.output.write, checksum.update, *hashes], self.on_block)
-        self.members[-1] = replace(member, crc=checksum.value)
-        self.output.patch(member.offset + CRC_AT, checksum.value.to_bytes(4, "little"))
-
-    def _add_in_two_passes(self, table: Table, start: bytes, hashes: list[Sink]) -> None:
-        """What went into a pipe cannot be changed: make the table twice, once for its checksum."""
-        checksum = Checksum()
-        checksum.update(start)
-        write_blocks(table, [checksum.update, *hashes])
-        self._begin(Member(f"{table.name}.npy", len(start) + table.nbytes, checksum.value, self.end), start)
-        write_blocks(table, [self.output.write], self.on_block)
-
-    def _begin(self, member: Member, data: bytes) -> None:
-        """Write a member's own header and the first of its data, and count on the rest."""
-        own = member.local_header()
-        self.output.write(own)
-        self.output.write(data)
-        self.members.append(member)
-        self.end += len(own) + member.size
+    def unpacked(self) -> Contents:
+        """The member's own bytes; those of a compressed one in memory, their checksum compared."""
+        if not self.compressed:
+            return self.contents
+        stream = zlib.decompressobj(-zlib.MAX_WBITS)
+        try:
+            data = stream.decompress(self.contents.data, self.size + 1)
+        except zlib.error:
+            raise self.contents.error("is damaged: it cannot be unpacked") from None
+        if len(data) != self.size or not stream.eof or stream.unused_data:
+            raise self.contents.error(f"is damaged: it does not unpack to the {self.size} bytes that it declares")
+        contents = Contents(self.contents.path, memoryview(data), self.contents.member)
+        Member(contents, False, self.size, self.crc).check()
+        return contents
 
 
-def read(source: Source) -> tuple[tuple[Table, ...], dict[str, str], dict[str, Callable[[], None]]]:
-    """The tables, the metadata, and for every table what compares it with its checksum."""
-    if source.size is None:
-        raise source.error("an .npz file cannot be read from a pipe", "save it to a file first")
-    entries = read_directory(source, source.size)
-    _refuse_bombs(source, entries)
-    tables, metadata, checksums = [], {}, {}
-    for entry in entries:
-        member = _member(source, entry)
-        name = entry.name.removesuffix(".npy")
+def members_of(contents: Contents) -> dict[str, Member]:
+    """All members of an archive, none of them overlapping another, in the order of the directory."""
+    tail = bytes(contents.data[-22 - 0xFFFF :])
+    place = tail.rfind(b"PK\x05\x06")
+    if place < 0 or place + 22 > len(tail):
+        raise contents.error("is truncated: the directory at its end is missing")
+    if place + 22 + int.from_bytes(tail[place + 20 : place + 22], "little") != len(tail):
+        raise contents.error("is a broken archive: something follows its end")
+    try:
+        with zipfile.ZipFile(_DirectoryFile(contents)) as archive:
+            listed, end = archive.infolist(), archive.start_dir
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, IndexError, OverflowError) as problem:
+        raise contents.error(f"is a broken archive: {' '.join(str(problem).split())}") from None
+    here, count, _, start = struct.unpack_from("<HHII", tail, place + 8)
+    zip64 = tail[max(place - 20, 0) :].startswith(b"PK\x06\x07")  # whose records hold what does not fit
+    if {here, count} - {len(listed), 0xFFFF if zip64 else len(listed)} or start not in (end, zip64 and 0xFFFFFFFF):
+        raise contents.error("is a broken archive: its end records contradict each other")
+    members: dict[str, Member] = {}
+    for entry in sorted(listed, key=lambda entry: entry.header_offset, reverse=True):
+        start = _data_start(contents, entry)
+        if start + entry.compress_size > end:
+            raise contents.error(f"member {quoted(entry.filename)} overlaps what follows it")
+        if entry.filename in members:
+            raise contents.error(f"has two members called {quoted(entry.filename)}")
+        packed = contents.data[start : start + entry.compress_size]
+        member = Contents(contents.path, packed, entry.filename)
+        members[entry.filename] = Member(
+            member, entry.compress_type == zipfile.ZIP_DEFLATED, entry.file_size, entry.CRC
+        )
+        end = entry.header_offset
+    if end:
+        raise contents.error("is a broken archive: it does not begin with its first member")
+    _refuse_bombs(contents, members.values())
+    return {entry.filename: members[entry.filename] for entry in listed}
+
+
+class _DirectoryFile(io.RawIOBase):
+    """The archive as a file, of which no more is read at once than a directory may have."""
+
+    def __init__(self, contents: Contents) -> None:
+        self._contents, self._at = contents, 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = offset + (0, self._at, len(self._contents.data))[whence]
+        if self._at < 0:
+            raise ValueError("it points before its beginning")
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        if size > MAX_DIRECTORY:
+            raise self._contents.error(f"has a directory of {size} bytes, more than any .npz needs")
+        data = bytes(self._contents.data[self._at :][: max(size, 0)] if size >= 0 else self._contents.data[self._at :])
+        self._at += len(data)
+        return data
+
+
+def _data_start(contents: Contents, entry: zipfile.ZipInfo) -> int:
+    """Where a member's bytes begin, which its own header decides; the two must agree."""
+    shown = quoted(entry.filename)
+    own = bytes(contents.data[entry.header_offset :][:LOCAL_BYTES])
+    if entry.header_offset < 0 or len(own) < LOCAL_BYTES or not own.startswith(b"PK\x03\x04"):
+        raise contents.error(f"member {shown} is not where the directory says")
+    start = entry.header_offset + LOCAL_BYTES
+    name_length, extra_length = (int.from_bytes(own[at : at + 2], "little") for at in (26, 28))
+    name = entry.orig_filename.encode("utf-8" if entry.flag_bits & 0x800 else "cp437", "replace")
+    method = int.from_bytes(own[8:10], "little")
+    if bytes(contents.data[start : start + name_length]) != name or method != entry.compress_type:
+        raise contents.error(f"member {shown} has a local header that disagrees with the central directory")
+    if entry.flag_bits & 1:
+        raise contents.error(f"member {shown} is encrypted")
+    if method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise contents.error(f"member {shown} is compressed in a way that is not read (method {method})")
+    if method == zipfile.ZIP_STORED and entry.compress_size != entry.file_size:
+        raise contents.error(f"member {shown} claims two sizes, {entry.compress_size} and {entry.file_size} bytes")
+    return start + name_length + extra_length
+
+
+def _refuse_bombs(contents: Contents, members: Iterable[Member]) -> None:
+    """Refuse a small file that unpacks to a huge one, through one member or through all of them."""
+    compressed = [(member.size, len(member.contents.data)) for member in members if member.compressed]
+    total = sum(size for size, _ in compressed)
+    for size, packed in [*compressed, (total, sum(packed for _, packed in compressed))]:
+        if size > BOMB_BYTES and size > BOMB_RATIO * packed:
+            raise contents.error(f"looks like a zip bomb: {packed} bytes of it unpack to {size}")
+    if total > MAX_UNPACKED:
+        raise contents.error(f"unpacks to {total:,} bytes, at most {MAX_UNPACKED:,} are read", "save it uncompressed")
+
+
+def read(
+    contents: Contents, members: Mapping[str, Member]
+) -> tuple[dict[str, Array], dict[str, str], dict[str, Callable[[], None]]]:
+    """The tensors, the metadata, and for every stored tensor what compares it with its checksum."""
+    tensors: dict[str, Array] = {}
+    metadata: dict[str, str] = {}
+    checksums: dict[str, Callable[[], None]] = {}
+    for file, member in members.items():
+        name = file.removesuffix(".npy")
+        if name == file or bad_name(name):
+            raise contents.error(f"member {quoted(file)} has no place in a .npz file")
         if name == KEY:
             metadata[KEY] = _text(member)
-        else:
-            tables.append(read_table(member, name))
+            continue
+        tensors[name] = read_array(member.unpacked())
+        if not member.compressed:
             checksums[name] = member.check
-    return tuple(tables), metadata, checksums
+    return tensors, metadata, checksums
 
 
-def _member(source: Source, entry: Entry) -> MemberSource:
-    name = entry.name
-    if not name.endswith(".npy") or bad_name(name.removesuffix(".npy")):
-        raise source.error(f"member {quoted(name)} has no place in a .npz file")
-    if entry.flags & ENCRYPTED:
-        raise source.error(f"member {quoted(name)} is encrypted")
-    if entry.method == STORED:
-        if entry.packed != entry.size:
-            raise source.error(f"member {quoted(name)} claims two sizes, {entry.packed} and {entry.size} bytes")
-        return StoredMember(source, name, entry.data, entry.packed, entry.size, entry.crc)
-    if entry.method == DEFLATED:
-        return DeflatedMember(source, name, entry.data, entry.packed, entry.size, entry.crc)
-    raise source.error(f"member {quoted(name)} is compressed in a way that is not read (method {entry.method})")
-
-
-def _refuse_bombs(source: Source, entries: Iterable[Entry]) -> None:
-    """Refuse a small file that unpacks to a huge one, through one member or through all of them."""
-    total = packed_total = 0
-    for entry in entries:
-        if entry.method != STORED:
-            total, packed_total = total + entry.size, packed_total + entry.packed
-            for size, packed in ((entry.size, entry.packed), (total, packed_total)):
-                if size > BOMB_BYTES and size > BOMB_RATIO * packed:
-                    raise source.error(f"looks like a zip bomb: {packed} bytes of it unpack to {size}")
-
-
-def _text(member: MemberSource) -> str:
+def _text(member: Member) -> str:
     """The one text in a .npy file of characters."""
-    header = read_header(member)
-    match = re.fullmatch(r"([<>])U([0-9]{1,9})", header.code)
-    if not match or header.shape or int(match[2]) * 4 > MAX_TEXT:
-        raise member.error("should hold one text")
-    member.check_size(header.offset + 4 * int(match[2]))
-    member.check()
-    raw = member.read(header.offset, 4 * int(match[2]))
+    if member.size > MAX_TEXT:
+        raise member.contents.error("should hold one text")
+    contents = member.unpacked()
+    dtype, shape, _, offset = read_header(contents)
+    if dtype.kind != "U" or shape:
+        raise contents.error("should hold one text")
+    contents.check_size(offset + dtype.itemsize)
+    if not member.compressed:
+        member.check()
     try:
-        return raw.decode("utf-32-le" if match[1] == "<" else "utf-32-be").rstrip("\0")
+        return str(contents.data[offset:], "utf-32-be" if dtype.str[0] == ">" else "utf-32-le").rstrip("\0")
     except UnicodeDecodeError:
-        raise member.error("should hold one text, but it is not Unicode") from None
+        raise contents.error("should hold one text, but it is not Unicode") from None

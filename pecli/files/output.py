@@ -7,7 +7,6 @@ A table goes out block by block, to everything that wants its bytes: the file, a
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,6 +24,8 @@ Buffer = bytes | bytearray | memoryview
 """Bytes one after the other; a writer hands over its arrays as memoryviews, so that nothing is copied."""
 
 MAX_NAME_BYTES = 255  # bytes, on every file system in common use
+BINARY = getattr(os, "O_BINARY", 0)
+"""Without it, Windows would write a carriage return before every byte that looks like a new line."""
 SYNC_BYTES = 1 << 26
 """How much is written before it is sent on: a small part of a large file, and not so little that syncs queue up."""
 
@@ -88,28 +89,16 @@ class Output:
         except OSError as error:
             raise failure(self.path, error) from None
 
-    def copy(self, descriptor: int, offset: int, count: int) -> int:
-        """Append bytes of another file without their passing through this process; how many, 0 where that cannot be."""
-        try:
-            copied = os.copy_file_range(descriptor, self._descriptor, count, offset)
-            if self._sync is not None:
-                self._sync.wrote(copied)
-        except AttributeError:  # only Linux has it
-            return 0
-        except OSError as error:
-            if error.errno in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM):
-                return 0
-            raise failure(self.path, error) from None
-        return copied
-
     def patch(self, offset: int, data: bytes) -> None:
         """Overwrite bytes that were written before; only a seekable output can."""
         if not self.seekable:
             raise ValueError("this output cannot be patched")
         try:
+            end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
+            os.lseek(self._descriptor, offset, os.SEEK_SET)
             while data:
-                written = os.pwrite(self._descriptor, data, offset)
-                data, offset = data[written:], offset + written
+                data = data[os.write(self._descriptor, data) :]
+            os.lseek(self._descriptor, end, os.SEEK_SET)
         except OSError as error:
             raise failure(self.path, error) from None
 
@@ -118,7 +107,7 @@ class Output:
         try:
             if self._sync is not None:
                 self._sync.wait()
-            if replaced is not None:
+            if replaced is not None and hasattr(os, "fchown"):  # Windows has neither owners nor modes
                 os.fchmod(self._descriptor, _take_over(self._descriptor, replaced))
             os.fsync(self._descriptor)
         except OSError as error:
@@ -202,7 +191,7 @@ def _existing(path: str) -> os.stat_result | None:
 def _in_place(path: str) -> Iterator[Output]:
     """A pipe or a device, written to as it stands."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY)
+        descriptor = os.open(path, os.O_WRONLY | BINARY | getattr(os, "O_NOCTTY", 0))
     except OSError as error:
         raise failure(path, error) from None
     output = Output(path, descriptor, seekable=False)
@@ -219,53 +208,101 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
     if existing and not os.access(target, os.W_OK):
         raise FileError(path, "is write-protected", "make it writable or choose another name")
     where, name = os.path.split(target)
-    temporary = _temporary_name(name)
+    temporary = temporary_name(name)
     folder = _open_folder(path, where or ".")
+    if folder is None:
+        name, temporary = os.path.abspath(target), os.path.join(os.path.abspath(where), temporary)
+    _sweep(temporary, folder)
     try:
         # A new file gets 0666 less the umask; one that is to replace another is nobody else's to read yet.
         output = Output(path, _create(path, temporary, folder, 0o600 if existing else 0o666), seekable=True)
         try:
             yield output
             output.finish(existing)
+            if folder is not None:  # while it is locked; Windows renames no open file
+                _rename(path, temporary, name, folder)
         finally:
             output.close()
-        _rename(path, temporary, name, folder)
+        if folder is None:
+            _rename(path, temporary, name, folder)
     except BaseException:  # an interrupt too must leave no litter
         with suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
         raise
     finally:
-        with suppress(OSError):
-            os.close(folder)
+        if folder is not None:
+            with suppress(OSError):
+                os.close(folder)
 
 
-def _temporary_name(name: str) -> str:
+def temporary_name(name: str) -> str:
+    """A hidden name beside that of an output, which is not taken yet."""
     ending = f".{os.urandom(4).hex()}.tmp"
     kept = os.fsencode(name)[: MAX_NAME_BYTES - 1 - len(ending)]
     return "." + os.fsdecode(kept) + ending
 
 
-def _open_folder(path: str, folder: str) -> int:
-    """A handle of the output's folder, so that the file is finished or cleaned up there should the folder be renamed.
+def _open_folder(path: str, folder: str) -> int | None:
+    """A handle of the output's folder, so that the file is finished or cleaned up there should the folder be renamed;
+    None where files have no names relative to one, as on Windows.
 
     A folder may let files be made in it and not let itself be read: the second way of opening is for those.
     """
     try:
+        if os.open not in os.supports_dir_fd:
+            os.stat(folder)
+            return None
         try:
-            return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            return os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         except PermissionError:
-            return os.open(folder, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
+            return os.open(folder, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
     except FileNotFoundError:
         raise FileError(path, f"the folder {folder} does not exist", "make it first") from None
     except OSError as error:
         raise failure(path, error) from None
 
 
-def _create(path: str, temporary: str, folder: int, mode: int) -> int:
+def _create(path: str, temporary: str, folder: int | None, mode: int) -> int:
+    """A new file, locked as long as it is open, so that nobody sweeps it."""
     try:
-        return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode, dir_fd=folder)
+        while True:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, mode, dir_fd=folder)
+            with suppress(OSError):  # some file systems have no locks
+                _lock(descriptor, wait=True)
+            if os.fstat(descriptor).st_nlink:
+                return descriptor
+            os.close(descriptor)  # swept before it was locked
     except OSError as error:
         raise failure(path, error) from None
+
+
+def _lock(descriptor: int, *, wait: bool) -> None:
+    try:
+        from fcntl import LOCK_EX, LOCK_NB, flock
+    except ImportError:  # Windows removes no open file
+        return
+    flock(descriptor, LOCK_EX if wait else LOCK_EX | LOCK_NB)
+
+
+def _sweep(temporary: str, folder: int | None) -> None:
+    """Remove the temporary files that killed writers of the same output left behind, which nobody has locked."""
+    where, name = os.path.split(temporary)
+    with suppress(OSError):
+        for other in os.listdir(where if folder is None else folder):
+            if other[:-12] == name[:-12] and other.endswith(".tmp"):
+                with suppress(OSError):
+                    _remove_unlocked(os.path.join(where, other), folder)
+
+
+def _remove_unlocked(path: str, folder: int | None) -> None:
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
+    descriptor = os.open(path, flags, dir_fd=folder)
+    try:
+        _lock(descriptor, wait=False)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.unlink(path, dir_fd=folder)
+    finally:
+        os.close(descriptor)
 
 
 def _take_over(descriptor: int, replaced: os.stat_result) -> int:
@@ -280,13 +317,14 @@ def _take_over(descriptor: int, replaced: os.stat_result) -> int:
     return mode
 
 
-def _rename(path: str, temporary: str, name: str, folder: int) -> None:
+def _rename(path: str, temporary: str, name: str, folder: int | None) -> None:
     try:
         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError as error:
         raise failure(path, error) from None
-    with suppress(OSError):  # some file systems cannot sync a folder; the file is whole either way
-        os.fsync(folder)
+    if folder is not None:
+        with suppress(OSError):  # some file systems cannot sync a folder; the file is whole either way
+            os.fsync(folder)
 
 
 def _write_some(descriptor: int, data: memoryview) -> int:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine.arrays import numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import FileError
 from pecli.files.output import Spec

@@ -1,80 +1,51 @@
-"""The .safetensors format: a JSON header that names dtypes, shapes and places, then the tensors, tightly packed.
-
-Reading, the header is matched, entry by entry, against the little grammar that the format needs. A JSON parser would
-take any nesting, duplicate keys and NaN, and a hostile header could make it build millions of objects.
-"""
+"""The .safetensors format: a JSON header that names dtypes, shapes and places, then the tensors, tightly packed."""
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from itertools import pairwise
+from typing import Any
 
-import numpy as np
-
+from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table
-from pecli.engine.text import quoted
-from pecli.errors import ParameterError
+from pecli.errors import FileError, ParameterError, quoted
+from pecli.files.contents import Contents, data_bytes
 from pecli.files.output import OnBlock, Output, Sink, Spec, Write, write_blocks
 from pecli.files.provenance import KEY, NO_DIGEST, compact, file_order, provenance
-from pecli.files.source import Source, data_bytes, stored_table
 
 ALIGNMENT = 8
 MAX_HEADER = 16 << 20
-COPIED = 1 << 26
-"""Bytes that are copied between two steps of a progress bar."""
-
+"""Bytes, of which Python makes some twenty times as much."""
+MAX_TENSORS = 100_000
+MAX_QUOTES = 12 * MAX_TENSORS
+"""Quotation marks, of which a tensor has ten: what they enclose becomes a Python object each."""
 METADATA = "__metadata__"
 CODES = {
-    "float64": ("F64", 8),
-    "float32": ("F32", 4),
-    "float16": ("F16", 2),
-    "bfloat16": ("BF16", 2),
-    "float8_e4m3fn": ("F8_E4M3", 1),
-    "float8_e5m2": ("F8_E5M2", 1),
-    "float8_e8m0fnu": ("F8_E8M0", 1),
-    "float8_e4m3fnuz": ("F8_E4M3FNUZ", 1),
-    "float8_e5m2fnuz": ("F8_E5M2FNUZ", 1),
-    "int64": ("I64", 8),
-    "int32": ("I32", 4),
-    "int16": ("I16", 2),
-    "int8": ("I8", 1),
-    "uint64": ("U64", 8),
-    "uint32": ("U32", 4),
-    "uint16": ("U16", 2),
-    "uint8": ("U8", 1),
-    "bool": ("BOOL", 1),
-    "complex64": ("C64", 8),
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e8m0fnu": "F8_E8M0",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    **{f"{sign}int{bits}": f"{sign or 'i'}{bits}".upper() for sign in ("", "u") for bits in (64, 32, 16, 8)},
+    "bool": "BOOL",
+    "complex64": "C64",
 }
-DTYPES = {code.encode(): (name, itemsize) for name, (code, itemsize) in CODES.items()}
-
-MAX_TENSORS = 100_000
-MAX_TEXTS = 10_000
-
-PARTS = {
-    b"_": rb"[ \t\r\n]*+",  # any space that JSON allows
-    b"string": rb'"([^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+)"',
-    b"number": rb"(?:0|[1-9][0-9]{0,18})",
-}
-PARTS[b"numbers"] = rb"\[((?:%(_)b%(number)b%(_)b(?:,%(_)b%(number)b%(_)b){0,63}+)?+)%(_)b\]" % PARTS
-NAME = re.compile(rb"%(_)b%(string)b%(_)b:%(_)b\{" % PARTS)
-FIELDS = re.compile(
-    rb"(?:%(_)b"
-    rb'(?:"dtype"%(_)b:%(_)b"([A-Z0-9_]*+)"|"shape"%(_)b:%(_)b%(numbers)b|"data_offsets"%(_)b:%(_)b%(numbers)b)'
-    rb"%(_)b(?:,(?!%(_)b\})|(?=\}))){3}\}" % PARTS
-)
-TEXT = re.compile(rb"%(_)b%(string)b%(_)b:%(_)b%(string)b" % PARTS)
-NEXT = re.compile(rb"%(_)b([,}])" % PARTS)
-EMPTY = re.compile(rb"%(_)b\}" % PARTS)
-
-Place = tuple[int, int, str, str, tuple[int, ...]]
-"""Begin and end in the data, name, dtype and shape of a tensor."""
+DTYPES = {code: name for name, code in CODES.items()}
 
 
 def prepare(tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str] | None = None) -> Write:
     """Writes all the tables; into the metadata the texts, and the spec with the tables' sha256."""
     ordered = file_order(tables)
-    _check(ordered)
+    for table in ordered:
+        if table.dtype not in CODES:
+            raise ParameterError("dtype", table.dtype, ".safetensors cannot hold it", "write .npy or .npz")
+        if table.name == METADATA:
+            raise ParameterError("name", table.name, "in .safetensors that name is reserved")
 
     def header(digest: str) -> bytes:
         own = {} if spec is None else {KEY: provenance(spec, digest)}
@@ -96,46 +67,20 @@ def prepare(tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str]
     return write
 
 
-def prepare_copy(source: Source, tables: Sequence[Table], changed: Mapping[str, Table]) -> Write:
+def prepare_copy(contents: Contents, tables: Sequence[Table], changed: Mapping[str, Table]) -> Write:
     """Writes the file again, byte for byte, but for the tensors that changed, whose dtypes and shapes did not.
 
     `tables` are all that the file holds, in its own order.
     """
-    length = int.from_bytes(source.read(0, 8), "little")
-    if length > MAX_HEADER or source.size not in (None, 8 + length + sum(table.nbytes for table in tables)):
-        raise source.error("changed while it was read: its header has another length now")
-    header = source.read(0, 8 + length)
+    end = 8 + int.from_bytes(contents.data[:8], "little")
+    if end + sum(table.nbytes for table in tables) != len(contents.data):
+        raise contents.error("changed while it was read: its header has another length now")
 
     def write(output: Output, on_block: OnBlock | None) -> None:
-        output.write(header)
-        begin = end = len(header)
-        for table in tables:
-            if table.name in changed:
-                _copy(source, begin, end, output, on_block)
-                write_blocks(changed[table.name], [output.write], on_block)
-                begin = end + table.nbytes
-            end += table.nbytes
-        _copy(source, begin, end, output, on_block)
+        output.write(contents.data[:end])
+        _write_all([changed.get(table.name, table) for table in tables], [output.write], on_block)
 
     return write
-
-
-def _copy(source: Source, begin: int, end: int, output: Output, on_block: OnBlock | None) -> None:
-    """Bytes of the source as they are; progress is told of them as of a block."""
-    for start in range(begin, end, COPIED):
-        count = min(COPIED, end - start)
-        source.copy_to(output, start, count)
-        if on_block is not None:
-            whole = Table("", "uint8", (count,), lambda start, out: None)
-            on_block(whole, np.broadcast_to(np.uint8(0), (count, 1)))  # as large as the bytes, and takes no memory
-
-
-def _check(tables: Sequence[Table]) -> None:
-    for table in tables:
-        if table.dtype not in CODES:
-            raise ParameterError("dtype", table.dtype, ".safetensors cannot hold it", "write .npy or .npz")
-        if table.name == METADATA:
-            raise ParameterError("name", table.name, "in .safetensors that name is reserved")
 
 
 def _write_all(tables: Sequence[Table], sinks: Sequence[Sink], on_block: OnBlock | None) -> None:
@@ -157,7 +102,7 @@ def _header(tables: Sequence[Table], texts: Mapping[str, str]) -> bytes:
     begin = 0
     for table in tables:
         end = begin + table.nbytes
-        place = {"dtype": CODES[table.dtype][0], "shape": table.shape, "data_offsets": (begin, end)}
+        place = {"dtype": CODES[table.dtype], "shape": table.shape, "data_offsets": (begin, end)}
         entries.append(f"{compact(table.name)}:{compact(place)}")
         begin = end
     text = ("{" + ",".join(entries) + "}").encode("ascii")
@@ -165,107 +110,85 @@ def _header(tables: Sequence[Table], texts: Mapping[str, str]) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-def read(source: Source) -> tuple[tuple[Table, ...], dict[str, str]]:
-    """The tables of a .safetensors file, in the order of their data, and its metadata."""
-    start = source.read(0, 8)
-    length = int.from_bytes(start, "little")
+def read(contents: Contents) -> tuple[dict[str, Array], dict[str, str]]:
+    """The tensors of a .safetensors file, in the order of their data, and its metadata."""
+    length = int.from_bytes(contents.data[:8], "little")
     if length > MAX_HEADER:
-        raise source.error(f"claims a header of {length} bytes, more than {MAX_HEADER}")
-    text = source.read(8, length) if source.size is None or length <= source.size - 8 else b""
+        raise contents.error(f"claims a header of {length} bytes, more than {MAX_HEADER}")
+    text = bytes(contents.data[8 : 8 + length])
     if len(text) < length:
-        raise source.error(f"is truncated: its header should have {length} bytes")
-    places, metadata = _parse_header(source, text)
-    tables, end = [], 0
-    for begin, stop, name, dtype, shape in sorted(places):
+        raise contents.error(f"is truncated: its header should have {length} bytes")
+    entries = _parsed(contents, text)
+    metadata = _texts(contents, entries.pop(METADATA, {}))
+    places = [_place(contents, name, entry) for name, entry in entries.items()]
+    places.sort()
+    end = 0
+    for begin, stop, name, _, _ in places:
         if begin != end:
             kind = "overlaps the tensor before it" if begin < end else f"leaves a hole of {begin - end} bytes before it"
-            raise source.error(f"tensor {quoted(name)} {kind}")
-        tables.append(stored_table(source, name, dtype, shape, 8 + length + begin))
+            raise contents.error(f"tensor {quoted(name)} {kind}")
         end = stop
-    source.check_size(8 + length + end)
-    return tuple(tables), metadata
+    contents.check_size(8 + length + end)
+    start = 8 + length
+    return {name: contents.array(dtype, shape, start + begin) for begin, _, name, dtype, shape in places}, metadata
 
 
-def _parse_header(source: Source, header: bytes) -> tuple[list[Place], dict[str, str]]:
-    """The tensors and the metadata that a header names; places are checked one by one, not against each other."""
-    if header.count(b'"data_offsets"') > MAX_TENSORS:
-        raise source.error(f"has more than {MAX_TENSORS} tensors")
-    places: dict[str, Place] = {}
-    metadata: dict[str, str] | None = None
-    closing = EMPTY.match(header, 1)
-    at, more = (closing.end(), False) if closing else (1, True)
-    while more:
-        match = NAME.match(header, at) or _broken(source, at)
-        name = _decode(source, match[1], at)
-        if name in places or (name == METADATA and metadata is not None):
-            raise source.error(f"names {quoted(name)} twice in its header")
-        if name == METADATA:
-            metadata, at = _parse_texts(source, header, match.end())
-        else:
-            fields = FIELDS.match(header, match.end()) or _broken(source, match.end())
-            places[name] = _place(source, name, fields)
-            at = fields.end()
-        following = NEXT.match(header, at) or _broken(source, at)
-        at, more = following.end(), following[1] == b","
-    if header[at:].strip(b" \t\r\n"):
-        _broken(source, at)
-    return list(places.values()), metadata or {}
+def _parsed(contents: Contents, text: bytes) -> dict[str, Any]:
+    if text.count(b'"') > MAX_QUOTES:
+        raise contents.error(f"has more than {MAX_TENSORS} tensors and texts in its header")
 
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        entries = dict(pairs)
+        if len(entries) < len(pairs):
+            names = sorted(name for name, _ in pairs)
+            twice = next(name for name, other in pairwise(names) if name == other)
+            raise contents.error(f"names {quoted(twice)} twice in its header")
+        return entries
 
-def _parse_texts(source: Source, header: bytes, at: int) -> tuple[dict[str, str], int]:
-    """The metadata, texts by name, and where it ends."""
-    texts: dict[str, str] = {}
-    if closing := EMPTY.match(header, at):
-        return texts, closing.end()
-    more = True
-    while more:
-        match = TEXT.match(header, at) or _broken(source, at)
-        key = _decode(source, match[1], at)
-        if key in texts:
-            raise source.error(f"names {quoted(key)} twice in its metadata")
-        texts[key] = _decode(source, match[2], at)
-        if len(texts) > MAX_TEXTS:
-            raise source.error(f"has more than {MAX_TEXTS} metadata entries")
-        following = NEXT.match(header, match.end()) or _broken(source, match.end())
-        at, more = following.end(), following[1] == b","
-    return texts, at
-
-
-def _place(source: Source, name: str, fields: re.Match[bytes]) -> Place:
-    code, shape_text, offsets_text = fields.groups()
-    if code is None or shape_text is None or offsets_text is None:
-        _broken(source, fields.start())
-    if code not in DTYPES:
-        raise source.error(f"tensor {quoted(name)} has dtype {code.decode()[:20]!r}, which is not known")
-    dtype, itemsize = DTYPES[code]
-    shape, offsets = _numbers(shape_text), _numbers(offsets_text)
-    if len(offsets) != 2:
-        _broken(source, fields.start())
-    size = data_bytes(shape, itemsize, lambda problem: source.error(f"tensor {quoted(name)} {problem}"))
-    if offsets[1] - offsets[0] != size:
-        raise source.error(
-            f"tensor {quoted(name)} needs {size} bytes, its data_offsets are {offsets[0]} and {offsets[1]}"
-        )
-    return offsets[0], offsets[1], name, dtype, shape
-
-
-def _numbers(text: bytes) -> tuple[int, ...]:
-    return tuple(map(int, text.split(b","))) if text else ()
-
-
-def _decode(source: Source, raw: bytes, at: int) -> str:
-    """The text of a JSON string between its quotes."""
     try:
-        if b"\\" not in raw:
-            return raw.decode("utf-8")
-        import json
-
-        text: str = json.loads(b'"' + raw + b'"')
-        text.encode("utf-8")  # half a surrogate pair is no text
-    except UnicodeError:
-        _broken(source, at)
-    return text
+        entries = json.loads(text.decode("utf-8"), object_pairs_hook=unique, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        raise contents.error("has a broken header, which is not JSON") from None
+    if not isinstance(entries, dict):
+        raise contents.error("has a broken header, which is not a JSON object")
+    return entries
 
 
-def _broken(source: Source, at: int) -> NoReturn:
-    raise source.error(f"has a broken header: byte {8 + at} is not what a .safetensors header has there")
+def _refuse(literal: str) -> Any:
+    raise ValueError(literal)
+
+
+def _texts(contents: Contents, entries: Any) -> dict[str, str]:
+    if not isinstance(entries, dict) or not all(isinstance(text, str) for text in entries.values()):
+        raise contents.error("has a broken header: its metadata are not texts by name")
+    return entries
+
+
+def _place(contents: Contents, name: str, entry: Any) -> tuple[int, int, str, str, tuple[int, ...]]:
+    """Begin and end in the data, name, dtype and shape of a tensor."""
+
+    def complain(problem: str) -> FileError:
+        return contents.error(f"tensor {quoted(name)} {problem}")
+
+    match entry:
+        case {"dtype": str(code), "shape": [*shape], "data_offsets": [begin, end]} if len(entry) == 3:
+            numbers = [*shape, begin, end]
+        case _:
+            raise complain("has a broken header: dtype, shape and data_offsets are expected")
+    if not all(type(number) is int and 0 <= number < 2**63 for number in numbers) or not _is_text(name):
+        raise complain("has a broken header: shape and data_offsets are lists of whole numbers")
+    if code not in DTYPES:
+        raise complain(f"has dtype {quoted(code[:20])}, which is not known")
+    size = data_bytes(tuple(shape), numpy_dtype(DTYPES[code]).itemsize, complain)
+    if end - begin != size:
+        raise complain(f"needs {size} bytes, its data_offsets are {begin} and {end}")
+    return begin, end, name, DTYPES[code], tuple(shape)
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be written down: half a surrogate pair cannot."""
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pecli import __version__
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
-from pecli.engine.text import quoted
-from pecli.errors import KindError, ParameterError, path_of
+from pecli.errors import KindError, ParameterError, path_of, quoted
 from pecli.files.output import OnBlock, Spec, Write, check_free_space, is_stream, open_output
 
 if TYPE_CHECKING:
@@ -41,12 +40,10 @@ def tables_written(path: str, scheme: Scheme) -> list[Table]:
     return [scheme.single_array()] if format_of(path) in SINGLE else list(scheme.tensors())
 
 
-def save_scheme(path: str, scheme: Scheme, on_block: OnBlock | None = None, rows: str | None = None) -> None:
-    """Write a scheme's tables, block by block, with the spec where the format has a place for it; of a .zarr store,
-    maybe only some rows, such as 0:65536.
-    """
+def save_scheme(path: str, scheme: Scheme, on_block: OnBlock | None = None) -> None:
+    """Write a scheme's tables, block by block, with the spec where the format has a place for it."""
     spec = {**scheme.spec(), "version": __version__}
-    save_tables(path, tables_written(path, scheme), spec, on_block=on_block, rows=rows)
+    save_tables(path, tables_written(path, scheme), spec, on_block=on_block)
 
 
 def save(path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] | ArrayLike) -> None:
@@ -71,23 +68,20 @@ def save_tables(
     *,
     metadata: Mapping[str, str] | None = None,
     on_block: OnBlock | None = None,
-    rows: str | None = None,
 ) -> None:
     """Write the tables, and the spec that made them where the format has a place for it.
 
     A format that holds one array takes the only table there is. Texts in `metadata` have a place in .safetensors
-    alone. The file appears when it is complete; only a .zarr store is written chunk by chunk, or some `rows` of it.
+    alone. The file appears when it is complete.
     """
     kind = format_of(path)
     if kind in SINGLE:
         tables = [_only(path, kind, tables)]
     _check_names(tables)
-    if rows is not None and kind != "zarr":
-        raise ParameterError("rows", rows, "only a .zarr store is written in parts", "leave out --rows")
     if kind == "zarr":
         from pecli.files.zarr_store import save_store
 
-        save_store(path, tables, spec, on_block=on_block, rows=rows)
+        save_store(path, tables, spec, on_block)
         return
     write_file(path, _prepare(kind, tables, spec, metadata), sum(table.nbytes for table in tables), on_block)
 

@@ -5,16 +5,13 @@ its last call. float64 and float32 are computed as they are; float16 and bfloat1
 """
 
 from pecli.layers.additive import LearnedPosEmbedding, SinusoidalPosEmbedding, sinusoidal_pos_embedding
+from pecli.layers.alibi import AlibiBias
 from pecli.layers.rotary import RotaryPosEmbedding
-from pecli.layers.score_biases import AlibiBias, DebertaRelativeBias, SwinRelativeBias, T5RelativeBias
 
 __all__ = [
     "AlibiBias",
-    "DebertaRelativeBias",
     "LearnedPosEmbedding",
     "RotaryPosEmbedding",
     "SinusoidalPosEmbedding",
-    "SwinRelativeBias",
-    "T5RelativeBias",
     "sinusoidal_pos_embedding",
 ]

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from pecli.engine.numerics.dtypes import dtype_name
-from pecli.engine.numerics.rounding import round_to
+from pecli.engine.arrays import dtype_name, round_to
+from pecli.engine.schemes import Whole
 from pecli.engine.schemes.learned import LearnedInit
-from pecli.engine.schemes.parameters import Whole
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.layers.input_checks import add_rounded, compute_dtype, float_name, floating, gradient, sequences, shape_error
-from pecli.layers.rotary import FirstRows
 
 _SEQ_LEN, _DIM = (Sinusoidal.parameters()[name] for name in ("seq_len", "dim"))
 
@@ -56,7 +53,7 @@ class SinusoidalPosEmbedding:
     def __init__(self, seq_len: int | None = None, embed_dim: int | None = None) -> None:
         self.seq_len: int | None = None if seq_len is None else _SEQ_LEN.check("seq_len", seq_len)
         self.embed_dim: int | None = None if embed_dim is None else _DIM.check("embed_dim", embed_dim)
-        self._cache: dict[tuple[int, str], FirstRows] = {}
+        self._cache: dict[tuple[int, str], NDArray[Any]] = {}
         self._shape: tuple[int, ...] | None = None
 
     def __call__(self, x: ArrayLike) -> NDArray[Any]:
@@ -93,14 +90,12 @@ class SinusoidalPosEmbedding:
         return gradient(grad, self._shape).copy()
 
     def _rows(self, length: int, dim: int, dtype: str) -> NDArray[Any]:
-        key = (dim, dtype)
-        if key not in self._cache:
-            self._cache[key] = FirstRows(dim, dtype, partial(_fill, dim, dtype))
-        return self._cache[key].up_to(length)[:length]
-
-
-def _fill(dim: int, dtype: str, start: int, out: NDArray[Any]) -> None:
-    Sinusoidal(len(out), dim, offset=start, dtype=dtype).tensors()[0].fill(0, out)
+        """The first rows of the table, which is kept, and at least doubled when it grows."""
+        kept = self._cache.get((dim, dtype), np.empty((0, dim)))
+        if length > len(kept):
+            kept = Sinusoidal(max(length, 2 * len(kept)), dim, dtype=dtype).tables()["pe"]
+            self._cache[dim, dtype] = kept
+        return kept[:length]
 
 
 _MAX_LEN, _LEARNED_DIM, _SEED = (LearnedInit.parameters()[name] for name in ("max_len", "dim", "seed"))

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS, dtype_name
-from pecli.engine.table import as_numpy
+from pecli.engine.arrays import SIGNIFICAND_BITS, as_numpy, dtype_name
 from pecli.errors import KindError, ParameterError
 
 _FLOAT_NAMES = "float64, float32, float16 or bfloat16"

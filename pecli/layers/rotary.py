@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache, partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pecli.engine.application import rotate
-from pecli.engine.numerics.cos_sin_tables import Rotation
-from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.schemes.parameters import Flag, Whole
+from pecli.engine.arrays import as_numpy
+from pecli.engine.rotation_factors import Positions, RotationFactors
+from pecli.engine.schemes import Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.table import as_numpy
 from pecli.errors import KindError, ParameterError
 from pecli.layers.input_checks import compute_dtype, floating, gradient, shape_error
 
@@ -104,7 +100,7 @@ class RotaryPosEmbedding:
                 raise ParameterError("embed_dim", embed_dim, f"the rope is for D = {self._given.dim}", "leave it out")
             self.embed_dim, self.interleaved, base = self._given.dim, self._given.interleaved, self._given.rope.base
         self.base: float = Rope(1, self.embed_dim or 2, _BASE.check("base", base)).base
-        self._cache = RotationCache()
+        self._cache: dict[tuple[Rope, str], RotationFactors] = {}
         self._called: _Rotated | None = None
         self._applied: tuple[_Rotated, _Rotated] | None = None
 
@@ -196,98 +192,12 @@ class RotaryPosEmbedding:
         if not x.size:
             return np.empty(x.shape, x.dtype)
         rope = Rope(1, x.shape[-1], self.base) if self._given is None else self._given.rope
-        table, rows = self._cache.at(positions, rope, compute_dtype(x.dtype), self.max_seq_len)
-
-        def factors(start: int, stop: int) -> NDArray[Any]:
-            chosen = rows[start:stop]
-            found = table[chosen.start : chosen.stop] if isinstance(chosen, range) else table[chosen]
-            return found.conj() if back else found
-
-        if rope.rotary_dim == x.shape[-1]:
-            return rotate(x, factors, interleaved=self.interleaved)
-        assert self._given is not None
-        out = x.copy()
-        part = out[..., -rope.rotary_dim :] if self._given.trailing else out[..., : rope.rotary_dim]
-        part[...] = rotate(np.ascontiguousarray(part), factors, interleaved=self.interleaved)
-        return out
-
-
-Positions = range | NDArray[np.int64]
-
-_ALWAYS_CACHED_BYTES = 1 << 24
-"""Bytes up to which a table is kept however few of its rows are asked for."""
-_MAX_PRECOMPUTED_BYTES = 1 << 30
-"""Bytes of the largest table that is made before it is needed."""
-_RUN = 64
-"""About how many rows are made at once where the positions lie far apart."""
-
-
-class FirstRows:
-    """The first rows of a table without end: made when they are asked for, kept, and at least doubled when they grow.
-
-    `fill(start, out)` writes rows start, start + 1, … of the table. Rows never change, and nobody can write to them.
-    """
-
-    def __init__(self, width: int, dtype: str, fill: Callable[[int, NDArray[Any]], None]) -> None:
-        self._fill = fill
-        self.table: NDArray[Any] = np.empty((0, width), numpy_dtype(dtype))
-
-    def up_to(self, count: int, capacity: int = 0) -> NDArray[Any]:
-        """At least that many rows; where they have to be made, `capacity` of them if that is enough."""
-        table = self.table
-        if count > len(table):
-            grown = np.empty((max(count, capacity or 2 * len(table)), table.shape[1]), table.dtype)
-            grown[: len(table)] = table
-            self._fill(len(table), grown[len(table) :])
-            grown.flags.writeable = False
-            self.table = table = grown
-        return table
-
-
-class RotationCache:
-    """cos + i·sin of position · frequency, exact, kept for every rotary scheme and dtype that was asked for."""
-
-    def __init__(self) -> None:
-        self.kept: dict[Rope, FirstRows] = {}
-
-    def at(self, positions: Positions, rope: Rope, dtype: str, limit: int | None) -> tuple[NDArray[Any], Positions]:
-        """A complex table, one column per pair, and which of its rows belong to the positions.
-
-        With a limit on positions, the table is made for all of them at once. Without one it grows, unless a few
-        positions far out ask for a table much larger than they are: then their rows alone are made, and not kept.
-        """
-        rope, dim = replace(rope, seq_len=_RUN, offset=0, dtype=dtype), rope.rotary_dim
-        if rope not in self.kept:
-            self.kept[rope] = FirstRows(dim, dtype, partial(_fill, rope))
-        kept, row_bytes = self.kept[rope], dim * numpy_dtype(dtype).itemsize
-        capacity = limit if limit and limit * row_bytes <= _MAX_PRECOMPUTED_BYTES else 0
-        count = 1 + int(positions[-1] if isinstance(positions, range) else positions.max())
-        if count <= max(capacity, _ALWAYS_CACHED_BYTES // row_bytes, 2 * len(kept.table), 4 * len(positions)):
-            return _pairs(kept.up_to(count, capacity)), positions
-        if isinstance(positions, range):
-            table = np.empty((len(positions), dim), numpy_dtype(dtype))
-            _fill(rope, positions.start, table)
-            return _pairs(table), range(len(positions))
-        unique, rows = np.unique(positions, return_inverse=True)
-        table = np.empty((len(unique), dim), numpy_dtype(dtype))
-        starts = [0, *(np.flatnonzero(np.diff(unique) != 1) + 1).tolist(), len(unique)]
-        for start, stop in pairwise(starts):
-            _fill(rope, int(unique[start]), table[start:stop])
-        return _pairs(table), rows.astype(np.int64, copy=False)
-
-
-def _fill(rope: Rope, start: int, out: NDArray[Any]) -> None:
-    rotation = _rotation(rope) if len(out) <= _RUN else replace(rope, seq_len=len(out)).rotation()
-    rotating = 2 * rope.rotating_pairs
-    rotation.fill("cos,sin", start, out[:, :rotating], rope.dtype)
-    out[:, rotating::2], out[:, rotating + 1 :: 2] = 1, 0
-
-
-@lru_cache(maxsize=8)
-def _rotation(rope: Rope) -> Rotation:
-    return rope.rotation()
-
-
-def _pairs(table: NDArray[Any]) -> NDArray[Any]:
-    """(cos, sin, cos, sin, …) as cos + i·sin."""
-    return table.view(np.result_type(table.dtype, np.complex64))
+        key = (rope, compute_dtype(x.dtype))
+        if key not in self._cache:
+            self._cache[key] = RotationFactors(*key, exact=key[1] == "float64", limit=self.max_seq_len or 0)
+        found = self._cache[key].at(positions)
+        factors = found.conj() if back else found
+        layout = "interleaved" if self.interleaved else "halves"
+        trailing = self._given is not None and self._given.trailing
+        first = x.shape[-1] - rope.rotary_dim if trailing else 0
+        return rotate(x, lambda start, stop: factors[start:stop], layout, layout, first_channel=first)

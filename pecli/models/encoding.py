@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pecli.engine.text import quoted
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, quoted
 from pecli.models.values import Value
 
 if TYPE_CHECKING:
@@ -196,6 +195,10 @@ class ModelEncodings:
     model_type: str | None
     encodings: tuple[Encoding, ...]
     warnings: tuple[str, ...] = ()
+    context: int | None = None
+    """The longest context that the model says it takes."""
+    window: int | None = None
+    """That of its sliding layers."""
 
     def __iter__(self) -> Iterator[Encoding]:
         return iter(self.encodings)
@@ -230,6 +233,7 @@ class ModelEncodings:
         return {
             "file": self.file,
             "model_type": self.model_type,
+            "context": self.context,
             "encodings": [encoding.as_json(seq_len) for encoding in self.encodings],
             "warnings": list(self.warnings),
         }

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pecli.engine.text import listed, nearest
+from pecli.errors import listed, nearest
 
 MAX_OFFERED = 6
 

@@ -1,32 +1,35 @@
-"""`pecli.apply`: an encoding applied to an array; and what a model's heads must be like to be rotated."""
+"""`pecli.apply`: an encoding applied to an array; rotations at any positions, as a model asks for them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import Array
-from pecli.engine.schemes.parameters import Choice, Whole
+from pecli.engine.application import LAYOUTS, add_rows, rotate
+from pecli.engine.arrays import Array, as_numpy
+from pecli.engine.rotation_factors import RotationFactors
+from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import as_numpy
-from pecli.errors import ParameterError
+from pecli.engine.table import table_of
+from pecli.errors import KindError, ParameterError
 from pecli.files.load import table_in_memory
 from pecli.models.attention import attention_of
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, find_model
-from pecli.tensors.additive import add_learned
-from pecli.tensors.inputs import SEQ_AXIS, Input, check_sequence
-from pecli.tensors.rotary import RotationPlan, RowPositions, position_ids, rotate_all
+from pecli.tensors.inputs import SEQ_AXIS, Input
 
 OFFSET = Whole(help="the position, or the row of a table, for the first row", low=0, high=LAST_POSITION)
 LAYOUT = Choice(help="which channels make a pair", options=tuple(LAYOUTS))
 SHIFT = Whole(help="positions to move by", low=-LAST_POSITION, high=LAST_POSITION)
+AXIS = Whole(help="the axis of positions", low=-64, high=64)
+FLAG = Flag(help="yes or no")
 
 
 def apply(
@@ -50,7 +53,7 @@ def apply(
         offset: the position of the first row (0, or the scheme's own), or the first row of a learned table.
         positions: for rope, integers (L,) or (batch, L), for M-RoPE (axes, L) or (axes, batch, L), instead.
         layout: for rope, `halves`, `interleaved` or `deepseek`; the model's or the scheme's own, or halves.
-        trailing: for rope, where only some channels rotate, the last ones do.
+        trailing: for rope, rotate the trailing channels where only some rotate.
         inverse: undo the rotation.
         shift: move what was rotated already by so many positions.
         seq_axis: for rope, the axis of positions: -3 for (batch, L, heads, D).
@@ -59,26 +62,32 @@ def apply(
     >>> apply(np.ones((2, 4)), Rope(seq_len=2, dim=4), offset=1).round(3).tolist()
     [[-0.301, 0.99, 1.382, 1.01], [-1.325, 0.98, 0.493, 1.02]]
     """
-    each = Input(table_in_memory("x", x), "x")
-    given = {"positions": positions, "layout": layout, "trailing": trailing, "inverse": inverse, "shift": shift}
-    given |= {"layer_type": layer_type, "seq_axis": seq_axis if seq_axis != SEQ_AXIS else None}
-    rows = _row_positions(offset, positions, shift)
+    each = Input(table_in_memory("x", x).array(), "x")
+    seq_axis = AXIS.check("seq_axis", seq_axis)
+    given = {"positions": positions, "layout": layout, "shift": shift, "layer_type": layer_type}
+    given |= {"trailing": FLAG.check("trailing", trailing), "inverse": FLAG.check("inverse", inverse)}
+    given["seq_axis"] = seq_axis if seq_axis != SEQ_AXIS else None
     if isinstance(encoding, Scheme) and encoding.applied_as != "rotation":
         _refuse({**given, "offset": offset}, encoding.name)
-        return encoding.applied_to(each.table.array())
+        return encoding.applied_to(each.array)
     if _is_array(encoding):
         _refuse(given, "a learned table")
-        weight = Input(table_in_memory("the table", encoding), "the table")
-        return add_learned(each, weight, rows.offset).array()
-    pairs = None if layout is None else LAYOUT.check("layout", layout)
+        weight = Input(table_in_memory("the table", encoding).array(), "the table")
+        return add_learned(each, weight, 0 if offset is None else OFFSET.check("offset", offset))
+    rows = _row_positions(offset, positions, shift)
     if isinstance(encoding, Scheme):
         _refuse({"layer_type": layer_type}, "a scheme")
-        plan = _of_scheme(encoding, rows if offset is not None or rows.ids is not None else None)
+        rotation = _of_scheme(encoding, rows if offset is not None or rows.ids is not None else None)
     else:
-        plan = _of_model(each, encoding, layer_type, rows, trailing, seq_axis, shift)  # type: ignore[arg-type]
-    arranged = plan.positions.arranged(plan.rope.position_axes)
-    plan = RotationPlan(plan.rope, arranged, pairs or plan.layout, trailing or plan.trailing, inverse, shift, seq_axis)
-    return rotate_all((each,), plan)[0].array()
+        rotation = _of_model(each, encoding, layer_type, rows, trailing, seq_axis, shift)  # type: ignore[arg-type]
+    return replace(
+        rotation,
+        layout=rotation.layout if layout is None else LAYOUT.check("layout", layout),
+        trailing=trailing or rotation.trailing,
+        inverse=inverse,
+        shift=shift,
+        seq_axis=seq_axis,
+    ).apply(each)
 
 
 def _is_array(value: Any) -> bool:
@@ -92,6 +101,73 @@ def _refuse(given: Mapping[str, Any], what: str) -> None:
             raise ParameterError(name, "given", f"{what} has no use for it", "leave it out")
 
 
+def add_learned(each: Input, weight: Input, offset: int) -> Array:
+    """x (…, L, D) plus rows offset … offset + L − 1 of a table (rows, D)."""
+    length, dim = each.check_sequence()
+    weight.check_floating()
+    if len(weight.shape) != 2:
+        raise weight.wrong("a table must be (rows, D)")
+    if dim != weight.shape[1]:
+        raise each.wrong(f"{weight.label} is of shape {weight.shape}", "they must share D, the last axis")
+    if offset + length > weight.shape[0]:
+        rule = f"with {each.label} of shape {each.shape} it asks for rows up to {offset + length} of {weight.shape[0]}"
+        raise ParameterError("offset", offset, rule, "take a longer table, or resize it")
+    return add_rows(each.array, table_of("the table", weight.array), offset)
+
+
+@dataclass(frozen=True, eq=False)
+class RowPositions:
+    """Positions from `offset` on, or those in `ids`: (L,), (batch, L), (axes, L) or (axes, batch, L)."""
+
+    offset: int = 0
+    ids: NDArray[np.int64] | None = None
+
+    def span(self, length: int) -> tuple[int, int]:
+        """The first position, and the one after the last, of tensors up to that length."""
+        if self.ids is None:
+            return self.offset, self.offset + length
+        return (int(self.ids.min()), int(self.ids.max()) + 1) if self.ids.size else (0, 0)
+
+    def arranged(self, axes: int) -> NDArray[np.int64] | None:
+        """The ids as (axes, batch, L), where axes and batch may be 1."""
+        if self.ids is None:
+            return None
+        ids, known = self.ids, ("(L,)", "(axes, L)", "(axes, batch, L)") if axes > 1 else ("(L,)", "(batch, L)")
+        if not 1 <= ids.ndim <= len(known) or (axes > 1 and ids.ndim > 1 and len(ids) not in (1, axes)):
+            rule = f"they must be {', '.join(known[:-1])} or {known[-1]}" + (f" with {axes} axes" if axes > 1 else "")
+            raise ParameterError("positions", f"of shape {ids.shape}", rule)
+        several = axes > 1 and ids.ndim > 1
+        batch = ids.shape[-2] if ids.ndim - several > 1 else 1
+        return ids.reshape(len(ids) if several else 1, batch, ids.shape[-1])
+
+    def check(self, each: Input, seq_axis: int, axes: int) -> None:
+        """Refuse a tensor whose rows are not those of the positions."""
+        rows = each.shape[seq_axis]
+        ids = self.arranged(axes)
+        if ids is None or self.ids is None:
+            if self.offset + rows - 1 > LAST_POSITION:
+                rule = f"with {each.label} of shape {each.shape} it goes beyond 2^40"
+                raise ParameterError("offset", self.offset, rule)
+            return
+        given = f"of shape {self.ids.shape}"
+        if ids.shape[2] != rows:
+            rule = f"{each.label} is of shape {each.shape}, with L = {rows} rows"
+            raise ParameterError("positions", given, rule)
+        if ids.shape[1] != 1 and (seq_axis % len(each.shape) == 0 or ids.shape[1] != each.shape[0]):
+            rule = f"{each.label} is of shape {each.shape}"
+            raise ParameterError("positions", given, rule, "the first axis of both must agree")
+
+
+def position_ids(ids: Array) -> RowPositions:
+    """Positions as an array of integers."""
+    if ids.dtype.kind not in "iu":
+        raise KindError("positions", f"of shape {ids.shape} and dtype {ids.dtype}", "positions are integers")
+    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) <= LAST_POSITION:
+        given = f"{ids.min()} … {ids.max()}, of shape {ids.shape}"
+        raise ParameterError("positions", given, "positions must be 0 or more and at most 2^40")
+    return RowPositions(0, ids.astype(np.int64))
+
+
 def _row_positions(offset: int | None, positions: ArrayLike | None, shift: int | None) -> RowPositions:
     if positions is not None and offset is not None:
         raise ParameterError("offset", offset, "positions say where every row stands", "leave out one")
@@ -100,14 +176,90 @@ def _row_positions(offset: int | None, positions: ArrayLike | None, shift: int |
         if offset is not None or positions is not None:
             raise ParameterError("shift", shift, "a shift needs no positions", "leave out one of them")
     if positions is not None:
-        return position_ids(np.asarray(as_numpy("positions", positions)))
+        try:
+            return position_ids(np.asarray(as_numpy("positions", positions)))
+        except ValueError as problem:
+            if isinstance(problem, ParameterError):
+                raise
+            raise ParameterError("positions", "ragged", "they must be an array of integers") from None
     return RowPositions(0 if offset is None else OFFSET.check("offset", offset))
 
 
-def _of_scheme(rope: Any, rows: RowPositions | None) -> RotationPlan:
+@dataclass(frozen=True, eq=False)
+class Rotation:
+    """How tensors are rotated: by which scheme, at which positions along which axis, and which channels of a row.
+
+    `shift` moves what was rotated already by so many positions; `inverse` undoes a rotation.
+    """
+
+    rope: Rope
+    rows: RowPositions
+    layout: str = "halves"
+    trailing: bool = False
+    inverse: bool = False
+    shift: int | None = None
+    seq_axis: int = SEQ_AXIS
+
+    @property
+    def _sides(self) -> tuple[str, str]:
+        """How pairs lie in the input and in the output."""
+        takes, gives = LAYOUTS[self.layout]
+        if self.shift is not None:  # the input is an output already
+            return gives, gives
+        return (gives, takes) if self.inverse else (takes, gives)
+
+    @cached_property
+    def _factors(self) -> dict[bool, RotationFactors]:
+        """Exact ones for float64, and those for all other dtypes, which take less time."""
+        return {exact: RotationFactors(self.rope, exact=exact, inverse=self.inverse) for exact in (True, False)}
+
+    def check(self, each: Input) -> None:
+        """Refuse a tensor that does not fit."""
+        length, dim = each.check_sequence(self.seq_axis)
+        rope = self.rope
+        if dim < rope.rotary_dim:
+            raise each.wrong(f"the rotary dimension is {rope.rotary_dim}", f"D, the last axis, is {dim}")
+        if not rope.is_range and length != rope.seq_len:
+            raise each.wrong(f"{rope.place()} has {rope.seq_len} rows", f"L is {length}")
+        if self.shift is None:
+            self.rows.check(each, self.seq_axis, rope.position_axes)
+
+    def apply(self, each: Input) -> Array:
+        """The tensor, rotated: one product in float64, rounded once to the tensor's dtype."""
+        self.check(each)
+        x, axis = each.array, self.seq_axis % len(each.shape) - len(each.shape)
+        factors = self._factors[x.dtype == np.float64]
+        out = np.empty(x.shape, x.dtype.newbyteorder("="))
+
+        def rotate_part(part: Array, place: Array, ids: NDArray[np.int64] | None) -> None:
+            def at(start: int, stop: int) -> NDArray[Any]:
+                if self.shift is not None:
+                    return factors.shift(self.shift)
+                offset = self.rows.offset
+                return factors.at(range(offset + start, offset + stop) if ids is None else ids[start:stop])
+
+            first = x.shape[-1] - self.rope.rotary_dim if self.trailing else 0
+            rotate(part, at, *self._sides, seq_axis=axis, first_channel=first, out=place)
+
+        ids = self.rows.arranged(self.rope.position_axes) if self.shift is None else None
+        if self.shift is None and x.size:
+            factors.reserve(*self.rows.span(x.shape[axis]))
+        if ids is None:
+            rotate_part(x, out, None)
+            return out
+        by_batch = np.moveaxis(ids, 0, -1)[..., 0] if len(ids) == 1 else np.moveaxis(ids, 0, -1)
+        if len(by_batch) == 1:
+            rotate_part(x, out, by_batch[0])
+        else:
+            for part, place, rows in zip(x, out, by_batch, strict=True):
+                rotate_part(part, place, rows)
+        return out
+
+
+def _of_scheme(rope: Any, rows: RowPositions | None) -> Rotation:
     """How a rotary scheme rotates: from its own offset on, unless positions are given."""
     layout = "halves" if rope.layout == "compact" else rope.layout
-    return RotationPlan(rope, RowPositions(rope.offset) if rows is None else rows, layout)
+    return Rotation(rope, RowPositions(rope.offset) if rows is None else rows, layout)
 
 
 def _of_model(
@@ -118,9 +270,9 @@ def _of_model(
     trailing: bool,
     seq_axis: int,
     shift: int | None,
-) -> RotationPlan:
+) -> Rotation:
     """How a model rotates a tensor, read at the last position."""
-    length, _ = check_sequence(each, seq_axis)
+    length, _ = each.check_sequence(seq_axis)
     found = find_model(model=model)
     encoding = found.one(layer_type)
     seq_len = max(1, length if rows.ids is None else rows.span(length)[1])
@@ -129,7 +281,7 @@ def _of_model(
     is_said = seq_axis != SEQ_AXIS or shift is not None  # which is the same at all positions
     if not (is_said or encoding.part or isinstance(model, (ModelEncodings, Encoding))):
         check_axis(each, head_counts(model, layer_type), found.file)
-    return RotationPlan(rope, rows, encoding.layout or "halves", encoding.trailing)
+    return Rotation(rope, rows, encoding.layout or "halves", encoding.trailing)
 
 
 def head_counts(model: Model | None, layer_type: str | None) -> tuple[int, ...]:
@@ -140,7 +292,7 @@ def head_counts(model: Model | None, layer_type: str | None) -> tuple[int, ...]:
 
 def check_axis(each: Input, heads: tuple[int, ...], model: str) -> None:
     """Refuse a tensor that has the model's heads where positions should be, and no heads where heads should be."""
-    shape = each.table.shape
+    shape = each.shape
     if len(shape) > 2 and shape[-2] in heads and shape[-3] not in heads:
         axis = len(shape) - 2
         rule = f"axis {axis} would be positions, and {shape[-2]} is a number of heads of {model}"
@@ -153,7 +305,7 @@ def check_head(first: Input, rope: Rope, encoding: Encoding, file: str, *, trail
     for name, rule in (("axes", "it rotates by places in an image"), ("order", "its frequencies are in another order")):
         if name in encoding.extra and rope.is_range:
             raise ParameterError("layer_type", f"{encoding.layer_type!r} of {file}", f"{rule}, which apply cannot do")
-    head, dim = encoding.head_dim or rope.rotary_dim, first.table.shape[-1]
+    head, dim = encoding.head_dim or rope.rotary_dim, first.shape[-1]
     if dim not in (head, rope.rotary_dim) and not (trailing and dim > rope.rotary_dim):
         some = f", {rope.rotary_dim} of which rotate" if rope.rotary_dim < head else ""
         raise first.wrong(f"a head of {file} has {head} channels{some}", f"D, the last axis, is {dim}")

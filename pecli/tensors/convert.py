@@ -1,28 +1,126 @@
-"""A whole file converted: pairs moved, dtypes cast, another format; everything else is copied byte for byte."""
+"""`pecli.convert`: pairs of a checkpoint or of tables moved to another layout, dtypes cast; all else stays as it is."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import Floats
-from pecli.engine.numerics.rounding import widened
-from pecli.engine.table import Table, cast
-from pecli.engine.text import listed, quoted
-from pecli.errors import FileError, ParameterError
-from pecli.files import LoadedFile, format_of, save_tables
-from pecli.files.output import OnBlock
-from pecli.files.provenance import KEY, carried_spec
-from pecli.tensors.head_layout import Heads, Layer, in_columns, in_heads, layers, of_other_part, projection
+from pecli.engine.application import LAYOUTS, rotate
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, dtype_name, numpy_dtype, round_to, widened
+from pecli.engine.schemes import Choice, Flag, Whole
+from pecli.engine.table import Table, table_of
+from pecli.errors import ParameterError, listed, quoted
+from pecli.files.load import table_in_memory
+from pecli.models.attention import attention_of
+from pecli.models.find import Model
+from pecli.tensors.head_layout import (
+    ORDERS,
+    Heads,
+    Layer,
+    Move,
+    Weight,
+    layers,
+    move_in_columns,
+    move_in_heads,
+    of_other_part,
+    projection,
+)
 
+PAIRS = Choice(help="a layout of pairs", options=tuple(LAYOUTS))
+DTYPE = Choice(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))
+_COUNT = Whole(help="a number of channels or heads", low=1, high=1 << 20)
+_FUSED = Choice(help="the order of fused rows", options=tuple(ORDERS))
+HEAD_RULES = dict.fromkeys(("heads", "kv_heads", "head_dim", "rotary_dim"), _COUNT) | {"fused": _FUSED}
 MAX_LISTED = 4
 """How many tensors an error names."""
+
+
+def convert(
+    tensors: ArrayLike | Mapping[str, ArrayLike],
+    source: str | None = None,
+    target: str | None = None,
+    *,
+    model: Model | None = None,
+    layer_type: str | None = None,
+    include: Sequence[str] = (),
+    dtype: str | None = None,
+    trailing: bool = False,
+    **heads: Any,
+) -> Any:
+    """Weights of queries and keys, or tables, with their pairs in another layout, or cast; the kind that was given.
+
+    Args:
+        tensors: an array, or arrays by name.
+        source: the layout of pairs now: `halves`, `interleaved` or `deepseek`; without it nothing is moved.
+        target: the layout they are to have.
+        model: what says how projections are divided into heads; without it and `heads`, columns of tables move.
+        layer_type: layers of this type, where heads of a model differ.
+        include: patterns of the tensors to move, such as `*.q_proj.*`; else queries and keys, or all tables.
+        dtype: cast floating tensors to float64, float32, float16 or bfloat16, rounding once.
+        trailing: the last channels of a head rotate, not the first.
+        heads: `heads`, `kv_heads`, `head_dim`, `rotary_dim` and `fused`, where no model says them or in its place.
+
+    >>> convert(np.array([[0, 1, 2, 3]]), "interleaved", "halves").tolist()
+    [[0, 2, 1, 3]]
+    """
+    for name in heads.keys() - HEAD_RULES.keys():
+        raise ParameterError(name, "given", f"it must be one of {', '.join(HEAD_RULES)}")
+    given: dict[str, Any] = {
+        name: HEAD_RULES[name].check(name, value) for name, value in heads.items() if value is not None
+    }
+    if Flag(help="").check("trailing", trailing):
+        given["trailing"] = True
+    conversion = Conversion(
+        None if source is None else PAIRS.check("source", source),
+        None if target is None else PAIRS.check("target", target),
+        heads_of(model, layer_type, given),
+        given.get("rotary_dim"),
+        trailing,
+        tuple(include),
+        None if dtype is None else DTYPE.check("dtype", dtype),
+    )
+    by_name = tensors if isinstance(tensors, Mapping) else {"array": tensors}
+    arrays = {name: table_in_memory(name, array).array() for name, array in by_name.items()}
+    made = conversion.of(arrays, "the file")
+    results = {name: made.array(name) for name in arrays}
+    return results if isinstance(tensors, Mapping) else results["array"]
+
+
+def heads_of(model: Model | None, layer_type: str | None, given: Mapping[str, Any]) -> Heads | None:
+    """The heads of a model, or those that are given, which count more; None for columns of tables."""
+    if model is None:
+        alone = [f"`{name}`" for name in ("kv_heads", "head_dim", "fused") if name in given]
+        if "heads" in given:
+            return Heads(**given)
+        if alone:
+            rule = f"{' and '.join(alone)} say more about them"
+            raise ParameterError("heads", "missing", rule, "give it, or the model with `config`")
+        return None
+    found = attention_of(model, None, layer_type)
+    of_model: dict[str, Any] = {
+        "heads": found.heads,
+        "kv_heads": found.kv_heads,
+        "head_dim": found.head_dim,
+        "fused": found.fused,
+    }
+    if found.rotary_dim is not None:
+        of_model |= {"rotary_dim": found.rotary_dim, "trailing": found.trailing}
+    for name in ("heads", "kv_heads", "head_dim"):
+        if of_model[name] is not None:
+            _COUNT.check(name, of_model[name])
+    known = {name: value for name, value in of_model.items() if value is not None} | dict(given)
+    if "heads" not in known:
+        raise ParameterError("heads", "missing", f"{found.file} does not say how many there are", "give it")
+    if found.rotates and "rotary_dim" not in known:
+        raise ParameterError("rotary_dim", "missing", f"{found.file} has no rotary encoding that is known", "give it")
+    added = tuple(name for name, value in given.items() if of_model.get(name) != value)
+    return Heads(**known, gated=found.gated, rotates=found.rotates, model=found.file, given=added)
 
 
 @dataclass(frozen=True)
@@ -38,242 +136,193 @@ class Conversion:
     include: tuple[str, ...] = ()
     dtype: str | None = None
 
-    @property
-    def moves(self) -> bool:
-        return self.source is not None
-
     def __post_init__(self) -> None:
         if (self.source is None) != (self.target is None):
             name = "from" if self.source is None else "to"
             raise ParameterError(name, "missing", "a conversion goes from one layout to another")
         if self.source is None and (self.heads or self.rotary_dim or self.trailing or self.include):
-            raise ParameterError(
-                "from", "missing", "`heads`, `rotary_dim` and `include` say how pairs move, from where to where"
-            )
-        for name, given in (("source", self.source), ("target", self.target)):
-            if given is not None:
-                object.__setattr__(self, name, self._plain(given))
+            rule = "`heads`, `rotary_dim` and `include` say how pairs move, from where to where"
+            raise ParameterError("from", "missing", rule)
+        side = 0 if self.heads else 1  # DeepSeek's weights make interleaved channels, its tables have halves
+        for name, layout in (("source", self.source), ("target", self.target)):
+            if layout is not None:
+                object.__setattr__(self, name, LAYOUTS[layout][side])
 
-    def _plain(self, pairing: str) -> str:
-        """DeepSeek's mixed form is one of the other two: weights make interleaved channels, tables have halves."""
-        takes, gives = LAYOUTS[pairing]
-        return takes if self.heads else gives
+    def of(self, arrays: Mapping[str, Array], label: str) -> Converted:
+        """What becomes of these tensors, of which nothing is computed yet."""
+        weights = [Weight(name, array) for name, array in arrays.items()]
+        if self.source is None or self.target is None:
+            return Converted(self, arrays, {})
+        chosen = self._chosen(weights, label)
+        layout = None if self.heads is None else self.heads.completed(chosen)
+        moves = {}
+        for weight in chosen if self.source != self.target else []:
+            if layout is None:
+                move = move_in_columns(weight, self.source, self.target, self.rotary_dim, self.trailing)
+            else:
+                move = move_in_heads(weight, layout, self.source, self.target)
+            moves[weight.name] = move
+        return Converted(replace(self, heads=layout), arrays, moves)
+
+    def _chosen(self, weights: Sequence[Weight], label: str) -> list[Weight]:
+        """The tensors to move: those that the patterns name, else queries and keys, or all tables."""
+        if self.include:
+            for pattern in self.include:
+                if not any(fnmatchcase(weight.name, pattern) for weight in weights):
+                    rule = f"{label} has no tensor of such a name; it has {_listed(weights)}"
+                    raise ParameterError("include", repr(pattern), rule)
+            return [weight for weight in weights if any(fnmatchcase(weight.name, each) for each in self.include)]
+        projections = [weight for weight in weights if projection(weight.name)]
+        if self.heads is None:
+            if projections:
+                rule = f"{label} has projections, {_listed(projections)}, whose rows move, head by head"
+                raise ParameterError("heads", "missing", rule, "give it or `config`, or name tables with `include`")
+            return [weight for weight in weights if len(weight.shape) > 1]
+        others = [weight for weight in projections if of_other_part(weight.name)]
+        if others and len(others) < len(projections):
+            rule = f"{label} has projections of other parts, {_listed(others)}, which have heads of their own"
+            raise ParameterError("include", "missing", rule, "name the tensors to move")
+        if not projections and len(weights) != 1:
+            rule = f"no tensor of {label} is called like a query or key projection; it has {_listed(weights)}"
+            raise ParameterError("include", "missing", rule, "name them")
+        return projections or list(weights)
 
 
-@dataclass(frozen=True)
-class ScoreCheck:
+def _listed(weights: Sequence[Weight]) -> str:
+    """Some tensors with their shapes."""
+    return listed([f"{quoted(weight.name)} {weight.shape}" for weight in weights], MAX_LISTED)
+
+
+@dataclass(frozen=True, eq=False)
+class Converted:
+    """Tensors on their way: as they are, and what is done to them when they are asked for."""
+
+    conversion: Conversion
+    arrays: Mapping[str, Array]
+    moves: Mapping[str, Move]
+
+    @property
+    def cast(self) -> list[str]:
+        """The tensors whose dtype changes: all floating ones, but for those of eight bits, which come with scales."""
+        wanted = self.conversion.dtype
+        kinds = {name: dtype_name(array.dtype) for name, array in self.arrays.items()}
+        return [name for name, kind in kinds.items() if wanted and kind in SIGNIFICAND_BITS and kind != wanted]
+
+    @property
+    def moved(self) -> list[Weight]:
+        """The tensors that move, as they were."""
+        return [Weight(name, self.arrays[name]) for name in self.moves]
+
+    def array(self, name: str) -> Array:
+        """One of them, converted."""
+        array = self.arrays[name]
+        if name in self.moves:
+            array = self.moves[name].apply(array)
+        if name in self.cast and self.conversion.dtype is not None:
+            array = round_to(widened(array), self.conversion.dtype)
+        return array
+
+    def table(self, name: str) -> Table:
+        """The same, made when it is written and let go of then."""
+        old = self.arrays[name]
+        if name not in self.moves and name not in self.cast:
+            return table_of(name, old)
+        dtype = self.conversion.dtype if name in self.cast else None
+        return _made_late(name, dtype or dtype_name(old.dtype), old.shape, lambda: self.array(name))
+
+    def check(self) -> ScoreCheck:
+        """How far attention scores change, over all layers of which there are both query and key."""
+        layout = self.conversion.heads
+        source, target = self.conversion.source, self.conversion.target
+        if layout is None or source is None or target is None:
+            advice = "give `from`, `to` and `heads`, or the model with `config`"
+            raise ParameterError("check", "given", "scores are those of projections", advice)
+        moved = {weight.name for weight in self.moved if len(weight.shape) == 2}
+        paired = [layer for layer in layers(self.arrays) if {layer.query, layer.key} <= moved]
+        if not paired:
+            rule = "there are no query and key weights that go together"
+            raise ParameterError("check", "given", rule, "convert unchecked")
+        names = {name for layer in paired for name in (layer.query, layer.key)}
+        lone = (Weight(name, self.arrays[name]) for name in sorted(moved - names))
+        unpaired = tuple(weight.name for weight in lone if not layout.named(weight).norm)
+        change = max(score_change(self.arrays.__getitem__, self.array, self, layer) for layer in paired)
+        return ScoreCheck(change, len(paired), unpaired)
+
+
+def _made_late(name: str, dtype: str, shape: tuple[int, ...], make: Callable[[], Array]) -> Table:
+    """A table whose array is made for its first rows, and dropped after its last."""
+    table = Table(name, dtype, shape, lambda start, out: None, in_order=True)
+    held: list[Array] = []
+
+    def fill(start: int, out: Array) -> None:
+        if not held:
+            held.append(make().astype(numpy_dtype(dtype), copy=False).reshape(table.rows, table.width))
+        out[...] = held[0][start : start + len(out)]
+        if start + len(out) == table.rows:
+            held.clear()
+
+    return replace(table, fill=fill)
+
+
+class ScoreCheck(NamedTuple):
     """What a check of attention scores found."""
 
     change: float
     """The largest change of a score, relative to the largest score of its layer."""
     layers: int
     unpaired: tuple[str, ...] = ()
-    """Weights that were moved and not checked: the file has no partner for them."""
+    """Weights that were moved and not checked: there is no partner for them."""
 
 
-@dataclass
-class Converted:
-    """A file on its way: its tables as they will be, and what was done to them."""
-
-    file: LoadedFile
-    conversion: Conversion
-    tables: dict[str, Table] = field(default_factory=dict)
-    moved: list[str] = field(default_factory=list)
-    cast: list[str] = field(default_factory=list)
-    whole: bool = True
-    """Whether these are all tensors of the file."""
-
-    @property
-    def changed(self) -> bool:
-        return bool(self.moved or self.cast) or not self.whole
-
-    def save(self, path: str, on_block: OnBlock | None = None) -> None:
-        """Write it all; a checkpoint whose dtypes stay keeps every other byte, in the same order."""
-        spec, texts = self._texts()
-        kind = format_of(path)
-        same = kind == self.file.format == "safetensors" and self.whole and not self.cast
-        if same and (not self.moved or KEY not in self.file.metadata):
-            self._copy(path, on_block)
-        else:
-            save_tables(path, list(self.tables.values()), spec, metadata=texts, on_block=on_block)
-
-    def _copy(self, path: str, on_block: OnBlock | None) -> None:
-        from pecli.files.safetensors import prepare_copy
-        from pecli.files.save import write_file
-
-        changed = {name: self.tables[name] for name in self.moved}
-        write = prepare_copy(self.file.source, self.file.tables, changed)
-        write_file(path, write, sum(table.nbytes for table in self.file.tables), on_block)
-
-    def _texts(self) -> tuple[Mapping[str, Any] | None, dict[str, str]]:
-        """The spec, which holds only while nothing changes, and the other metadata."""
-        texts = {name: text for name, text in self.file.metadata.items() if name != KEY}
-        spec = None if self.changed else carried_spec(self.file.path, self.file.metadata)
-        return ({name: value for name, value in spec.items() if name != "sha256"} if spec else None), texts
-
-    @property
-    def loses_spec(self) -> bool:
-        """Whether the file carried a spec that no longer says what it holds."""
-        return self.changed and KEY in self.file.metadata
-
-    def moved_tables(self) -> list[Table]:
-        """The tables that were moved, as they are in the file."""
-        moved = set(self.moved)
-        return [table for table in self.file.tables if table.name in moved]
-
-    def check(self) -> ScoreCheck:
-        """How far attention scores change, over all layers of which the file has both query and key."""
-        layout = self.conversion.heads
-        source, target = self.conversion.source, self.conversion.target
-        if layout is None or source is None or target is None:
-            advice = "give `from`, `to` and `heads`, or the model with `config`"
-            raise ParameterError("check", "given", "scores are those of projections", advice)
-        old = {table.name: table for table in self.file.tables}
-        moved = {table.name for table in self.moved_tables() if len(table.shape) == 2}
-        found = [layer for layer in layers(old) if {layer.query, layer.key} <= moved]
-        if not found:
-            raise FileError(self.file.path, "has no query and key weights that go together", "convert unchecked")
-        before, after = Scores(old, layout, source), Scores(self.tables, layout, target)
-        paired = {name for layer in found for name in (layer.query, layer.key)}
-        unpaired = tuple(name for name in sorted(moved - paired) if not layout.named(old[name]).norm)
-        return ScoreCheck(max(change(before, after, layer) for layer in found), len(found), unpaired)
-
-
-def convert(file: LoadedFile, conversion: Conversion, *, whole: bool = True) -> Converted:
-    """The file's tables after the conversion, made when they are read; `whole` if none of them was left out."""
-    _check_source(file, conversion)
-    result = Converted(file, conversion, whole=whole)
-    chosen = set(_chosen(file, conversion)) if conversion.moves else set()
-    if conversion.heads is not None:
-        layout = conversion.heads.completed([table for table in file.tables if table.name in chosen])
-        conversion = result.conversion = replace(conversion, heads=layout)
-    for table in file.tables:
-        made = _moved(table, conversion) if table.name in chosen else table
-        if made is not table:
-            result.moved.append(table.name)
-        if conversion.dtype is not None and (casted := cast(made, conversion.dtype)) is not made:
-            made = casted
-            result.cast.append(table.name)
-        result.tables[table.name] = made
-    return result
-
-
-def _check_source(file: LoadedFile, conversion: Conversion) -> None:
-    """Refuse to move columns from a layout that the file says it does not have."""
-    spec = carried_spec(file.path, file.metadata) if conversion.moves and not conversion.heads else None
-    said = (spec or {}).get("parameters", {}).get("layout", conversion.source)
-    if said == "compact":
-        rule = f"{file.path} is compact: it has one column per pair, and nothing to move"
-        raise ParameterError("from", repr(conversion.source), rule, "make the table in the layout that is wanted")
-    if said != conversion.source:
-        raise ParameterError("from", repr(conversion.source), f"the spec of {file.path} says {said}")
-
-
-def _moved(table: Table, conversion: Conversion) -> Table:
-    source, target = conversion.source or "", conversion.target or ""
-    if source == target:
-        return table
-    if conversion.heads is not None:
-        return in_heads(table, conversion.heads, source, target)
-    return in_columns(table, source, target, conversion.rotary_dim, conversion.trailing)
-
-
-def _chosen(file: LoadedFile, conversion: Conversion) -> Sequence[str]:
-    """The tensors to move: those that the patterns name, else queries and keys, or all tables."""
-    names = [table.name for table in file.tables]
-    if conversion.include:
-        for pattern in conversion.include:
-            if not any(fnmatchcase(name, pattern) for name in names):
-                rule = f"{file.path} has no tensor of such a name; it has {_listed(file.tables)}"
-                raise ParameterError("include", repr(pattern), rule)
-        return [name for name in names if any(fnmatchcase(name, pattern) for pattern in conversion.include)]
-    projections = [table for table in file.tables if projection(table.name)]
-    if conversion.heads is None:
-        if projections:
-            rule = f"{file.path} has projections, {_listed(projections)}, whose rows move, head by head"
-            raise ParameterError("heads", "missing", rule, "give it or `config`, or name tables with `include`")
-        return [table.name for table in file.tables if len(table.shape) > 1]
-    _check_one_part(file, projections)
-    found = [table.name for table in projections] or (names if len(names) == 1 else [])
-    if not found:
-        rule = f"no tensor of {file.path} is called like a query or key projection; it has {_listed(file.tables)}"
-        raise ParameterError("include", "missing", rule, "name them")
-    return found
-
-
-def _check_one_part(file: LoadedFile, projections: Sequence[Table]) -> None:
-    """Refuse to divide towers for images or sound into the heads of a language model."""
-    others = [table for table in projections if of_other_part(table.name)]
-    if others and len(others) < len(projections):
-        rule = f"{file.path} has projections of other parts, {_listed(others)}, which have heads of their own"
-        raise ParameterError("include", "missing", rule, "name the tensors to move")
-
-
-def _listed(tables: Sequence[Table]) -> str:
-    """Some tensors with their shapes."""
-    return listed([f"{quoted(table.name)} {table.shape}" for table in tables], MAX_LISTED)
-
-
-_POSITIONS = (0, 3, 17, 1000)
+_POSITIONS = np.array([0, 3, 17, 1000])
 """Of the random inputs whose attention scores a conversion must not change: near and far."""
 
-
-@dataclass(frozen=True)
-class Scores:
-    """The tensors of a checkpoint, and how their heads rotate."""
-
-    tables: Mapping[str, Table]
-    heads: Heads
-    pairing: str
-
-    def of(self, layer: Layer) -> list[Floats]:
-        """Scores (heads, queries, keys); for a latent key those of the rotary channels, and the others as they are."""
-        queries = self._rotated(layer.query, "q", layer.query_norm)
-        keys = self._rotated(layer.key, "k", layer.key_norm)
-        keys = np.repeat(keys, len(queries) // len(keys), axis=0)
-        width = min(queries.shape[1], keys.shape[1], self.heads.rotary_dim or queries.shape[1])
-        if queries.shape[1] == keys.shape[1]:
-            return [np.einsum("hcq,hck->hqk", queries, keys)]
-        scores = np.einsum("hcq,hck->hqk", queries[:, -width:], keys[:, -width:])
-        return [scores, queries[:, :-width], keys[:, :-width]]
-
-    def _rotated(self, name: str, part: str, norm: str | None) -> Floats:
-        """(heads, channels, vectors): the projections of the vectors, each rotated as at its position."""
-        table = self.tables[name]
-        inputs = np.random.default_rng(table.width).standard_normal((table.width, len(_POSITIONS)))
-        products = np.concatenate([widened(block) @ inputs for block in table.blocks()])
-        bias = self.tables.get(self.heads.named(table).bias)
-        if bias is not None and bias.shape == table.shape[:1]:
-            products += widened(bias.read(0, bias.rows))
-        slots = np.array(list(self.heads.slots(table)))
-        values: Floats = products.reshape(len(slots), -1, len(_POSITIONS))[slots == part]
-        weight = self.tables[norm] if norm is not None else None
-        if weight is not None and weight.size in (values.shape[1], len(values) * values.shape[1]):
-            values = values * widened(weight.read(0, weight.rows)).reshape(-1, values.shape[1], 1)
-        return self._rotate(values)
-
-    def _rotate(self, values: Floats) -> Floats:
-        channels = values.shape[1]
-        rotary = channels if self.heads.rotary_dim is None else self.heads.rotary_dim
-        first = channels - rotary if self.heads.trailing else 0
-        pairs = np.arange(first, first + rotary)
-        halves = self.pairing == "halves"
-        one, other = (pairs[: rotary // 2], pairs[rotary // 2 :]) if halves else (pairs[0::2], pairs[1::2])
-        angles = 10000.0 ** (-np.arange(0, rotary, 2) / rotary)[:, None] * np.array(_POSITIONS)
-        x, y = values[:, one].copy(), values[:, other].copy()
-        values[:, one] = x * np.cos(angles) - y * np.sin(angles)
-        values[:, other] = y * np.cos(angles) + x * np.sin(angles)
-        return values
+Read = Callable[[str], Array]
 
 
-def change(before: Scores, after: Scores, layer: Layer) -> float:
+def score_change(before: Read, after: Read, made: Converted, layer: Layer) -> float:
     """The largest change of a layer's scores, relative to the largest; infinite where scores are not numbers."""
+    changes = []
     with np.errstate(invalid="ignore", over="ignore"):
-        return max(_change(old, new) for old, new in zip(before.of(layer), after.of(layer), strict=True))
+        sides = [_scores(read, made, layer, halves) for read, halves in ((before, False), (after, True))]
+        for old, new in zip(*sides, strict=True):
+            off, largest = float(np.abs(new - old).max(initial=0)), float(np.abs(old).max(initial=0))
+            changes.append(math.inf if not math.isfinite(off) else off / largest if largest else off)
+    return max(changes)
 
 
-def _change(old: Floats, new: Floats) -> float:
-    off, largest = float(np.abs(new - old).max(initial=0)), float(np.abs(old).max(initial=0))
-    if not math.isfinite(off):
-        return math.inf
-    return off / largest if largest else off
+def _scores(read: Read, made: Converted, layer: Layer, converted: bool) -> list[Floats]:
+    """Scores (heads, queries, keys); for a latent key those of the rotary channels, and the others as they are."""
+    layout = (made.conversion.target if converted else made.conversion.source) or ""
+    heads = made.conversion.heads or Heads(1)
+    queries = _projected(read, made, heads, layout, layer.query, "q", layer.query_norm)
+    keys = _projected(read, made, heads, layout, layer.key, "k", layer.key_norm)
+    keys = np.repeat(keys, len(queries) // len(keys), axis=0)
+    if queries.shape[2] == keys.shape[2]:
+        return [queries @ keys.swapaxes(1, 2)]
+    width = min(queries.shape[2], keys.shape[2], heads.rotary_dim or queries.shape[2])
+    scores = queries[..., -width:] @ keys[..., -width:].swapaxes(1, 2)
+    return [scores, queries[..., :-width], keys[..., :-width]]
+
+
+def _projected(
+    read: Read, made: Converted, heads: Heads, layout: str, name: str, part: str, norm: str | None
+) -> Floats:
+    """(heads, positions, channels): random inputs, projected, and each rotated as at its position."""
+    weight = Weight(name, made.arrays[name])
+    matrix = read(name)
+    inputs = np.random.default_rng(matrix.shape[1]).standard_normal((matrix.shape[1], len(_POSITIONS)))
+    step = max(1, (1 << 20) // matrix.shape[1])
+    products = np.concatenate([widened(matrix[row : row + step]) @ inputs for row in range(0, len(matrix), step)])
+    bias = heads.named(weight).bias
+    if bias in made.arrays and made.arrays[bias].shape == matrix.shape[:1]:
+        products += widened(read(bias))[:, None]
+    slots = np.array(list(heads.slots(weight)))
+    values = products.reshape(len(slots), -1, len(_POSITIONS))[slots == part].swapaxes(1, 2)
+    channels = values.shape[2]
+    if norm is not None and made.arrays[norm].size in (channels, len(values) * channels):
+        values = values * widened(read(norm)).reshape(-1, 1, channels)
+    rotary = heads.rotary_dim or channels
+    factors = np.exp(1j * np.outer(_POSITIONS, 10000.0 ** (-np.arange(0, rotary, 2) / rotary)))
+    first = channels - rotary if heads.trailing else 0
+    return rotate(values, lambda start, stop: factors[start:stop], layout, layout, first_channel=first)

@@ -5,14 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from pecli.engine.application import reorder
 from pecli.engine.arrays import Array, Indices
-from pecli.engine.table import Table
-from pecli.engine.text import bracketed, quoted
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, bracketed, quoted
+
+
+class Weight(NamedTuple):
+    """A tensor of a checkpoint."""
+
+    name: str
+    array: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    @property
+    def rows(self) -> int:
+        return self.shape[0] if self.shape else 0
+
+    def refusal(self, rule: str, advice: str = "") -> ParameterError:
+        """The error of a tensor whose shape breaks a rule."""
+        return ParameterError(f"the tensor {quoted(self.name)}", bracketed(self.shape), rule, advice)
+
 
 BLOCKS = "blocks"
 _WORDS = {
@@ -159,121 +178,122 @@ class Heads:
             rule = f"heads share keys evenly, and {self.heads} heads are not a multiple of {self.kv_heads}"
             raise ParameterError("kv_heads", self.kv_heads, rule)
 
-    def completed(self, tables: Sequence[Table]) -> Heads:
+    def completed(self, weights: Sequence[Weight]) -> Heads:
         """With everything that was left open, as the projections have it: all heads are of one size."""
-        for table in tables:
-            _check_rank(table)
-        found = [(table, each) for table in tables if not (each := self.named(table)).norm]
-        for table, each in found:
+        for weight in weights:
+            _check_rank(weight)
+        found = [(weight, each) for weight in weights if not (each := self.named(weight)).norm]
+        for weight, each in found:
             if each.kind == "qkv":
-                self.order(table)
+                self.order(weight)
         dim = self.head_dim or self._head_dim(found)
         return replace(self, head_dim=dim, kv_heads=self.kv_heads or self._kv_heads(found, dim))
 
-    def named(self, table: Table) -> Projection:
-        """What the table is by its name; without a telling name, fused where an order is given, else a query."""
-        return projection(table.name) or Projection("qkv" if self.fused else "q", "", table.name, "")
+    def named(self, weight: Weight) -> Projection:
+        """What the weight is by its name; without a telling name, fused where an order is given, else a query."""
+        return projection(weight.name) or Projection("qkv" if self.fused else "q", "", weight.name, "")
 
-    def order(self, table: Table) -> str:
-        """The order of a fused table's rows."""
-        implied = self.named(table).order
-        order = implied or self.fused if self.model else self.fused or implied
+    def order(self, weight: Weight) -> str:
+        """The order of a fused weight's rows."""
+        implied = self.named(weight).order
+        said = self.fused if not self.model or "fused" in self.given else None
+        order = said or implied or self.fused
         if order is None:
             who = f"neither its name nor {self.model} tells" if self.model else "its name does not tell"
-            rule = f"{quoted(table.name)} {bracketed(table.shape)} holds q, k and v in an order that {who}"
+            rule = f"{quoted(weight.name)} {bracketed(weight.shape)} holds q, k and v in an order that {who}"
             advice = f"give `fused` ({', '.join(ORDERS)})" + ("" if self.model else ", or the model with `config`")
             raise ParameterError("fused", "missing", rule, advice)
         return order
 
-    def slots(self, table: Table) -> str:
+    def slots(self, weight: Weight) -> str:
         """A letter for each head_dim rows of a projection: q, k, v, or g for a gate."""
-        heads, keys, named = self.heads, self.kv_heads or self.heads, self.named(table)
+        heads, keys, named = self.heads, self.kv_heads or self.heads, self.named(weight)
         kind = named.kind
         if kind == "q":
             return ("qg" if self.gated and not named.norm else "q") * heads
         if kind in ("k", "latent"):
             return "k" * (keys if kind == "k" else 1)
-        order = ORDERS[self.order(table)]
+        order = ORDERS[self.order(weight)]
         groups = keys if order.groups is None else order.groups
         if heads % groups or keys % groups:
             rule = f"it has {groups} groups, which {heads} heads and {keys} key heads cannot share evenly"
-            raise ParameterError("fused", self.order(table), rule)
+            raise ParameterError("fused", self.order(weight), rule)
         share = {"q": heads // groups, "k": keys // groups, "v": keys // groups}
         return "".join(part * share[part] for part in order.parts) * groups
 
-    def head_rows(self, table: Table) -> int:
+    def head_rows(self, weight: Weight) -> int:
         """Rows of a slot; a latent key is one head, with the rows before its rotary ones."""
-        return _rows(table) if self.named(table).kind == "latent" else self.head_dim or 1
+        return weight.rows if self.named(weight).kind == "latent" else self.head_dim or 1
 
-    def _head_dim(self, found: Sequence[tuple[Table, Projection]]) -> int:
+    def _head_dim(self, found: Sequence[tuple[Weight, Projection]]) -> int:
         keys = self.kv_heads
         counts = {"q": self.heads * (1 + self.gated), "k": keys, "qkv": keys and self.heads + 2 * keys}
         for kind, heads in counts.items():
-            for table, each in found:
+            for weight, each in found:
                 if heads and each.kind == kind:
-                    if _rows(table) % heads or not _rows(table):
-                        rule = f"{_rows(table)} rows are not {heads} heads"
-                        raise _refusal(table, rule, "check `heads` and `kv_heads`, or give `head_dim`")
-                    return _rows(table) // heads
-        fused = next((table for table, each in found if each.kind == "qkv"), None)
+                    if weight.rows % heads or not weight.rows:
+                        rule = f"{weight.rows} rows are not {heads} heads"
+                        raise weight.refusal(rule, "check `heads` and `kv_heads`, or give `head_dim`")
+                    return weight.rows // heads
+        fused = next((weight for weight, each in found if each.kind == "qkv"), None)
         if fused is not None:
             raise self._open_key_heads(fused)
         advice = "give `kv_heads` or `head_dim`"
         raise ParameterError("head_dim", "missing", "no query projection tells how large a head is", advice)
 
-    def _open_key_heads(self, table: Table) -> ParameterError:
+    def _open_key_heads(self, weight: Weight) -> ParameterError:
         """The error of a fused projection whose rows fit several numbers of key heads, or none."""
         shared = (keys for keys in range(self.heads, 0, -1) if self.heads % keys == 0)
-        sizes = {keys: divmod(_rows(table), self.heads + 2 * keys) for keys in shared}
+        sizes = {keys: divmod(weight.rows, self.heads + 2 * keys) for keys in shared}
         fits = [f"{_counted(keys, 'kv head')} of {size}" for keys, (size, rest) in sizes.items() if size and not rest]
-        rule = f"{quoted(table.name)} {bracketed(table.shape)} holds q, k and v of {_counted(self.heads, 'head')}"
-        ways = f"which fits {' or '.join(fits)}" if fits else f"and {_rows(table)} rows fit no number of kv heads"
+        rule = f"{quoted(weight.name)} {bracketed(weight.shape)} holds q, k and v of {_counted(self.heads, 'head')}"
+        ways = f"which fits {' or '.join(fits)}" if fits else f"and {weight.rows} rows fit no number of kv heads"
         advice = "give `kv_heads` or `head_dim`, or the model with `config`"
         return ParameterError("kv_heads", "missing", f"{rule}, {ways}", advice)
 
-    def _kv_heads(self, found: Sequence[tuple[Table, Projection]], dim: int) -> int:
-        for table, each in found:
-            heads, rest = divmod(_rows(table), dim)
+    def _kv_heads(self, found: Sequence[tuple[Weight, Projection]], dim: int) -> int:
+        for weight, each in found:
+            heads, rest = divmod(weight.rows, dim)
             if each.kind == "k":
                 if rest or not heads or self.heads % heads:
                     rule = f"its rows must be heads of {dim}, as the queries have, shared evenly by {self.heads}"
-                    raise _refusal(table, rule, self._advice())
+                    raise weight.refusal(rule, self._advice())
                 return heads
             if each.kind == "qkv":
                 keys, odd = divmod(heads - self.heads, 2)
                 if rest or odd or keys < 1 or self.heads % keys:
-                    rule = f"{_rows(table)} rows are not q, k and v of {self.heads} heads of {dim}"
-                    raise _refusal(table, rule, self._advice())
+                    rule = f"{weight.rows} rows are not q, k and v of {self.heads} heads of {dim}"
+                    raise weight.refusal(rule, self._advice())
                 return keys
         return self.heads
 
     def _advice(self) -> str:
         return f"pick the tensors of {self.model} with `include`" if self.model else "check `heads` and `kv_heads`"
 
-    def check_rows(self, table: Table) -> None:
+    def check_rows(self, weight: Weight) -> None:
         """Refuse a projection whose rows are not those of the heads; a norm may have those of one head."""
-        slots, size, rows = self.slots(table), self.head_rows(table), _rows(table)
-        if self.named(table).kind == "latent" and not (self.trailing and self.rotary_dim):
-            rule = f"{quoted(table.name)} {bracketed(table.shape)} keeps its rotary key in its last rows"
+        slots, size, rows = self.slots(weight), self.head_rows(weight), weight.rows
+        if self.named(weight).kind == "latent" and not (self.trailing and self.rotary_dim):
+            rule = f"{quoted(weight.name)} {bracketed(weight.shape)} keeps its rotary key in its last rows"
             raise ParameterError(
                 "rotary_dim", "missing", rule, "give `rotary_dim` and `trailing`, or the model with `config`"
             )
-        if rows == len(slots) * size or (self.named(table).norm and rows == size):
+        if rows == len(slots) * size or (self.named(weight).norm and rows == size):
             return
-        whole = {"qkv": "q, k and v heads", "q": "heads", "k": "key heads"}[self.named(table).kind]
+        whole = {"qkv": "q, k and v heads", "q": "heads", "k": "key heads"}[self.named(weight).kind]
         said = f"{self.model} has " if self.model else ""
         rule = f"{said}{len(slots)} {whole} of {size}, that is {len(slots) * size} rows"
         advice = self._advice() if self.model else "check `heads`, `kv_heads` and `head_dim`"
-        raise _refusal(table, rule, advice)
+        raise weight.refusal(rule, advice)
 
-    def words(self, tables: Sequence[Table]) -> str:
+    def words(self, weights: Sequence[Weight]) -> str:
         """What is assumed about some projections, for people."""
         dim, keys, rotary = self.head_dim or 0, self.kv_heads or 0, self.rotary_dim or self.head_dim or 0
-        kinds = {self.named(table).kind for table in tables}
+        kinds = {self.named(weight).kind for weight in weights}
         some = f", the {'last' if self.trailing else 'first'} {rotary} of {dim} channels" if rotary < dim else ""
         some += "" if self.rotates else ", none of which the model rotates"
         shared = "1 key that all heads share" if "latent" in kinds else _counted(keys, "kv head")
-        orders = sorted({self.order(table) for table in tables if self.named(table).kind == "qkv"})
+        orders = sorted({self.order(weight) for weight in weights if self.named(weight).kind == "qkv"})
         rows = [_order_words(order, self.heads // keys) for order in orders]
         rows += ["rows q, gate of each head" if self.gated else "rows q or k of each head"] if kinds - {"qkv"} else []
         return f"{_counted(self.heads, 'head')} of {dim}{some}, {shared}, {'; '.join(rows)}"
@@ -292,66 +312,52 @@ def _counted(count: int, word: str) -> str:
     return f"{count} {word}{'s' * (count != 1)}"
 
 
-def in_heads(table: Table, layout: Heads, source: str, target: str) -> Table:
-    """A projection's weight or bias with the rotary rows of every query and key head in another order."""
-    _check_rank(table)
+class Move(NamedTuple):
+    """How a tensor changes: what its axis has in each place, by the old places."""
+
+    axis: int
+    order: Indices
+
+    def apply(self, array: Array) -> Array:
+        return np.take(array, self.order, axis=self.axis)
+
+
+def move_in_heads(weight: Weight, layout: Heads, source: str, target: str) -> Move:
+    """The rotary rows of every query and key head of a projection's weight or bias, in another order."""
+    _check_rank(weight)
     if layout.head_dim is None or layout.kv_heads is None:
-        layout = layout.completed([table])
-    norm = layout.named(table).norm
-    if norm and len(table.shape) == 2 and table.shape[1] == layout.head_dim:  # one row per head, as Cohere has it
-        return in_columns(table, source, target, layout.rotary_dim, layout.trailing)
-    layout.check_rows(table)
-    size = layout.head_rows(table)
-    order = np.arange(_rows(table)).reshape(-1, size)
-    moving = np.isin(list(layout.slots(table)), ["q", "k"])[: len(order)]
-    order[moving] = order[moving][:, _rotary_order(table, layout, size, source, target)]
-    return _rows_moved(table, order.reshape(-1))
+        layout = layout.completed([weight])
+    norm = layout.named(weight).norm
+    if norm and len(weight.shape) == 2 and weight.shape[1] == layout.head_dim:  # one row per head, as Cohere has it
+        return move_in_columns(weight, source, target, layout.rotary_dim, layout.trailing)
+    layout.check_rows(weight)
+    size = layout.head_rows(weight)
+    order = np.arange(weight.rows).reshape(-1, size)
+    moving = np.isin(list(layout.slots(weight)), ["q", "k"])[: len(order)]
+    order[moving] = order[moving][:, _rotary_order(weight, layout, size, source, target)]
+    return Move(0, order.reshape(-1))
 
 
-def _check_rank(table: Table) -> None:
-    if len(table.shape) not in (1, 2):
-        raise _refusal(table, "a projection is (rows, inputs), its bias (rows,)")
+def move_in_columns(weight: Weight, source: str, target: str, rotary_dim: int | None, trailing: bool = False) -> Move:
+    """The columns of a table's last axis, in another order."""
+    if len(weight.shape) < 2:
+        raise weight.refusal("a table has rows and columns", "give `heads` to convert a bias")
+    layout = Heads(1, rotary_dim=rotary_dim, trailing=trailing)
+    return Move(-1, _rotary_order(weight, layout, weight.shape[-1], source, target))
 
 
-def _rows(table: Table) -> int:
-    return table.shape[0] if table.shape else 0
+def _check_rank(weight: Weight) -> None:
+    if len(weight.shape) not in (1, 2):
+        raise weight.refusal("a projection is (rows, inputs), its bias (rows,)")
 
 
-def _rotary_order(table: Table, layout: Heads, size: int, source: str, target: str) -> Indices:
+def _rotary_order(weight: Weight, layout: Heads, size: int, source: str, target: str) -> Indices:
     """The order of a head's rows."""
     rotary = size if layout.rotary_dim is None else layout.rotary_dim
     if rotary % 2 or not 0 < rotary <= size:
         rule = f"channels rotate in pairs, at most the {size} of a head"
-        raise ParameterError("rotary_dim", rotary, rule, f"{quoted(table.name)} is {bracketed(table.shape)}")
+        raise ParameterError("rotary_dim", rotary, rule, f"{quoted(weight.name)} is {bracketed(weight.shape)}")
     order = np.arange(size)
     first = size - rotary if layout.trailing else 0
     order[first : first + rotary] = first + reorder(rotary, source, target)
     return order
-
-
-def _rows_moved(table: Table, order: Indices) -> Table:
-    """The table with its rows in that order, which moves none further than a head."""
-
-    def fill(start: int, out: Array) -> None:
-        rows = order[start : start + len(out)]
-        first = int(rows.min())
-        np.take(table.read(first, int(rows.max()) + 1), rows - first, axis=0, out=out, mode="clip")  # no copy of `out`
-
-    return replace(table, fill=fill)
-
-
-def in_columns(table: Table, source: str, target: str, rotary_dim: int | None, trailing: bool = False) -> Table:
-    """A table with the columns of its last axis in another order."""
-    width = table.shape[-1] if table.shape else 0
-    if len(table.shape) < 2:
-        raise _refusal(table, "a table has rows and columns", "give `heads` to convert a bias")
-    order = _rotary_order(table, Heads(1, rotary_dim=rotary_dim, trailing=trailing), width, source, target)
-
-    def fill(start: int, out: Array) -> None:
-        np.take(table.read(start, start + len(out)), order, axis=1, out=out)
-
-    return replace(table, fill=fill)
-
-
-def _refusal(table: Table, rule: str, advice: str = "") -> ParameterError:
-    return ParameterError(f"the tensor {quoted(table.name)}", bracketed(table.shape), rule, advice)

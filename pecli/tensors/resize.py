@@ -1,114 +1,126 @@
-"""A learned table at another length, or on another grid, block by block: memory stays flat however long the table."""
+"""`pecli.resize`: a learned table at another length, or on another grid, as vision models do it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+import re
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from pecli.engine.arrays import Array, Floats, Indices
-from pecli.engine.numerics.rounding import round_to, widened
-from pecli.engine.numerics.threads import results_in_order
-from pecli.engine.table import Table, is_floating, table_of
-from pecli.engine.text import quoted
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, dtype_name, round_to, widened
+from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.errors import KindError, ParameterError
+from pecli.files.load import table_in_memory
 
-MAX_IN_MEMORY = 1 << 30
-"""Elements of a table that cannot be read in any order, such as a compressed one: it is held in memory."""
-_ELEMENTS = 1 << 16
-"""About as many are made at once, so that intermediate arrays stay in the cache."""
+_ELEMENTS = 1 << 18
+"""About as many are made at once, so that float64 copies stay small."""
+_SIDE = Whole(help="cells", low=1, high=1 << 24)
+_KEPT = Whole(help="rows", low=0, high=1 << 24)
+_METHOD = Choice(help="the kernel", options=("linear", "cubic"))
+_FLAG = Flag(help="whether to average over more rows when shrinking")
+_CROSS = re.compile("[xX×]")
+"""What people write between the sides of a grid."""
 
-
-@dataclass(frozen=True)
-class Resizing:
-    """From which grid to which; a table along one axis is a grid of one column."""
-
-    grid: tuple[int, int]
-    to: tuple[int, int]
-    kernel: str = "cubic"
-    antialias: bool = False
-    keep: int = 0
-    """Rows at the beginning that belong to no cell of the grid, such as a class token's."""
-
-    def fill(self, table: Table, start: int, out: Array) -> None:
-        """Write rows start, start + 1, … of the resized table into `out`."""
-        kept = max(0, min(self.keep - start, len(out)))
-        if kept:
-            table.fill(start, out[:kept])
-        width = self.to[1]
-        cells = max(self.to[1], self.grid[1] * -(-self.grid[0] // self.to[0]))  # for each new line of the grid
-        together = max(1, _ELEMENTS // (cells * table.width))
-        row = kept
-        while row < len(out):
-            line, inside = divmod(start + row - self.keep, width)
-            lines = min(together, -(-(inside + len(out) - row) // width))
-            with np.errstate(
-                over="ignore", invalid="ignore"
-            ):  # a table may hold values that are not finite, or too large
-                made = self._lines(table, slice(line, line + lines)).reshape(-1, table.width)
-                made = made[inside : inside + len(out) - row]
-                out[row : row + len(made)] = round_to(made, table.dtype)
-            row += len(made)
-
-    def _lines(self, table: Table, part: slice) -> Floats:
-        """Some lines of the new grid: first along its columns, then along those lines."""
-        vertical = taps(self.grid[0], self.to[0], self.kernel, self.antialias, part)
-        width = self.grid[1]
-        count = vertical.rows.shape[1]
-        reach = int(vertical.rows.max() - vertical.rows.min() + 1) * width * table.width
-        step = count if reach <= 4 * _ELEMENTS else max(1, count * 4 * _ELEMENTS // reach)
-        sums: Floats | None = None
-        for tap in range(0, count, step):
-            which = slice(tap, tap + step)
-            rows = vertical.rows[:, which]
-            first, last = int(rows.min()), int(rows.max())
-            values = widened(table.read(self.keep + first * width, self.keep + (last + 1) * width))
-            sums = vertical.added(sums, values.reshape(-1, width, table.width), first, which)
-        assert sums is not None
-        if width == self.to[1] == 1:
-            return sums
-        horizontal = taps(width, self.to[1], self.kernel, self.antialias)
-        return np.moveaxis(horizontal.apply(np.ascontiguousarray(np.moveaxis(sums, 1, 0))), 0, 1)
+Grid = tuple[int, int]
 
 
-def resize(table: Table, resizing: Resizing) -> Table:
-    """A learned table, (rows, dim) or (1, rows, dim), resampled in float64 and rounded once."""
-    label = f"the tensor {quoted(table.name)}"
-    if not is_floating(table):
-        raise KindError(label, f"of dtype {table.dtype}", "a learned table has floating elements")
-    if len(table.shape) < 2 or set(table.shape[:-2]) - {1} or not table.size:
-        raise ParameterError(label, f"of shape {table.shape}", "a learned table is (rows, dim) or (1, rows, dim)")
-    rows, dim = table.shape[-2:]
-    old, new = (resizing.keep + side[0] * side[1] for side in (resizing.grid, resizing.to))
-    if rows != old:
-        asked = f"{resizing.keep} + " * bool(resizing.keep) + f"{resizing.grid[0]}x{resizing.grid[1]} are {old}"
-        raise ParameterError(
-            label, f"of shape {table.shape}", f"it has {rows} rows, and {asked}", "check `grid` and `keep`"
-        )
-    if resizing.grid == resizing.to:
-        return table
-    if table.in_order:
-        if table.size > MAX_IN_MEMORY:
-            limit = f"more than {MAX_IN_MEMORY:,} elements are resized only where they can be read in any order"
-            raise ParameterError(label, f"of shape {table.shape}", limit, "convert it to .npy")
-        table = table_of(table.name, table.array())
-    return Table(table.name, table.dtype, (*table.shape[:-2], new, dim), partial(resizing.fill, table))
+def resize(
+    table: ArrayLike,
+    to: int | str | Grid,
+    *,
+    grid: str | Grid | None = None,
+    keep: int = 0,
+    method: str | None = None,
+    antialias: bool = False,
+    name: str = "the table",
+) -> Array:
+    """A learned table resampled to another length, or to another grid: in float64, rounded once to its dtype.
+
+    Args:
+        table: (rows, dim) or (1, rows, dim).
+        to: the new number of rows in all, or the new grid, as (rows, columns) or "24x24".
+        grid: the grid that the rows are now.
+        keep: rows at the beginning to leave alone: class and register tokens.
+        method: the kernel, linear or cubic; cubic for a grid unless given, else linear.
+        antialias: average over more rows when shrinking, as timm does; Hugging Face does not.
+        name: what errors call the table.
+
+    >>> resize(np.array([[0.0], [1.0], [2.0], [3.0]]), 2).tolist()
+    [[0.5], [2.5]]
+    """
+    array = table_in_memory(name, table).array()
+    if dtype_name(array.dtype) not in SIGNIFICAND_BITS:
+        raise KindError(name, f"of dtype {array.dtype}", "a learned table has floating elements")
+    if array.ndim < 2 or set(array.shape[:-2]) - {1} or not array.size:
+        raise ParameterError(name, f"of shape {array.shape}", "a learned table is (rows, dim) or (1, rows, dim)")
+    rows, dim = array.shape[-2:]
+    keep = _KEPT.check("keep", keep)
+    old, new = _grids(rows, to, grid, keep)
+    if rows != keep + old[0] * old[1]:
+        asked = f"{keep} + " * bool(keep) + f"{old[0]}x{old[1]} are {keep + old[0] * old[1]}"
+        rule = f"it has {rows} rows, and {asked}"
+        raise ParameterError(name, f"of shape {array.shape}", rule, "check `grid` and `keep`")
+    default = "linear" if grid is None else "cubic"
+    kernel = default if method is None else _METHOD.check("method", method)
+    if old == new:
+        return array.copy()
+    flat = array.reshape(rows, dim)
+    out = np.empty((keep + new[0] * new[1], dim), array.dtype.newbyteorder("="))
+    out[:keep] = flat[:keep]
+    cells = flat[keep:].reshape(*old, dim)
+    _resample(cells, out[keep:].reshape(*new, dim), kernel, _FLAG.check("antialias", antialias))
+    return out.reshape(*array.shape[:-2], *out.shape)
 
 
-def row_norms(block: Array) -> Floats:
+def _grids(rows: int, to: int | str | Grid, grid: str | Grid | None, keep: int) -> tuple[Grid, Grid]:
+    """The grids before and after; rows along one axis are a grid of one column."""
+    if grid is not None:
+        return _grid("grid", grid), _grid("to", to)
+    if isinstance(to, tuple) or (isinstance(to, str) and _CROSS.search(to)):
+        raise ParameterError("grid", "missing", f"the rows become a grid of {to}, so they must be one now")
+    if keep >= max(rows, 1):
+        raise ParameterError("keep", keep, f"the table has {rows} rows, and one must be left to resize")
+    wanted = _SIDE.parse("to", to) if isinstance(to, str) else _SIDE.check("to", to)
+    if wanted <= keep:
+        raise ParameterError("to", to, f"of these rows {keep} are kept, and one must be left")
+    return (rows - keep, 1), (wanted - keep, 1)
+
+
+def _grid(name: str, given: Any) -> Grid:
+    if isinstance(given, str):
+        sides = _CROSS.split(given.strip())
+        if len(sides) != 2 or not all(side.isascii() and side.isdigit() for side in sides):
+            raise ParameterError(name, repr(given), "it must be rows x columns, such as 14x14")
+        return _SIDE.parse(name, sides[0]), _SIDE.parse(name, sides[1])
+    if not isinstance(given, (tuple, list)) or len(given) != 2:
+        raise ParameterError(name, repr(given), "it must be (rows, columns), such as (14, 14)")
+    return _SIDE.check(name, given[0]), _SIDE.check(name, given[1])
+
+
+def _resample(cells: Array, out: Array, kernel: str, antialias: bool) -> None:
+    """Write (rows, columns, dim) cells into those of another grid, some of its lines at a time."""
+    (height, width), (tall, wide) = cells.shape[:2], out.shape[:2]
+    horizontal = taps(width, wide, kernel, antialias)
+    lines = max(1, _ELEMENTS // (max(wide, width * -(-height // tall)) * cells.shape[2]))
+    for line in range(0, tall, lines):
+        vertical = taps(height, tall, kernel, antialias, slice(line, line + lines))
+        first, last = int(vertical.rows.min()), int(vertical.rows.max())
+        with np.errstate(over="ignore", invalid="ignore"):  # a table may hold what is not finite, or too large
+            sums = Taps(vertical.rows - first, vertical.weights).apply(widened(cells[first : last + 1]))
+            if (width, wide) != (1, 1):
+                sums = np.moveaxis(horizontal.apply(np.ascontiguousarray(np.moveaxis(sums, 1, 0))), 0, 1)
+            out[line : line + lines] = round_to(sums, dtype_name(out.dtype))
+
+
+def row_norms(table: Array) -> Floats:
     """The norm of every row."""
+    rows = table.reshape(-1, table.shape[-1])
+    step = max(1, _ELEMENTS // rows.shape[1])
     with np.errstate(over="ignore", invalid="ignore"):
-        values = widened(block)
-        return np.asarray(np.sqrt(np.square(values, out=values).sum(axis=1)))
-
-
-def norms_of(table: Table) -> Floats:
-    """The norms of all rows of a table."""
-    rows = max(1, _ELEMENTS // table.width)
-    return np.concatenate(list(results_in_order(row_norms, table.blocks(rows))))
+        blocks = (widened(rows[start : start + step]) for start in range(0, len(rows), step))
+        return np.concatenate([np.sqrt(np.square(block).sum(axis=1)) for block in blocks])
 
 
 KERNELS = {"linear": 1, "cubic": 2}
@@ -128,19 +140,9 @@ class Taps(NamedTuple):
 
     def apply(self, values: Floats) -> Floats:
         """The new rows of (old, …) values."""
-        return self.added(None, values, 0, slice(None))
-
-    def added(self, sums: Floats | None, values: Floats, first: int, which: slice) -> Floats:
-        """The sums so far, and what some taps add to them; row 0 of the values is the old row `first`."""
-        part = np.empty((len(self.rows), *values.shape[1:]))
-        for rows, weights in zip(self.rows.T[which], self.weights.T[which], strict=True):
-            np.take(values, rows - first, axis=0, out=part, mode="clip")
-            part *= weights.reshape(-1, *([1] * (values.ndim - 1)))
-            if sums is None:
-                sums = part + 0.0  # a sum from 0 on, in which −0 does not last
-            else:
-                sums += part
-        assert sums is not None
+        sums = np.zeros((len(self.rows), *values.shape[1:]))
+        for rows, weights in zip(self.rows.T, self.weights.T, strict=True):
+            sums += values[rows] * weights.reshape(-1, *([1] * (values.ndim - 1)))
         return sums
 
 

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.compare import Comparison, problems_of
-from pecli.engine.text import listed, spelled
-from pecli.errors import PecliError
+from pecli.errors import PecliError, listed, spelled
 from pecli.views import screen
 
 if TYPE_CHECKING:
-    from pecli.checks.compare.error_summary import ErrorMap
+    from pecli.checks.compare import ErrorMap
     from pecli.checks.diff import Difference
     from pecli.checks.identify import Identification, Match
     from pecli.checks.verify.verification import Verification

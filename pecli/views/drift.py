@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pecli.engine.text import spelled
+from pecli.errors import spelled
 from pecli.views import screen
 from pecli.views.pictures.labels import short
 

@@ -8,8 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from pecli.engine.schemes import scheme_named
-from pecli.engine.text import spelled
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, spelled
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.presets import Preset
 from pecli.views import screen
@@ -149,12 +148,13 @@ def _flat(model: ModelEncodings, seq_len: int | None) -> dict[str, str]:
     return found
 
 
-def show_presets(presets: Sequence[tuple[Preset, ModelEncodings, int | None]]) -> None:
+def show_presets(presets: Sequence[tuple[Preset, ModelEncodings]]) -> None:
     """One line per preset with its context; a terminal shows families apart, and has no room for sources."""
     families: dict[str, list[list[str]]] = {}
-    for preset, model, context in presets:
+    for preset, model in presets:
         kinds = "; ".join(dict.fromkeys(map(_brief, model.encodings))) or "none that pecli makes"
-        row = [preset.name, f"{context:,}" if context else "", kinds, preset.family, preset.repository, preset.source]
+        context = f"{model.context:,}" if model.context else ""
+        row = [preset.name, context, kinds, preset.family, preset.repository, preset.source]
         families.setdefault(preset.family, []).append(row)
     if not screen.is_terminal():
         rows = [row for found in families.values() for row in found]

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.text import indices, spelled
-from pecli.errors import FileError, ParameterError
+from pecli.engine.arrays import Array, dtype_name, indices
+from pecli.errors import FileError, ParameterError, spelled
 from pecli.files import LoadedFile
 from pecli.files.provenance import KEY, carried_spec
 from pecli.views import screen
 
 if TYPE_CHECKING:
-    from pecli.engine.table import Table
-    from pecli.files.source import UnreadTensor
+    from pecli.files.contents import UnreadTensor
 
 MAX_SHOWN = 100_000
 """Elements shown at once."""
 STATISTICS = ("min", "max", "mean", "std")
 
 
-def describe(file: LoadedFile, name: str, chosen: Sequence[Table]) -> dict[str, Any]:
+def describe(file: LoadedFile, name: str, chosen: Mapping[str, Array]) -> dict[str, Any]:
     """Tensors of the file and its metadata as JSON data; a spec in it is unpacked."""
-    tensors = list(map(entry, chosen))
     metadata: dict[str, Any] = dict(file.metadata)
     try:
         spec = carried_spec(file.path, file.metadata)
@@ -34,34 +29,35 @@ def describe(file: LoadedFile, name: str, chosen: Sequence[Table]) -> dict[str, 
         spec = None  # shown as the text it is
     if spec is not None:
         metadata[KEY] = spec
-    count = len(file.tables) + len(file.unread)
-    return {"file": name, "format": file.format, "tensor_count": count, "tensors": tensors, "metadata": metadata}
+    return {
+        "file": name,
+        "format": file.format,
+        "tensor_count": len(file.tensors) + len(file.unread),
+        "tensors": [
+            {"name": key, "dtype": dtype_name(array.dtype), "shape": list(array.shape), "bytes": array.nbytes}
+            for key, array in chosen.items()
+        ],
+        "metadata": metadata,
+    }
 
 
-def entry(tensor: Table | UnreadTensor) -> dict[str, Any]:
-    """What is said of a tensor without reading it."""
+def unread_entry(tensor: UnreadTensor) -> dict[str, Any]:
+    """What is known of a tensor that is only named."""
     return {"name": tensor.name, "dtype": tensor.dtype, "shape": list(tensor.shape), "bytes": tensor.nbytes}
 
 
-def numbers(table: Table, rows: str, columns: str) -> dict[str, Any]:
-    """Some elements of a table, with their indices."""
-    down, across = indices("rows", rows, table.rows), indices("cols", columns, table.width)
-    values = rectangle(table, down, across)
-    if values.dtype.kind == "c":
-        listed: list[Any] = [[str(value) for value in line] for line in values.tolist()]
-    else:
-        listed = [[_plain(value) for value in line] for line in values.tolist()]
-    return {"rows": list(down), "columns": list(across), "values": listed}
-
-
-def rectangle(table: Table, rows: range, columns: range) -> Array:
-    """Those elements, as (rows, columns); only their rows are read."""
-    if max(1, len(rows)) * max(1, len(columns)) > MAX_SHOWN:  # of rows without elements, their numbers are shown
+def numbers(array: Array, rows: str, columns: str) -> dict[str, Any]:
+    """Some elements of a tensor seen as rows, with their indices."""
+    width = array.shape[-1] if array.ndim > 1 else 1
+    matrix = array.reshape(math.prod(array.shape[:-1]) if array.ndim > 1 else array.size, width)
+    down = indices("rows", rows, len(matrix))
+    across = indices("cols", columns, width)
+    if max(1, len(down)) * max(1, len(across)) > MAX_SHOWN:  # of rows without elements, their numbers are shown
         rule = f"at most {MAX_SHOWN:,} elements are shown at once"
-        raise ParameterError("rows", f"{len(rows)} × {len(columns)}", rule)
-    if not rows or not columns:
-        return np.empty((len(rows), len(columns)), numpy_dtype(table.dtype))
-    return table.read(rows.start, rows.stop)[:, columns.start : columns.stop]
+        raise ParameterError("rows", f"{len(down)} × {len(across)}", rule)
+    values = matrix[down.start : down.stop, across.start : across.stop].tolist()
+    plain = str if array.dtype.kind == "c" else _plain
+    return {"rows": list(down), "columns": list(across), "values": [[plain(value) for value in row] for row in values]}
 
 
 def _plain(value: Any) -> Any:
@@ -127,13 +123,7 @@ def _rows(rows: dict[str, Any]) -> list[str]:
     lines = []
     if norm := rows["norm"]:
         lines.append(f"  norm of a row   {_cell(norm['min'])} … {_cell(norm['max'])}, mean {_cell(norm['mean'])}")
-    twice = "not counted: too many rows" if rows["duplicate"] is None else f"{rows['duplicate']:,}"
-    lines.append(f"  constant rows {rows['constant']:,}   duplicate rows {twice}")
-    if near := rows["nearest_neighbours"]:
-        first, second = near["rows"]
-        lines.append(
-            f"  closest adjacent rows   {first:,} and {second:,}, cosine distance {near['cosine_distance']:.3g}"
-        )
+    lines.append(f"  constant rows {rows['constant']:,}")
     return lines
 
 

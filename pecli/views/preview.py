@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
-from pecli.engine.text import spelled
+from pecli.errors import spelled
 from pecli.views import screen
 
 if TYPE_CHECKING:
@@ -166,6 +166,6 @@ def show_slopes(scheme: Scheme) -> None:
 
 def _shortest(value: float, dtype: str) -> str:
     """The shortest decimal that reads back as the same float of that dtype; of bfloat16, all its digits."""
-    from pecli.engine.numerics.dtypes import numpy_dtype
+    from pecli.engine.arrays import numpy_dtype
 
     return str(numpy_dtype(dtype).type(value)) if dtype != "bfloat16" else repr(value)

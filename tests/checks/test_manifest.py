@@ -11,7 +11,7 @@ import pytest
 import pecli
 from pecli.checks.manifest import Check, is_manifest, read_manifest, run_all
 from pecli.checks.verify.verification import Verification
-from pecli.engine.numerics.threads import share_of_threads, thread_count
+from pecli.engine.table import share_of_threads, thread_count
 from pecli.errors import DefectError, FileError, ParameterError
 
 CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 10000.0}

@@ -1,4 +1,4 @@
-"""What is told of a table is what NumPy finds in it, however it is cut into blocks."""
+"""What is told of a table is what NumPy finds in it, however it is cut into slices."""
 
 from __future__ import annotations
 
@@ -9,21 +9,18 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pecli.checks.statistics import SHARES, Profile, Statistics
-from pecli.engine import table as table_module
+from pecli.checks import statistics
+from pecli.checks.statistics import SHARES, Statistics, profile
 from pecli.engine.table import table_of
 
 
-def profile(array: np.ndarray) -> dict:
-    return Profile(table_of("t", array)).gather().as_json()
+@pytest.fixture(params=[1 << 16, 60], ids=["one slice", "many"])
+def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics._slices, "__defaults__", (request.param,))
+    monkeypatch.setattr(statistics, "SLICE_ELEMENTS", request.param)
 
 
-@pytest.fixture(params=[1 << 23, 600], ids=["one block", "many"])
-def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_module, "BLOCK_BYTES", request.param)
-
-
-@pytest.mark.usefixtures("blocks")
+@pytest.mark.usefixtures("slices")
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int32])
 def test_values(dtype: type) -> None:
     array = (np.random.default_rng(1).standard_normal((97, 33)) * 50).astype(dtype)
@@ -45,24 +42,11 @@ def test_quantiles_beyond_float32() -> None:
     assert profile(np.array([2**24 + 1, 2**40 + 1]))["quantiles"]["0.5"] == 2**24 + 1
 
 
-@pytest.mark.usefixtures("blocks")
-def test_rows_that_say_nothing_new() -> None:
+@pytest.mark.usefixtures("slices")
+def test_constant_rows_are_counted() -> None:
     array = np.random.default_rng(2).standard_normal((90, 17)).astype(np.float32)
-    array[[5, 70]], array[80], array[41] = 2.5, array[3], array[40] * 2
-    rows = profile(array)["rows"]
-    assert (rows["constant"], rows["duplicate"]) == (2, 2)
-    assert rows["nearest_neighbours"]["rows"] == [40, 41]
-    assert rows["nearest_neighbours"]["cosine_distance"] < 1e-15
-
-
-@pytest.mark.usefixtures("blocks")
-def test_the_smallest_cosine_distance() -> None:
-    array = np.random.default_rng(2).standard_normal((90, 17))
-    units = array / np.linalg.norm(array, axis=1, keepdims=True)
-    apart = 1 - (units[1:] * units[:-1]).sum(axis=1)
-    near = profile(array)["rows"]["nearest_neighbours"]
-    assert near["rows"][0] == apart.argmin()
-    assert math.isclose(near["cosine_distance"], apart.min(), rel_tol=1e-12)
+    array[[5, 70]] = 2.5
+    assert profile(array)["rows"]["constant"] == 2
 
 
 def test_what_is_not_finite_is_counted_and_left_out() -> None:

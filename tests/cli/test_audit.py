@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pecli.engine.schemes.recipes import RECIPES
+from pecli.engine.schemes import RECIPES
 from pecli.engine.schemes.rope import Rope
 
 ROPE = ("audit", "rope", "--seq-len", 300, "--dim", 32)

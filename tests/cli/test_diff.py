@@ -39,7 +39,7 @@ def test_json(pecli_cli, files) -> None:
     outcome = pecli_cli("diff", *files, "--json")
     assert outcome.code == 1
     found = outcome.json
-    assert set(found) == {"passed", "a", "b", "tensors", "diagnosis", "explanations", "readings", "weak"}
+    assert set(found) == {"passed", "a", "b", "tensors", "diagnosis", "explanations", "readings", "weak", "where"}
     assert (found["passed"], found["a"], found["b"]) == (False, str(files[0]), str(files[1]))
     (why,) = found["explanations"]
     assert (why["edits"], why["residual"], why["tensors"]) == ([{"edit": "swapped"}], 0.0, ["array"])
@@ -111,7 +111,7 @@ def test_lines_of_a_csv_are_drawn_beside_the_tables_that_they_are(pecli_cli, tmp
     pecli.save(tmp_path / "b.npz", pecli.Rope(6, 8, base=500.0))
     outcome = pecli_cli("diff", tmp_path / "a.csv", tmp_path / "b.npz", "--plot", "-o", tmp_path / "x.png")
     assert (outcome.code, outcome.err) == (1, "")
-    assert "|A − B| of array" in outcome.out
+    assert "|A − B| of cos_sin" in outcome.out
     assert (tmp_path / "x.png").stat().st_size > 1000
 
 

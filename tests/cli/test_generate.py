@@ -199,8 +199,8 @@ REFUSED = [
     ("sinusoidal", "--seq-len 4 --dim 4 -o t.npy --verify t.npy", "either written or checked"),
     ("sinusoidal", "--seq-len 4 --dim 4 --verify t.npy --max-ulp -1", "--max-ulp is -1;"),
     ("sinusoidal", "--seq-len 4 --dim 4 --verify t.npy --atol nan", "--atol is nan;"),
-    ("sinusoidal", "--seq-len 4 --dim 4 --atol 1", "a tolerance is for checking a file"),
-    ("sinusoidal", "--seq-lne 4", "no such option: --seq-lne; did you mean --seq-len?"),
+    ("sinusoidal", "--seq-len 4 --dim 4 --atol 1", "tolerances require --verify"),
+    ("sinusoidal", "--seq-lne 4", "did you mean --seq-len? no such option: --seq-lne"),
     ("sinusoidal", "--seq-len 4 --dim 4 more", "unexpected extra argument"),
     ("rope", "--seq-len 4 --dim 5", "--dim is 5; it must be an even whole number from 2 to 65,536"),
     ("alibi", "--heads 0", "--heads is 0;"),
@@ -211,7 +211,6 @@ REFUSED = [
         f"--max-len 4 --dim 4 --seed {2**64}",
         f"--seed is {2**64}; it must be a whole number from 0 to 2^64",
     ),
-    ("learned-init", "--max-len 4 --dim 4 --init trunc-normal --rng torch", "take --rng pecli"),
     ("sinusoidl", "--seq-len 4", "did you mean 'sinusoidal'?"),
 ]
 

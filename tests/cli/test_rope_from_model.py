@@ -79,7 +79,6 @@ def test_a_preset_is_taken_by_name(pecli_cli) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--dim", "4"], "--dim is 4; it comes from the model"),
         (["--model", "gpt2"], "not both"),
         ([], "--seq-len is missing"),
     ],
@@ -91,11 +90,26 @@ def test_what_contradicts_the_model_is_refused(pecli_cli, config, words, message
     assert message in outcome.err
 
 
+def test_options_override_what_the_model_says(pecli_cli, tmp_path) -> None:
+    words = ("rope", "--model", "qwen2.5-7b", "--seq-len", 16)
+    made = pecli_cli(*words, "--theta", "500000", "-o", tmp_path / "t.npz")
+    assert (made.code, made.err) == (0, "pecli: note: not as qwen2.5-7b has it: --theta 500000 instead of 1000000\n")
+    expected = pecli.Rope(16, 128, 500000.0).tables()["cos"]
+    assert np.array_equal(np.load(tmp_path / "t.npz")["cos"], expected)
+    scaled = pecli_cli(*words, "--scaling", "yarn", "--factor", 4, "--json")
+    parameters = scaled.json["parameters"]
+    assert (parameters["scaling"], parameters["factor"], parameters["base"]) == ("yarn", 4, 1000000)
+    assert parameters["original_max_position_embeddings"] == 32768  # the model's own context
+    assert "--scaling yarn instead of none, --factor 4" in scaled.err
+    plain = pecli_cli("rope", "--model", "llama-3.1-8b", "--seq-len", 16, "--scaling", "none", "--json").json
+    assert (plain["parameters"]["scaling"], plain["parameters"]["factor"]) == ("none", None)
+
+
 def test_the_config_itself_is_not_written_over(pecli_cli, config) -> None:
     path = config(LLAMA)
     outcome = pecli_cli("rope", "--config", path, "--seq-len", "4", "-o", path)
     assert outcome.code == 2
-    assert "it is the configuration that is read" in outcome.err
+    assert "it would overwrite the input config" in outcome.err
     assert json.loads(Path(path).read_text()) == LLAMA
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from pecli.engine.schemes import BIAS_RECIPE, RECIPES
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
-from pecli.engine.schemes.recipes import BIAS_RECIPE, RECIPES
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import STYLES, Sinusoidal
@@ -82,17 +82,13 @@ def alibi(draw: Any) -> Alibi:
 
 @st.composite
 def learned(draw: Any) -> LearnedInit:
-    rng = draw(st.sampled_from(["pecli", "torch", "torch-avx2"]))
-    inits = ["normal", "uniform", "xavier-uniform", "zeros", "sinusoidal"]
-    if rng == "pecli":
-        inits.append("trunc-normal")
+    inits = ["normal", "uniform", "xavier-uniform", "zeros", "sinusoidal", "trunc-normal"]
     return LearnedInit(
         draw(st.integers(1, 60)),
         draw(st.integers(1, 12)),
         init=draw(st.sampled_from(inits)),
         std=draw(st.sampled_from([0.02, 1.0, 0.3])),
         seed=draw(st.sampled_from([0, 1, 2**32, 2**64 - 1])),
-        rng=rng,
         dtype=draw(dtypes),
     )
 

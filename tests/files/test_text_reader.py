@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from pathlib import Path
 
 import ml_dtypes
@@ -118,50 +117,20 @@ def test_json_may_be_laid_out_with_spaces(tmp_path: Path) -> None:
     assert np.array_equal(pecli.load(tmp_path / "t.json")["a"], [[1, 2.5], [np.nan, -np.inf]], equal_nan=True)
 
 
-@pytest.mark.parametrize("name", ["plain", "double", "scalar", "any", "whole", "natural"])
-def test_a_c_header_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
-    array = arrays()[name]
-    pecli.save(tmp_path / "t.h", {"w": array})
-    found = pecli.load(tmp_path / "t.h")
-    assert list(found) == ["w"]
-    assert same(found["w"], array)
-
-
-@pytest.mark.parametrize("suffix", ["h", "json"])
-def test_a_single_number_comes_back(tmp_path: Path, suffix: str) -> None:
-    pecli.save(tmp_path / f"t.{suffix}", {"w": np.array(-2.5, np.float32)})
-    assert same(pecli.load(tmp_path / f"t.{suffix}")["w"], np.array(-2.5, np.float32))
-
-
-def test_integers_of_any_size_come_back_from_c(tmp_path: Path) -> None:
-    array = np.array([[-(2**63), -(2**40), -(2**31) - 1, -5], [2**63 - 1, 2**40, 2**31, 0]])
-    pecli.save(tmp_path / "t.h", {"w": array})
-    assert same(pecli.load(tmp_path / "t.h")["w"], array)
-
-
-@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-def test_small_floats_come_from_c_as_bits(tmp_path: Path, dtype: type) -> None:
-    array = np.linspace(-2, 2, 8).astype(dtype)
-    pecli.save(tmp_path / "t.h", {"w": array})
-    (found,) = pecli.load(tmp_path / "t.h").values()
-    assert found.tolist() == array.view(np.uint16).tolist()
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-@pytest.mark.parametrize("suffix", ["h", "json"])
-def test_text_that_carries_its_spec_is_verified(tmp_path: Path, suffix: str, dtype: str) -> None:
-    path = tmp_path / f"rope.{suffix}"
+def test_json_that_carries_its_spec_is_verified(tmp_path: Path, dtype: str) -> None:
+    path = tmp_path / "rope.json"
     pecli.save(path, pecli.Rope(5, 4, dtype=dtype))
     assert sorted(pecli.load(path)) == ["cos", "inv_freq", "sin"]
     assert pecli.verify(path).passed
-
-
-@pytest.mark.parametrize(("suffix", "one", "other"), [("h", "0x1p+0f", "0x1.2p+0f"), ("json", "1.0,", "1.125,")])
-def test_text_that_was_changed_is_not(tmp_path: Path, suffix: str, one: str, other: str) -> None:
-    path = tmp_path / f"rope.{suffix}"
-    pecli.save(path, pecli.Rope(5, 4))
-    path.write_text(path.read_text().replace(one, other, 1))
+    path.write_text(path.read_text().replace("1.0,", "1.125,", 1))
     assert not pecli.verify(path).passed
+
+
+def test_c_headers_are_not_read(tmp_path: Path) -> None:
+    pecli.save(tmp_path / "t.h", pecli.Rope(5, 4))
+    with pytest.raises(FileError, match=r"C headers are written, not read"):
+        pecli.load(tmp_path / "t.h")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
@@ -179,7 +148,6 @@ BROKEN = {
     "words.csv": b"one,two\n",
     "space.csv": b"\n \n",
     "negative.json": b'{"tensors":{"a":{"data":[-1],"dtype":"uint8","shape":[1]}}}',
-    "negative.h": b"#ifndef PECLI_X\nstatic const uint8_t a[2] = {1,-1};\n",
     "ragged.csv": b"1,2\n3\n",
     "blank.csv": b"1,\n2,3\n",
     "nothing.csv": b"1, \n2,3.5\n",
@@ -189,7 +157,6 @@ BROKEN = {
     "minus.csv": b"1,-\n2,3\n",
     "plus.csv": b"1,2\n3,+\n",
     "minus.json": b'{"tensors":{"a":{"data":[-,2],"dtype":"int32","shape":[2]}}}',
-    "minus.h": b"#ifndef PECLI_X\nstatic const int32_t a[2] = {1,-};\n",
     "two.csv": b"1 2,3\n",
     "gap.csv": b"1\n\n2\n",
     "wide.csv": b"1,2\n3,4\n5,6,7\n",
@@ -205,6 +172,8 @@ BROKEN = {
     "digits.json": b'{"tensors":{"a":{"data":[1],"dtype":"float32","shape":[' + b"9" * 5000 + b"]}}}",
     "sides.json": b'{"tensors":{"a":{"data":[1],"dtype":"float32","shape":[1 1]}}}',
     "twice.json": b'{"tensors":{' + b",".join([b'"a":{"data":[1],"dtype":"int8","shape":[1]}'] * 2) + b"}}",
+    "hidden.json": b'{"tensors":{"a":{"data":[' + b"[]," * 5_000_000 + b'[]],"dtype":"float32","shape":[1]}}}',
+    "name.json": b'{"tensors":{"' + b"\\\\n" * 3_000_000,
     "many.json": b'{"tensors":{"a":{"data":' + b'"dtype"' * 100_001,
     "other.json": b'{"a": [1, 2, 3], "b": 4}',
     "short.json": b'{"tensors":{"a":{"data":[1,2],"dtype":"float32","shape":[3]}}}',
@@ -216,18 +185,6 @@ BROKEN = {
     "open.json": b'{"tensors":{"a":{"data":[1],"dtype":"float32","shape":[1]}}',
     "deep.json": b'{"tensors":{"a":{"data":' + b"[" * 100_000 + b',"dtype":"float32","shape":[1]}}}',
     "after.json": b'{"tensors":{"a":{"data":[1],"dtype":"float32","shape":[1]}}} 1',
-    "none.h": b"#ifndef PECLI_X\n#endif\n",
-    "count.h": b"#ifndef PECLI_X\nstatic const float a[3] = {1,2};\n",
-    "points.h": b"#ifndef PECLI_X\nstatic const float a[1] = {0x1..8p+1f};\n",
-    "power.h": b"#ifndef PECLI_X\nstatic const float a[1] = {0x1p+99999f};\n",
-    "dot.h": b"#ifndef PECLI_X\nstatic const float a[1] = {0x.p0};\n",
-    "exponent.h": b"#ifndef PECLI_X\nstatic const float a[1] = {0x1p99999};\n",
-    "digits.h": b"#ifndef PECLI_X\nstatic const uint32_t a[1] = {0x" + b"f" * 6000 + b"};\n",
-    "apart.h": b"#ifndef PECLI_X\nstatic const float a[1] = {1 2};\n",
-    "axes.h": b"#ifndef PECLI_X\nstatic const float a" + b"[1]" * 100 + b" = {1};\n",
-    "cut.h": b"#ifndef PECLI_X\n" + b"static const float a[1] = {" * 50_000 + b" " * 4_000_000,
-    "twice.h": b"#ifndef PECLI_X\nstatic const float a[1] = {1};\nstatic const float a[1] = {2};\n",
-    "code.h": b"#ifndef PECLI_X\nstatic const float a[2] = {1,sizeof(int)};\n",
 }
 
 
@@ -237,17 +194,6 @@ def test_the_keys_of_json_may_come_in_any_order(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(text)
     found = pecli.load(tmp_path / "t.json")
     assert {name: array.tolist() for name, array in found.items()} == {'a"data': [1, 2], "data": True}
-
-
-def test_a_huge_name_takes_no_more_memory_than_its_file(tmp_path: Path) -> None:
-    one = '{"tensors":{"%s":{"data":[1],"dtype":"int8","shape":[1]}}}'
-    for name in ("x" * 47_000_000, "\\\\n" * 10_000_000):
-        (tmp_path / "t.json").write_text(one % name)
-        tracemalloc.start()
-        with pytest.raises(FileError, match="bytes of text that is no number"):
-            pecli.load(tmp_path / "t.json")
-        assert tracemalloc.get_traced_memory()[1] < 150e6
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -17,8 +17,6 @@ from pecli.layers import (
     LearnedPosEmbedding,
     RotaryPosEmbedding,
     SinusoidalPosEmbedding,
-    SwinRelativeBias,
-    T5RelativeBias,
 )
 from tests.checks.verify.test_arrays import Tensor
 from tests.layers.formulas import BF16, NOT_FLOATS, every_float, near, numerical_gradient, random, same_bits
@@ -29,8 +27,6 @@ LAYERS = {
     "rotary": (lambda: RotaryPosEmbedding(), (2, 5, 4)),
     "rotary halves": (lambda: RotaryPosEmbedding(interleaved=False), (2, 5, 4)),
     "alibi": (lambda: AlibiBias(2), (3, 2, 4, 4)),
-    "t5": (lambda: T5RelativeBias(random(8, 2), 16), (3, 2, 4, 4)),
-    "swin": (lambda: SwinRelativeBias(random(9, 2), (2, 2)), (3, 2, 4, 4)),
 }
 every_layer = pytest.mark.parametrize(("make", "shape"), LAYERS.values(), ids=LAYERS)
 
@@ -177,10 +173,9 @@ class TestEveryLayer:
 
     @every_layer
     def test_nothing_several_times_the_size_of_the_input(self, make, shape):
-        large = {LearnedPosEmbedding: (4096, 64), SwinRelativeBias: (random(31 * 63, 2), (16, 32))}
         layer = make()
-        if type(layer) in large:
-            layer = type(layer)(*large[type(layer)])
+        if isinstance(layer, LearnedPosEmbedding):
+            layer = LearnedPosEmbedding(4096, 64)
         x = np.zeros((2, 512, 512) if len(shape) == 4 else (4, 4096, 64), np.float32)
         layer(x)
         for view in (x, x[..., ::-1]):

@@ -12,10 +12,8 @@ from flint import arb
 
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.engine.table import table_of
 from pecli.errors import ParameterError
-from pecli.tensors import additive
-from pecli.tensors.additive import add_alibi, add_learned, add_rows, scheme_rows
+from pecli.tensors.apply import add_learned, apply
 from pecli.tensors.inputs import Input
 from tests.oracle import bits, rational, rounded
 
@@ -23,7 +21,7 @@ DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bf
 
 
 def given(array: np.ndarray, name: str = "x") -> Input:
-    return Input(table_of(name, array), f"{name} of a test")
+    return Input(array, f"{name} of a test", name)
 
 
 def random(*shape: int, dtype=np.float32, seed: int = 0) -> np.ndarray:
@@ -33,7 +31,7 @@ def random(*shape: int, dtype=np.float32, seed: int = 0) -> np.ndarray:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_sinusoidal_sum_is_the_true_one_rounded_once(dtype):
     x, offset, dim = random(2, 20, 8, dtype=DTYPES[dtype]), 1000, 8
-    found = add_rows(given(x), scheme_rows(Sinusoidal(20, dim, offset=offset))).array()
+    found = apply(x, Sinusoidal(20, dim, offset=offset))
 
     def make() -> list[arb]:
         out = []
@@ -48,16 +46,13 @@ def test_a_sinusoidal_sum_is_the_true_one_rounded_once(dtype):
     np.testing.assert_array_equal(bits(found).reshape(-1), rounded(make, dtype))
 
 
-@pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("shape", [(3, 5, 4), (5, 4), (2, 2, 1, 4), (7, 5, 4)])
-def test_rows_of_a_learned_table(shape, kept, monkeypatch):
-    if not kept:
-        monkeypatch.setattr(additive, "MAX_CACHED_BYTES", 0)
+@pytest.mark.parametrize("block", [1 << 16, 8])
+def test_rows_of_a_learned_table(shape, block, monkeypatch):
+    monkeypatch.setattr("pecli.engine.application._BLOCK", block)
     x, weight = random(*shape), random(9, 4, seed=1, dtype=np.float64)
-    table = add_learned(given(x), given(weight, "w"), 3)
     expected = (x.astype(np.float64) + weight[3 : 3 + shape[-2]]).astype(np.float32)
-    np.testing.assert_array_equal(table.array(), expected)
-    np.testing.assert_array_equal(np.concatenate(list(table.blocks(2))), expected.reshape(-1, 4))
+    np.testing.assert_array_equal(add_learned(given(x), given(weight, "w"), 3), expected)
 
 
 def written_out(heads: list[float], queries: int, keys: int, form: str) -> np.ndarray:
@@ -77,23 +72,22 @@ def written_out(heads: list[float], queries: int, keys: int, form: str) -> np.nd
 @pytest.mark.parametrize("dtype", [*DTYPES.values(), np.float64])
 def test_biases(form, queries, keys, dtype):
     scores = random(2, 4, queries, keys, dtype=dtype)
-    table = add_alibi(given(scores), Alibi(4, form=form))
+    found = apply(scores, Alibi(4, form=form))
     expected = scores.astype(np.float64) + written_out([0.25, 0.0625, 2**-6, 2**-8], queries, keys, form)
     expected = expected.astype(np.float32) if dtype == ml_dtypes.bfloat16 else expected
-    np.testing.assert_array_equal(table.array(), expected.astype(dtype))
-    np.testing.assert_array_equal(np.concatenate(list(table.blocks(3))).reshape(scores.shape), expected.astype(dtype))
+    np.testing.assert_array_equal(found, expected.astype(dtype))
 
 
 def test_heads_that_are_no_power_of_two():
     """n = 6 in the paper's rule."""
     scores = np.zeros((6, 2, 2), np.float64)
-    found = add_alibi(given(scores), Alibi(6)).array()
+    found = apply(scores, Alibi(6))
     assert (-found[:, 0, 1]).tolist() == [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]
 
 
 def test_the_symmetric_form_is_that_of_the_table():
     """A slope times a distance, rounded twice in float64, is the same float32 as the exact table's."""
-    found = add_alibi(given(np.zeros((12, 40, 40), np.float32)), Alibi(12)).array()
+    found = apply(np.zeros((12, 40, 40), np.float32), Alibi(12))
     np.testing.assert_array_equal(found, Alibi(12, 40).tables()["bias"])
 
 
@@ -117,5 +111,5 @@ def test_biases_by_a_recipe(recipe, form):
     dtype, slopes = NARROW[recipe], [2.0 ** (-8 * j / 6) for j in (1, 2, 3, 4, 5, 6)]
     if recipe == "float32":
         slopes = [float(np.float32(slope)) for slope in slopes]
-    found = add_alibi(given(np.zeros((6, 40, 50))), Alibi(6, rule="naive", form=form, recipe=recipe)).array()
+    found = apply(np.zeros((6, 40, 50)), Alibi(6, rule="naive", form=form, recipe=recipe))
     np.testing.assert_array_equal(found, written_out(slopes, 40, 50, form).astype(dtype).astype(np.float64))

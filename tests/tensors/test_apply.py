@@ -80,3 +80,48 @@ def test_heads_are_not_taken_for_positions() -> None:
     with pytest.raises(ValueError, match="32 is a number of heads of llama-2-7b"):
         pecli.apply(heads, "llama-2-7b")
     assert pecli.apply(heads, "llama-2-7b", shift=3).shape == heads.shape  # the same at all positions
+
+
+class Broken:
+    """Something that says it is an array, and gives nothing up."""
+
+    dtype = "float32"
+
+    def __array__(self, *given: Any, **more: Any) -> np.ndarray:
+        raise OSError("not here")
+
+    def detach(self) -> Any:
+        raise OSError("not here")
+
+
+@pytest.mark.parametrize(
+    ("x", "options", "words"),
+    [
+        (Q, {"seq_axis": "x"}, "seq_axis is 'x'"),
+        (Q, {"seq_axis": 1.5}, "seq_axis is 1.5"),
+        (Q, {"inverse": "no"}, "inverse is 'no'"),
+        (Q, {"trailing": 1}, "trailing is 1"),
+        (Q, {"offset": "3"}, "offset is '3'"),
+        (Q, {"shift": None, "positions": [[1, 2], [3]]}, "positions is ragged"),
+        (Q, {"layout": 3}, "layout is 3"),
+        (np.ma.masked_greater(Q, 0), {}, "masked"),
+        (np.rec.fromarrays([Q[0, 0, :, 0]], names="a"), {}, "a table holds numbers"),
+        (Broken(), {}, "cannot be had"),
+    ],
+)
+def test_wrong_calls_are_errors_of_ours_in_a_line(x: Any, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(pecli.PecliError) as problem:
+        pecli.apply(x, pecli.Rope(6, 128), **options)
+    assert words in str(problem.value)
+    assert "\n" not in str(problem.value)
+
+
+def test_a_mask_that_hides_nothing_is_no_matter() -> None:
+    assert np.array_equal(pecli.apply(np.ma.asarray(Q), pecli.Rope(6, 128)), pecli.apply(Q, pecli.Rope(6, 128)))
+
+
+def test_a_recipe_counts() -> None:
+    """Angles rounded to float32 are off by up to 2**-24 of the position."""
+    far = {"offset": 10**6}
+    exact, rounded = (pecli.apply(Q, pecli.Rope(6, 128, recipe=recipe), **far) for recipe in ("exact", "float32"))
+    assert 1e-4 < np.abs(exact - rounded).max() < 1

@@ -8,14 +8,13 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import pecli
-from pecli.engine.table import table_of
-from pecli.errors import FileError, ParameterError
-from pecli.files import open_tensors
-from pecli.tensors.convert import Conversion, convert
-from pecli.tensors.head_layout import Heads, Layer, in_heads, layers, projection
+from pecli.errors import ParameterError
+from pecli.tensors.convert import Conversion, Converted, convert
+from pecli.tensors.head_layout import Heads, Layer, Weight, layers, move_in_heads, projection
 
 RNG = np.random.default_rng(7)
 HEADS, KV, DIM, INPUTS = 4, 2, 8, 16
@@ -34,158 +33,143 @@ def checkpoint(dtype: type = np.float32) -> dict[str, np.ndarray]:
     return found
 
 
-def converted(path: Path, output: Path, conversion: Conversion) -> dict[str, np.ndarray]:
-    with open_tensors(str(path)) as file:
-        convert(file, conversion).save(str(output))
-    return load_file(output)
-
-
 def by_hand(weight: np.ndarray, heads: int) -> np.ndarray:
     """Interleaved to halves, as the public conversion scripts write it."""
     view = weight.reshape(heads, DIM // 2, 2, *weight.shape[1:])
     return view.swapaxes(1, 2).reshape(weight.shape)
 
 
-TO_HALVES = Conversion("interleaved", "halves", Heads(HEADS, KV))
-BACK = Conversion("halves", "interleaved", Heads(HEADS, KV))
+TO_HALVES = ("interleaved", "halves")
+HALVES_OF = ("--from", "interleaved", "--to", "halves", "--heads", str(HEADS), "--kv-heads", str(KV))
 
 
-def test_queries_and_keys_move_and_nothing_else(tmp_path: Path) -> None:
+def made_of(arrays: dict[str, np.ndarray], heads: Heads, source: str = "interleaved") -> Converted:
+    return Conversion(source, "halves", heads).of(arrays, "a test")
+
+
+def test_queries_and_keys_move_and_nothing_else(tmp_path: Path, pecli_cli) -> None:
     old = checkpoint()
     save_file(old, tmp_path / "a.safetensors", metadata={"format": "pt", "b": "ü"})
-    new = converted(
-        tmp_path / "a.safetensors",
-        tmp_path / "b.safetensors",
-        Conversion("interleaved", "halves", Heads(HEADS, KV, DIM)),
-    )
+    words = ("convert", tmp_path / "a.safetensors", *HALVES_OF, "--head-dim", DIM, "-o", tmp_path / "b.safetensors")
+    assert pecli_cli(*words).code == 0
+    new, by_call = load_file(tmp_path / "b.safetensors"), convert(old, *TO_HALVES, heads=HEADS, head_dim=DIM)
     for name, array in old.items():
         heads = 1 if "q_norm" in name else HEADS if "q_proj" in name else KV if "k_proj" in name else 0
         expected = by_hand(array, heads) if heads else array
         assert np.array_equal(new[name], expected), name
-    with open_tensors(str(tmp_path / "b.safetensors")) as file:
-        assert file.metadata == {"format": "pt", "b": "ü"}
+        assert np.array_equal(by_call[name], expected), name
+    with safe_open(tmp_path / "b.safetensors", "numpy") as file:
+        assert file.metadata() == {"format": "pt", "b": "ü"}
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-def test_there_and_back_is_the_same_file(tmp_path: Path, dtype: type) -> None:
+def test_there_and_back_is_the_same_file(tmp_path: Path, pecli_cli, dtype: type) -> None:
     tensors = {name: array for name, array in checkpoint(dtype).items() if "norm" not in name}
-    save_file(tensors, tmp_path / "a.safetensors", metadata={"format": "pt"})
-    converted(tmp_path / "a.safetensors", tmp_path / "b.safetensors", TO_HALVES)
-    converted(tmp_path / "b.safetensors", tmp_path / "c.safetensors", BACK)
-    assert (tmp_path / "a.safetensors").read_bytes() != (tmp_path / "b.safetensors").read_bytes()
-    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "c.safetensors").read_bytes()
+    paths = [tmp_path / f"{name}.safetensors" for name in "abc"]
+    save_file(tensors, paths[0], metadata={"format": "pt"})
+    assert pecli_cli("convert", paths[0], *HALVES_OF, "-o", paths[1]).code == 0
+    back = ("--from", "halves", "--to", "interleaved", "--heads", HEADS)
+    assert pecli_cli("convert", paths[1], *back, "-o", paths[2]).code == 0
+    assert paths[0].read_bytes() != paths[1].read_bytes()
+    assert paths[0].read_bytes() == paths[2].read_bytes()
 
 
-def test_dtypes_that_nothing_here_computes_with_are_copied(tmp_path: Path) -> None:
+def test_dtypes_that_nothing_here_computes_with_are_copied(tmp_path: Path, pecli_cli) -> None:
     scales = np.arange(16, dtype=np.uint8).view(ml_dtypes.float8_e8m0fnu)
     header = b'{"s":{"dtype":"F8_E8M0","shape":[16],"data_offsets":[0,16]},'
     header += b'"q_proj":{"dtype":"F32","shape":[4,1],"data_offsets":[16,32]}}  '
     data = len(header).to_bytes(8, "little") + header + scales.tobytes() + np.arange(4, dtype="<f4").tobytes()
     (tmp_path / "a.safetensors").write_bytes(data)
-    with open_tensors(str(tmp_path / "a.safetensors")) as file:
-        convert(file, Conversion("interleaved", "halves", Heads(1, 1))).save(str(tmp_path / "b.safetensors"))
+    words = ("convert", tmp_path / "a.safetensors", "--from", "interleaved", "--to", "halves", "--heads", 1)
+    assert pecli_cli(*words, "-o", tmp_path / "b.safetensors").code == 0
     found = (tmp_path / "b.safetensors").read_bytes()
     assert found[:-16] == data[:-16]
     assert np.frombuffer(found[-16:], "<f4").tolist() == [0, 2, 1, 3]
 
 
+def without_move(made: Converted, name: str) -> Converted:
+    """As if one tensor had been forgotten."""
+    still = {each: move for each, move in made.moves.items() if each != name}
+    forgotten = made.moves[name]._replace(order=np.arange(len(made.moves[name].order)))
+    return replace(made, moves={**still, name: forgotten})
+
+
 @pytest.mark.parametrize("rotary_dim", [None, 4])
 @pytest.mark.parametrize("trailing", [False, True])
 @pytest.mark.parametrize("source", ["interleaved", "deepseek"])
-def test_scores_stay_and_a_wrong_claim_shows(
-    tmp_path: Path, rotary_dim: int | None, trailing: bool, source: str
-) -> None:
-    save_file({name: each for name, each in checkpoint().items() if "norm" not in name}, tmp_path / "a.safetensors")
-    layout = Heads(HEADS, KV, rotary_dim=rotary_dim, trailing=trailing)
-    with open_tensors(str(tmp_path / "a.safetensors")) as file:
-        made = convert(file, Conversion(source, "halves", layout))
-        assert made.check().change < 1e-14
-        query = "model.layers.1.self_attn.q_proj.weight"
-        made.tables[query] = next(table for table in file.tables if table.name == query)  # as if it had been forgotten
-        assert made.check().change > 1e-3
+def test_scores_stay_and_a_wrong_claim_shows(rotary_dim: int | None, trailing: bool, source: str) -> None:
+    weights = {name: each for name, each in checkpoint().items() if "norm" not in name}
+    made = made_of(weights, Heads(HEADS, KV, rotary_dim=rotary_dim, trailing=trailing), source)
+    assert made.check().change < 1e-14
+    assert without_move(made, "model.layers.1.self_attn.q_proj.weight").check().change > 1e-3
 
 
 @pytest.mark.parametrize(("value", "change"), [(0.0, 0.0), (np.inf, np.inf), (np.nan, np.inf)])
-def test_scores_that_are_no_measure(tmp_path: Path, value: float, change: float) -> None:
+def test_scores_that_are_no_measure(value: float, change: float) -> None:
     weights = {f"{name}_proj.weight": np.full((HEADS * DIM, INPUTS), value) for name in "qk"}
-    save_file(weights, tmp_path / "a.safetensors")
-    with open_tensors(str(tmp_path / "a.safetensors")) as file:
-        assert convert(file, Conversion("interleaved", "halves", Heads(HEADS, HEADS))).check().change == change
+    assert made_of(weights, Heads(HEADS, HEADS)).check().change == change
+
+
+def moved(name: str, weight: np.ndarray, layout: Heads) -> np.ndarray:
+    return move_in_heads(Weight(name, weight), layout, *TO_HALVES).apply(weight)
 
 
 def test_a_fused_projection_keeps_its_values() -> None:
-    rows = (HEADS + 2 * KV) * DIM
-    weight = RNG.standard_normal((rows, 3))
-    made = in_heads(
-        table_of("h.0.self_attn.qkv_proj.weight", weight), Heads(HEADS, KV), "interleaved", "halves"
-    ).array()
+    weight = RNG.standard_normal(((HEADS + 2 * KV) * DIM, 3))
+    found = moved("h.0.self_attn.qkv_proj.weight", weight, Heads(HEADS, KV))
     turning = (HEADS + KV) * DIM
-    assert np.array_equal(made[:turning], by_hand(weight[:turning], HEADS + KV))
-    assert np.array_equal(made[turning:], weight[turning:])
+    assert np.array_equal(found[:turning], by_hand(weight[:turning], HEADS + KV))
+    assert np.array_equal(found[turning:], weight[turning:])
 
 
-@pytest.mark.parametrize("rows", [1, 3, 8, 13])
-def test_any_block_of_rows_is_the_same(rows: int) -> None:
-    weight = RNG.standard_normal((HEADS * DIM, 5))
-    table = in_heads(table_of("q_proj.weight", weight), Heads(HEADS, KV, rotary_dim=6), "interleaved", "halves")
-    assert np.array_equal(np.concatenate(list(table.blocks(rows))), table.array())
-
-
-def test_columns_of_tables_move(tmp_path: Path) -> None:
+def test_columns_of_tables_move(tmp_path: Path, pecli_cli) -> None:
     pecli.save(tmp_path / "a.safetensors", pecli.Sinusoidal(9, 8))
-    with open_tensors(str(tmp_path / "a.safetensors")) as file:
-        made = convert(file, Conversion("interleaved", "halves"))
-        made.save(str(tmp_path / "b.npy"))
-        assert made.loses_spec
-    assert np.array_equal(np.load(tmp_path / "b.npy"), pecli.Sinusoidal(9, 8, layout="halves").tables()["pe"])
+    words = ("convert", tmp_path / "a.safetensors", "--from", "interleaved", "--to", "halves")
+    assert "the spec of the file no longer holds" in pecli_cli(*words, "-o", tmp_path / "b.npy").out
+    halves = pecli.Sinusoidal(9, 8, layout="halves").tables()["pe"]
+    assert np.array_equal(np.load(tmp_path / "b.npy"), halves)
+    assert np.array_equal(convert(pecli.Sinusoidal(9, 8).tables()["pe"], *TO_HALVES), halves)
 
 
 @pytest.mark.parametrize("name", ["cos", "sin"])
-def test_doubled_columns_of_rotary_tables_move(tmp_path: Path, name: str) -> None:
-    pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8, layout="halves"))
-    with open_tensors(str(tmp_path / "a.npz")) as file:
-        moved = convert(file, Conversion("halves", "interleaved")).tables[name].array()
+def test_doubled_columns_of_rotary_tables_move(name: str) -> None:
+    tables = pecli.Rope(9, 8, layout="halves").tables()
+    found = convert({"cos": tables["cos"], "sin": tables["sin"]}, "halves", "interleaved")[name]
     angles = [[position * 10000 ** (-2 * (column // 2) / 8) for column in range(8)] for position in range(9)]
-    assert np.allclose(moved, {"cos": np.cos, "sin": np.sin}[name](angles), atol=1e-7)
+    assert np.allclose(found, {"cos": np.cos, "sin": np.sin}[name](angles), atol=1e-7)
 
 
 @pytest.mark.parametrize(("layout", "words"), [("compact", "one column per pair"), ("interleaved", "says interleaved")])
-def test_a_spec_that_says_otherwise(tmp_path: Path, layout: str, words: str) -> None:
+def test_a_spec_that_says_otherwise(tmp_path: Path, pecli_cli, layout: str, words: str) -> None:
     pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8, layout=layout))
-    with open_tensors(str(tmp_path / "a.npz")) as file, pytest.raises(ParameterError, match=words):
-        convert(file, Conversion("halves", "interleaved"))
+    done = pecli_cli("convert", tmp_path / "a.npz", "--from", "halves", "--to", "interleaved", "-o", tmp_path / "b.npz")
+    assert (done.code, words in done.err) == (2, True)
 
 
 @pytest.mark.parametrize("suffix", ["npz", "safetensors", "json"])
-def test_a_format_keeps_the_spec(tmp_path: Path, suffix: str) -> None:
+def test_a_format_keeps_the_spec(tmp_path: Path, pecli_cli, suffix: str) -> None:
     pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8))
-    with open_tensors(str(tmp_path / "a.npz")) as file:
-        convert(file, Conversion()).save(str(tmp_path / f"b.{suffix}"))
+    assert pecli_cli("convert", tmp_path / "a.npz", "-o", tmp_path / f"b.{suffix}").code == 0
     assert pecli.verify(tmp_path / f"b.{suffix}").passed
     found = pecli.load(tmp_path / f"b.{suffix}")
     assert all(np.array_equal(found[name], array) for name, array in pecli.Rope(9, 8).tables().items())
 
 
 @pytest.mark.parametrize("kv_heads", [None, KV])
-def test_heads_are_of_one_size(tmp_path: Path, kv_heads: int | None) -> None:
+def test_heads_are_of_one_size(kv_heads: int | None) -> None:
     """Keys that several queries share have fewer heads, not smaller ones."""
     old = checkpoint()
-    save_file(old, tmp_path / "a.safetensors")
-    new = converted(
-        tmp_path / "a.safetensors", tmp_path / "b.safetensors", replace(TO_HALVES, heads=Heads(HEADS, kv_heads))
-    )
     name = "model.layers.0.self_attn.k_proj.weight"
-    assert np.array_equal(new[name], by_hand(old[name], KV))
+    assert np.array_equal(convert(old, *TO_HALVES, heads=HEADS, kv_heads=kv_heads)[name], by_hand(old[name], KV))
 
 
-def test_keys_that_do_not_fit_the_queries(tmp_path: Path) -> None:
-    save_file({"q_proj": np.zeros((32, 3)), "k_proj": np.zeros((12, 3))}, tmp_path / "a.safetensors")
-    with open_tensors(str(tmp_path / "a.safetensors")) as file:
-        for layout in (Heads(4), Heads(4, 2), Heads(4, 4)):
-            with pytest.raises(ParameterError, match=r"'k_proj' is \(12, 3\)"):
-                convert(file, replace(TO_HALVES, heads=layout))
-        with pytest.raises(ParameterError, match="heads is missing"):
-            convert(file, Conversion("interleaved", "halves"))
+def test_keys_that_do_not_fit_the_queries() -> None:
+    weights = {"q_proj": np.zeros((32, 3)), "k_proj": np.zeros((12, 3))}
+    for layout in (Heads(4), Heads(4, 2), Heads(4, 4)):
+        with pytest.raises(ParameterError, match=r"'k_proj' is \(12, 3\)"):
+            made_of(weights, layout)
+    with pytest.raises(ParameterError, match="heads is missing"):
+        convert(weights, *TO_HALVES)
 
 
 def test_projections_by_name() -> None:
@@ -209,21 +193,17 @@ def test_norms_of_several_shapes_move_with_their_channels(tmp_path: Path) -> Non
     for shape, heads in (((DIM,), 1), ((HEADS * DIM,), HEADS), ((HEADS, DIM), HEADS)):
         weight = RNG.standard_normal(shape)
         layout = Heads(HEADS, KV, DIM)
-        made = in_heads(table_of("a.q_norm.weight", weight), layout, "interleaved", "halves").array()
-        assert np.array_equal(made, by_hand(weight.reshape(-1), heads).reshape(shape))
+        assert np.array_equal(
+            moved("a.q_norm.weight", weight, layout), by_hand(weight.reshape(-1), heads).reshape(shape)
+        )
 
 
 @pytest.mark.parametrize("lost", ["k_norm.weight", "q_proj.bias"])
-def test_a_check_sees_norms_and_biases(tmp_path: Path, lost: str) -> None:
-    save_file(
-        checkpoint() | {"model.layers.0.self_attn.k_norm.weight": RNG.standard_normal(DIM)}, tmp_path / "a.safetensors"
-    )
-    with open_tensors(str(tmp_path / "a.safetensors")) as file:
-        made = convert(file, Conversion("interleaved", "halves", Heads(HEADS, KV)))
-        assert made.check().change < 1e-14
-        name = f"model.layers.0.self_attn.{lost}"
-        made.tables[name] = next(table for table in file.tables if table.name == name)
-        assert made.check().change > 1e-3
+def test_a_check_sees_norms_and_biases(lost: str) -> None:
+    weights = checkpoint() | {"model.layers.0.self_attn.k_norm.weight": RNG.standard_normal(DIM)}
+    made = made_of(weights, Heads(HEADS, KV))
+    assert made.check().change < 1e-14
+    assert without_move(made, f"model.layers.0.self_attn.{lost}").check().change > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -239,33 +219,26 @@ def test_a_check_sees_norms_and_biases(tmp_path: Path, lost: str) -> None:
 )
 def test_shapes_that_do_not_fit(shape: tuple[int, ...], layout: Heads, words: str) -> None:
     with pytest.raises(ParameterError) as problem:
-        in_heads(table_of("q_proj.weight", np.zeros(shape)), layout, "interleaved", "halves")
+        moved("q_proj.weight", np.zeros(shape), layout)
     assert words in str(problem.value)
 
 
-def test_what_cannot_be_meant(tmp_path: Path) -> None:
+def test_what_cannot_be_meant() -> None:
     with pytest.raises(ParameterError, match="multiple"):
         Heads(6, 4)
     for wrong in ({"source": "halves"}, {"heads": Heads(1, 1)}, {"include": ("*",)}):
         with pytest.raises(ParameterError, match="missing"):
             Conversion(**wrong)
-    save_file({"a": np.zeros((4, 4)), "b": np.zeros(4)}, tmp_path / "a.safetensors")
-    with open_tensors(str(tmp_path / "a.safetensors")) as file:
-        with pytest.raises(ParameterError, match="include is missing"):
-            convert(file, TO_HALVES)
-        with pytest.raises(ParameterError, match=r"include is 'q\*'"):
-            convert(file, Conversion("halves", "interleaved", Heads(1, 1), include=("q*",)))
-        with pytest.raises(FileError, match="go together"):
-            convert(file, Conversion("halves", "interleaved", Heads(1, 1), include=("a",))).check()
-
-
-@pytest.mark.parametrize("length", [2**64 - 1, 2**40, 8])
-def test_a_header_that_changes_meanwhile_is_told(tmp_path: Path, length: int) -> None:
-    save_file(checkpoint(), tmp_path / "a.safetensors")
-    with open_tensors(str(tmp_path / "a.safetensors")) as file:
-        made = convert(file, Conversion())
-        with open(tmp_path / "a.safetensors", "r+b") as stream:
-            stream.write(length.to_bytes(8, "little"))
-        with pytest.raises(FileError, match="changed while it was read"):
-            made.save(str(tmp_path / "b.safetensors"))
-    assert [path.name for path in tmp_path.iterdir()] == ["a.safetensors"]
+    weights = {"a": np.zeros((4, 4)), "b": np.zeros(4)}
+    with pytest.raises(ParameterError, match="include is missing"):
+        convert(weights, *TO_HALVES, heads=HEADS)
+    with pytest.raises(ParameterError, match=r"include is 'q\*'"):
+        convert(weights, *TO_HALVES, heads=1, include=["q*"])
+    with pytest.raises(ParameterError, match="go together"):
+        Conversion(*TO_HALVES, Heads(1, 1), include=("a",)).of(weights, "a test").check()
+    with pytest.raises(TypeError, match="masked"):
+        convert(np.ma.masked_equal(np.ones((4, 4)), 1), *TO_HALVES)
+    for wrong in ({"dtype": "int8"}, {"trailing": "no"}, {"heads": 0}, {"head": 4}, {"model": 5}):
+        with pytest.raises((ParameterError, TypeError)) as problem:
+            convert(weights, *TO_HALVES, **wrong)
+        assert "\n" not in str(problem.value)

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import base64
 import json
-import tracemalloc
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
-from pecli.tensors.resize import Resizing, norms_of, resize, taps
+from pecli.tensors.resize import resize, row_norms, taps
 
 TABLE = np.random.default_rng(3).standard_normal((17, 4)).astype(np.float32)
 
 
 def test_the_same_size_is_the_same_bytes() -> None:
-    made = resize(table_of("w", TABLE), Resizing((4, 4), (4, 4), keep=1))
-    assert made.array().tobytes() == TABLE.tobytes()
+    made = resize(TABLE, (4, 4), grid=(4, 4), keep=1)
+    assert made.tobytes() == TABLE.tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_kept_rows_stay_and_leading_axes_too(dtype: str) -> None:
     given = TABLE.astype(dtype)[None]
-    made = resize(table_of("w", given), Resizing((4, 4), (6, 5), keep=1)).array()
+    made = resize(given, (6, 5), grid=(4, 4), keep=1)
     assert made.shape == (1, 31, 4)
     assert made.dtype == given.dtype
     assert np.array_equal(made[0, 0], given[0, 0])
@@ -36,14 +33,14 @@ def test_kept_rows_stay_and_leading_axes_too(dtype: str) -> None:
 def test_a_grid_is_rows_by_columns() -> None:
     """A table that depends on the column alone still does so."""
     cells = np.tile(np.arange(6.0), 3).reshape(18, 1)
-    made = resize(table_of("w", cells), Resizing((3, 6), (5, 12), "linear")).array().reshape(5, 12)
+    made = resize(cells, "5x12", grid="3x6", method="linear").reshape(5, 12)
     assert np.ptp(made, axis=0).max() < 1e-12
     assert np.allclose(made[0, 1:-1], (np.arange(1, 11) + 0.5) / 2 - 0.5)
 
 
 def test_norms_are_those_of_the_rows() -> None:
-    made = resize(table_of("w", TABLE), Resizing((17, 1), (5, 1), "linear"))
-    assert np.allclose(norms_of(made), np.linalg.norm(made.array().astype(float), axis=1))
+    made = resize(TABLE, 5)
+    assert np.allclose(row_norms(made), np.linalg.norm(made.astype(float), axis=1))
 
 
 @pytest.mark.parametrize("antialias", [False, True])
@@ -51,29 +48,11 @@ def test_norms_are_those_of_the_rows() -> None:
 def test_blocks_may_be_cut_anyhow(
     grid: tuple[int, int], to: tuple[int, int], antialias: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = resize(table_of("w", TABLE), Resizing(grid, to, "cubic", antialias, keep=1))
-    whole = table.array()
-    monkeypatch.setattr("pecli.tensors.resize._ELEMENTS", 1)
-    for start in range(0, table.rows, 3):
-        for stop in range(start + 1, table.rows + 1, 5):
-            assert table.read(start, stop).tobytes() == whole[start:stop].tobytes()
-
-
-def test_memory_stays_flat() -> None:
-    """1 GB becomes 2 GB, or 64 MB become 4 kB, with room for a few blocks."""
-
-    def fill(start: int, out: np.ndarray) -> None:
-        out[...] = (np.arange(start, start + len(out)) % 7)[:, None]
-
-    table = Table("w", "float32", (1 << 18, 1024), fill)
-    tracemalloc.start()
-    longer = resize(table, Resizing((1 << 18, 1), (1 << 19, 1), "linear"))
-    for block in (longer.read(0, 2048), longer.read(longer.rows - 2048, longer.rows)):
-        assert block.shape == (2048, 1024)
-    table = replace(table, shape=(1 << 14, 1024))
-    assert resize(table, Resizing((1 << 14, 1), (1, 1), "linear", antialias=True)).array().shape == (1, 1024)
-    assert tracemalloc.get_traced_memory()[1] < 40e6
-    tracemalloc.stop()
+    given = {"grid": grid, "method": "cubic", "antialias": antialias, "keep": 1}
+    whole = resize(TABLE, to, **given)
+    for elements in (1, 30, 200):
+        monkeypatch.setattr("pecli.tensors.resize._ELEMENTS", elements)
+        assert resize(TABLE, to, **given).tobytes() == whole.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -87,7 +66,7 @@ def test_memory_stays_flat() -> None:
 )
 def test_tables_that_do_not_fit(array: np.ndarray, words: str) -> None:
     with pytest.raises(ParameterError) as problem:
-        resize(table_of("w", array), Resizing((4, 4), (6, 5), keep=1))
+        resize(array, (6, 5), grid=(4, 4), keep=1)
     assert words in str(problem.value)
 
 
@@ -95,7 +74,7 @@ def test_tables_that_do_not_fit(array: np.ndarray, words: str) -> None:
 def test_what_is_not_finite_goes_through_without_a_warning(value: float) -> None:
     array = np.ones((16, 4))
     array[3] = value
-    made = resize(table_of("w", array), Resizing((16, 1), (5, 1), "cubic")).array()
+    made = resize(array, 5, method="cubic")
     assert np.isfinite(made[-1]).all()
     assert made.shape == (5, 4)
 
@@ -110,8 +89,8 @@ def decoded(text: str, grid: list[int]) -> np.ndarray:
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c['mode']}-{c['antialias']}-{c['old']}-{c['new']}")
 def test_as_torch_interpolates(case: dict[str, Any]) -> None:
     kernel = "cubic" if case["mode"] == "bicubic" else "linear"
-    resizing = Resizing(tuple(case["old"]), tuple(case["new"]), kernel, case["antialias"])
-    made = resize(table_of("w", decoded(case["given"], case["old"])), resizing).array()
+    given = decoded(case["given"], case["old"])
+    made = resize(given, tuple(case["new"]), grid=tuple(case["old"]), method=kernel, antialias=case["antialias"])
     # torch works out the places in float32: 128 rows · 2**-24 · a difference of 0.1 between neighbours
     assert np.abs(made - decoded(case["made"], case["new"])).max() < 1e-6
 

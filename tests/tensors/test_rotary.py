@@ -11,11 +11,10 @@ from flint import arb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pecli.engine import application
+from pecli.engine import application, rotation_factors
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.table import table_of
+from pecli.tensors.apply import Rotation, RowPositions
 from pecli.tensors.inputs import Input
-from pecli.tensors.rotary import RotationPlan, RowPositions, rotate_all
 from tests.oracle import bits, rational, rounded
 
 DTYPES = {"float32": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "float64": np.float64}
@@ -23,11 +22,8 @@ LAYOUTS = ("halves", "interleaved", "deepseek")
 
 
 def turned(x: np.ndarray, rope: Rope, offset: int = 0, ids=None, **options) -> np.ndarray:
-    places = RowPositions(offset, None if ids is None else np.asarray(ids, np.int64)).arranged(
-        len(rope.mrope_section or "1")
-    )
-    (table,) = rotate_all((Input(table_of("x", x), "x of a test"),), RotationPlan(rope, places, **options))
-    return table.array()
+    rows = RowPositions(offset, None if ids is None else np.asarray(ids, np.int64))
+    return Rotation(rope, rows, **options).apply(Input(x, "x of a test"))
 
 
 def random(*shape: int, dtype=np.float32, seed: int = 0) -> np.ndarray:
@@ -133,11 +129,10 @@ def test_lengths_stay_and_scores_depend_on_distances_alone(start, shift, seed, l
 def test_blocks_change_nothing(shape, dtype, monkeypatch):
     x = random(*shape, dtype=DTYPES[dtype])
     whole = turned(x, Rope(shape[-2], 16), 30)
-    (table,) = rotate_all((Input(table_of("x", x), "x"),), RotationPlan(Rope(shape[-2], 16), RowPositions(30)))
-    for rows in (1, 7, 64):
-        cut = np.concatenate(list(table.blocks(rows)))
-        assert cut.tobytes() == whole.tobytes()
-    monkeypatch.setattr(application, "MAX_CACHED_BYTES", 0)
+    for block in (16, 100, 1000):
+        monkeypatch.setattr(application, "_BLOCK", block)
+        assert turned(x, Rope(shape[-2], 16), 30).tobytes() == whole.tobytes()
+    monkeypatch.setattr(rotation_factors, "MAX_CACHED_BYTES", 0)
     assert turned(x, Rope(shape[-2], 16), 30).tobytes() == whole.tobytes()
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.numerics.rounding import round_to, widened
+from pecli.engine.arrays import round_to, widened
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme

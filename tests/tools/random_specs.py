@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from pecli.engine.schemes import Choice
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
-from pecli.engine.schemes.parameters import Choice
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import STYLES, Sinusoidal
@@ -144,15 +144,13 @@ def _alibi(rng: np.random.Generator) -> Scheme:
 
 
 def _learned(rng: np.random.Generator) -> Scheme:
-    source = str(_one(rng, ("pecli", "pecli", "torch", "torch-avx2")))
-    kinds = ["normal", "uniform", "xavier-uniform", "zeros", "sinusoidal"] + ["trunc-normal"] * (source == "pecli")
+    kinds = ["normal", "uniform", "xavier-uniform", "zeros", "sinusoidal", "trunc-normal"]
     return LearnedInit(
         _length(rng),
         int(_one(rng, (16, 64, 128, int(rng.integers(16, 257))))),
         init=_one(rng, kinds),
         std=_one(rng, (0.02, 0.02, 1.0, 0.01, 0.0125)),
         seed=int(_one(rng, (0, 1, 42, 1234, 3407, int(rng.integers(0, 256))))),
-        rng=source,
         dtype=_one(rng, DTYPES),
     )
 

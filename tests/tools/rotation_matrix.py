@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import pecli
-from pecli.engine.numerics.rounding import round_to, widened
+from pecli.engine.arrays import round_to, widened
 from pecli.explain.edits import Edit, Layout, Negated, Parameter
 
 MODELS = ("llama-3.1-8b", "gpt-oss-20b", "gpt-j-6b")

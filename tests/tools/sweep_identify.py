@@ -27,7 +27,7 @@ import numpy as np
 import pecli
 from pecli.checks.identify import Match
 from pecli.cli.app import run as run_command
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
+from pecli.engine.arrays import SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme
 from tests.tools.random_specs import random_scheme
 

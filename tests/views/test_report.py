@@ -1,4 +1,4 @@
-"""The report: one page that stands alone; in a browser, the value under the pointer is the table's."""
+"""The report: one page that stands alone, in light and dark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import shutil
 import subprocess
 from base64 import b64decode
 from collections.abc import Callable
-from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,7 +16,6 @@ import pytest
 
 import pecli
 from pecli.checks.tolerance import Tolerance
-from pecli.views.pictures import palettes
 from pecli.views.report import report
 from tests.pixels import decoded
 
@@ -70,8 +68,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def llama() -> str:
-    page = report("llama-3.1-8b")
-    return page
+    return report("llama-3.1-8b")
 
 
 def test_the_page_stands_alone_and_is_well_formed(llama: str) -> None:
@@ -96,26 +93,9 @@ def test_it_tells_what_the_model_uses_with_sources_and_commands(llama: str) -> N
         assert text in words
 
 
-def tables_in(page: str) -> list[tuple[dict, np.ndarray]]:
-    found = []
-    for text in re.findall(r'<script type="application/json">(.*?)</script>', page):
-        table = json.loads(text)
-        values = np.frombuffer(b64decode(table["data"]), "<f4").reshape(table["rows"], table["columns"])
-        found.append((table, values))
-    return found
-
-
-def test_the_values_in_the_page_are_the_table_s(llama: str) -> None:
-    ((_, values),) = tables_in(llama)
-    scheme = pecli.load_model("llama-3.1-8b").one().rope(256)
-    np.testing.assert_array_equal(values, scheme.tables()["cos"])
-
-
-def test_without_scripts_there_is_a_picture_of_the_same_values(llama: str) -> None:
-    (image,) = re.findall(r'<noscript><img alt="[^"]*" src="data:image/png;base64,([^"]*)"></noscript>', llama)
-    ((_, values),) = tables_in(llama)
-    expected = palettes.steps(palettes.DIVERGING)[np.rint((values.astype(float) + 1) / 2 * 255).astype(int)]
-    np.testing.assert_array_equal(decoded(b64decode(image)), expected)
+def test_heatmaps_are_images_in_the_page(llama: str) -> None:
+    images = [decoded(b64decode(data)) for data in re.findall(r'"data:image/png;base64,\s*([^"]*)"', llama)]
+    assert any(len({tuple(pixel) for row in image for pixel in row.tolist()}) > 100 for image in images)
 
 
 def test_files_have_verdicts_with_reasons(tmp_path: Path) -> None:
@@ -197,15 +177,7 @@ def test_errors_are_one_line(pecli_cli, tmp_path: Path, monkeypatch, words: list
 
 
 PROBE = """<script>
-const found = {outputs: [], requests: performance.getEntriesByType("resource").length};
-const canvas = document.querySelector("canvas"), box = canvas.getBoundingClientRect();
-for (const [across, down] of PLACES) {
-  const place = {clientX: box.left + across * box.width, clientY: box.top + down * box.height};
-  canvas.dispatchEvent(new PointerEvent("pointermove", place));
-  found.outputs.push(document.querySelector("output").textContent);
-}
-const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-found.colours = new Set(new Uint32Array(pixels.buffer)).size;
+const found = {requests: performance.getEntriesByType("resource").length};
 found.paper = getComputedStyle(document.body).backgroundColor;
 found.ink = [...document.querySelectorAll("svg")].map((svg) =>
   [...svg.querySelectorAll("text")].map((text) => getComputedStyle(text).fill));
@@ -233,52 +205,17 @@ def numbers(colour: str) -> list[int]:
 
 @needs_browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_in_a_browser_the_value_under_the_pointer_is_the_table_s(llama: str, browse, scheme: str) -> None:
-    ((table, values),) = tables_in(llama)
-    rng = np.random.default_rng(0)
-    rows, columns = rng.integers(0, table["rows"], 12).tolist(), rng.integers(0, table["columns"], 12).tolist()
-    shares = [
-        [(column + 0.5) / table["columns"], (row + 0.5) / table["rows"]]
-        for row, column in zip(rows, columns, strict=True)
-    ]
-    page = llama.replace("</body>", PROBE.replace("PLACES", json.dumps(shares)))
+def test_in_a_browser_the_page_follows_light_and_dark(llama: str, browse, scheme: str) -> None:
+    page = llama.replace("</body>", PROBE).replace("style-src", "script-src 'unsafe-inline'; style-src")
     dom = browse(page, "--dump-dom", f"--blink-settings=preferredColorScheme={int(scheme == 'light')}")
     found = json.loads(re.search(r'data-found="([^"]*)"', dom)[1].replace("&quot;", '"'))
     assert found["requests"] == 0
-    for text, row, column in zip(found["outputs"], rows, columns, strict=True):
-        where, value = text.split(": ")
-        assert where == f"position {row}, pair {column}"
-        assert np.float32(value) == values[row, column]
-    assert found["colours"] > 200
     paper = numbers(found["paper"])
     assert (max(paper) < 60) == (scheme == "dark")
     assert min(found["drawn"]) > 20
     for fills in found["ink"]:
         assert fills
         assert all(max(abs(a - b) for a, b in zip(numbers(fill), paper, strict=True)) > 90 for fill in fills)
-
-
-FRAME = """<!DOCTYPE html><body><iframe sandbox="allow-same-origin" width="900" height="700" srcdoc="PAGE"></iframe>
-<script>
-const frame = document.querySelector("iframe");
-frame.addEventListener("load", () => {
-  const image = frame.contentDocument.querySelector("noscript img");
-  const found = {size: [image.naturalWidth, image.naturalHeight], height: image.getBoundingClientRect().height};
-  found.hidden = frame.contentDocument.querySelector("canvas").hidden;
-  found.tables = frame.contentDocument.querySelectorAll("table").length;
-  document.body.dataset.found = JSON.stringify(found);
-});
-</script></body>"""
-
-
-@needs_browser
-def test_without_scripts_everything_is_there_but_the_pointer(llama: str, browse) -> None:
-    dom = browse(FRAME.replace("PAGE", escape(llama)), "--dump-dom")
-    found = json.loads(re.search(r'data-found="([^"]*)"', dom)[1].replace("&quot;", '"'))
-    assert found["size"] == [64, 256]
-    assert found["height"] > 100
-    assert found["hidden"]
-    assert found["tables"] >= 2
 
 
 @needs_browser

@@ -1,1 +1,345 @@
-"""Exact numbers: fixed point, double-double, phases, tables of cosines and sines, correct rounding."""
+"""Exact numbers: real numbers as Python integers, as pairs of float64 arrays, and geometric frequencies.
+
+In fixed point, x stands for x / 2**bits. There are the few functions that positional encodings need, to as many bits as
+asked for; every result is within a few units of the last place, and callers ask for guard bits.
+
+Frequencies are radians per position, in fixed point. What a scaling does to them happens between `geometric` and
+`phases.Waves.of`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import Array, Flags, Floats, round_to
+from pecli.errors import ParameterError
+
+GUARD = 32
+"""Bits that a computation has beyond those of its result."""
+
+
+def round_shift(value: int, bits: int) -> int:
+    """value / 2**bits, to the nearest integer."""
+    return (value + (1 << bits >> 1)) >> bits
+
+
+def fixed(value: Fraction, bits: int) -> int:
+    """A fraction as a fixed-point number, to the nearest unit."""
+    return ((value.numerator << (bits + 1)) // value.denominator + 1) >> 1
+
+
+def _arctan_inverse(n: int, bits: int) -> int:
+    """arctan(1/n)."""
+    power = total = (1 << bits) // n
+    k, square = 1, n * n
+    while power:
+        power //= -square
+        k += 2
+        total += power // k
+    return total
+
+
+@cache
+def pi(bits: int) -> int:
+    """Machin's formula."""
+    work = bits + GUARD
+    return round_shift(4 * (4 * _arctan_inverse(5, work) - _arctan_inverse(239, work)), GUARD)
+
+
+def _log_near_one(value: int, bits: int) -> int:
+    """ln(value) for 2/3 ≤ value ≤ 4/3, as 2·artanh((value − 1)/(value + 1))."""
+    one = 1 << bits
+    ratio = ((value - one) << bits) // (value + one)
+    square = ratio * ratio >> bits
+    total, power, k = 0, ratio, 1
+    while power and power != -1:
+        total += power // k
+        power = power * square >> bits
+        k += 2
+    return 2 * total
+
+
+@cache
+def _log_two(bits: int) -> int:
+    """ln 2 = 2·artanh(1/3)."""
+    total, power, k = 0, (1 << bits) // 3, 1
+    while power:
+        total += power // k
+        power //= 9
+        k += 2
+    return 2 * total
+
+
+def log(value: Fraction, bits: int) -> int:
+    """The natural logarithm of a positive fraction."""
+    work = bits + GUARD
+    exponent = value.numerator.bit_length() - value.denominator.bit_length()
+    mantissa = value / Fraction(2) ** exponent  # in (1/2, 2)
+    if mantissa > Fraction(4, 3):
+        mantissa, exponent = mantissa / 2, exponent + 1
+    elif mantissa < Fraction(2, 3):
+        mantissa, exponent = mantissa * 2, exponent - 1
+    return round_shift(_log_near_one(fixed(mantissa, work), work) + exponent * _log_two(work), GUARD)
+
+
+def exp(value: int, bits: int) -> int:
+    """e ** value; value is fixed-point too."""
+    halvings = 16
+    extra = max(0, (value >> bits) * 3 // 2)  # a large result needs its integer digits as well
+    work = bits + GUARD + extra + 2 * halvings
+    log_two = _log_two(work)
+    turns, rest = divmod(value << (work - bits), log_two)
+    rest >>= halvings
+    total = term = 1 << work
+    k = 1
+    while term:
+        term = (term * rest >> work) // k
+        total += term
+        k += 1
+    for _ in range(halvings):
+        total = total * total >> work
+    return round_shift(total, work - bits - turns) if work - bits - turns > 0 else total << (turns + bits - work)
+
+
+def power(base: Fraction, exponent: Fraction, bits: int) -> int:
+    """base ** exponent for a positive base."""
+    work = bits + GUARD + abs(exponent.numerator // exponent.denominator).bit_length() + 16
+    product = log(base, work) * exponent.numerator // exponent.denominator
+    return round_shift(exp(product, work), work - bits)
+
+
+def cos_sin(turns: int, bits: int) -> tuple[int, int]:
+    """Cosine and sine of an angle given in turns."""
+    work = bits + GUARD
+    quadrant, rest = divmod((turns << (GUARD + 2)) + (1 << (work - 1)), 1 << work)
+    angle = (rest - (1 << (work - 1))) * pi(work) >> (work + 1)  # −π/4 … π/4
+    square = angle * angle >> work
+    cosine, sine = 0, 0
+    term, k = 1 << work, 0
+    while term:
+        cosine += term
+        term = term * square // -((k + 1) * (k + 2)) >> work
+        k += 2
+        if term == -1:
+            break
+    term, k = angle, 1
+    while term and term != -1:
+        sine += term
+        term = term * square // -((k + 1) * (k + 2)) >> work
+        k += 2
+    cosine, sine = round_shift(cosine, GUARD), round_shift(sine, GUARD)
+    return ((cosine, sine), (-sine, cosine), (-cosine, -sine), (sine, -cosine))[quadrant % 4]
+
+
+_SPLITTER = np.float64(2**27 + 1)
+
+
+@dataclass(eq=False)
+class DoubleDouble:
+    """Numbers of about 106 bits as unevaluated sums of two float64 arrays (Dekker, 1971); hi is the sum, rounded.
+
+    Only additions and multiplications of whole arrays are used, each rounded by IEEE 754, so the results are the same
+    on every machine.
+    """
+
+    hi: Floats
+    lo: Floats
+
+    @classmethod
+    def fixed(cls, value: int, bits: int) -> DoubleDouble:
+        """The fixed-point number value / 2**bits."""
+        hi = value / (1 << bits)
+        numerator, denominator = hi.as_integer_ratio()
+        lo = (value * denominator - (numerator << bits)) / (denominator << bits)
+        return cls(np.array(hi), np.array(lo))
+
+    @classmethod
+    def plain(cls, values: Floats) -> DoubleDouble:
+        """Values that float64 has."""
+        return cls(values, np.zeros_like(values))
+
+    def __getitem__(self, index: Any) -> DoubleDouble:
+        return DoubleDouble(self.hi[index], self.lo[index])
+
+    def __neg__(self) -> DoubleDouble:
+        return DoubleDouble(-self.hi, -self.lo)
+
+    def __add__(self, other: DoubleDouble) -> DoubleDouble:
+        total, small = exact_sum(self.hi, other.hi), exact_sum(self.lo, other.lo)
+        first = normal(total.hi, total.lo + small.hi)
+        return normal(first.hi, first.lo + small.lo)
+
+    def __sub__(self, other: DoubleDouble) -> DoubleDouble:
+        return self + -other
+
+    def __mul__(self, other: DoubleDouble) -> DoubleDouble:
+        product = exact_product(self.hi, other.hi)
+        return normal(product.hi, product.lo + (self.hi * other.lo + self.lo * other.hi))
+
+    def times(self, factor: Floats) -> DoubleDouble:
+        """The product with plain float64 numbers."""
+        product = exact_product(self.hi, factor)
+        return normal(product.hi, product.lo + self.lo * factor)
+
+
+def exact_sum(a: Floats, b: Floats) -> DoubleDouble:
+    """a + b without error (Knuth)."""
+    total = a + b
+    part = total - a
+    return DoubleDouble(total, (a - (total - part)) + (b - part))
+
+
+def normal(hi: Floats, lo: Floats) -> DoubleDouble:
+    """hi + lo with hi rounded, given |hi| ≥ |lo|."""
+    total = hi + lo
+    return DoubleDouble(total, lo - (total - hi))
+
+
+def _halves(a: Floats) -> tuple[Floats, Floats]:
+    """a as a sum of two numbers of 26 bits, whose products are exact."""
+    scaled = _SPLITTER * a
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
+def exact_product(a: Floats, b: Floats) -> DoubleDouble:
+    """a · b without error."""
+    product = a * b
+    a_high, a_low = _halves(a)
+    b_high, b_low = _halves(b)
+    return DoubleDouble(product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low)
+
+
+def round_double_double(values: DoubleDouble, dtype: str) -> Array:
+    """Values of 106 bits in the named dtype, each rounded once."""
+    hi, lo = np.broadcast_arrays(np.asarray(values.hi), np.asarray(values.lo))
+    if dtype == "float64":
+        return np.array(hi)
+    bits = np.array(hi).view(np.int64)
+    toward_zero = (lo != 0) & (np.signbit(lo) != np.signbit(hi))
+    odd = np.where(lo != 0, (bits - toward_zero) | 1, bits)
+    return round_to(odd.view(np.float64), dtype)
+
+
+def differ(a: Array, b: Array) -> Flags:
+    """Where two arrays of one dtype differ in their bits."""
+    unsigned = f"u{a.dtype.itemsize}"
+    return np.asarray(a.view(unsigned) != b.view(unsigned))
+
+
+def undecided(values: DoubleDouble, error: Floats, dtype: str) -> Flags:
+    """Where an error of that size leaves open which way a value rounds."""
+    if dtype == "float64":
+        return np.asarray(values.hi + (values.lo - error) != values.hi + (values.lo + error))
+    below, above = normal(values.hi, values.lo - error), normal(values.hi, values.lo + error)
+    return differ(round_double_double(below, dtype), round_double_double(above, dtype))
+
+
+def round_fixed(value: int, bits: int, dtype: str) -> float:
+    """The fixed-point number value / 2**bits in the named dtype, rounded once, as a Python float."""
+    if value == 0:
+        return 0.0
+    if dtype == "float64":
+        return value / (1 << bits)
+    spare = abs(value).bit_length() - 53
+    if spare > 0:  # round to odd, as above
+        sticky = (abs(value) & ((1 << spare) - 1)) != 0
+        odd = (abs(value) >> spare) | sticky
+        double = math.ldexp(odd if value > 0 else -odd, spare - bits)
+    else:
+        double = math.ldexp(value, -bits)
+    return float(round_to(np.array([double]), dtype)[0])
+
+
+POSITION_BITS = 41
+"""Of a position, which is at most 2**40."""
+MAX_FREQUENCY = 2.0**64
+"""Frequencies stay below this, so that a base below 1 has a limit that makes sense."""
+
+
+class Frequencies(NamedTuple):
+    """Radians per position, each an integer over 2**bits."""
+
+    values: tuple[int, ...]
+    bits: int
+    more: Callable[[int], Frequencies]
+    """The same frequencies with that many bits more."""
+
+    def first(self, count: int) -> Frequencies:
+        """The first few of them."""
+        return Frequencies(self.values[:count], self.bits, lambda extra: self.more(extra).first(count))
+
+    def take(self, indices: Sequence[int]) -> Frequencies:
+        """Those of the given numbers, in that order."""
+        values = tuple(self.values[k] for k in indices)
+        return Frequencies(values, self.bits, lambda extra: self.more(extra).take(indices))
+
+    def floats(self) -> list[float]:
+        """As float64, each rounded once."""
+        return [value / (1 << self.bits) for value in self.values]
+
+
+def check_base(base: float, largest_exponent: float, scale: float = 1.0) -> None:
+    """A base below 1 makes frequencies that grow; they have to stay below MAX_FREQUENCY."""
+    if max(0.0, -largest_exponent * math.log2(base)) + math.log2(scale) >= math.log2(MAX_FREQUENCY):
+        at_fault = ("scale", scale) if base >= 1 else ("base", base)
+        raise ParameterError(at_fault[0], f"{at_fault[1]:g}", "frequencies must stay below 2^64 radians per position")
+
+
+def geometric(
+    base: float,
+    denominator: Fraction,
+    count: int,
+    scale: float = 1.0,
+    extra: int = 0,
+    log_base: Callable[[int], int] | None = None,
+) -> Frequencies:
+    """base ** (−i / denominator) for i = 0 … count − 1, precise enough for positions times `scale`.
+
+    Where the base is not a float, `log_base` gives its logarithm to any number of bits, and `base` does not count.
+    """
+    steps = min(float((count - 1) / denominator), 1e6) if count > 1 else 0.0
+    log2 = math.log2(base) if log_base is None else log_base(64) / 2**64 / math.log(2)
+    smallest = 2.0 ** max(-1074.0, -steps * log2) if log2 > 0 else 1.0
+    growth = max(0, int(-steps * log2)) + count.bit_length()  # what the steps add to an error
+    bits = bits_for(smallest) + 64 + growth + abs(math.frexp(scale)[1]) + extra
+    values = [1 << bits]
+    if count > 1:
+        step = -1 / denominator
+        if log_base is None:
+            ratio = power(Fraction(base), step, bits)
+        else:
+            exponent = log_base(bits + 32) * step.numerator // step.denominator
+            ratio = round_shift(exp(exponent, bits + 32), 32)
+        for _ in range(count - 1):
+            values.append(values[-1] * ratio >> bits)
+    return Frequencies(tuple(values), bits, lambda extra: geometric(base, denominator, count, scale, extra, log_base))
+
+
+def joined(parts: Sequence[Frequencies]) -> Frequencies:
+    """The frequencies of all parts, one part after the other."""
+    bits = max(part.bits for part in parts)
+    values = tuple(value << (bits - part.bits) for part in parts for value in part.values)
+    return Frequencies(values, bits, lambda extra: joined([part.more(extra) for part in parts]))
+
+
+def in_radians(frequencies: Frequencies) -> Frequencies:
+    """Turns per position as radians per position."""
+    turn = 2 * pi(frequencies.bits)
+    values = tuple(round_shift(value * turn, frequencies.bits) for value in frequencies.values)
+    return Frequencies(values, frequencies.bits, lambda extra: in_radians(frequencies.more(extra)))
+
+
+def bits_for(smallest: float) -> int:
+    """How many bits the frequencies need so that even the smallest has 110 good ones after the product with a
+    position.
+    """
+    zeros = max(0, -int(np.floor(np.log2(smallest)))) if smallest > 0 else 1100
+    return -(-(POSITION_BITS + 120 + min(zeros, 1100)) // 32) * 32

@@ -14,19 +14,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Floats, Singles
-from pecli.engine.numerics import fixed_point, geometric, phases
-from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine import numerics
+from pecli.engine.arrays import Floats, Singles, round_to
+from pecli.engine.numerics import Frequencies, phases, round_fixed
 from pecli.engine.numerics.phases import SECTORS, Waves, round_waves
-from pecli.engine.numerics.rounding import round_fixed, round_to
 
 _PER_RADIAN = SECTORS / (2 * math.pi)
 _MAX_REDUCED = 2.0**22
 """Up to here, sectors are counted in 28 bits, and their count times `_STEP_HIGH` is exact."""
 _HIGH_BITS = 30
-_STEP_HIGH = (fixed_point.pi(_HIGH_BITS + 7) * 2 // SECTORS >> 7) / 2.0**_HIGH_BITS
+_STEP_HIGH = (numerics.pi(_HIGH_BITS + 7) * 2 // SECTORS >> 7) / 2.0**_HIGH_BITS
 """The width of a sector in radians, to 25 bits."""
-_STEP_LOW = (fixed_point.pi(120) * 2 // SECTORS - (int(_STEP_HIGH * 2**_HIGH_BITS) << (120 - _HIGH_BITS))) / 2.0**120
+_STEP_LOW = (numerics.pi(120) * 2 // SECTORS - (int(_STEP_HIGH * 2**_HIGH_BITS) << (120 - _HIGH_BITS))) / 2.0**120
 
 _ERROR = 2.0**-46
 """The relative error of a value, by its short series; 2**-46.5 by analysis."""
@@ -101,7 +100,7 @@ def _exactly(angles: Singles, part: str) -> Singles:
 
 @cache
 def _powers_of_two() -> Waves:
-    return geometric.waves(_doublings(0))
+    return Waves.of(_doublings(0))
 
 
 def _doublings(extra: int) -> Frequencies:
@@ -115,14 +114,12 @@ def power(base: float, exponent: float) -> float:
         return math.inf
     about = base**exponent  # within a few units of the last place, whoever's pow it is
     low, high = round_single(about * (1 - 2.0**-48)), round_single(about * (1 + 2.0**-48))
-    return (
-        low if low == high else round_fixed(fixed_point.power(Fraction(base), Fraction(exponent), 320), 320, "float32")
-    )
+    return low if low == high else round_fixed(numerics.power(Fraction(base), Fraction(exponent), 320), 320, "float32")
 
 
 def log_single(value: float) -> float:
     """The natural logarithm of a positive float32 number."""
-    return round_fixed(fixed_point.log(Fraction(value), 128), 128, "float32")
+    return round_fixed(numerics.log(Fraction(value), 128), 128, "float32")
 
 
 def fused(a: Singles, b: Singles, c: Singles) -> Singles:

@@ -13,11 +13,10 @@ from fractions import Fraction
 import numpy as np
 
 from pecli.engine.arrays import Array, Flags, Floats, Indices, Ints, Singles, aligned_buffer
-from pecli.engine.numerics import geometric
-from pecli.engine.numerics.cos_sin_tables import Rotation
+from pecli.engine.numerics import Frequencies
+from pecli.engine.numerics.cos_sin_tables import Factors, Rotation, Tile
 from pecli.engine.numerics.float32_functions import waves_of
-from pecli.engine.numerics.geometric import Frequencies
-from pecli.engine.numerics.tiles import Factors, Tile
+from pecli.engine.numerics.phases import Waves
 
 _MAX_PHASE = 2.0**24
 """Up to here, positions are float32 numbers and |d| is at most 1/2."""
@@ -31,7 +30,7 @@ class RoundedRotation(Rotation):
     """Makes rows of cos and sin of the float32 products of positions and frequencies, in float32."""
 
     def __init__(self, frequencies: Singles) -> None:
-        super().__init__(lambda: geometric.waves(_exactly(frequencies, 0)), _COUNT)
+        super().__init__(lambda: Waves.of(_exactly(frequencies, 0)), _COUNT)
         self._frequencies = frequencies.astype(np.float64)
         self._least, self._most = float(frequencies.min(initial=np.inf)), float(frequencies.max(initial=0))
 

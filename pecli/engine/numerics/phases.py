@@ -10,18 +10,22 @@ cosines of algebraic numbers, never halfway between two floats, so that ends; si
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from functools import cache, cached_property
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Flags, Floats, Indices, Ints
-from pecli.engine.numerics import double_double, fixed_point
-from pecli.engine.numerics.double_double import DoubleDouble
-from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.numerics.rounding import round_double_double, round_fixed, undecided
-
-POSITION_BITS = 41
-"""Of a position, which is at most 2**40."""
+from pecli.engine import numerics
+from pecli.engine.arrays import Array, Flags, Floats, Indices, Ints, numpy_dtype
+from pecli.engine.numerics import (
+    DoubleDouble,
+    Frequencies,
+    bits_for,
+    exact_sum,
+    round_double_double,
+    round_fixed,
+    undecided,
+)
 
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
@@ -33,6 +37,26 @@ _SPARE_DIGITS = 1
 
 PRODUCT_ERROR = 2.0**-91
 """The relative error of `cos_sin_double_double`; 2**-98 by analysis, with a margin."""
+
+
+COLUMNS = 512
+"""Waves of a tile, at most."""
+
+
+def _tile_size() -> int:
+    """Waves × rows of a tile: half of the second-level cache in complex128, where the system tells how large that is.
+
+    Larger tiles mean fewer calls, between which threads wait for each other.
+    """
+    try:
+        with open("/sys/devices/system/cpu/cpu0/cache/index2/size", encoding="ascii") as file:
+            cache = file.read().strip()
+    except (OSError, ValueError):
+        cache = ""
+    return 1 << 16 if cache.endswith("K") and cache[:-1].isdigit() and int(cache[:-1]) >= 2048 else 1 << 15
+
+
+TILE = _tile_size()
 
 
 class Waves:
@@ -55,6 +79,35 @@ class Waves:
         self.amplitude, self.amplitude_bits, self.amplitude_error = amplitude, amplitude_bits, amplitude_error
         self.more = more  #: the same waves with that many bits more
 
+    @classmethod
+    def of(
+        cls,
+        frequencies: Frequencies,
+        *,
+        scale: float | Fraction = 1.0,
+        amplitude: Fraction | float | Callable[[int], int] = 1.0,
+        extra: int = 0,
+        in_turns: bool = False,
+    ) -> Waves:
+        """The waves with these frequencies over positions times `scale`; in radians per position unless `in_turns`.
+
+        An amplitude that is not a fraction is given as a function: to so many bits after the point, as an integer.
+        """
+        smallest = min((value for value in frequencies.values if value), default=1) / (1 << frequencies.bits)
+        bits = bits_for(smallest * float(scale) / 8) + extra
+        numerator, denominator = scale.as_integer_ratio()
+        turn = (1 << frequencies.bits if in_turns else 2 * numerics.pi(frequencies.bits)) * denominator
+        turns = tuple(((value * numerator) << bits) // turn for value in frequencies.values)
+        places = _AMPLITUDE_BITS + extra
+        height = amplitude(places) if callable(amplitude) else numerics.fixed(Fraction(amplitude), places)
+        error = 4 if callable(amplitude) else int(Fraction(height, 1 << places) != amplitude)
+
+        def more(extra: int) -> Waves:
+            finer = frequencies.more(extra)
+            return cls.of(finer, scale=scale, amplitude=amplitude, extra=extra, in_turns=in_turns)
+
+        return cls(turns, bits, height, places, error, more)
+
     @cached_property
     def limbs(self) -> Ints:
         """The fractions of the frequencies as 32-bit digits, lowest first: (digits, waves)."""
@@ -67,22 +120,14 @@ class Waves:
     @cached_property
     def factor(self) -> DoubleDouble:
         """The amplitude."""
-        return double_double.constant(self.amplitude, self.amplitude_bits)
-
-
-def bits_for(smallest: float) -> int:
-    """How many bits the frequencies need so that even the smallest has 110 good ones after the product with a
-    position.
-    """
-    zeros = max(0, -int(np.floor(np.log2(smallest)))) if smallest > 0 else 1100
-    return -(-(POSITION_BITS + 120 + min(zeros, 1100)) // 32) * 32
+        return DoubleDouble.fixed(self.amplitude, self.amplitude_bits)
 
 
 @cache
 def sectors() -> tuple[DoubleDouble, DoubleDouble]:
     """Cosines and sines of the sectors' directions; the first eighth of the circle is computed, the rest mirrored."""
     bits, eighth = 160, SECTORS // 8
-    pairs = [fixed_point.cos_sin((sector << bits) // SECTORS, bits) for sector in range(eighth + 1)]
+    pairs = [numerics.cos_sin((sector << bits) // SECTORS, bits) for sector in range(eighth + 1)]
     cosines, sines = (_column(values, bits) for values in zip(*pairs, strict=True))
     cosines, sines = _mirrored(cosines, sines), _mirrored(sines, cosines)
     cosines, sines = _mirrored(cosines, _opposite(cosines)), _mirrored(sines, sines)
@@ -90,16 +135,14 @@ def sectors() -> tuple[DoubleDouble, DoubleDouble]:
 
 
 def _column(values: tuple[int, ...], bits: int) -> DoubleDouble:
-    numbers = [double_double.constant(value, bits) for value in values]
-    return DoubleDouble(
-        np.array([float(number.hi) for number in numbers]), np.array([float(number.lo) for number in numbers])
-    )
+    numbers = [DoubleDouble.fixed(value, bits) for value in values]
+    hi, lo = [float(number.hi) for number in numbers], [float(number.lo) for number in numbers]
+    return DoubleDouble(np.array(hi), np.array(lo))
 
 
 def _mirrored(there: DoubleDouble, back: DoubleDouble) -> DoubleDouble:
     """One column, and the way back along another; where they meet, only the first counts."""
-    hi, lo = (np.concatenate([one, other[-2::-1]]) for one, other in zip(there, back, strict=True))
-    return DoubleDouble(hi, lo)
+    return DoubleDouble(np.concatenate([there.hi, back.hi[-2::-1]]), np.concatenate([there.lo, back.lo[-2::-1]]))
 
 
 def _opposite(values: DoubleDouble) -> DoubleDouble:
@@ -110,13 +153,13 @@ def _opposite(values: DoubleDouble) -> DoubleDouble:
 @cache
 def _inverse(n: int) -> DoubleDouble:
     """1/n."""
-    return double_double.constant((1 << 200) // n, 200)
+    return DoubleDouble.fixed((1 << 200) // n, 200)
 
 
 @cache
 def _turn() -> DoubleDouble:
     """2π."""
-    return double_double.constant(2 * fixed_point.pi(200), 200)
+    return DoubleDouble.fixed(2 * numerics.pi(200), 200)
 
 
 def _reduce(limbs: Ints, positions: Ints) -> tuple[Indices, DoubleDouble]:
@@ -128,9 +171,10 @@ def _reduce(limbs: Ints, positions: Ints) -> tuple[Indices, DoubleDouble]:
     scale = 2.0**-32
     for digit in reversed(digits[:-1]):
         scale *= 2.0**-32
-        hi, error = double_double.exact_sum(hi, digit.astype(np.float64) * scale)
-        lo += error
-    return sector, double_double.exact_sum(hi, lo)
+        total = exact_sum(hi, digit.astype(np.float64) * scale)
+        hi = total.hi
+        lo += total.lo
+    return sector, exact_sum(hi, lo)
 
 
 def _sector(digit: Ints) -> tuple[Indices, Floats]:
@@ -181,32 +225,24 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
 def cos_sin_double_double(limbs: Ints, positions: Ints) -> tuple[DoubleDouble, DoubleDouble]:
     """The same to about 98 bits, relative to the value itself even where it is close to zero."""
     sector, turns = _reduce(limbs, positions)
-    x = double_double.multiply(turns, _turn())
-    sine, versine = _series(x)
+    sine, versine = _series(turns * _turn())
     cosines, sines = sectors()
-    c, s = cosines.take(sector), sines.take(sector)
-    cosine = double_double.add(
-        c, double_double.add(double_double.multiply(c, versine), -double_double.multiply(s, sine))
-    )
-    return cosine, double_double.add(
-        s, double_double.add(double_double.multiply(s, versine), double_double.multiply(c, sine))
-    )
+    c, s = cosines[sector], sines[sector]
+    return c + (c * versine - s * sine), s + (s * versine + c * sine)
 
 
 def _series(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
     """sin x and cos x − 1 for |x| ≤ π/256: the first terms in 106 bits, the small ones in 53."""
-    z = double_double.multiply(x, x)
+    z = x * x
     tail = z.hi * (-1 / 5040 + z.hi * (1 / 362880 + z.hi * (-1 / 39916800)))
-    term = double_double.add(_inverse(120), DoubleDouble(tail, np.zeros_like(tail)))
-    term = double_double.add(-_inverse(6), double_double.multiply(z, term))
-    sine = double_double.add(x, double_double.multiply(x, double_double.multiply(z, term)))
+    sine = x + x * (z * (-_inverse(6) + z * (_inverse(120) + DoubleDouble.plain(tail))))
     tail = z.hi * (-1 / 720 + z.hi * (1 / 40320 + z.hi * (-1 / 3628800 + z.hi * (1 / 479001600))))
-    term = double_double.add(_inverse(24), DoubleDouble(tail, np.zeros_like(tail)))
-    term = double_double.add(-_inverse(2), double_double.multiply(z, term))
-    return sine, double_double.multiply(z, term)
+    return sine, z * (-_inverse(2) + z * (_inverse(24) + DoubleDouble.plain(tail)))
 
 
 _MAX_BITS = 1 << 16
+"""Bits more than usual at which deciding a rounding is given up."""
+_AMPLITUDE_BITS = 200
 
 FLOAT64_ERROR = 2.0**-50
 """The relative error of amplitude · `cos_sin`; 2**-51.5 by analysis."""
@@ -217,22 +253,18 @@ def round_waves(waves: Waves, positions: Ints, columns: Indices, sine: Flags, dt
     out = np.empty(len(positions), numpy_dtype(dtype))
     limbs = waves.limbs[:, columns]
     cosines, sines = cos_sin(limbs, positions)
-    value = double_double.multiply(_plain(np.where(sine, sines, cosines)), waves.factor)
+    value = DoubleDouble.plain(np.where(sine, sines, cosines)) * waves.factor
     out[...] = round_double_double(value, dtype)
     open_ = np.flatnonzero(undecided(value, FLOAT64_ERROR * np.abs(value.hi), dtype))
     if open_.size:
-        better = cos_sin_double_double(limbs[:, open_], positions[open_])
-        picked = (np.where(sine[open_], s, c) for c, s in zip(*better, strict=True))
-        value = double_double.multiply(DoubleDouble(*picked), waves.factor)
+        cosine, sine_ = cos_sin_double_double(limbs[:, open_], positions[open_])
+        hi, lo = np.where(sine[open_], sine_.hi, cosine.hi), np.where(sine[open_], sine_.lo, cosine.lo)
+        value = DoubleDouble(hi, lo) * waves.factor
         out[open_] = round_double_double(value, dtype)
         open_ = open_[undecided(value, PRODUCT_ERROR * np.abs(value.hi), dtype)]
     for k in open_:
         out[k] = _by_integers(waves, int(positions[k]), int(columns[k]), bool(sine[k]), dtype)
     return out
-
-
-def _plain(values: Floats) -> DoubleDouble:
-    return DoubleDouble(values, np.zeros_like(values))
 
 
 def _by_integers(waves: Waves, position: int, column: int, sine: bool, dtype: str) -> float:
@@ -255,9 +287,19 @@ def _bounds(waves: Waves, position: int, column: int, sine: bool) -> Iterator[tu
     """
     bits, work = waves.bits, 2 * waves.bits
     turns = position * waves.turns[column] % (1 << bits)
-    cosine, sine_ = fixed_point.cos_sin(turns << bits, work)
+    cosine, sine_ = numerics.cos_sin(turns << bits, work)
     value, steepness = (sine_, cosine) if sine else (cosine, sine_)
     error = (abs(steepness) * 7 * (position + 1) >> bits) + (8 * (position + 1)) ** 2 if turns else 0
     for way in (-1, 1):
         bound = (value + way * error) * waves.amplitude + way * (abs(value) + error) * waves.amplitude_error
         yield bound, work + waves.amplitude_bits
+
+
+def power_of_two(number: int) -> int:
+    """The smallest that is not less."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def multiples(many: int, step: int) -> Ints:
+    """0, step, 2·step, …: a row each."""
+    return np.arange(many, dtype=np.uint64)[:, None] * np.uint64(step)

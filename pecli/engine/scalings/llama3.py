@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
+from pecli.engine import numerics
 from pecli.engine.arrays import Singles
-from pecli.engine.numerics import fixed_point
-from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.numerics import Frequencies
 from pecli.engine.scalings.scaling import Scaling, transformed, unscaled
-from pecli.engine.text import spelled
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, spelled
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,9 @@ class Llama3(Scaling):
             return min(max((rotations - low) / (high - low), Fraction(0)), Fraction(1))
 
         def blend(values: Sequence[int], bits: int) -> list[int]:
-            one, turn, blended = 1 << bits, 2 * fixed_point.pi(bits), []
+            one, turn, blended = 1 << bits, 2 * numerics.pi(bits), []
             for value in values:
-                keep = fixed_point.fixed(share(Fraction(value * length, turn)), bits)  # of O/λ
+                keep = numerics.fixed(share(Fraction(value * length, turn)), bits)  # of O/λ
                 scaled = value * factor.denominator // factor.numerator
                 blended.append((scaled * (one - keep) + value * keep) >> bits)
             return blended
@@ -48,8 +49,6 @@ class Llama3(Scaling):
         return transformed(unscaled(base, dim), blend)
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
-        import numpy as np
-
         rotations = self.original_max_position_embeddings * plain / (2 * math.pi)
         span = self.high_freq_factor - self.low_freq_factor
         keep = np.clip((rotations - self.low_freq_factor) / span, 0, 1)
@@ -61,8 +60,6 @@ class Llama3(Scaling):
             raise ParameterError("high_freq_factor", spelled(self.high_freq_factor), rule)
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        import numpy as np
-
         one, factor = np.float32(1), np.float32(self.factor)
         length = np.float32(self.original_max_position_embeddings)
         low, high = self.low_freq_factor, self.high_freq_factor

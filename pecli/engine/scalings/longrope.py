@@ -7,9 +7,11 @@ from fractions import Fraction
 from math import isqrt
 from typing import Any
 
+import numpy as np
+
+from pecli.engine import numerics
 from pecli.engine.arrays import Singles
-from pecli.engine.numerics import fixed_point
-from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.numerics import Frequencies
 from pecli.engine.scalings.scaling import Scaling, divided, extension, reciprocal, unscaled
 from pecli.errors import ParameterError
 
@@ -41,8 +43,6 @@ class LongRope(Scaling):
         return divided(unscaled(base, dim), [Fraction(each) for each in self.divisors])
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
-        import numpy as np
-
         if len(self.divisors) != plain.shape[-1]:  # of another dimension
             return np.full_like(plain, np.nan)
         return plain / np.array(self.divisors)
@@ -64,12 +64,12 @@ class LongRope(Scaling):
     def attention(self, bits: int) -> int:
         """As given, or sqrt(1 + ln f / ln O)."""
         if self.attention_factor is not None:
-            return fixed_point.fixed(Fraction(self.attention_factor), bits)
+            return numerics.fixed(Fraction(self.attention_factor), bits)
         factor, length = self._extension(), Fraction(self.original_max_position_embeddings)
         if factor <= 1:
             return 1 << bits
         work = 2 * bits + 16
-        ratio = (fixed_point.log(factor, work) << work) // fixed_point.log(length, work)
+        ratio = (numerics.log(factor, work) << work) // numerics.log(length, work)
         return isqrt(((1 << work) + ratio) << work) >> (work - bits)
 
     def check(self, base: float, dim: int) -> None:
@@ -88,6 +88,4 @@ class LongRope(Scaling):
             raise ParameterError("original_max_position_embeddings", 1, rule, "or give attention_factor")
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        import numpy as np
-
         return reciprocal(np.array(self.divisors, np.float32) * powers)

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from pecli.engine.numerics import fixed_point, geometric
-from pecli.engine.numerics.geometric import Frequencies
+import numpy as np
+
+from pecli.engine import numerics
+from pecli.engine.numerics import Frequencies, round_fixed
 from pecli.engine.scalings.scaling import Scaling
 from pecli.errors import ParameterError
 
@@ -34,14 +36,12 @@ class Ntk(Scaling):
         by, power = self.stretch(), Fraction(dim, dim - 2)
 
         def log_base(bits: int) -> int:
-            stretch = fixed_point.log(by, bits + 8) * power.numerator // power.denominator
-            return fixed_point.round_shift(fixed_point.log(Fraction(base), bits + 8) + stretch, 8)
+            stretch = numerics.log(by, bits + 8) * power.numerator // power.denominator
+            return numerics.round_shift(numerics.log(Fraction(base), bits + 8) + stretch, 8)
 
-        return geometric.geometric(base, Fraction(dim, 2), (dim + 1) // 2, log_base=log_base)
+        return numerics.geometric(base, Fraction(dim, 2), (dim + 1) // 2, log_base=log_base)
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
-        import numpy as np
-
         return plain * self.stretch_in_float64() ** (-np.arange(plain.shape[-1]) / (half - 1)) if half > 1 else plain
 
     def stretch_in_float64(self) -> Any:
@@ -49,7 +49,5 @@ class Ntk(Scaling):
         return self.factor
 
     def float32_base(self, base: float, dim: int) -> float:
-        from pecli.engine.numerics.rounding import round_fixed
-
-        value = Fraction(base) * fixed_point.power(self.stretch(), Fraction(dim, dim - 2), _BITS)
+        value = Fraction(base) * numerics.power(self.stretch(), Fraction(dim, dim - 2), _BITS)
         return round_fixed(value.numerator // value.denominator, _BITS, "float32")

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
+from pecli.engine import numerics
 from pecli.engine.arrays import Singles
-from pecli.engine.numerics import fixed_point, geometric
-from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.numerics import Frequencies
 from pecli.engine.scalings.scaling import Scaling, reciprocal, transformed
 
 _BITS = 160
@@ -27,24 +29,22 @@ class NtkFixed(Scaling):
         factor = Fraction(self.factor)
 
         def log_base(bits: int) -> int:
-            whole = fixed_point.log(Fraction(base), bits + 8) + fixed_point.log(factor, bits + 8)
-            return fixed_point.round_shift(whole, 8)
+            whole = numerics.log(Fraction(base), bits + 8) + numerics.log(factor, bits + 8)
+            return numerics.round_shift(whole, 8)
 
         def slowed(values: Sequence[int], bits: int) -> list[int]:
-            by = fixed_point.power(factor, Fraction(-2, dim), bits)
+            by = numerics.power(factor, Fraction(-2, dim), bits)
             return [value * by >> bits for value in values]
 
-        stretched = geometric.geometric(base, Fraction(dim, 2), (dim + 1) // 2, log_base=log_base)
+        stretched = numerics.geometric(base, Fraction(dim, 2), (dim + 1) // 2, log_base=log_base)
         return transformed(stretched, slowed)
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
-        import numpy as np
-
         return plain * self.factor ** (-(np.arange(plain.shape[-1]) + 1) / half)
 
     def float32_base(self, base: float, dim: int) -> float:
         return base * self.factor
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        by = fixed_point.power(Fraction(self.factor), Fraction(2, dim), _BITS) / (1 << _BITS)
+        by = numerics.power(Fraction(self.factor), Fraction(2, dim), _BITS) / (1 << _BITS)
         return reciprocal(powers) / powers.dtype.type(by)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from pecli.engine.arrays import Singles
-from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.numerics import Frequencies
 from pecli.engine.scalings.scaling import Scaling, divided, reciprocal, unscaled
 
 

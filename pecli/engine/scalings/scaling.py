@@ -10,9 +10,9 @@ from dataclasses import MISSING, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+from pecli.engine import numerics
 from pecli.engine.arrays import Singles
-from pecli.engine.numerics import geometric
-from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.numerics import Frequencies
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def reciprocal(powers: Singles) -> Singles:
 
 def unscaled(base: float, dim: int) -> Frequencies:
     """b^(−2i/d)."""
-    return geometric.geometric(base, Fraction(dim, 2), (dim + 1) // 2)
+    return numerics.geometric(base, Fraction(dim, 2), (dim + 1) // 2)
 
 
 def transformed(before: Frequencies, change: Callable[[Sequence[int], int], Sequence[int]]) -> Frequencies:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
+from pecli.engine import numerics
 from pecli.engine.arrays import Singles
-from pecli.engine.numerics import fixed_point
-from pecli.engine.numerics.geometric import Frequencies
+from pecli.engine.numerics import Frequencies
 from pecli.engine.scalings.scaling import Scaling, extension, transformed, unscaled
-from pecli.engine.text import spelled
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, spelled
 
 DEFAULTS = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
 """What counts where it is not given."""
@@ -62,23 +63,21 @@ class Yarn(Scaling):
 
     def limits(self, base: float, dim: int, bits: int) -> tuple[int, int]:
         """The frequencies between which YaRN blends: indices, over 2**bits."""
-        log_base = fixed_point.log(Fraction(base), bits)
+        log_base = numerics.log(Fraction(base), bits)
         length = Fraction(self.original_max_position_embeddings)
-        circle = fixed_point.log(Fraction(2 * fixed_point.pi(bits), 1 << bits), bits)
+        circle = numerics.log(Fraction(2 * numerics.pi(bits), 1 << bits), bits)
 
         def index(rotations: Fraction) -> int:
-            return (dim * (fixed_point.log(length / rotations, bits) - circle) << bits) // (2 * log_base)
+            return (dim * (numerics.log(length / rotations, bits) - circle) << bits) // (2 * log_base)
 
         low, high = (index(Fraction(beta)) for beta in self.betas())
         one = 1 << bits
         if self.truncate is not False:
             low, high = low // one * one, -(-high // one) * one
         low, high = max(low, 0), min(high, (dim - 1) * one)
-        return low, high + (fixed_point.fixed(Fraction(1, 1000), bits) if low == high else 0)
+        return low, high + (numerics.fixed(Fraction(1, 1000), bits) if low == high else 0)
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
-        import numpy as np
-
         low, high = (
             half * np.log(self.original_max_position_embeddings / (2 * math.pi * getattr(self, beta))) / np.log(base)
             for beta in ("beta_fast", "beta_slow")
@@ -106,7 +105,7 @@ class Yarn(Scaling):
     def attention(self, bits: int) -> int:
         """As given; else g(f, mscale) / g(f, mscale_all_dim) where both are given; else g(f)."""
         if self.attention_factor is not None:
-            return fixed_point.fixed(Fraction(self.attention_factor), bits)
+            return numerics.fixed(Fraction(self.attention_factor), bits)
         by = self.divisor()
         if not (self.mscale and self.mscale_all_dim):
             return magnitude(by)(bits)
@@ -141,8 +140,6 @@ class Yarn(Scaling):
             raise ParameterError("mscale", spelled(self.mscale), rule)
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        import numpy as np
-
         bits, one = 160, np.float32(1)
         low, high = (value / (1 << bits) for value in self.limits(base, dim, bits))
         places = np.arange(len(powers), dtype=np.float32)
@@ -159,6 +156,6 @@ def magnitude(factor: Fraction, scale: Fraction = Fraction(1)) -> Callable[[int]
         if factor <= 1:
             return 1 << bits
         part = scale / 10
-        return (fixed_point.log(factor, bits + 16) * part.numerator // part.denominator >> 16) + (1 << bits)
+        return (numerics.log(factor, bits + 16) * part.numerator // part.denominator >> 16) + (1 << bits)
 
     return value

@@ -1,13 +1,27 @@
-"""The schemes, each in a file of its own, and here by name."""
+"""The schemes by name, each in a file of its own; what a parameter of a scheme is; and the recipes by name.
+
+A scheme annotates its fields with parameters: the library checks values with them, the command line parses text with
+them, and the one wording of the error when a rule is broken is theirs.
+
+A recipe is what a real pipeline computes: where it rounds. `exact` rounds once, at the end. The others do all their
+work in float32, as runtimes do (`float32`: the exponents, the powers, their reciprocals and the products with the
+positions), except for the one thing that their name says. Every function value is the correctly rounded one of its
+float32 argument, so that a recipe gives the same bytes on every machine; the noise in the last bit of this or that
+library's own sines is not reproduced. Sinusoidal tables take the same steps as rotary ones; projects that write
+exp(−i·ln b/…) get frequencies that differ in a last bit.
+"""
 
 from __future__ import annotations
 
+import math
+import operator
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
-from pecli.errors import ParameterError
+from pecli.errors import KindError, ParameterError, nearest, quoted, shown
 
 SCHEMES: dict[str, tuple[str, str] | type[Any]] = {
     "sinusoidal": ("pecli.engine.schemes.sinusoidal", "Sinusoidal"),
@@ -45,3 +59,262 @@ def registered(kind: type[Any]) -> Iterator[None]:
         yield
     finally:
         del SCHEMES[kind.name]
+
+
+_BOOL_TYPES = ("bool", "bool_")
+"""The names of Python's and NumPy's types of yes and no, which would pass for numbers."""
+
+
+ALWAYS_NAMED: Any = type("AlwaysNamed", (), {"__repr__": lambda self: "ALWAYS_NAMED"})()
+"""The `omitted_default` of a parameter that every spec names."""
+
+
+class Parameter(ABC):
+    """The rule and help of one parameter.
+
+    `default` stands for a value that was not given; where a scheme's own field has a default, that one counts.
+    `panel` is the heading under which a command's help lists it. A spec leaves the parameter out where it has the
+    value `omitted_default`: so it is with parameters that are younger than the files that lack them.
+    """
+
+    metavar = ""
+    rule = ""
+    reads_file = False
+    """Whether a command takes the name of a file for it, whose one array is then checked."""
+
+    def __init__(
+        self,
+        *,
+        help: str,
+        default: Any = None,
+        aliases: tuple[str, ...] = (),
+        panel: str = "",
+        omitted_default: Any = ALWAYS_NAMED,
+    ) -> None:
+        self.help, self.default, self.aliases, self.panel, self.omitted_default = (
+            help,
+            default,
+            aliases,
+            panel,
+            omitted_default,
+        )
+
+    def parse(self, name: str, text: str) -> Any:
+        """The value that a text stands for."""
+        return self.check(name, text)
+
+    def is_value(self, text: str) -> bool:
+        """Whether a text is the value itself; else it names a file."""
+        return not self.reads_file
+
+    @abstractmethod
+    def check(self, name: str, value: Any) -> Any:
+        """The value itself, in its proper type; ParameterError where it breaks the rule."""
+
+
+class Whole(Parameter):
+    """A whole number from low to high."""
+
+    metavar = "INTEGER"
+
+    def __init__(self, *, low: int = 1, high: int = 2**40, even: bool = False, **common: Any) -> None:
+        super().__init__(**common)
+        self.low, self.high, self.even = low, high, even
+        kind = "an even whole number" if even else "a whole number"
+        self.rule = f"it must be {kind} from {low} to {_power(high)}"
+
+    def parse(self, name: str, text: str) -> int:
+        if len(text) > 40:  # longer than any number that could pass, and int() is slow on very long ones
+            raise ParameterError(name, f"{text[:37]}…", self.rule)
+        try:
+            return self.check(name, int(text))
+        except ValueError as problem:
+            if isinstance(problem, ParameterError):
+                raise
+            raise ParameterError(name, repr(text), self.rule) from None
+
+    def check(self, name: str, value: Any) -> int:
+        if type(value).__name__ in _BOOL_TYPES:
+            raise KindError(name, quoted(value), self.rule)
+        try:
+            number = operator.index(value)
+        except TypeError:
+            raise KindError(name, quoted(value), self.rule) from None
+        if not self.low <= number <= self.high or (self.even and number % 2):
+            given = number if abs(number) < 10**40 else f"a number of {number.bit_length():,} bits"
+            raise ParameterError(name, given, self.rule)
+        return number
+
+
+def _power(number: int) -> str:
+    """Large limits read better as powers of two."""
+    for value, less in ((number, ""), (number + 1, " − 1")):
+        if value > 10**6 and value & (value - 1) == 0:
+            return f"2^{value.bit_length() - 1}{less}"
+    return f"{number:,}" if number >= 10**4 else str(number)
+
+
+class Real(Parameter):
+    """A finite number, within limits if there are any."""
+
+    metavar = "NUMBER"
+
+    def __init__(
+        self, *, above: float | None = None, at_least: float = -math.inf, up_to: float = math.inf, **common: Any
+    ) -> None:
+        super().__init__(**common)
+        self.above, self.at_least, self.up_to = above, at_least, up_to
+        limits = [] if above is None else [f"above {above:g}"]
+        if at_least > -math.inf:
+            limits.append(f"of at least {at_least:g}")
+        if up_to < math.inf:
+            limits.append(f"up to {up_to:g}")
+        self.rule = " ".join(["it must be a finite number", ", ".join(limits)]).rstrip()
+
+    def parse(self, name: str, text: str) -> float:
+        try:
+            return self.check(name, float(text))
+        except ValueError as problem:
+            if isinstance(problem, ParameterError):
+                raise
+            raise ParameterError(name, repr(text[:40]), self.rule) from None
+
+    def check(self, name: str, value: Any) -> float:
+        if isinstance(value, (str, bytes)) or type(value).__name__ in _BOOL_TYPES:
+            raise KindError(name, quoted(value), self.rule)
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        except (TypeError, ValueError):
+            raise KindError(name, quoted(value), self.rule) from None
+        above = self.above is None or number > self.above
+        if not math.isfinite(number) or not above or not self.at_least <= number <= self.up_to:
+            raise ParameterError(name, shown(number), self.rule)
+        return number
+
+
+class Choice(Parameter):
+    """One of a few words."""
+
+    def __init__(self, *, options: tuple[str, ...], **common: Any) -> None:
+        super().__init__(**common)
+        self.options = options
+        self.rule = f"it must be one of {', '.join(options)}"
+
+    def check(self, name: str, value: Any) -> str:
+        if not isinstance(value, str) or value not in self.options:
+            advice = nearest(value, self.options) if isinstance(value, str) else ""
+            raise ParameterError(name, quoted(value), self.rule, advice)
+        return str(value)
+
+
+class Flag(Parameter):
+    """Yes or no."""
+
+    rule = "it must be true or false"
+
+    def check(self, name: str, value: Any) -> bool:
+        if value is not True and value is not False:
+            raise KindError(name, quoted(value), self.rule)
+        return value
+
+
+class OptionalFlag(Flag):
+    """true or false, where saying neither is a third thing."""
+
+    metavar = "[true|false]"
+
+    def parse(self, name: str, text: str) -> bool:
+        if text.lower() not in ("true", "false"):
+            raise ParameterError(name, repr(text), self.rule)
+        return text.lower() == "true"
+
+
+class ListOf(Parameter):
+    """Several values that follow one rule."""
+
+    def __init__(self, *, each: Parameter, **common: Any) -> None:
+        super().__init__(**common)
+        self.each = each
+        self.metavar = f"{each.metavar},…"
+        self.rule = f"each of them, separated by commas, {each.rule.removeprefix('it ')}"
+
+    def parse(self, name: str, text: str) -> tuple[Any, ...]:
+        return tuple(self.each.parse(f"{name}[{k}]", part) for k, part in enumerate(text.split(",")))
+
+    def check(self, name: str, value: Any) -> tuple[Any, ...]:
+        if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+            raise KindError(name, quoted(value), self.rule)
+        return tuple(self.each.check(f"{name}[{k}]", each) for k, each in enumerate(value))
+
+
+_MIN_NORMAL, _MAX_FLOAT32 = 2.0**-126, (2 - 2.0**-23) * 2.0**127
+"""The range of float32."""
+
+
+class Recipe(NamedTuple):
+    """The dtypes of positions, frequencies, their product and the table: any combination of float32 and bfloat16,
+    or exact for the first three; the table in any dtype, or, where it is empty, in the one that is asked for.
+    """
+
+    positions: str = "float32"
+    frequencies: str = "float32"
+    product: str = "float32"
+    table: str = ""
+    recurrence: bool = False
+    """Each phase is the one before times a constant, in float32 (ggml)."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing but the table is rounded."""
+        return self.positions == self.frequencies == self.product == "exact"
+
+
+def _stored(dtype: str) -> Recipe:
+    """The exact values, kept in a dtype."""
+    return Recipe("exact", "exact", "exact", dtype)
+
+
+EXACT = _stored("")
+
+RECIPES = {
+    "float32": Recipe(),
+    "float32-recurrence": Recipe(recurrence=True),
+    "bfloat16-inv-freq": Recipe(frequencies="bfloat16"),
+    "bfloat16-positions": Recipe(positions="bfloat16"),
+    "bfloat16-phases": Recipe(product="bfloat16"),
+    "bfloat16-autocast": Recipe("bfloat16", "bfloat16", "bfloat16"),
+    "bfloat16-module": Recipe(frequencies="bfloat16", table="bfloat16"),
+    "float32-bfloat16-table": Recipe(table="bfloat16"),
+    "float16-table": _stored("float16"),
+    "bfloat16-table": _stored("bfloat16"),
+}
+"""Points of that space, by name; the exact table is none of them. Autocast is PyTorch's, of an einsum of positions and
+frequencies; a module is one that was cast with `.to(torch.bfloat16)`, its frequencies included.
+"""
+
+STORED = tuple(name for name, recipe in RECIPES.items() if recipe.is_exact)
+"""The recipes that any computed table can follow."""
+
+
+def _choice(names: tuple[str, ...]) -> Choice:
+    """The parameter. Files that were made before there were recipes do not name one: exact goes without saying."""
+    help = "emulate this precision recipe"
+    return Choice(help=help, options=("exact", *names), default="exact", omitted_default="exact")
+
+
+RECIPE = _choice(tuple(RECIPES))
+BIAS_RECIPE = _choice(("float32", *STORED))
+"""For ALiBi, which has no frequencies: float32 rounds the slopes, and their products with the distances."""
+
+
+def recipe_named(name: str) -> Recipe:
+    """The recipe of that name, `exact` included."""
+    return EXACT if name == "exact" else RECIPES[name]
+
+
+def check_base(recipe: str, base: float) -> None:
+    """Refuse a base that a recipe cannot hold."""
+    if not recipe_named(recipe).is_exact and not _MIN_NORMAL <= base <= _MAX_FLOAT32:
+        raise ParameterError("base", f"{base:g}", f"the recipe {recipe} computes in float32, which cannot represent it")

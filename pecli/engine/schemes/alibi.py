@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from fractions import Fraction
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, NamedTuple
 
-from pecli.engine.arrays import Array
-from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
-from pecli.engine.schemes.recipes import BIAS_RECIPE, recipe_named
+import numpy as np
+
+from pecli.engine import numerics
+from pecli.engine.application import add_bias
+from pecli.engine.arrays import Array, ArrayLike, Floats, as_dtype, numpy_dtype
+from pecli.engine.numerics import DoubleDouble, round_double_double, round_fixed, undecided
+from pecli.engine.schemes import BIAS_RECIPE, Choice, Flag, Real, Whole, recipe_named
 from pecli.engine.schemes.scheme import Axes, Neighbour, Scheme
+from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from pecli.engine.schemes.alibi_tables import AlibiTables
-    from pecli.engine.table import ByPosition, Table
-
 _MAX_KEYS = 2**24
+_SLOPE_BITS = 512
+_SLICE = 1 << 14
+"""Distances dealt with at once, so that intermediate arrays stay in the cache."""
+_RELATIVE_ERROR = 2.0**-100
+"""Of a slope times a distance in 106 bits, with a margin."""
 
 
-@dataclass(frozen=True)
+class Slope(NamedTuple):
+    """A slope over 2**_SLOPE_BITS; exact where it is a power of two."""
+
+    value: int
+    exact: bool
+
+
+@dataclass(frozen=True, repr=False)
 class Alibi(Scheme):
     """Attention with linear biases (Press et al., 2022).
 
@@ -83,42 +95,85 @@ class Alibi(Scheme):
         recipe = recipe_named(self.recipe)
         return recipe.table or (self.dtype if recipe.is_exact else "float32")
 
-    @cached_property
-    def _tables(self) -> AlibiTables:
-        """What NumPy is needed for."""
-        from pecli.engine.schemes.alibi_tables import AlibiTables
+    def _slopes(self) -> list[Slope]:
+        """Where they are not exact, slopes are float32 numbers."""
+        slopes = self._exact_slopes()
+        if recipe_named(self.recipe).is_exact:
+            return slopes
+        singles = (Fraction(round_fixed(slope.value, _SLOPE_BITS, "float32")) for slope in slopes)
+        return [Slope(numerics.fixed(value, _SLOPE_BITS), exact=True) for value in singles]
 
-        exact = recipe_named(self.recipe).is_exact
-        return AlibiTables(self.heads, self.rule, self.max_bias, exact, self.form, self.compute_dtype, self.dtype)
+    def _exact_slopes(self) -> list[Slope]:
+        if self.rule == "naive":
+            return _geometric_slopes(self.max_bias, self.heads)
+        power = 1 << (self.heads.bit_length() - 1)
+        slopes = _geometric_slopes(self.max_bias, power)
+        if self.heads > power:
+            slopes += _geometric_slopes(self.max_bias, 2 * power)[::2][: self.heads - power]
+        return slopes
 
     def slope_values(self) -> list[float]:
         """What distances are multiplied by, in float64."""
-        return self._tables.slope_values()
+        return [slope.value / (1 << _SLOPE_BITS) for slope in self._slopes()]
 
     def tensors(self) -> tuple[Table, ...]:
-        slopes = self._tables.slopes_table()
+        slopes = Table("slopes", self.dtype, (self.heads,), self._fill_slopes)
         if self.slopes or self.seq_len is None:
             return (slopes,)
-        return self._tables.bias_table(self.seq_len), slopes
+        queries = 1 if self.form.startswith("key") else self.seq_len
+        bias = Table("bias", self.dtype, (self.heads, queries, self.seq_len), self._bias_filler(queries, self.seq_len))
+        return bias, slopes
+
+    def _fill_slopes(self, start: int, out: Array) -> None:
+        slopes = self._slopes()[start : start + len(out)]
+        values = [round_fixed(slope.value, _SLOPE_BITS, self.compute_dtype) for slope in slopes]
+        out[:, 0] = as_dtype(np.array(values, numpy_dtype(self.compute_dtype)), self.dtype)
+
+    def _bias_filler(self, queries: int, keys: int) -> Callable[[int, Array], None]:
+        """How rows of the bias are filled: each is a window on one vector of its head (the matrix is Toeplitz)."""
+        slopes = self._slopes()
+
+        @lru_cache(maxsize=4)
+        def vector(head: int) -> Array:
+            first = 0 if self.form == "key" else 1 - keys
+            past = as_dtype(_multiples(slopes[head], first, keys, self.compute_dtype), self.dtype)
+            if self.form.startswith("key"):
+                return past
+            future = past[-2::-1] if self.form == "symmetric" else np.full(keys - 1, -np.inf).astype(past.dtype)
+            return np.concatenate([past, future])
+
+        def fill(start: int, out: Array) -> None:
+            done = 0
+            while done < len(out):
+                head, query = divmod(start + done, queries)
+                many = min(queries - query, len(out) - done)
+                windows = np.lib.stride_tricks.sliding_window_view(vector(head), keys)[::-1]
+                out[done : done + many] = windows[query : query + many]
+                done += many
+
+        return fill
 
     def at(self, first: int, count: int) -> Array:
         """slope · distance for the distances first, first + 1, …: one row per distance, one column per head."""
-        return self._tables.at(first, count)
+        columns = [_multiples(slope, first, count, self.compute_dtype) for slope in self._slopes()]
+        return as_dtype(np.stack(columns, axis=1), self.dtype)
 
     def axes_of(self, tensor: str) -> Axes:
         return Axes(("head",), value="slope") if tensor == "slopes" else Axes(("head", "query", "key"), value="bias")
 
     def by_position(self) -> ByPosition:
+        """Distances stand for positions: the bias of a matrix depends on nothing else."""
         if self.seq_len is None:
             raise ParameterError("seq_len", "missing", "an audit runs over distances", "say how far")
-        return self._tables.by_distance(self.seq_len, replace(self, recipe="exact", dtype="float64").slope_values())
+        slopes = replace(self, recipe="exact", dtype="float64").slope_values()
+
+        def read(start: int, stop: int) -> Array:
+            return self.at(start, stop - start)
+
+        return ByPosition(0, self.seq_len, "slopes", slopes, np.arange(self.heads), ("bias",) * self.heads, read)
 
     def applied_to(self, x: ArrayLike) -> Array:
         """Scores (…, H, Lq, Lk) plus the bias; the queries are the last. Lk is seq_len, where there is one."""
-        import numpy as np
-
-        from pecli.engine.application import add_bias
-
         keys = self.seq_len or (np.shape(x) or (1,))[-1]
         return add_bias(x, replace(self, seq_len=keys, slopes=False, dtype="float64").tensors()[0])
 
@@ -133,4 +188,33 @@ class Alibi(Scheme):
             changes.append({"rule": "naive" if self.rule == "paper" else "paper"})
         if "form" not in self.inert_parameters:
             changes += [{"form": form} for form in ("symmetric", "causal", "key", "key-last")]
-        return tuple(filter(None, (self.neighbour(**each) for each in changes)))
+        return tuple(filter(None, (self.neighbour(**change) for change in changes)))
+
+
+def _geometric_slopes(max_bias: float, heads: int) -> list[Slope]:
+    """2 ** (−max_bias · h / heads) for h = 1 … heads."""
+    step = Fraction(max_bias) / heads
+    ratio, value, slopes = numerics.power(Fraction(2), -step, _SLOPE_BITS), 1 << _SLOPE_BITS, []
+    for h in range(1, heads + 1):
+        whole, rest = divmod(step.numerator * h, step.denominator)
+        value = value * ratio >> _SLOPE_BITS if rest else 1 << (_SLOPE_BITS - whole)
+        slopes.append(Slope(value, exact=not rest))
+    return slopes
+
+
+def _multiples(slope: Slope, first: int, count: int, dtype: str) -> Array:
+    """slope · distance for the distances first, first + 1, …, each rounded once."""
+    out = np.empty(count, numpy_dtype(dtype))
+    for start in range(0, count, _SLICE):
+        distances = np.arange(first + start, first + min(start + _SLICE, count), dtype=np.float64)
+        out[start : start + _SLICE] = _few_multiples(slope, distances, dtype)
+    return out
+
+
+def _few_multiples(slope: Slope, distances: Floats, dtype: str) -> Array:
+    value = DoubleDouble.fixed(slope.value, _SLOPE_BITS).times(distances)
+    out = round_double_double(value, dtype)
+    if not slope.exact:
+        for k in np.flatnonzero(undecided(value, _RELATIVE_ERROR * np.abs(value.hi), dtype)):
+            out[k] = round_fixed(slope.value * int(distances[k]), _SLOPE_BITS, dtype)
+    return out

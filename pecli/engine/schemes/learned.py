@@ -1,25 +1,35 @@
-"""Learned tables before learning: the initial values that frameworks give them, reproducible everywhere."""
+"""Learned tables before learning: the initial values that frameworks give them, reproducible everywhere.
+
+Random numbers are the same on every machine, for any range of elements. NumPy promises the raw streams of its
+generators, not the distributions made from them; and logarithms differ in the last place from one machine to the next.
+So the raw stream is used, and the normal distribution is made here from additions, multiplications, divisions and
+square roots alone, which IEEE 754 defines to the last bit.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from pecli.engine.schemes.parameters import Choice, Real, Whole
+import numpy as np
+
+from pecli.engine.arrays import Array, Floats, round_to
+from pecli.engine.schemes import Choice, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.scheme import Neighbour, Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError
 
-if TYPE_CHECKING:
-    from pecli.engine.table import ByPosition, Table
-
-_DRAWN = frozenset({"std", "seed", "rng"})
+_DRAWN = frozenset({"std", "seed"})
 _INERT = {"xavier-uniform": frozenset({"std"}), "zeros": _DRAWN, "sinusoidal": _DRAWN}
 """What makes no difference to some ways to begin."""
+_SLICE = 1 << 14
+"""Elements drawn at once, so that intermediate arrays stay in the cache."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LearnedInit(Scheme):
     """The initial weights of a learned positional embedding.
 
@@ -32,7 +42,7 @@ class LearnedInit(Scheme):
     examples = (
         "pecli learned-init --max-len 1024 --dim 768 -o wpe.safetensors",
         "pecli learned-init --max-len 512 --dim 768 --init trunc-normal -o pos.npy",
-        "pecli learned-init --max-len 64 --dim 8 --rng torch --verify w.npy --max-ulp 4",
+        "pecli learned-init --max-len 64 --dim 8 --seed 3 --verify w.npy",
     )
 
     max_len: Annotated[int, Whole(help="rows of the table", high=LAST_POSITION)]
@@ -46,17 +56,8 @@ class LearnedInit(Scheme):
     ] = "normal"
     std: Annotated[float, Real(help="standard deviation", above=0, up_to=1e30)] = 0.02
     seed: Annotated[int, Whole(help="seed of the random numbers", low=0, high=2**64 - 1)] = 0
-    rng: Annotated[
-        str,
-        Choice(
-            help="pecli's own generator, torch's on the CPU, or torch's on x86 with AVX2",
-            options=("pecli", "torch", "torch-avx2"),
-        ),
-    ] = "pecli"
 
-    def _check(self) -> None:
-        if self.init == "trunc-normal" and self.rng != "pecli":
-            raise ParameterError("init", repr(self.init), f"`rng` {self.rng} does not offer it", "take `rng` pecli")
+    former_parameters = (("rng", "pecli"),)
 
     @property
     def inert_parameters(self) -> frozenset[str]:
@@ -66,10 +67,25 @@ class LearnedInit(Scheme):
         if self.init == "sinusoidal":
             (table,) = Sinusoidal(self.max_len, self.dim, dtype=self.dtype).tensors()
             return (replace(table, name="weight"),)
-        from pecli.engine.schemes.learned_tables import InitialWeights
+        fill = (lambda start, out: out.fill(0)) if self.init == "zeros" else self._fill
+        return (Table("weight", self.dtype, (self.max_len, self.dim), fill),)
 
-        drawn = InitialWeights(self.max_len, self.dim, self.init, self.std, self.seed, self.rng, self.dtype)
-        return (drawn.table(),)
+    def _fill(self, start: int, out: Array) -> None:
+        flat = out.reshape(-1)
+        stream = Philox(self.seed, start * self.dim)
+        for place in range(0, flat.size, _SLICE):
+            part = flat[place : place + _SLICE]
+            part[...] = round_to(self._values(stream.uniform(part.size)), self.dtype)
+        if not np.shares_memory(flat, out):
+            out[...] = flat.reshape(out.shape)
+
+    def _values(self, u: Floats) -> Floats:
+        """What uniform numbers in (0, 1) become."""
+        if self.init.endswith("uniform"):
+            xavier = self.init == "xavier-uniform"
+            bound = math.sqrt(6 / (self.max_len + self.dim)) if xavier else self.std * math.sqrt(3)
+            return (2 * u - 1) * bound
+        return normal(truncated(u) if self.init == "trunc-normal" else u) * self.std
 
     @classmethod
     def recipe_names(cls) -> tuple[str, ...]:
@@ -79,7 +95,117 @@ class LearnedInit(Scheme):
         raise ParameterError("the scheme", repr(self.name), "it has no recipes: its numbers are random, not computed")
 
     def neighbours(self) -> tuple[Neighbour, ...]:
-        """The other generator, the first seed, another std."""
-        changes = ({"seed": 0}, {"std": 0.02}, {"rng": "torch" if self.rng == "pecli" else "pecli"})
-        drawn = (self.neighbour(**each) for each in changes if not self.inert_parameters & {*each})
-        return tuple(filter(None, drawn))
+        """Another seed or std."""
+        usual = {"seed": 1 if self.seed == 0 else 0, "std": 0.02}
+        changes = [{name: value} for name, value in usual.items() if name not in self.inert_parameters]
+        return tuple(filter(None, (self.neighbour(**change) for change in changes)))
+
+
+_LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
+_PHI_TWO = 0.022750131948179209
+"""Φ(−2): the share of a normal distribution that truncation at ±2σ cuts off at each end."""
+
+
+class Philox:
+    """The seed's stream of numbers in the open interval (0, 1), from element `start` on: one draw for each."""
+
+    def __init__(self, seed: int, start: int) -> None:
+        self._generator = np.random.Philox(key=seed, counter=start // 4)
+        self._generator.random_raw(start % 4)  # a counter yields four draws
+
+    def uniform(self, count: int) -> Floats:
+        """The next elements: 52 bits and a half, in units of 2**-52."""
+        raw = self._generator.random_raw(count)
+        raw >>= np.uint64(12)
+        raw |= np.uint64(0x3FF << 52)  # from here on the bits of 1 + 52 bits · 2**-52
+        u = raw.view(np.float64)
+        u -= 1 - 2.0**-53
+        return u
+
+
+def truncated(u: Floats) -> Floats:
+    """Uniform numbers moved to where a normal distribution lies within ±2σ."""
+    return _PHI_TWO + u * (1 - 2 * _PHI_TWO)
+
+
+_SQRT_HALF = 0x3FE6A09E667F3BCD
+"""The bits of √½."""
+
+
+def log(x: Floats) -> Floats:
+    """The natural logarithm of positive normal numbers, within 1e-16 or two units of the last place."""
+    bits = x.view(np.int64) - _SQRT_HALF
+    power: Floats = (bits >> 52).astype(np.float64)
+    bits &= (1 << 52) - 1
+    bits += _SQRT_HALF
+    mantissa = bits.view(np.float64)  # from √½ to √2
+    ratio: Floats = mantissa - 1
+    mantissa += 1
+    ratio /= mantissa
+    square = ratio * ratio
+    series: Floats = square * (1 / 23)
+    for k in range(21, 1, -2):
+        series += 1 / k
+        series *= square
+    ratio *= 2
+    series *= ratio
+    series += power * _LN2_LOW
+    series += ratio
+    power *= _LN2_HIGH
+    power += series
+    return power
+
+
+# Wichura's AS 241 (PPND16): the inverse of the normal distribution function, to about 1e-16.
+_CENTRE = (
+    (2509.0809287301226727, 33430.575583588128105, 67265.770927008700853, 45921.953931549871457,
+     13731.693765509461125, 1971.5909503065514427, 133.14166789178437745, 3.387132872796366608),
+    (5226.495278852545925, 28729.085735721942674, 39307.89580009271061, 21213.794301586595867,
+     5394.1960214247511077, 687.1870074920579083, 42.313330701600911252, 1.0),
+)  # fmt: skip
+_MIDDLE = (
+    (7.7454501427834140764e-4, 0.0227238449892691845833, 0.24178072517745061177, 1.27045825245236838258,
+     3.64784832476320460504, 5.7694972214606914055, 4.6303378461565452959, 1.42343711074968357734),
+    (1.05075007164441684324e-9, 5.475938084995344946e-4, 0.0151986665636164571966, 0.14810397642748007459,
+     0.68976733498510000455, 1.6763848301838038494, 2.05319162663775882187, 1.0),
+)  # fmt: skip
+_TAIL = (
+    (2.01033439929228813265e-7, 2.71155556874348757815e-5, 0.0012426609473880784386, 0.026532189526576123093,
+     0.29656057182850489123, 1.7848265399172913358, 5.4637849111641143699, 6.6579046435011037772),
+    (2.04426310338993978564e-15, 1.4215117583164458887e-7, 1.8463183175100546818e-5, 7.868691311456132591e-4,
+     0.0148753612908506148525, 0.13692988092273580531, 0.59983220655588793769, 1.0),
+)  # fmt: skip
+
+
+def _ratio(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: Floats) -> Floats:
+    """One polynomial over another, by Horner's rule."""
+    above, below = (x * row[0] for row in coefficients)
+    for sums, row in zip((above, below), coefficients, strict=True):
+        for term in row[1:-1]:
+            sums += term
+            sums *= x
+        sums += row[-1]
+    above /= below
+    return above
+
+
+def normal(u: Floats) -> Floats:
+    """Uniform numbers in (0, 1) as numbers of the standard normal distribution."""
+    q = u - 0.5
+    square = q * q
+    far = np.flatnonzero(np.abs(q) > 0.425)
+    np.subtract(0.180625, square, out=square)
+    out = _ratio(_CENTRE, square)
+    out *= q
+    if far.size:
+        tail = u[far]
+        r = log(np.minimum(tail, 1 - tail))
+        np.negative(r, out=r)
+        np.sqrt(r, out=r)
+        value = _ratio(_MIDDLE, r - 1.6)
+        if r.max() > 5:
+            farther = r > 5
+            value[farther] = _ratio(_TAIL, r[farther] - 5)
+        np.copysign(value, q[far], out=value)
+        out[far] = value
+    return out

@@ -13,22 +13,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
-from pecli.engine.schemes.grid_styles import AXES, GridStyle
-from pecli.engine.schemes.parameters import ListOf, Parameter, Real, Whole
+from pecli.engine.arrays import Array, Indices
+from pecli.engine.numerics.cos_sin_tables import Rotation
+from pecli.engine.numerics.phases import Waves
+from pecli.engine.schemes import EXACT, ListOf, Parameter, Real, Recipe, Whole
 from pecli.engine.schemes.scheme import TABLE_PICTURES, Neighbour, Scheme
-from pecli.engine.text import bracketed, quoted, spelled
-from pecli.errors import KindError, ParameterError
+from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
 
 if TYPE_CHECKING:
-    from pecli.engine.numerics.cos_sin_tables import Coordinates
+    from pecli.engine.numerics.axis_tables import Coordinates
+    from pecli.engine.schemes.grid_styles import GridStyle
+    from pecli.engine.schemes.recipe_tables import AxisWaves, FrequencyRecipe
 
 LAST_POSITION = 2**40
 """Positions go up to this, and down to minus this."""
 
 _PANEL = "Positions"
-_DECIMAL = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?|[+-]?\d+/\d+"  # compiled where positions are given
+_DECIMAL = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?|[+-]?\d+/\d+"
 _NO_NUMBER = r"(?i)[+-]?(nan|inf|infinity|)"
 """What nobody calls a file in a list of numbers: it is refused as a number."""
 _SEPARATOR = r"\s*[,;]\s*"
@@ -172,10 +175,24 @@ class GridParameter(Parameter):
         return GridSize(sizes)
 
 
-_EACH = Real(help="a number", above=0)
+class Filler(Protocol):
+    """What makes rows of cos and sin."""
+
+    def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
+        """Write rows first, first + 1, … into those of `out`; see `Rotation.fill`."""
 
 
-@dataclass(frozen=True)
+class RangeFiller(Filler, Protocol):
+    """What makes them at consecutive positions, or at a few."""
+
+    def at(self, part: str, positions: Indices, axes: Indices, dtype: str) -> Array:
+        """The cos or sin of positions (axes, rows), each wave of which follows one axis; see `Rotation.at`."""
+
+
+_SIZE = Real(help="a number", above=0)
+
+
+@dataclass(frozen=True, repr=False)
 class Positioned(Scheme):
     """A scheme with a row per position: `seq_len` positions from `offset` on, those of a list, or those of a grid."""
 
@@ -187,7 +204,7 @@ class Positioned(Scheme):
     ] = field(default=None, kw_only=True)
     grid: Annotated[
         GridSize | None,
-        GridParameter(help="a row per point of a grid, the last axis fastest", panel=_PANEL, omitted_default=None),
+        GridParameter(help="one row per grid point, row-major", panel=_PANEL, omitted_default=None),
     ] = field(default=None, kw_only=True)
     keep: Annotated[
         int | None,
@@ -199,12 +216,12 @@ class Positioned(Scheme):
     grid_base: Annotated[
         tuple[float, ...] | None,
         ListOf(
-            help="points that an axis of the grid is resampled from", each=_EACH, panel=_PANEL, omitted_default=None
+            help="points that an axis of the grid is resampled from", each=_SIZE, panel=_PANEL, omitted_default=None
         ),
     ] = field(default=None, kw_only=True)
     grid_scale: Annotated[
         tuple[float, ...] | None,
-        ListOf(help="divides the positions of a grid's axes", each=_EACH, panel=_PANEL, omitted_default=None),
+        ListOf(help="divides the positions of a grid's axes", each=_SIZE, panel=_PANEL, omitted_default=None),
     ] = field(default=None, kw_only=True)
 
     def _complete(self, preset: Mapping[str, Any]) -> None:
@@ -280,10 +297,10 @@ class Positioned(Scheme):
 
     @property
     def picture_kinds(self) -> tuple[str, ...]:
-        """Waves over positions are those of a range; a grid has maps."""
+        """Waves over positions are those of a range; a grid has patches."""
         if self.is_range:
             return super().picture_kinds
-        return (*TABLE_PICTURES, *(("maps", "patch") if self.grid is not None else ()))
+        return (*TABLE_PICTURES, *(("patch",) if self.grid is not None else ()))
 
     def neighbour(self, **changes: Any) -> Neighbour | None:
         """Rows that are others then need not be given."""
@@ -312,13 +329,15 @@ class Positioned(Scheme):
         """Rows where columns should be: the same at positions that are given."""
         if "t" in style.axes or self.keep or style.merge > 1 or math.prod(self.grid or ()) > _MAX_LISTED:
             return
-        found = self.coordinates()
-        index = found.index(0, found.rows)
-        places = [[found.values[axis][k] for k in row] for axis, row in enumerate(index.tolist())]
+        coordinates = self.coordinates()
+        index = coordinates.index(0, coordinates.rows)
+        places = [[coordinates.values[axis][k] for k in row] for axis, row in enumerate(index.tolist())]
         yield self._at_positions(places[::-1], style.sorted_axes, style.sorted_axes[::-1])
 
-    def _other_axes(self, given: PositionList) -> Iterator[Neighbour | None]:
-        axes = given.exact()
+    def _other_axes(self, positions: PositionList) -> Iterator[Neighbour | None]:
+        from pecli.engine.schemes.grid_styles import AXES
+
+        axes = positions.exact()
         names = AXES if len(axes) == 3 else AXES[1:] if len(axes) == 2 else "".join(map(str, range(len(axes))))
         for a, b in combinations(range(len(axes)), 2):
             order = list(range(len(axes)))
@@ -336,10 +355,35 @@ class Positioned(Scheme):
 
     def coordinates(self) -> Coordinates:
         """The positions of all rows, axis by axis, where these are not consecutive."""
-        from pecli.engine.numerics.cos_sin_tables import listed_coordinates
+        from pecli.engine.numerics.axis_tables import listed_coordinates
 
         if self.positions is not None:
             return listed_coordinates(self.positions.exact())
         assert self.grid is not None
         assert self.grid_style is not None
         return self.grid_style.coordinates(self.grid, self.keep or 0, self.grid_base, self.grid_scale)
+
+    def waves(self) -> Waves:
+        """The frequencies and the amplitude, in integers: what exact tables of consecutive positions are made from."""
+        raise NotImplementedError
+
+    def frequency_recipe(self) -> FrequencyRecipe:
+        """The same, as recipes need to know it."""
+        raise NotImplementedError
+
+    def axis_waves(self) -> AxisWaves:
+        """The waves at positions that are not consecutive."""
+        raise NotImplementedError
+
+    def range_filler(self, recipe: Recipe, rows: int) -> RangeFiller:
+        """What makes cos and sin of consecutive positions, of about so many."""
+        exact = Rotation(self.waves, rows)
+        if recipe == EXACT:
+            return exact
+        from pecli.engine.schemes.recipe_tables import CastFiller, RecipeFiller
+
+        return CastFiller(exact, recipe.table) if recipe.is_exact else RecipeFiller(recipe, self.frequency_recipe())
+
+    def row_filler(self, recipe: Recipe, rows: int) -> Filler:
+        """What makes cos and sin of its rows, wherever they are."""
+        return self.range_filler(recipe, rows) if self.is_range else self.axis_waves().filler(recipe)

@@ -14,23 +14,39 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats, Indices, Singles
-from pecli.engine.numerics import fixed_point, geometric
-from pecli.engine.numerics.cos_sin_tables import EXTRA_BITS, AxisRotation, Coordinates, Rotation
-from pecli.engine.numerics.dtypes import numpy_dtype
+from pecli.engine import numerics
+from pecli.engine.arrays import Array, Floats, Indices, Singles, as_dtype, numpy_dtype
+from pecli.engine.numerics import Frequencies, round_fixed
+from pecli.engine.numerics.axis_tables import EXTRA_BITS, AxisRotation, Coordinates
+from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.float32_functions import as_bfloat16, power, round_single, waves_of
 from pecli.engine.numerics.float32_phases import RoundedRotation
-from pecli.engine.numerics.geometric import Frequencies
-from pecli.engine.numerics.phases import Waves
-from pecli.engine.numerics.rounding import as_dtype, round_fixed
-from pecli.engine.numerics.tiles import TILE
+from pecli.engine.numerics.phases import TILE, Waves
+from pecli.engine.runtimes.runtime import Phases
+from pecli.engine.schemes import Recipe
 from pecli.engine.schemes.grid_styles import AxisBlock
-from pecli.engine.schemes.recipes import FrequencyRecipe, Recipe
 
 _CHUNK = 1 << 13
 """Elements dealt with at once, so that intermediate arrays stay in the cache."""
 _MIN_ROTATED = 1 << 20
 """Elements of a block for which it pays to make small tables first."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FrequencyRecipe:
+    """What a recipe needs to know of a scheme: the frequencies base^(−i/denominator), and what else acts on them."""
+
+    base: float
+    denominator: Fraction
+    count: int
+    scale: float = 1.0
+    amplitude: float = 1.0
+    steps: Callable[[Singles], Singles] | None = None
+    """From base^(i/denominator) to inverse frequencies, where that is more than a division."""
+    scaled: Callable[[], Frequencies] | None = None
+    """The exact frequencies after those steps."""
+    phases: Phases | None = None
+    """The angles as a runtime computes them, instead of all that."""
 
 
 class RecipeFiller:
@@ -143,10 +159,10 @@ class RecipeFiller:
         given = self._frequencies
         if given.scaled is None:
             return None
-        before, after = geometric.geometric(given.base, given.denominator, given.count), given.scaled()
+        before, after = numerics.geometric(given.base, given.denominator, given.count), given.scaled()
         pairs = zip(before.values, after.values[: given.count], strict=True)
         ratios = [Fraction(old << after.bits, new << before.bits) for old, new in pairs]
-        return np.array([round_fixed(fixed_point.fixed(ratio, 128), 128, "float32") for ratio in ratios], np.float32)
+        return np.array([round_fixed(numerics.fixed(ratio, 128), 128, "float32") for ratio in ratios], np.float32)
 
 
 def _rounded(values: Singles, dtype: str) -> Singles:
@@ -226,10 +242,10 @@ def block_frequencies(blocks: Sequence[AxisBlock], base: float, shift: float = 0
     """The frequencies of all blocks, one after the other."""
     parts = []
     for block in blocks:
-        denominator = block.denominator - Fraction(shift) if block.indices[-1] else Fraction(1)
-        every = geometric.geometric(base, denominator, block.indices[-1] + 1, scale)
-        parts.append(every.take(block.indices))
-    return geometric.joined(parts)
+        last = max(block.indices, default=0)
+        denominator = block.denominator - Fraction(shift) if last else Fraction(1)
+        parts.append(numerics.geometric(base, denominator, last + 1, scale).take(block.indices))
+    return numerics.joined(parts)
 
 
 def block_waves(
@@ -245,8 +261,9 @@ def block_waves(
     """Waves over a grid: of each block at the positions of its axis, times `scale`."""
 
     def recipe(block: AxisBlock) -> FrequencyRecipe:
-        denominator = block.denominator - Fraction(shift) if block.indices[-1] else Fraction(1)
-        return FrequencyRecipe(base, denominator, block.indices[-1] + 1, scale, amplitude)
+        last = max(block.indices, default=0)
+        denominator = block.denominator - Fraction(shift) if last else Fraction(1)
+        return FrequencyRecipe(base, denominator, last + 1, scale, amplitude)
 
     ends = list(accumulate((block.pairs for block in blocks), initial=0))
     frequencies = [
@@ -269,7 +286,7 @@ def unit_waves(
 
     def make(unit: Fraction) -> Waves:
         whole = unit * Fraction(scale)
-        return geometric.waves(finer, scale=whole, amplitude=amplitude, extra=EXTRA_BITS, in_turns=in_turns)
+        return Waves.of(finer, scale=whole, amplitude=amplitude, extra=EXTRA_BITS, in_turns=in_turns)
 
     return make
 

@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import permutations
-from math import isclose, nextafter
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from math import nextafter
+from typing import Any, ClassVar, Self
 
-from pecli.engine.arrays import Array, Singles
-from pecli.engine.numerics import geometric
-from pecli.engine.numerics.geometric import Frequencies
+import numpy as np
+
+from pecli.engine import numerics
+from pecli.engine.application import rotated
+from pecli.engine.arrays import Array, ArrayLike, Complex, Indices, Singles, numpy_dtype, widened
+from pecli.engine.numerics import Frequencies
+from pecli.engine.numerics.phases import Waves
+from pecli.engine.rotation_factors import RotationFactors
 from pecli.engine.runtimes import runtime_named
+from pecli.engine.runtimes.runtime import Phases
 from pecli.engine.scalings import SCALINGS, name_of
-from pecli.engine.scalings.scaling import Scaling, transformed
+from pecli.engine.scalings.scaling import transformed
+from pecli.engine.schemes import Recipe, recipe_named
 from pecli.engine.schemes.grid_styles import ROTARY
-from pecli.engine.schemes.recipes import FrequencyRecipe, Recipe, recipe_named
-from pecli.engine.schemes.rope_parameters import RotaryParameters
+from pecli.engine.schemes.positions import LAST_POSITION, Filler
+from pecli.engine.schemes.recipe_tables import (
+    AxisFrequencies,
+    AxisWaves,
+    FrequencyRecipe,
+    RecipeFiller,
+    block_frequencies,
+    block_waves,
+    unit_waves,
+)
+from pecli.engine.schemes.rope_parameters import RotaryParameters, parameters_of, with_aliases
 from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, WaveTable
+from pecli.engine.table import ByPosition, Table, stacked
 from pecli.errors import ParameterError
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from pecli.engine.application import RowFactors
-    from pecli.engine.numerics.cos_sin_tables import Rotation
-    from pecli.engine.numerics.phases import Waves
-    from pecli.engine.runtimes.runtime import Phases
-    from pecli.engine.schemes.recipe_tables import AxisWaves
-    from pecli.engine.schemes.wave_tables import RopeTables
-    from pecli.engine.table import ByPosition, Table
+USUAL_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
+"""Factors of scalings that models have: one is easily taken for another."""
 
 
-@dataclass(frozen=True)
+@with_aliases
+@dataclass(frozen=True, repr=False)
 class Rope(RotaryParameters):
     """Rotary position embedding (Su et al., 2021): angle = position · base^(−2i/dim).
 
@@ -66,10 +76,8 @@ class Rope(RotaryParameters):
     def frequencies(self) -> Frequencies:
         """The inverse frequencies, exact, after scaling."""
         if self.axis_blocks:
-            from pecli.engine.schemes.recipe_tables import block_frequencies
-
-            found = block_frequencies(self.axis_blocks, self.base)
-            return geometric.in_radians(found) if self._in_turns else found
+            frequencies = block_frequencies(self.axis_blocks, self.base)
+            return numerics.in_radians(frequencies) if self._in_turns else frequencies
         every, count = self.scaling_value.frequencies(self.base, self.exponent_dim), self.rotating_pairs
         if count == len(every.values):
             return every
@@ -79,10 +87,7 @@ class Rope(RotaryParameters):
     def _in_turns(self) -> bool:
         return self.grid_style is not None and self.grid_style.in_turns
 
-    def _axis_waves(self) -> AxisWaves:
-        """The waves at positions that are not consecutive."""
-        from pecli.engine.schemes.recipe_tables import AxisFrequencies, AxisWaves, block_waves, unit_waves
-
+    def axis_waves(self) -> AxisWaves:
         if self.axis_blocks:
             return block_waves(self.coordinates(), self.axis_blocks, self.base, in_turns=self._in_turns)
         coordinates, count = self.coordinates(), self.rotating_pairs
@@ -90,7 +95,7 @@ class Rope(RotaryParameters):
         axes = [axis if several else 0 for axis in self.pair_axes[:count]]
         columns = [[k for k in range(count) if axes[k] == axis] for axis in range(len(coordinates.values))]
         recipe, waves = self.frequency_recipe(), self.frequencies().first(count)
-        follow = [AxisFrequencies(recipe, each, axis, each) for axis, each in enumerate(columns)]
+        follow = [AxisFrequencies(recipe, pairs, axis, pairs) for axis, pairs in enumerate(columns)]
         return AxisWaves(coordinates, unit_waves(waves, amplitude=self.scaling_value.attention), follow)
 
     def attention_factor_value(self) -> float:
@@ -98,8 +103,7 @@ class Rope(RotaryParameters):
         return self.scaling_value.attention(200) / (1 << 200)
 
     def waves(self) -> Waves:
-        """The frequencies and the amplitude, in integers: what tables and rotations are made from."""
-        return geometric.waves(self.frequencies().first(self.rotating_pairs), amplitude=self.scaling_value.attention)
+        return Waves.of(self.frequencies().first(self.rotating_pairs), amplitude=self.scaling_value.attention)
 
     def runtime_phases(self) -> Phases | None:
         """The angles as the runtime computes them, if one is given."""
@@ -114,11 +118,10 @@ class Rope(RotaryParameters):
     def as_read(self) -> Rope:
         """What the runtime makes of the parameters, computed exactly."""
         scaling = self.scaling_value
-        given = {**dict.fromkeys(self.scaling_parameters()), **vars(scaling), "scaling": name_of(scaling)}
-        return replace(self, **given, runtime="none")
+        parameters = {**dict.fromkeys(self.scaling_parameters()), **vars(scaling), "scaling": name_of(scaling)}
+        return replace(self, **parameters, runtime="none")
 
     def frequency_recipe(self) -> FrequencyRecipe:
-        """What a recipe needs to know."""
         scaling, d = self.scaling_value, self.exponent_dim
         if (phases := self.runtime_phases()) is not None:
             return FrequencyRecipe(
@@ -143,46 +146,49 @@ class Rope(RotaryParameters):
         """How it is computed."""
         return recipe_named(self.recipe) if self.runtime == "none" else Recipe()
 
-    def _tables(self) -> RopeTables:
-        """What NumPy is needed for."""
-        from pecli.engine.schemes.wave_tables import RopeTables
-
-        axis_waves = None if self.is_range else self._axis_waves
-        return RopeTables(
-            self._recipe, self.waves, self.frequency_recipe, axis_waves, self.seq_len, self.offset, self.layout,
-            self.dtype, self.rotary_dim // 2, self.rotating_pairs,
-        )  # fmt: skip
-
-    def rotation(self) -> Rotation:
-        """What makes the exact cos and sin of any rows."""
-        return self._tables().rotation()
-
     def at(self, position_ids: ArrayLike) -> dict[str, Array]:
         """cos and sin, one column per frequency, of positions (L,), or (axes, L) where there are sections."""
-        return self._tables().at(position_ids, self.pair_axes, self.position_axes)
+        ids, count, rotating = np.atleast_2d(np.asarray(position_ids)), self.position_axes, self.rotating_pairs
+        if ids.dtype.kind not in "iu" or ids.ndim != 2 or len(ids) not in (1, count):
+            rule = f"they must be integers of shape (L,) or ({count}, L)"
+            raise ParameterError("position_ids", f"of shape {ids.shape} and dtype {ids.dtype}", rule)
+        if ids.size and not 0 <= ids.min() <= ids.max() <= LAST_POSITION:
+            raise ParameterError("position_ids", f"{ids.min()} … {ids.max()}", "positions are from 0 to 2^40")
+        follows = np.array(self.pair_axes)[:rotating] if len(ids) > 1 else np.zeros(rotating, np.intp)
+        filler = self.range_filler(self._recipe, self.seq_len)
+        tables = {}
+        for part in ("cos", "sin"):
+            table = filler.at(part, ids.astype(np.int64), follows, self.dtype)
+            rest = np.full((len(table), self.rotary_dim // 2 - rotating), 1 - (part == "sin")).astype(table.dtype)
+            tables[part] = np.concatenate([table, rest], axis=1)
+        return tables
 
     def inverse_frequencies(self) -> list[float]:
         """As float64; where a recipe rounds them, as rounded."""
-        return self.frequencies().floats() if self._recipe.is_exact else self._tables().inverse_frequencies()
+        if self._recipe.is_exact:
+            return self.frequencies().floats()
+        rounded = RecipeFiller(self._recipe, self.frequency_recipe()).inv_freq
+        return [float(value) for value in rounded] + [0.0] * (self.rotary_dim // 2 - self.rotating_pairs)
 
     def angular_frequencies(self) -> list[float]:
         return self.frequencies().floats()
 
     def tensors(self) -> tuple[Table, ...]:
-        from pecli.engine.schemes.wave_tables import vector
-
-        half = self.rotary_dim // 2
-        cos, sin = self._tables().cos_sin()
-        inv_freq = vector("inv_freq", "float64", self.inverse_frequencies, half)
+        cos, sin = self._cos_sin()
+        inv_freq = _vector("inv_freq", "float64", self.inverse_frequencies, self.rotary_dim // 2)
         if self.position_axes == 1:
             return cos, sin, inv_freq
-        return cos, sin, inv_freq, vector("axis", "int32", lambda: self.pair_axes, half)
+        return cos, sin, inv_freq, _vector("axis", "int32", lambda: self.pair_axes, self.rotary_dim // 2)
+
+    def _cos_sin(self) -> tuple[Table, Table]:
+        filler = self.row_filler(self._recipe, self.seq_len)
+        shape = self.seq_len, self.rotary_dim // (2 if self.layout == "compact" else 1)
+        fill_cos, fill_sin = _RowFiller(self, "cos", filler), _RowFiller(self, "sin", filler)
+        return Table("cos", self.dtype, shape, fill_cos), Table("sin", self.dtype, shape, fill_sin)
 
     def single_array(self) -> Table:
         """cos and sin, one after the other: (2, seq_len, width)."""
-        from pecli.engine.table import stacked
-
-        return stacked("cos_sin", self._tables().cos_sin())
+        return stacked("cos_sin", self._cos_sin())
 
     @property
     def derived_tensors(self) -> frozenset[str]:
@@ -197,30 +203,41 @@ class Rope(RotaryParameters):
         return Axes((*stack, "position", column), self.offset, value, 2 if self.layout == "interleaved" else 1)
 
     def by_position(self) -> ByPosition:
-        return self._tables().by_position(self.angular_frequencies())
+        """cos and sin of each pair side by side; the layouts only repeat them."""
+        filler, count = self.row_filler(self._recipe, self.seq_len), self.rotating_pairs
 
-    def row_factors(self, *, inverse: bool = False) -> RowFactors:
-        """What the rows of the tables rotate by, in float64."""
-        from pecli.engine.application import RowFactors
-        from pecli.engine.numerics.rounding import widened
+        def read(start: int, stop: int) -> Array:
+            out = np.empty((stop - start, 2 * count), numpy_dtype(self.dtype))
+            filler.fill("cos,sin", self.offset + start, out, self.dtype)
+            return out
 
-        tables = replace(self, layout="compact", dtype="float64").tables()
-        return RowFactors(widened(tables["cos"]), widened(tables["sin"]), inverse=inverse)
+        groups, names = np.arange(2 * count) // 2, ("cos", "sin") * count
+        frequencies = self.angular_frequencies()[:count]
+        return ByPosition(self.offset, self.seq_len, "frequencies", frequencies, groups, names, read)
+
+    @property
+    def rows_are_listed(self) -> bool:
+        """Whether rows are rotated by the numbers of its tables: positions are listed, or a recipe computes them."""
+        return not (self.is_range and self.runtime == "none" and self._recipe.is_exact)
+
+    def factors(self, start: int, stop: int) -> Complex:
+        """What the rows at these positions are rotated by, in float64; of a grid or listed positions, those rows."""
+        if self.is_range:
+            scaling = self.scaling_value
+            goes_by_length = self.runtime != "none" or "length" in scaling.optional() + scaling.required()
+            length = self.effective_length if goes_by_length else None
+            rows = replace(self, seq_len=stop - start, offset=start, length=length)
+        else:
+            rows = self
+        tables = replace(rows, layout="compact", dtype="float64").tables()
+        factors: Complex = widened(tables["cos"]) + 1j * widened(tables["sin"])
+        return factors if self.is_range else factors[start:stop]
 
     def applied_to(self, x: ArrayLike) -> Array:
         """x (…, seq_len, D), its first channels rotated; compact tables are of pairs (i, i + d/2)."""
-        from pecli.engine.application import RotationFactors, rotated
-
-        last = self.offset + self.seq_len
-        if self.is_range:
-            factors = RotationFactors(self, self.offset, last, exact=True).at(range(self.offset, last))
-        else:
-            factors = self.row_factors().at(range(self.seq_len))
+        first = self.offset if self.is_range else 0
+        factors = RotationFactors(self, exact=True).at(range(first, first + self.seq_len))
         return rotated(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
-
-    @property
-    def picture_kinds(self) -> tuple[str, ...]:
-        return tuple(kind for kind in super().picture_kinds if kind != "histogram")
 
     def contexts(self, context: int | None = None) -> dict[float, str]:
         """What a model was trained on, and how far scaling takes it."""
@@ -230,29 +247,29 @@ class Rope(RotaryParameters):
         if trained is None:
             return {float(self.effective_length): "length"}
         longest = context or self.max_position_embeddings or 0
-        found = {float(trained): "trained on"}
+        lengths = {float(trained): "trained on"}
         if longest > trained:
-            found[float(longest)] = "extended to"
+            lengths[float(longest)] = "extended to"
         elif self.factor is not None and self.factor > 1:
-            found[float(trained * self.factor)] = f"{self.factor:g} times the original,"
-        return found
+            lengths[float(trained * self.factor)] = f"{self.factor:g} times the original,"
+        return lengths
 
     def neighbours(self) -> tuple[Neighbour, ...]:
-        """Another base, layout or position; the exponent over the head; a scaling that is missing, applied twice or
-        read otherwise; an attention factor that is dropped or squared.
+        """Another base, layout or position; the exponent over the head; a scaling that is missing, applied twice, read
+        otherwise or of another factor; an attention factor that is dropped or squared.
         """
         changes: list[dict[str, Any]] = [{"base": 10000.0}, {"offset": self.offset - 1}, {"offset": self.offset + 1}]
-        found = [self.neighbour(**each) for each in (*changes, *self._other_scalings())]
+        others = [self.neighbour(**change) for change in (*changes, *self._other_scalings())]
         d = self.exponent_dim
         if d != self.dim and self.scaling in ("none", "linear"):
             over = self.neighbour(base=self.base ** (d / self.dim))
-            found += [Neighbour((self.edit("exponent_dim", d, self.dim),), over.scheme)] if over else []
-        found += [*self.place_neighbours(ROTARY), *(self.neighbour(**each) for each in self._other_sections())]
-        others = [each for each in found if each is not None]
+            others += [Neighbour((self.edit("exponent_dim", d, self.dim),), over.scheme)] if over else []
+        others += [*self.place_neighbours(ROTARY), *(self.neighbour(**change) for change in self._other_sections())]
+        mistakes = [other for other in others if other is not None]
         if self.runtime == "none":
-            return tuple(others)
+            return tuple(mistakes)
         read = self.as_read()  # of what the runtime reads alike, nothing would show
-        return tuple(each for each in others if not (isinstance(each.scheme, Rope) and each.scheme.as_read() == read))
+        return tuple(one for one in mistakes if not (isinstance(one.scheme, Rope) and one.scheme.as_read() == read))
 
     def _other_sections(self) -> Iterator[dict[str, Any]]:
         """Sections that are interleaved or not, or of other axes."""
@@ -265,8 +282,8 @@ class Rope(RotaryParameters):
     def _other_scalings(self) -> Iterator[dict[str, Any]]:
         if self.scaling == "none":
             return
-        given = {name: None for name in self.scaling_parameters() if getattr(self, name) is not None}
-        yield {"scaling": "none", **given}
+        parameters = {name: None for name in self.scaling_parameters() if getattr(self, name) is not None}
+        yield {"scaling": "none", **parameters}
         if self.scaling in ("linear", "ntk", "ntk-fixed", "proportional") and self.factor is not None:
             yield {"factor": self.factor**2}
         if self.scaling in ("yarn", "longrope") and (attention := self.attention_factor_value()) != 1:
@@ -277,6 +294,9 @@ class Rope(RotaryParameters):
         original = self.original_max_position_embeddings
         if self.scaling == "longrope" and original is not None:
             yield {"length": original if self.effective_length > original else original + 1}
+        if self.scaling in ("linear", "ntk", "ntk-fixed", "yarn", "llama3") and self.factor is not None:
+            known = (self.factor, self.factor**2)
+            yield from ({"factor": factor} for factor in USUAL_FACTORS if factor not in known)
 
     def wave_table(self) -> WaveTable | None:
         if not self.is_range:
@@ -291,13 +311,13 @@ class Rope(RotaryParameters):
         pairs, scaling = waves.dim // 2, waves.scaling
         if not waves.separate or waves.exponent != pairs or waves.scale != 1:
             return None
-        given = {**_parameters_of(scaling, waves.amplitude, pairs), **more}
+        parameters = {**parameters_of(scaling, waves.amplitude, pairs), **more}
         if waves.rotating < pairs:
             share = waves.rotating / pairs
             exact = scaling.rotary(waves.dim, share)[1] == waves.rotating
-            given["partial_rotary_factor"] = share if exact else nextafter(share, 2.0)
+            parameters["partial_rotary_factor"] = share if exact else nextafter(share, 2.0)
         try:
-            return cls(waves.length, waves.dim, waves.base, waves.offset, waves.layout, **given)
+            return cls(waves.length, waves.dim, waves.base, waves.offset, waves.layout, **parameters)
         except ParameterError:
             return None
 
@@ -320,15 +340,50 @@ class Rope(RotaryParameters):
         return super().wave_edit(field, expected, found)
 
 
-def _parameters_of(scaling: Scaling, amplitude: float, pairs: int) -> dict[str, Any]:
-    """The parameters of a scaling with that amplitude, where some scaling has it."""
-    given = {name: value for name, value in vars(scaling).items() if value is not None}
-    if isclose(amplitude, scaling.attention(200) / (1 << 200), rel_tol=1e-9):
-        return {"scaling": name_of(scaling), **given}
-    if "attention_factor" in scaling.optional():
-        return {"scaling": name_of(scaling), **given, "attention_factor": amplitude}
-    if scaling != Scaling():
-        return {"scaling": name_of(scaling), **given}
-    ones = (1.0,) * pairs  # the only scaling that leaves frequencies alone and has a factor
-    lists = {"short_factor": ones, "long_factor": ones}
-    return {"scaling": "longrope", **lists, "original_max_position_embeddings": 4096, "attention_factor": amplitude}
+def _vector(name: str, dtype: str, values: Callable[[], list[Any]], count: int) -> Table:
+    """A tensor of few numbers, computed when they are asked for."""
+
+    def fill(start: int, out: Array) -> None:
+        out[:, 0] = values()[start : start + len(out)]
+
+    return Table(name, dtype, (count,), fill)
+
+
+@dataclass(frozen=True, eq=False)
+class _RowFiller:
+    """Fills rows of cos or sin: consecutive ones, or, where a recipe makes each by itself, any at once."""
+
+    rope: Rope
+    part: str
+    filler: Filler
+
+    def __call__(self, start: int, out: Array) -> None:
+        self.filler.fill(self.part, self.rope.offset + start, self._rotating(out), self.rope.dtype)
+        self._fill_rest(out)
+
+    @property
+    def gather(self) -> Callable[[Indices, Array], None] | None:
+        """See `Table.pick`."""
+        return self._fill_at if isinstance(self.filler, RecipeFiller) else None
+
+    def _fill_at(self, rows: Indices, out: Array) -> None:
+        assert isinstance(self.filler, RecipeFiller)
+        self.filler.fill_at(self.part, rows + self.rope.offset, self._rotating(out), self.rope.dtype)
+        self._fill_rest(out)
+
+    def _columns(self, out: Array) -> tuple[Array, Array]:
+        """One column per pair, and their copies, if the layout has any."""
+        if self.rope.layout == "interleaved":
+            return out[:, ::2], out[:, 1::2]
+        pairs = self.rope.rotary_dim // 2
+        return out[:, :pairs], out[:, pairs:]
+
+    def _rotating(self, out: Array) -> Array:
+        return self._columns(out)[0][:, : self.rope.rotating_pairs]
+
+    def _fill_rest(self, out: Array) -> None:
+        """Pairs whose angle is 0, and the copies."""
+        single, copies = self._columns(out)
+        single[:, self.rope.rotating_pairs :] = 1 if self.part == "cos" else 0
+        if self.rope.layout != "compact":
+            copies[...] = single

@@ -5,23 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Annotated
+from functools import cache, cached_property, wraps
+from inspect import Parameter as SignatureParameter
+from inspect import signature
+from typing import Annotated, Any, TypeVar
 
-from pecli.engine.numerics import geometric
-from pecli.engine.runtimes import runtime_named
-from pecli.engine.scalings import SCALINGS
+from pecli.engine import numerics
+from pecli.engine.runtimes import RUNTIMES, runtime_named
+from pecli.engine.runtimes.runtime import Given, Reading
+from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.schemes import RECIPE, Choice, ListOf, OptionalFlag, Real, Whole, check_base
 from pecli.engine.schemes.grid_styles import ROTARY, AxisBlock, GridStyle
-from pecli.engine.schemes.parameters import Choice, ListOf, OptionalFlag, Real, Whole
 from pecli.engine.schemes.positions import LAST_POSITION, Positioned, check_last
-from pecli.engine.schemes.recipes import RECIPE, RUNTIME, check_base
-from pecli.engine.schemes.scheme import unset
-from pecli.engine.text import bracketed, spelled
-from pecli.errors import ParameterError, UnsupportedError
-
-if TYPE_CHECKING:
-    from pecli.engine.runtimes.runtime import Given, Reading
+from pecli.engine.schemes.scheme import Scheme, unset
+from pecli.errors import ParameterError, UnsupportedError, bracketed, spelled
 
 _PANEL, _ROTARY = "Scaling", "Rotary dimension"
 """All parameters of the first panel belong to scalings."""
@@ -31,8 +29,34 @@ _DIVISOR = Real(help="a divisor", above=1e-19)  # frequencies stay below 2^64 ra
 _CHANNELS = Whole(help="channels of an axis", low=2, high=65536, even=True)
 _SECTION = Whole(help="frequencies of an axis", low=0, high=32768)
 
+RUNTIME = Choice(
+    help="the table that this runtime computes, length being its served context",
+    options=("none", *RUNTIMES),
+    default="none",
+    omitted_default="none",
+)
 
-@dataclass(frozen=True)
+
+SchemeType = TypeVar("SchemeType", bound=Scheme)
+
+
+def with_aliases(kind: type[SchemeType]) -> type[SchemeType]:
+    """Let the parameters of a scheme be given by their options' other names, too, such as `theta` for `base`."""
+    plain = kind.__init__
+    names = [*kind.parameter_of_alias()]
+
+    @wraps(plain)
+    def init(self: Scheme, *args: Any, **values: Any) -> None:
+        plain(self, *args, **kind.by_own_names(values))
+
+    own = signature(plain)
+    others = [SignatureParameter(name, SignatureParameter.KEYWORD_ONLY, default=None) for name in names]
+    init.__signature__ = own.replace(parameters=[*own.parameters.values(), *others])  # type: ignore[attr-defined]
+    kind.__init__ = init  # type: ignore[method-assign]
+    return kind
+
+
+@dataclass(frozen=True, repr=False)
 class RotaryParameters(Positioned):
     """What a rotary scheme is made of."""
 
@@ -140,13 +164,13 @@ class RotaryParameters(Positioned):
         if self.exponent_dim < 2:
             rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels rotate in pairs"
             raise ParameterError("partial_rotary_factor", spelled(self.partial_rotary_factor), rule)
-        geometric.check_base(self.base, 1.0)
+        numerics.check_base(self.base, 1.0)
         check_base(self.recipe, self.base)
         self._check_scaling()
         self._check_runtime()
         if not self.rotating_pairs:
-            given = spelled(self.partial_rotary_factor)
-            raise ParameterError("partial_rotary_factor", given, "it leaves no pair that rotates")
+            share = spelled(self.partial_rotary_factor)
+            raise ParameterError("partial_rotary_factor", share, "it leaves no pair that rotates")
         self._check_axes()
 
     def _check_scaling(self) -> None:
@@ -157,10 +181,10 @@ class RotaryParameters(Positioned):
             if name == "length" and self.runtime != "none":  # a served context, whether it matters or not
                 continue
             if value is not None and name not in (*kind.required(), *kind.optional()):
-                users = [word for word, each in SCALINGS.items() if name in (*each.required(), *each.optional())]
-                given = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
+                users = [word for word, other in SCALINGS.items() if name in (*other.required(), *other.optional())]
+                said = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
                 rule = f"{self.scaling} scaling does not use it"
-                raise ParameterError(name, given, rule, f"it belongs to {', '.join(users)}")
+                raise ParameterError(name, said, rule, f"it belongs to {', '.join(users)}")
             if value is None and name in kind.required():
                 raise ParameterError(name, "missing", f"{self.scaling} scaling needs it")
         self.defined_scaling.check(self.base, self.exponent_dim)
@@ -194,8 +218,8 @@ class RotaryParameters(Positioned):
                     "mrope_interleaved", spelled(self.mrope_interleaved), "it belongs to mrope_section"
                 )
         elif sum(self.mrope_section) != self.rotary_dim // 2:
-            given = spelled(self.mrope_section)
-            raise ParameterError("mrope_section", given, f"the sections must add up to {self.rotary_dim // 2}, d/2")
+            rule = f"the sections must add up to {self.rotary_dim // 2}, d/2"
+            raise ParameterError("mrope_section", spelled(self.mrope_section), rule)
 
     def _check_positions(self) -> None:
         """Given positions have one axis, or as many as the frequencies follow."""
@@ -233,8 +257,8 @@ class RotaryParameters(Positioned):
     @cache
     def scaling_parameters(cls) -> tuple[str, ...]:
         """The parameters that belong to some scaling."""
-        named = cls.parameters().items()
-        return tuple(name for name, each in named if each.panel == _PANEL and name != "scaling")
+        parameters = cls.parameters().items()
+        return tuple(name for name, parameter in parameters if parameter.panel == _PANEL and name != "scaling")
 
     @cached_property
     def scaling_value(self) -> Scaling:
@@ -250,18 +274,16 @@ class RotaryParameters(Positioned):
         return () if self.runtime == "none" else self.runtime_reading.causes
 
     def _given(self, scaling: Scaling) -> Given:
-        from pecli.engine.runtimes.runtime import Given
-
         return Given(scaling, self.base, self.exponent_dim, self.rotating_pairs)
 
     @cached_property
     def defined_scaling(self) -> Scaling:
         """The scaling with its parameters."""
         kind = SCALINGS[self.scaling]
-        given = {name: getattr(self, name) for name in (*kind.required(), *kind.optional())}
-        if "length" in given:
-            given["length"] = self.effective_length
-        return kind(**given)
+        values = {name: getattr(self, name) for name in (*kind.required(), *kind.optional())}
+        if "length" in values:
+            values["length"] = self.effective_length
+        return kind(**values)
 
     @property
     def pair_axes(self) -> list[int]:
@@ -302,3 +324,17 @@ class RotaryParameters(Positioned):
         if self.positions is None:
             return self.offset + self.seq_len
         return max(1, math.floor(max(map(max, self.positions.exact()))) + 1)
+
+
+def parameters_of(scaling: Scaling, amplitude: float, pairs: int) -> dict[str, Any]:
+    """The parameters of a scaling with that amplitude, where some scaling has it."""
+    given = {name: value for name, value in vars(scaling).items() if value is not None}
+    if math.isclose(amplitude, scaling.attention(200) / (1 << 200), rel_tol=1e-9):
+        return {"scaling": name_of(scaling), **given}
+    if "attention_factor" in scaling.optional():
+        return {"scaling": name_of(scaling), **given, "attention_factor": amplitude}
+    if scaling != Scaling():
+        return {"scaling": name_of(scaling), **given}
+    ones = (1.0,) * pairs  # the only scaling that leaves frequencies alone and has a factor
+    lists = {"short_factor": ones, "long_factor": ones}
+    return {"scaling": "longrope", **lists, "original_max_position_embeddings": 4096, "attention_factor": amplitude}

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, cast, get_args, get_type_hints
 
-from pecli.engine.arrays import Array
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
-from pecli.engine.schemes import scheme_named
-from pecli.engine.schemes.parameters import ALWAYS_NAMED, Choice, Parameter, Whole
-from pecli.engine.schemes.recipes import STORED, recipe_named
-from pecli.engine.text import nearest
-from pecli.errors import ParameterError
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ArrayLike
+from pecli.engine.schemes import ALWAYS_NAMED, STORED, Choice, Parameter, Whole, recipe_named, scheme_named
+from pecli.engine.table import ByPosition, Table, by_column
+from pecli.errors import ParameterError, nearest
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from pecli.engine.scalings.scaling import Scaling
-    from pecli.engine.table import ByPosition, Table
-
 _ROWS = Whole(help="rows of a block")
 
 ROW_NAMES = (
@@ -33,7 +26,7 @@ ROW_NAMES = (
 """What checkpoints call a table of which rows are added to the input."""
 
 
-TABLE_PICTURES = ("heatmap", "curves", "similarity", "histogram", "spectrum")
+TABLE_PICTURES = ("heatmap", "curves", "similarity")
 """The kinds of pictures that show any table with rows and columns."""
 
 
@@ -85,15 +78,8 @@ def unset() -> Any:
     return field(default=None)
 
 
-class _ByAlias(ABCMeta):
-    """Classes whose parameters may be given by their options' other names, such as `theta` for `base`."""
-
-    def __call__(cls, *args: Any, **given: Any) -> Any:
-        return super().__call__(*args, **cls.by_own_names(given) if given else given)  # type: ignore[attr-defined]
-
-
-@dataclass(frozen=True)
-class Scheme(metaclass=_ByAlias):
+@dataclass(frozen=True, repr=False)
+class Scheme(ABC):
     """A positional encoding with all its parameters.
 
     A subclass is a frozen dataclass whose fields are annotated with a `Parameter` each; checks, the saved spec and
@@ -108,8 +94,6 @@ class Scheme(metaclass=_ByAlias):
     - how it is recovered from measurements: `wave_table`, `from_waves`, `wave_edit`;
     - how it is used and drawn: `applied_to`, `applied_as`, `picture_kinds`, `contexts`;
     - `named_parts` and `holds_several`, for schemes that hold others.
-
-    What needs NumPy is in a module of its own, imported when it is asked for.
     """
 
     name: ClassVar[str]
@@ -121,6 +105,8 @@ class Scheme(metaclass=_ByAlias):
     """What checkpoints call its tensors, by role; a longer name may end in one of these, as in `rope_cos`."""
     applied_as: ClassVar[str] = "rows"
     """How it is applied: rows added to the input, a rotation of it, or a bias on attention scores."""
+    former_parameters: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Parameters that specs of earlier versions name, with the value that is still what it does."""
     is_configured: ClassVar[bool] = False
     """Whether models' configurations have its parameters, so that a command may take them from there."""
 
@@ -144,7 +130,7 @@ class Scheme(metaclass=_ByAlias):
             object.__setattr__(self, name, value)
         self._check()
 
-    def _check(self) -> None:
+    def _check(self) -> None:  # noqa: B027
         """Rules that concern several parameters."""
 
     @classmethod
@@ -154,10 +140,10 @@ class Scheme(metaclass=_ByAlias):
         hints = get_type_hints(cls, include_extras=True)
         names = [f.name for f in sorted(fields(cls), key=lambda f: (f.kw_only, f.name in ("recipe", "dtype")))]
         names.sort(key=lambda name: name == "dtype")
-        found = {}
+        parameters = {}
         for name in names:
-            (found[name],) = (extra for extra in get_args(hints[name]) if isinstance(extra, Parameter))
-        return found
+            (parameters[name],) = (extra for extra in get_args(hints[name]) if isinstance(extra, Parameter))
+        return parameters
 
     @classmethod
     def settings(cls) -> dict[str, Parameter]:
@@ -165,18 +151,30 @@ class Scheme(metaclass=_ByAlias):
         return {**cls.parameters(), **cls.presets}
 
     @classmethod
-    def by_own_names(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def parameter_of_alias(cls) -> dict[str, str]:
+        """The other names of parameters in Python, and the parameters."""
+        aliases = ((alias, name) for name, parameter in cls.settings().items() for alias in parameter.aliases)
+        return {alias.lstrip("-").replace("-", "_"): name for alias, name in aliases}
+
+    @classmethod
+    def by_own_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """Values by the names of the parameters, where some are given by an alias."""
-        if given.keys() <= cls.settings().keys():
-            return dict(given)
-        found: dict[str, Any] = {}
-        known = {alias.lstrip("-").replace("-", "_"): name for name, p in cls.settings().items() for alias in p.aliases}
-        for key, value in given.items():
+        if values.keys() <= cls.settings().keys():
+            return dict(values)
+        named: dict[str, Any] = {}
+        known = cls.parameter_of_alias()
+        for key, value in values.items():
             name = known.get(key, key)
-            if name in found or (name != key and name in given):
+            if name in named or (name != key and name in values):
                 raise ParameterError(key, f"given beside {name}", "they are one parameter", "leave one out")
-            found[name] = value
-        return found
+            named[name] = value
+        return named
+
+    def __repr__(self) -> str:
+        """What makes it, without the defaults."""
+        values = {name: getattr(self, name) for name in self.parameters()}
+        said = [f"{name}={value!r}" for name, value in values.items() if value != self.default_of(name)]
+        return f"{type(self).__name__}({', '.join(said)})"
 
     @classmethod
     def default_of(cls, name: str) -> Any:
@@ -213,6 +211,7 @@ class Scheme(metaclass=_ByAlias):
             raise ParameterError("scheme", repr(name), f"it must be {cls.name}")
         if not isinstance(parameters, Mapping):
             raise ParameterError("parameters", repr(parameters), "they must be a mapping of names to values")
+        parameters = {key: value for key, value in parameters.items() if (key, value) not in kind.former_parameters}
         for key in parameters:
             if key not in kind.parameters():
                 raise ParameterError(
@@ -303,8 +302,6 @@ class Scheme(metaclass=_ByAlias):
 
     def by_position(self) -> ByPosition:
         """Its numbers by position; ParameterError where they have none that could be computed otherwise."""
-        from pecli.engine.table import by_column
-
         table = self.single_array()
         if len(table.shape) != 2:
             raise ParameterError("the scheme", repr(self.name), "it has no table with a row per position")
@@ -312,10 +309,10 @@ class Scheme(metaclass=_ByAlias):
 
     def neighbours(self) -> tuple[Neighbour, ...]:
         """Known mistakes: each parameter at its default, and positions that are off by one."""
-        found = [self.neighbour(**{name: default}) for name, default in self._other_defaults().items()]
+        others = [self.neighbour(**{name: default}) for name, default in self._other_defaults().items()]
         if "offset" in self.parameters():
-            found += [self.neighbour(offset=self.first_position + by) for by in (-1, 1)]
-        return tuple(filter(None, found))
+            others += [self.neighbour(offset=self.first_position + by) for by in (-1, 1)]
+        return tuple(filter(None, others))
 
     def neighbour(self, **changes: Any) -> Neighbour | None:
         """The scheme with other parameters; None where there is none such, or it is the same.
@@ -327,8 +324,8 @@ class Scheme(metaclass=_ByAlias):
             scheme = replace(other, **changes)
         except ParameterError:
             return None
-        given = {name: value for name, value in changes.items() if value is not None}
-        edits = tuple(self.edit(name, getattr(self, name), value) for name, value in given.items())
+        named = {name: value for name, value in changes.items() if value is not None}
+        edits = tuple(self.edit(name, getattr(self, name), value) for name, value in named.items())
         return Neighbour(edits, scheme) if scheme != self else None
 
     @staticmethod
@@ -342,8 +339,8 @@ class Scheme(metaclass=_ByAlias):
         """The defaults of parameters that have other values here."""
         names = [name for name in self.parameters() if name not in ("dtype", "recipe", "offset")]
         defaults = {name: self.default_of(name) for name in names if name not in self.inert_parameters}
-        given = {name: value for name, value in defaults.items() if value is not None and value is not MISSING}
-        return {name: value for name, value in given.items() if value != getattr(self, name)}
+        usual = {name: value for name, value in defaults.items() if value is not None and value is not MISSING}
+        return {name: value for name, value in usual.items() if value != getattr(self, name)}
 
     def wave_table(self) -> WaveTable | None:
         """Its table as waves; None where it has none, or its rows are not those of consecutive positions."""

@@ -11,23 +11,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pecli.engine.numerics import geometric
-from pecli.engine.schemes.grid_styles import ADDED, AxisBlock, GridStyle
-from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
-from pecli.engine.schemes.positions import LAST_POSITION, Positioned, check_last
-from pecli.engine.schemes.recipes import RECIPE, FrequencyRecipe, check_base, recipe_named
+import numpy as np
+
+from pecli.engine import numerics
+from pecli.engine.arrays import Array, Indices
+from pecli.engine.numerics.phases import Waves
+from pecli.engine.schemes import RECIPE, Choice, Flag, Real, Whole, check_base, recipe_named
+from pecli.engine.schemes.positions import LAST_POSITION, Filler, Positioned, check_last
 from pecli.engine.schemes.scheme import Axes, Neighbour, WaveTable, unset
-from pecli.engine.text import bracketed, shown
-from pecli.errors import ParameterError
+from pecli.engine.table import ByPosition, Table
+from pecli.errors import ParameterError, bracketed, shown
 
 if TYPE_CHECKING:
-    from pecli.engine.numerics.cos_sin_tables import Coordinates
-    from pecli.engine.numerics.phases import Waves
-    from pecli.engine.schemes.recipe_tables import AxisWaves
-    from pecli.engine.schemes.wave_tables import SinusoidalTable
-    from pecli.engine.table import ByPosition, Table
+    from pecli.engine.numerics.axis_tables import Coordinates
+    from pecli.engine.schemes.grid_styles import AxisBlock, GridStyle
+    from pecli.engine.schemes.recipe_tables import AxisWaves, FrequencyRecipe
 
 _HALVES: Mapping[str, Any] = {"layout": "halves"}
 _TENSOR2TENSOR = {**_HALVES, "freq_shift": 1.0}
@@ -58,15 +59,18 @@ STYLES: dict[str, Mapping[str, Any]] = {
 EVEN_ONLY = frozenset({"roformer", "marian", "gptj", "ctrl", "mlx", "x-transformers"})
 """Styles whose projects have no table of odd dim."""
 
+GRID_STYLES = ("mae", "vit-mae", "sd3", "cogvideox", "detr", "timm")
+"""Styles of tables on grids, which `grid_styles.ADDED` describes."""
+
 STYLE = Choice(
     help="another project's conventions; options given beside it win",
-    options=(*STYLES, *ADDED),
+    options=(*STYLES, *GRID_STYLES),
     omitted_default=None,
 )
 """Those on grids are part of the scheme; the others stand for other parameters, and leave no trace in the spec."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sinusoidal(Positioned):
     """Sinusoidal positional encoding (Vaswani et al., 2017).
 
@@ -86,7 +90,7 @@ class Sinusoidal(Positioned):
         int, Whole(help="rows of the table, unless --positions or --grid is given", high=LAST_POSITION)
     ] = unset()
     dim: Annotated[int, Whole(help="channels of a row", high=65536, default=MISSING)] = unset()
-    base: Annotated[float, Real(help="wavelengths run from 2π to 2π times this", default=10000.0, above=0)] = unset()
+    base: Annotated[float, Real(help="base of the frequencies", default=10000.0, above=0)] = unset()
     layout: Annotated[
         str,
         Choice(
@@ -112,11 +116,11 @@ class Sinusoidal(Positioned):
         if self.dim is None:
             raise ParameterError("dim", "missing", self.parameters()["dim"].rule)
         dim = type(self).parameters()["dim"].check("dim", self.dim)
-        if style in ADDED:
-            self._complete({"layout": ADDED[style].layout, "base": ADDED[style].base, "keep": ADDED[style].keep})
+        if (on_grid := self.grid_style) is not None:
+            self._complete({"layout": on_grid.layout, "base": on_grid.base, "keep": on_grid.keep})
             return
         if self.grid is not None and style is not None:
-            rule = f"on grids it must be one of {', '.join(ADDED)}"
+            rule = f"on grids it must be one of {', '.join(GRID_STYLES)}"
             raise ParameterError("style", repr(style), rule)
         if style in EVEN_ONLY and dim % 2:
             raise ParameterError("dim", dim, f"the {style} style has even dims only")
@@ -132,18 +136,33 @@ class Sinusoidal(Positioned):
             raise ParameterError("relative", "true", "it has positions of its own", "give --seq-len alone")
         if self.padding_idx is not None and (self.relative or self.grid is not None):
             raise ParameterError("padding_idx", self.padding_idx, "such a table has no row of padding", "leave it out")
-        for block in self.axis_blocks:
-            if block.pairs > 1 and block.denominator - Fraction(self.freq_shift) < Fraction(1, 2):
-                rule = f"it must leave at least 0.5 of D/2 = {float(block.denominator):g}"
+        self._check_axes()
+        for pairs, half in self._pairs_and_halves():
+            if pairs > 1 and half - Fraction(self.freq_shift) < Fraction(1, 2):
+                rule = f"it must leave at least 0.5 of D/2 = {float(half):g}"
                 raise ParameterError("freq_shift", shown(self.freq_shift), rule)
-            steps = block.pairs - 1
-            largest = float(steps / (block.denominator - Fraction(self.freq_shift))) if steps > 0 else 0.0
-            geometric.check_base(self.base, largest, self.scale)
+            largest = float((pairs - 1) / (half - Fraction(self.freq_shift))) if pairs > 1 else 0.0
+            numerics.check_base(self.base, largest, self.scale)
         check_base(self.recipe, self.base)
+
+    def _check_axes(self) -> None:
+        """Given positions have as many axes as the style."""
+        style = self.grid_style
+        axes = "" if style is None else style.sorted_axes
+        if self.positions is None or len(self.positions.axes) == max(1, len(axes)):
+            return
+        rule = "without a style of grids they must be of shape (L,)"
+        if style is not None:
+            rule = f"the {style.name} style has the axes {', '.join(axes)}: they must be of shape ({len(axes)}, L)"
+        raise ParameterError("positions", f"of shape {bracketed(self.positions.shape)}", rule)
 
     @property
     def grid_style(self) -> GridStyle | None:
-        return None if self.style is None else ADDED.get(self.style)
+        if self.style not in GRID_STYLES:
+            return None
+        from pecli.engine.schemes.grid_styles import ADDED
+
+        return ADDED[self.style]
 
     @property
     def is_range(self) -> bool:
@@ -161,15 +180,16 @@ class Sinusoidal(Positioned):
     @cached_property
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
         """The frequencies of each axis; there is one, unless on a grid."""
+        from pecli.engine.schemes.grid_styles import AxisBlock
+
         style = self.grid_style
-        found = style.blocks(self.dim) if style else (AxisBlock(0, 2 * self._waves, self._half),)
-        if self.positions is not None and len(self.positions.axes) != len(found):
-            rule = "without a style of grids they must be of shape (L,)"
-            if style is not None:
-                axes = ", ".join(style.sorted_axes)
-                rule = f"the {style.name} style has the axes {axes}: they must be of shape ({len(found)}, L)"
-            raise ParameterError("positions", f"of shape {bracketed(self.positions.shape)}", rule)
-        return found
+        return style.blocks(self.dim) if style else (AxisBlock(0, 2 * self._pairs, self._half),)
+
+    def _pairs_and_halves(self) -> list[tuple[int, Fraction]]:
+        """Of each axis, its pairs of sines and cosines, and D/2 in its exponents."""
+        if self.grid_style is None:
+            return [(self._pairs, self._half)]
+        return [(block.pairs, block.denominator) for block in self.axis_blocks]
 
     @property
     def _half(self) -> Fraction:
@@ -186,45 +206,32 @@ class Sinusoidal(Positioned):
         return self._half - Fraction(self.freq_shift)
 
     @property
-    def _waves(self) -> int:
+    def _pairs(self) -> int:
         return self.dim // 2 if self.layout == "halves" else (self.dim + 1) // 2
 
     def inverse_frequencies(self) -> list[float]:
         """base^(−i / (D/2 − freq_shift)), as float64, axis by axis; a dim of one, in halves, has none."""
         if self.grid_style is None:
-            return geometric.geometric(self.base, self._denominator, self._waves).floats()[: self._waves]
+            return numerics.geometric(self.base, self._denominator, self._pairs).floats()[: self._pairs]
         from pecli.engine.schemes.recipe_tables import block_frequencies
 
-        found = block_frequencies(self.axis_blocks, self.base, self.freq_shift)
-        return (geometric.in_radians(found) if self.grid_style.in_turns else found).floats()
+        frequencies = block_frequencies(self.axis_blocks, self.base, self.freq_shift)
+        return (numerics.in_radians(frequencies) if self.grid_style.in_turns else frequencies).floats()
 
     def angular_frequencies(self) -> list[float]:
         return [self.scale * value for value in self.inverse_frequencies()]
 
     def waves(self) -> Waves:
-        """The frequencies and the amplitude, in integers."""
-        shape = geometric.geometric(self.base, self._denominator, self._waves, self.scale)
-        return geometric.waves(shape, scale=self.scale, amplitude=self.amplitude)
+        frequencies = numerics.geometric(self.base, self._denominator, self._pairs, self.scale)
+        return Waves.of(frequencies, scale=self.scale, amplitude=self.amplitude)
 
     def frequency_recipe(self) -> FrequencyRecipe:
-        """What a recipe needs to know."""
-        denominator = self._denominator if self._waves > 1 else Fraction(1)  # one frequency is 1, even over zero
-        return FrequencyRecipe(self.base, denominator, self._waves, self.scale, self.amplitude)
+        from pecli.engine.schemes.recipe_tables import FrequencyRecipe
 
-    def _table(self) -> SinusoidalTable:
-        """What NumPy is needed for."""
-        from pecli.engine.schemes.wave_tables import SinusoidalTable
+        denominator = self._denominator if self._pairs > 1 else Fraction(1)  # one frequency is 1, even over zero
+        return FrequencyRecipe(self.base, denominator, self._pairs, self.scale, self.amplitude)
 
-        style, axis_waves = self.grid_style, None if self.is_range else self._axis_waves
-        blocks = tuple(block.pairs for block in self.axis_blocks)
-        return SinusoidalTable(
-            recipe_named(self.recipe), self.waves, self.frequency_recipe, axis_waves, self.rows, self.offset,
-            self.layout, self.dtype, self.dim, (sum(blocks),) if style is None or style.sines_first else blocks,
-            self.cos_first, self.padding_idx, self.keep or 0,
-        )  # fmt: skip
-
-    def _axis_waves(self) -> AxisWaves:
-        """The waves at positions that are not consecutive."""
+    def axis_waves(self) -> AxisWaves:
         from pecli.engine.schemes.recipe_tables import block_waves
 
         return block_waves(
@@ -240,39 +247,107 @@ class Sinusoidal(Positioned):
     def coordinates(self) -> Coordinates:
         if not self.relative:
             return super().coordinates()
-        from pecli.engine.numerics.cos_sin_tables import listed_coordinates
+        from pecli.engine.numerics.axis_tables import listed_coordinates
 
         return listed_coordinates([range(self.seq_len - 1, -self.seq_len, -1)])
 
     def tensors(self) -> tuple[Table, ...]:
-        return (self._table().table(),)
+        filler = self.row_filler(recipe_named(self.recipe), self.rows)
+
+        def fill(start: int, out: Array) -> None:
+            self._fill(filler, start, out)
+
+        return (Table("pe", self.dtype, (self.rows, self.dim), fill),)
+
+    @property
+    def _parts(self) -> tuple[str, str]:
+        return ("cos", "sin") if self.cos_first else ("sin", "cos")
+
+    def _blocks(self) -> list[int]:
+        """Pairs of sines and cosines; in halves, those of each block follow each other."""
+        pairs = [pairs for pairs, _ in self._pairs_and_halves()]
+        return [sum(pairs)] if self.grid_style is None or self.grid_style.sines_first else pairs
+
+    def _fill(self, filler: Filler, start: int, out: Array) -> None:
+        first = self.offset + start
+        if self.layout == "interleaved":
+            filler.fill(",".join(self._parts), first, out, self.dtype)
+        else:
+            self._fill_halves(filler, first, out)
+        out[: max(0, (self.keep or 0) - start)] = 0
+        if self.padding_idx is not None:
+            out[self._padding_rows(first, len(out))] = 0
+
+    def _fill_halves(self, filler: Filler, first: int, out: Array) -> None:
+        blocks = self._blocks()
+        if self.dim % 2:
+            out[:, -1] = 0
+        if len(blocks) == 1:
+            for k, part in enumerate(self._parts if blocks[0] else ()):
+                filler.fill(part, first, out[:, k * blocks[0] : (k + 1) * blocks[0]], self.dtype)
+            return
+        pairs = np.empty((len(out), sum(blocks)), out.dtype)
+        for k, part in enumerate(self._parts):
+            filler.fill(part, first, pairs, self.dtype)
+            done = 0
+            for size in blocks:
+                out[:, 2 * done + k * size : 2 * done + (k + 1) * size] = pairs[:, done : done + size]
+                done += size
+
+    def _padding_rows(self, first: int, count: int) -> Indices:
+        """The rows of the padding position, of `count` rows."""
+        if self.is_range:
+            return np.flatnonzero(np.arange(first, first + count) == self.padding_idx)
+        coordinates = self.coordinates()
+        values, (index,) = coordinates.values[0], coordinates.index(first, first + count)
+        return np.flatnonzero(np.isin(index, [k for k, value in enumerate(values) if value == self.padding_idx]))
 
     def axes_of(self, tensor: str) -> Axes:
         return Axes(("position", "channel"), self.offset, step=2 if self.layout == "interleaved" else 1)
 
     def by_position(self) -> ByPosition:
-        return self._table().by_position(self.inverse_frequencies())
+        """All columns but the zeros that pad an odd dim."""
+        frequencies = self.inverse_frequencies()
+        if not frequencies:
+            raise ParameterError("dim", self.dim, "in halves, that leaves no frequency at all")
+        (table,) = self.tensors()
+        columns = np.arange(self.dim - (self.layout == "halves" and self.dim % 2))
+        if self.layout == "interleaved":
+            groups, second = columns // 2, columns % 2
+        else:
+            blocks = self._blocks()
+            starts = np.cumsum((0, *blocks))
+            groups = np.concatenate([np.tile(np.arange(*ends), 2) for ends in pairwise(starts)])
+            second = np.concatenate([np.repeat([0, 1], size) for size in blocks])
+        names = tuple(self._parts[k] for k in second)
+
+        def read(start: int, stop: int) -> Array:
+            return table.read(start, stop)[:, : len(columns)]
+
+        return ByPosition(self.offset, self.rows, "frequencies", frequencies, groups, names, read)
 
     def neighbours(self) -> tuple[Neighbour, ...]:
         """Besides parameters at their defaults: the other layout, order and exponent."""
-        other = "halves" if self.layout == "interleaved" else "interleaved"
+        from pecli.engine.schemes.grid_styles import ADDED
+
+        other_layout = "halves" if self.layout == "interleaved" else "interleaved"
         changes: list[dict[str, Any]] = [
-            {"layout": other},
+            {"layout": other_layout},
             {"cos_first": not self.cos_first},
             {"freq_shift": 0.0 if self.freq_shift else 1.0},
         ]
-        found = {each.scheme: each for change in changes if (each := self.neighbour(**change))}
+        first = {other.scheme: other for change in changes if (other := self.neighbour(**change))}
         more = [*filter(None, self.place_neighbours(ADDED)), *super().neighbours()]
-        return (*found.values(), *(each for each in more if each.scheme not in found))
+        return (*first.values(), *(each for each in more if each.scheme not in first))
 
     def wave_table(self) -> WaveTable | None:
         from pecli.engine.scalings.scaling import Scaling
 
         if not self.is_range:
             return None
-        exponent = float(self._denominator) if self._waves > 1 else 1.0
+        exponent = float(self._denominator) if self._pairs > 1 else 1.0
         return WaveTable(
-            self.dim, exponent, self.base, self.scale, Scaling(), self._waves, self.amplitude, self.offset,
+            self.dim, exponent, self.base, self.scale, Scaling(), self._pairs, self.amplitude, self.offset,
             self.seq_len, self.layout, self.cos_first, separate=False,
         )  # fmt: skip
 

@@ -8,8 +8,7 @@ import stat
 from collections.abc import Callable
 from typing import Any
 
-from pecli.engine.text import quoted
-from pecli.errors import FileError, failure
+from pecli.errors import FileError, failure, quoted
 
 INDEX = ".index.json"
 MAX_INDEX = 16 << 20
@@ -23,11 +22,9 @@ Shards = dict[str, tuple[str, ...] | None]
 """Paths of files, and the tensors that are wanted of each; None where all are."""
 
 
-def shards_of(path: str) -> Shards | None:
-    """The files that hold the tensors of a folder or of an index; None where the path is a file of its own."""
-    if os.path.isdir(path):
-        return _in_folder(path)
-    return _indexed(path) if path.lower().endswith(INDEX) else None
+def shards_of(path: str) -> Shards:
+    """The files that hold the tensors of a folder or of an index."""
+    return _in_folder(path) if os.path.isdir(path) else _indexed(path)
 
 
 def path_beside(folder: str, name: str, complain: Callable[[str], FileError]) -> str:

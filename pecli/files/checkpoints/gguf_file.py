@@ -5,22 +5,14 @@ Every length is compared with the bytes that are left in the file; long arrays, 
 
 from __future__ import annotations
 
-import io
 import math
 import struct
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pecli.engine.numerics.dtypes import numpy_dtype
-from pecli.engine.numerics.rounding import widened
-from pecli.engine.table import Table
-from pecli.engine.text import quoted
-from pecli.errors import FileError
-from pecli.files.source import Source, UnreadTensor, data_bytes, open_source, stored_table
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
+from pecli.engine.arrays import Array, numpy_dtype, widened
+from pecli.errors import FileError, quoted
+from pecli.files.contents import Contents, UnreadTensor, data_bytes, read_contents
 
 MAGIC = b"GGUF"
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -81,39 +73,12 @@ class Header:
     data: int = 0
 
 
-class _SourceFile(io.RawIOBase):
-    """A source as a file that can be buffered: headers are thousands of short texts."""
-
-    def __init__(self, source: Source) -> None:
-        self._source, self._at = source, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + (self._at if whence == io.SEEK_CUR else 0)
-        return self._at
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        count = self._source.read_into(self._at, memoryview(buffer).cast("B"))
-        self._at += count
-        return count
-
-
 class Reader:
     """Numbers and texts, one after the other."""
 
-    def __init__(self, source: Source) -> None:
-        if source.size is None:
-            raise source.error("a .gguf file cannot be read from a pipe", "save it to a file first")
-        self._source, self._size = source, source.size
-        self._file = io.BufferedReader(_SourceFile(source))
+    def __init__(self, contents: Contents) -> None:
+        self._contents = contents
+        self.at = 0
         self._texts, self._kept = MAX_TEXTS, MAX_KEPT
 
     def keep(self, count: int) -> None:
@@ -123,40 +88,27 @@ class Reader:
             raise self.wrong(f"has a header of more than {MAX_KEPT >> 20} MB")
 
     def wrong(self, problem: str) -> FileError:
-        return self._source.error(problem)
-
-    def take(self, count: int) -> bytes:
-        if count > self.left():
-            raise self.wrong("is truncated: its header goes on beyond its end")
-        data = self._file.read(count)
-        if len(data) < count:
-            raise self.wrong("is truncated: its header goes on beyond its end")
-        return data
+        return self._contents.error(problem)
 
     def left(self) -> int:
-        return self._size - self._file.tell()
+        return len(self._contents.data) - self.at
 
-    def at(self) -> int:
-        return self._file.tell()
-
-    def skip(self, count: int) -> None:
+    def take(self, count: int) -> memoryview:
         if count > self.left():
             raise self.wrong("is truncated: its header goes on beyond its end")
-        self._file.seek(count, io.SEEK_CUR)
+        self.at += count
+        return self._contents.data[self.at - count : self.at]
 
     def number(self, code: str) -> Any:
-        try:
-            return struct.unpack("<" + code, self.take(struct.calcsize("<" + code)))[0]
-        except struct.error:
-            raise self.wrong("is truncated") from None
+        return struct.unpack("<" + code, self.take(struct.calcsize("<" + code)))[0]
 
     def text(self) -> str:
         length = self.number("Q")
         if length > MAX_TEXT:
-            self.skip(length)
+            self.take(length)
             return ""
         self.keep(length)
-        return self.take(length).decode("utf-8", "replace")
+        return str(self.take(length), "utf-8", "replace")
 
     def value(self, kind: int) -> Any:
         if kind in NUMBERS:
@@ -175,7 +127,7 @@ class Reader:
             if length * struct.calcsize(code) > self.left():
                 raise self.wrong("is truncated: an array in its header goes on beyond its end")
             if length > MAX_ARRAY:
-                self.skip(length * struct.calcsize(code))
+                self.take(length * struct.calcsize(code))
                 return None
             self.keep(32 * length)
             return list(struct.unpack(f"<{length}{code}", self.take(length * struct.calcsize(code))))
@@ -187,13 +139,13 @@ class Reader:
         if self._texts < 0:
             raise self.wrong(f"has more than {MAX_TEXTS:,} texts in its header, more than any vocabulary")
         for _ in range(length):
-            self.skip(self.number("Q"))
+            self.take(self.number("Q"))
         return None
 
 
-def read_header(source: Source) -> Header:
+def read_header(contents: Contents) -> Header:
     """The values of a file, and the places of its tensors."""
-    reader = Reader(source)
+    reader = Reader(contents)
     if reader.take(4) != MAGIC:
         raise reader.wrong("is not a GGUF file")
     version = reader.number("I")
@@ -220,17 +172,13 @@ def read_header(source: Source) -> Header:
     alignment = header.values.get("general.alignment", 32)
     if not isinstance(alignment, int) or alignment < 1:
         raise reader.wrong(f"has the alignment {alignment!r}")
-    header.data = -(-reader.at() // alignment) * alignment
+    header.data = -(-reader.at // alignment) * alignment
     return header
 
 
 def header_of(path: str) -> Header:
     """The header of the file of a name."""
-    source = open_source(path)
-    try:
-        return read_header(source)
-    finally:
-        source.close()
+    return read_header(read_contents(path))
 
 
 def read_numbers(path: str, header: Header, name: str) -> list[float] | None:
@@ -238,46 +186,45 @@ def read_numbers(path: str, header: Header, name: str) -> list[float] | None:
     place = header.tensors.get(name)
     if place is None:
         return None
-    source = open_source(path)
-    try:
-        if not DTYPES.get(place.kind, "").startswith(("float", "bfloat")):
-            raise source.error(f"holds {name} in another form than floats")
-        if not 0 < math.prod(place.shape) <= MAX_NUMBERS:
-            raise source.error(f"claims {math.prod(place.shape):,} elements of {name}; there are 1 to {MAX_NUMBERS:,}")
-        numbers: list[float] = widened(_table(source, name, place, header.data).array()).reshape(-1).tolist()
-        return numbers
-    finally:
-        source.close()
+    contents = read_contents(path)
+    if not DTYPES.get(place.kind, "").startswith(("float", "bfloat")):
+        raise contents.error(f"holds {name} in another form than floats")
+    if not 0 < math.prod(place.shape) <= MAX_NUMBERS:
+        raise contents.error(f"claims {math.prod(place.shape):,} elements of {name}; there are 1 to {MAX_NUMBERS:,}")
+    numbers: list[float] = widened(_array(contents, name, place, header.data)).reshape(-1).tolist()
+    return numbers
 
 
-def read(source: Source) -> tuple[tuple[Table, ...], tuple[UnreadTensor, ...]]:
-    """The tensors of a file, their elements still unread; and those in types that are not read."""
-    header = read_header(source)
-    tables, unread = [], []
+def read(contents: Contents) -> tuple[dict[str, Array], tuple[UnreadTensor, ...]]:
+    """The tensors of a file; and those in types that are not read."""
+    header = read_header(contents)
+    tensors: dict[str, Array] = {}
+    unread = []
     for name, place in header.tensors.items():
         if place.kind in DTYPES:
-            tables.append(_table(source, name, place, header.data))
+            tensors[name] = _array(contents, name, place, header.data)
         elif place.kind in QUANTISED:
             kind, elements, size = QUANTISED[place.kind]
-            count = data_bytes(place.shape, size, partial(_error, source, name)) // elements
-            _check_end(source, name, header.data + place.offset + count)
+            count = _checked_bytes(contents, name, place, size, elements, header.data)
             unread.append(UnreadTensor(name, kind, place.shape, count))
         else:
             unread.append(UnreadTensor(name, f"ggml type {place.kind}", place.shape, None))
-    return tuple(tables), tuple(unread)
+    return tensors, tuple(unread)
 
 
-def _table(source: Source, name: str, place: Place, data: int) -> Table:
+def _array(contents: Contents, name: str, place: Place, data: int) -> Array:
     dtype = DTYPES[place.kind]
-    size = data_bytes(place.shape, numpy_dtype(dtype).itemsize, partial(_error, source, name))
-    _check_end(source, name, data + place.offset + size)
-    return stored_table(source, name, dtype, place.shape, data + place.offset)
+    _checked_bytes(contents, name, place, numpy_dtype(dtype).itemsize, 1, data)
+    return contents.array(dtype, place.shape, data + place.offset)
 
 
-def _check_end(source: Source, name: str, end: int) -> None:
-    if end > (source.size or 0):
-        raise source.error(f"is truncated: tensor {quoted(name)} goes on beyond its end")
+def _checked_bytes(contents: Contents, name: str, place: Place, size: int, elements: int, data: int) -> int:
+    """The bytes that a tensor takes, `size` for so many elements, all of which are there."""
 
+    def complain(problem: str) -> FileError:
+        return contents.error(f"tensor {quoted(name)} {problem}")
 
-def _error(source: Source, name: str, problem: str) -> FileError:
-    return source.error(f"tensor {quoted(name)} {problem}")
+    count = data_bytes(place.shape, size, complain) // elements
+    if data + place.offset + count > len(contents.data):
+        raise contents.error(f"is truncated: tensor {quoted(name)} goes on beyond its end")
+    return count

@@ -12,10 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Flags, Floats, Indices
-from pecli.engine.numerics.rounding import widened
-from pecli.engine.numerics.threads import results_in_order
-from pecli.engine.table import Table
+from pecli.engine.arrays import Array, Flags, Floats, Indices, widened
+from pecli.engine.table import Table, results_in_order
 from pecli.errors import ParameterError
 
 MAX_FULL_READ = 1 << 21

@@ -6,17 +6,15 @@ the same everywhere.
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import struct
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from pecli.errors import FileError, ParameterError
+from pecli.errors import ParameterError
 from pecli.files.output import open_output
 from pecli.views.pictures import palettes
 from pecli.views.screen import escaped
@@ -24,7 +22,6 @@ from pecli.views.screen import escaped
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
 FONT = "DejaVu Sans"
 SUFFIXES = ("png", "svg", "pdf")
@@ -53,6 +50,10 @@ _SIZES = {
     },
 }
 """All that is measured in points."""
+
+
+MARGIN = 0.08
+"""Inches around axes and titles."""
 
 
 class Look(NamedTuple):
@@ -86,31 +87,17 @@ def new(width: float = 8.0, height: float = 5.0, look: Look = PLAIN) -> Figure:
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    _check_font()
     settings: Any = matplotlib.rcParams
     kept = ("backend", "backend_fallback")
     settings.update({name: value for name, value in matplotlib.rcParamsDefault.items() if name not in kept})
     settings.update(_style(look))
-    figure = Figure(figsize=(width, height), dpi=100)
+    pad = MARGIN * look.scale
+    layout = ConstrainedLayoutEngine(w_pad=pad, h_pad=pad)
+    figure = Figure(figsize=(width, height), dpi=100, layout=layout)
     FigureCanvasAgg(figure)
     return figure
-
-
-def _check_font() -> None:
-    """Refuse to draw without the font that comes with matplotlib: with another the picture would be another."""
-    import matplotlib
-    from matplotlib.font_manager import findfont
-
-    try:
-        path = findfont(FONT, fallback_to_default=False)
-        with open(path, "rb") as file:
-            file.read(4)
-    except (OSError, ValueError) as problem:
-        folder = os.path.join(matplotlib.get_data_path(), "fonts")
-        why = f"the font {FONT} cannot be read: {' '.join(str(problem).split())}"
-        advice = f"reinstall matplotlib, or delete its cache in {matplotlib.get_cachedir()}"
-        raise FileError(folder, why, advice) from None
 
 
 def make_legible(figure: Figure) -> None:
@@ -133,7 +120,7 @@ def save(figure: Figure, path: str, dpi: float = 100, about: Mapping[str, Any] |
     kind = check_suffix(path)
     make_legible(figure)
     with no_remarks():
-        data = png_of(figure, dpi, about) if kind == "png" else _vectors(figure, kind, dpi, about)
+        data = _written(figure, kind, dpi, about)
     with open_output(path) as output:
         output.write(data)
     return _lacking(figure) if kind != "svg" else ""
@@ -168,7 +155,7 @@ def colours(name: str | None = None, *, centred: bool = False) -> Colormap:
         table = palettes.steps(palettes.DIVERGING if centred else palettes.SEQUENTIAL) / 255
         return ListedColormap(table, name="pecli").with_extremes(bad=_rgb(palettes.UNKNOWN))
     if name not in matplotlib.colormaps:
-        from pecli.engine.text import nearest
+        from pecli.errors import nearest
 
         rule = "it must be one of matplotlib's colour maps, such as viridis, cividis, gray, RdBu, PuOr"
         raise ParameterError("cmap", repr(name), rule, nearest(name, list(matplotlib.colormaps)))
@@ -245,36 +232,34 @@ def _style(look: Look) -> dict[str, Any]:
     }
 
 
-def png_of(figure: Figure, dpi: float = 100, about: Mapping[str, Any] | None = None) -> bytes:
+def png_of(figure: Figure, dpi: float = 100) -> bytes:
     """A figure as the bytes of a PNG."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    figure.set_dpi(dpi)
-    canvas: Any = FigureCanvasAgg(figure)
-    canvas.draw()
-    return png(np.asarray(canvas.buffer_rgba())[:, :, :3], dpi, about)
+    return _written(figure, "png", dpi, None)
 
 
-def _vectors(figure: Figure, kind: str, dpi: float, about: Mapping[str, Any] | None) -> bytes:
-    from io import BytesIO
+_METADATA: dict[str, tuple[tuple[str, ...], str]] = {
+    "png": (("Software",), "pecli"),
+    "svg": (("Date", "Creator"), "Description"),
+    "pdf": (("CreationDate", "Creator", "Producer"), "Subject"),
+}
+"""By format: the entries that are left out, so that the same figure is the same bytes, and the one for `about`."""
 
-    omitted, place = {
-        "svg": (("Date", "Creator"), "Description"),
-        "pdf": (("CreationDate", "Creator", "Producer"), "Subject"),
-    }[kind]
+
+def _written(figure: Figure, kind: str, dpi: float, about: Mapping[str, Any] | None) -> bytes:
+    omitted, place = _METADATA[kind]
     metadata: dict[str, str | None] = dict.fromkeys(omitted)
     if about is not None:
-        metadata[place] = _json(about)
-    written = BytesIO()
-    figure.savefig(written, format=kind, dpi=dpi, metadata=metadata)
-    return written.getvalue()
+        metadata[place] = json.dumps(about, sort_keys=True)
+    data = BytesIO()
+    figure.savefig(data, format=kind, dpi=dpi, metadata=metadata)
+    return data.getvalue()
 
 
 def svg(figure: Figure, prefix: str) -> str:
     """A light figure as a part of an HTML page: its colours are the page's variables, its ids begin with the prefix."""
     make_legible(figure)
     with no_remarks():
-        text = _vectors(figure, "svg", 100, None).decode()
+        text = _written(figure, "svg", 100, None).decode()
     text = re.sub(r"<metadata>.*?</metadata>|<style type=.*?</style>", "", text[text.index("<svg") :], flags=re.S)
     text = re.sub(r'(id="|url\(#|xlink:href="#)', rf"\g<1>{prefix}", text)
     named = dict(zip(("ink", "paper", "faint"), (_INK[0], _PAPER[0], _FAINT[0]), strict=True))
@@ -282,35 +267,3 @@ def svg(figure: Figure, prefix: str) -> str:
     for name, colour in {**named, "quiet": "#666666"}.items():
         text = text.replace(colour, f"var(--{name})")
     return text.strip()
-
-
-def png(pixels: NDArray[np.uint8], dpi: float = 100, about: Mapping[str, Any] | None = None) -> bytes:
-    """Pixels of shape (height, width, 3) as a PNG that says how large it is meant to be, and what it is `about`.
-
-    Written by hand: the same pixels are the same bytes, and no image library's plug-ins are loaded.
-    """
-    height, width, _ = pixels.shape
-    lines = np.zeros((height, 1 + 3 * width), np.uint8)  # a line begins with its filter: none
-    lines[:, 1:] = pixels.reshape(height, 3 * width)
-    metre = round(dpi / 0.0254)
-    return b"".join(
-        [
-            b"\x89PNG\r\n\x1a\n",
-            _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)),
-            _chunk(b"pHYs", struct.pack(">IIB", metre, metre, 1)),
-            b"" if about is None else _chunk(b"tEXt", b"pecli\0" + _json(about).encode("ascii")),
-            _chunk(b"IDAT", zlib.compress(lines.tobytes(), 1)),
-            _chunk(b"IEND", b""),
-        ]
-    )
-
-
-def _json(about: Mapping[str, Any]) -> str:
-    """One line of JSON, in ASCII, which passes everywhere."""
-    import json
-
-    return json.dumps(about, sort_keys=True)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

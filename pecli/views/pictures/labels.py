@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Sequence
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PARTS = re.compile(r"[^./_-]*[./_-]?")
@@ -105,17 +104,32 @@ def short(value: float) -> str:
     return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
 
 
-def powers(values: Sequence[float]) -> list[str]:
-    """Numbers on a logarithmic axis: powers of ten as such where plain digits would be long.
+def power(value: float) -> str:
+    """A number on a logarithmic axis: powers of ten as such, of an axis whose plain digits would be long.
 
-    >>> powers([1.0, 10.0, 100.0]), powers([1e-05, 0.1, 1e3])
-    (['1', '10', '100'], ['10⁻⁵', '10⁻¹', '10³'])
+    >>> power(100.0), power(1e-05), power(2e7)
+    ('10²', '10⁻⁵', '2·10⁷')
     """
-    places = [math.log10(value) for value in values]
-    even = all(abs(place - round(place)) < 1e-9 for place in places)
-    if not even or not places or (max(places) < 6.5 and min(places) > -3.5):
-        return [plain(value) for value in values]
-    return [f"10{str(round(place)).translate(_RAISED)}" for place in places]
+    if not value > 0:
+        return plain(value)
+    mantissa, _, exponent = f"{value:.0e}".partition("e")
+    return f"{'' if mantissa == '1' else mantissa + '·'}10{str(int(exponent)).translate(_RAISED)}"
+
+
+def uneven_values(low: float, high: float) -> list[float]:
+    """Round numbers for a scale that is wide near zero.
+
+    >>> uneven_values(-63.5, 0.0)
+    [-60.0, -20.0, -6.0, -0.6000000000000001, -0.0]
+    """
+    reach = max(abs(low), abs(high))
+    if not reach > 1e-300:  # powers of ten end where numbers do
+        return [low, high]
+    rounded = [0.0]
+    for value in (reach * share for share in (0.01, 0.1, 0.4, 1.0)):
+        ten = 10.0 ** math.floor(math.log10(value))
+        rounded.append(value // ten * ten)
+    return sorted({sign * value for value in rounded for sign in (-1.0, 1.0) if low <= sign * value <= high})
 
 
 def plain(value: float) -> str:

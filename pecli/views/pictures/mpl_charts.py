@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,12 +21,16 @@ OVERLAP_DASHES = (0, (5.0, 5.0))
 """The dashes of a curve that lies on another, so that both are seen."""
 REFERENCE_DASHES = (0, (1.5, 1.5))
 MAX_LEGEND_LINES = 8
-MAX_LEGEND_LETTERS = 32
-"""Letters of a legend that are worth making all of a figure smaller."""
+LETTER_WIDTH = 0.073
+"""Inches of a letter of 9 points, on average."""
 MIN_DENSE_POINTS = 400
 """Points from which on a line is thin."""
 POINT_GAP = 4.5
 """From one point to the next, in points."""
+MAX_FINE_RATIO = 1000.0
+"""Largest number of a logarithmic axis over the smallest, up to which 2 and 5 times powers of ten are numbered, too."""
+MEASURED_POINTS = 400
+"""Points of a curve that are looked at, so that no word hides it."""
 BAND_SHADES = (0.0, 0.10, 0.22, 0.05)
 """How dark the bands are, one after the other."""
 
@@ -37,63 +40,44 @@ def drawable(values: Floats) -> Floats:
     return np.where(np.abs(values) < MAX_VALUE, values, np.nan)
 
 
-def draw(axes: Any, chart: Chart, size: tuple[float, float], look: Look) -> None:
+def draw(axes: Any, chart: Chart, title: str, size: tuple[float, float], look: Look) -> None:
     """Draw all of a chart into axes of about so many inches, at a scale of one."""
-    over = coinciding(chart) if chart.share == 1 else [False] * len(chart.curves)
+    overlaps = coinciding(chart) if chart.share == 1 else [False] * len(chart.curves)
     thin = any(len(curve.x) > MIN_DENSE_POINTS and _is_restless(curve) for curve in chart.curves)
     for number, curve in enumerate(chart.curves):
         x, y = envelope(drawable(curve.x), drawable(curve.y), 2000)
-        given: dict[str, Any] = {"linewidth": (1.0 if thin else 1.6) * look.scale}
-        given["marker"] = "o" if chart.points and _is_apart(x, size) and not over[number] else ""
-        given["linestyle"] = (
-            OVERLAP_DASHES
-            if over[number]
-            else "-"
-            if chart.ordered
-            else LINE_STYLES[number // len(palettes.CURVES) % 4]
-        )
+        apart = len(x) * POINT_GAP <= (size[0] - 1) * 72
+        style: dict[str, Any] = {
+            "linewidth": (1.0 if thin else 1.6) * look.scale,
+            "linestyle": "-" if chart.ordered else LINE_STYLES[number // len(palettes.CURVES) % 4],
+            "marker": "o" if chart.points and apart and not overlaps[number] else "",
+        }
+        if overlaps[number]:
+            style["linestyle"] = OVERLAP_DASHES
         if chart.ordered:
-            given["color"] = [part / 255 for part in palettes.step(number, len(chart.curves), dark=look.dark)]
+            style["color"] = [part / 255 for part in palettes.step(number, len(chart.curves), dark=look.dark)]
         if curve.reference:
-            given |= {"color": _grey(look), "linestyle": REFERENCE_DASHES, "marker": ""}
+            style |= {"color": _grey(look), "linestyle": REFERENCE_DASHES, "marker": ""}
         if not chart.joined:
-            given |= {"marker": "o", "linestyle": "", "markersize": (9.0 if over[number] else 5.0) * look.scale}
-            given |= {"markerfacecolor": "none"} if over[number] else {}  # a ring around the points below
-        axes.plot(x, y, label=curve.label or None, **given)
-        if chart.filled and not number:
-            axes.fill_between(x, y, alpha=0.25, linewidth=0)
-    if chart.log_x:
-        axes.set_xscale("log")
-    if chart.log_y:
-        axes.set_yscale("log")
+            style |= {"marker": "o", "linestyle": "", "markersize": (9.0 if overlaps[number] else 5.0) * look.scale}
+            style |= {"markerfacecolor": "none"} if overlaps[number] else {}  # a ring around the points below
+        axes.plot(x, y, label=curve.label or None, **style)
     for _, level in chart.levels:
         axes.axhline(level, color=_grey(look), linewidth=look.scale, linestyle=(0, (4, 3)), zorder=1)
-    _draw_bands(axes, chart, look)
-    axes.margins(x=0.01 if chart.joined else 0.03)
-    if chart.log_y and axes.get_ylim()[0] <= 0:  # no curve has a point there
-        middle = chart.levels[0][1] if chart.levels else 1.0
-        axes.set_ylim(middle / 10, middle * 10)
-    _draw_marks(axes, chart, look)
-    _number(axes, chart, size)
-    axes.set_xlabel(chart.x)
-    axes.set_ylabel(chart.y if 0.09 * len(chart.y) < size[1] - 1 else chart.y.partition(",")[0])
-    _add_inverse_axis(axes, chart, size)
+    for number, band in enumerate(chart.bands):
+        shade = BAND_SHADES[number % len(BAND_SHADES)]
+        axes.axvspan(band.start - 0.5, band.stop + 0.5, color=_grey(look), alpha=shade, linewidth=0, zorder=0)
+    _scale_axes(axes, chart, size[1])
+    for mark in chart.marks:
+        colour = axes.lines[mark.curve].get_color()
+        face = axes.get_facecolor() if mark.is_open else colour
+        axes.plot(mark.x, mark.y, "o", color=colour, mfc=face, ms=6.5 * look.scale, mew=1.4 * look.scale, zorder=3)
     axes.grid(True)
     axes.set_axisbelow(True)
     if len(chart.curves) > 1 and any(curve.label for curve in chart.curves):
-        rows = _legend(axes, chart, size[0] - 0.8, look)
-        if chart.title:
-            axes.set_title(axes.get_title("left"), fontsize=10 * look.scale, pad=(6 + 14.5 * rows) * look.scale)
-
-
-def min_size(chart: Chart) -> tuple[float, float]:
-    """Inches that the curves of a chart need to be read, and the names around them."""
-    longest = max((len(curve.label) for curve in chart.curves), default=0) if len(chart.curves) > 1 else 0
-    if chart.share < 1:
-        return 1.4, 0.45
-    return max(1.4, 0.5 + 0.075 * min(longest, MAX_LEGEND_LETTERS)), max(
-        0.9, 0.08 * len(chart.y.partition(",")[0]), 0.5 + 0.35 * len(chart.levels)
-    )
+        _add_legend(axes, chart, title, size[0] - 0.8, look)
+    elif title:
+        axes.set_title(title, fontsize=10 * look.scale)
 
 
 def _grey(look: Look) -> str:
@@ -106,184 +90,160 @@ def _is_restless(curve: Curve) -> bool:
     return int(np.count_nonzero(rising[1:] != rising[:-1])) > 30
 
 
-def _is_apart(x: Floats, size: tuple[float, float]) -> bool:
-    """Whether points keep apart in axes of so many inches, beside what is around them."""
-    return len(x) * POINT_GAP <= (size[0] - 1) * 72
+def _scale_axes(axes: Any, chart: Chart, height: float) -> None:
+    """Names, numbers and ends of the axes, and the axis at the right; long names end at their comma."""
+
+    def short(name: str) -> str:
+        return name if 0.09 * len(name) < height - 1 else name.partition(",")[0]
+
+    axes.set(xlabel=chart.x, ylabel=short(chart.y))
+    axes.margins(x=0.01 if chart.joined else 0.03)
+    if chart.log_x:
+        axes.set_xscale("log")
+    if chart.log_y:
+        axes.set_yscale("log")
+        if not any(np.any(curve.y > 0) for curve in chart.curves):  # no curve has a point there
+            middle = chart.levels[0][1] if chart.levels else 1.0
+            axes.set_ylim(middle / 10, middle * 10)
+    set_numbers(axes.yaxis, axes.get_ylim(), log=chart.log_y)
+    if chart.x in ("position", "pair", "head", "distance", "rank") and not chart.log_x:
+        set_whole_numbers(axes.xaxis)
+    else:
+        set_numbers(axes.xaxis, axes.get_xlim(), log=chart.log_x)
+    if chart.ticks:
+        axes.set_yticks(chart.ticks)
+    if chart.inverse_axis is not None:
+        name, constant = chart.inverse_axis
+
+        def inverse(values: Any) -> Any:
+            with np.errstate(divide="ignore"):  # matplotlib asks for 0, too
+                return constant / np.asarray(values, np.float64)
+
+        second = axes.secondary_yaxis("right", functions=(inverse, inverse))
+        set_numbers(second.yaxis, (constant / axes.get_ylim()[0], constant / axes.get_ylim()[1]), log=True)
+        second.set_ylabel(short(name))
+        second.spines["right"].set_visible(False)
 
 
-def _draw_bands(axes: Any, chart: Chart, look: Look) -> None:
-    for number, band in enumerate(chart.bands):
-        ends = band.start - 0.5, band.stop + 0.5
-        axes.axvspan(*ends, color=_grey(look), alpha=BAND_SHADES[number % len(BAND_SHADES)], linewidth=0, zorder=0)
+def set_numbers(axis: Any, ends: tuple[float, float], *, log: bool = False) -> None:
+    """Numbers in plain digits; on a logarithmic axis powers of ten as such where digits would be long.
+
+    matplotlib would set them as formulas, which take time.
+    """
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = sorted(ends)
+    if log:
+        few = axis.axis_name == "y" and high < MAX_FINE_RATIO * low  # side by side they would need more room
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
+        axis.set_minor_formatter(NullFormatter())
+    form = labels.power if log and (low < 1e-3 or high > 1e7) else labels.plain
+    axis.set_major_formatter(FuncFormatter(lambda value, place: form(value)))
 
 
-def _draw_marks(axes: Any, chart: Chart, look: Look) -> None:
-    for mark in chart.marks:
-        line = axes.lines[mark.curve]
-        face = axes.get_facecolor() if mark.is_open else line.get_color()
-        size, edge = 6.5 * look.scale, 1.4 * look.scale
-        axes.plot([mark.x], [mark.y], "o", color=line.get_color(), markerfacecolor=face, ms=size, mew=edge, zorder=3)
+def set_whole_numbers(axis: Any) -> None:
+    """Numbers of positions, channels and the like."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+    axis.set_major_formatter(FuncFormatter(lambda value, place: labels.plain(value)))
 
 
-def _add_inverse_axis(axes: Any, chart: Chart, size: tuple[float, float]) -> None:
-    """A second axis at the right, whose numbers are a constant divided by those at the left."""
-    if chart.inverse_axis is None:
-        return
-    name, constant = chart.inverse_axis
-    low, high = (constant / end for end in reversed(axes.get_ylim()))
-    values = labels.round_powers(low, high, max(4, int(size[1] * 1.6)))
-
-    def inverse(y: Any) -> Any:
-        with np.errstate(divide="ignore"):  # matplotlib asks for 0, too
-            return constant / np.asarray(y, np.float64)
-
-    second = axes.secondary_yaxis("right", functions=(inverse, inverse))
-    second.set_yticks(values, labels=labels.powers(values))
-    second.set_yticks([], minor=True)
-    second.set_ylabel(name if 0.09 * len(name) < size[1] - 1 else name.partition(",")[0])
-    second.spines["right"].set_visible(False)
-
-
-def name_levels(axes: Any, chart: Chart, look: Look) -> None:
-    """A word on each line that marks a level, where it lies on no curve and no other line; in axes at their place."""
-    renderer = axes.figure.canvas.get_renderer()
-    lines = [axes.transData.transform(np.stack(each.get_data(), axis=1)) for each in axes.lines[: len(chart.curves)]]
-    heights = [axes.transData.transform((1.0, level))[1] for _, level in chart.levels]
-    taken: list[Any] = _name_bands(axes, chart, look, lines)
-    for (word, level), own in zip(chart.levels, heights, strict=True):
-        others = [height for height in heights if height != own]
-        text = axes.annotate(
-            word,
-            (0.0, level),
-            (0.0, 0.0),
-            fontsize=9 * look.scale,
-            color=_grey(look),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-        )
-        best = None
-        for share, side in ((0.0, 1), (0.0, -1), (1.0, 1), (1.0, -1), (0.5, 1), (0.5, -1)):
-            text.xy = (share, level)
-            text.set(ha=("left", "center", "right")[round(2 * share)], va="bottom" if side > 0 else "top")
-            text.set_position(((4 - 8 * share) * look.scale, 3 * side * look.scale))
-            box = text.get_window_extent(renderer)
-            overlaps = sum(_meets(box, line) for line in lines) + sum(box.y0 < y < box.y1 for y in others)
-            overlaps += sum(box.overlaps(other) for other in taken)
-            overlaps += box.y1 > axes.bbox.y1 or box.y0 < axes.bbox.y0
-            if best is None or overlaps < best[0]:
-                best = overlaps, text.xy, text.get_ha(), text.get_va(), text.get_position(), box
-        assert best is not None
-        _, text.xy, across, up, place, box = best
-        text.set(ha=across, va=up)
-        text.set_position(place)
-        taken.append(box)
-
-
-def _name_bands(axes: Any, chart: Chart, look: Look, lines: Sequence[Floats]) -> list[Any]:
-    """A word at the top or the bottom of each band that is wide enough for it; where these words are."""
-    renderer, taken = axes.figure.canvas.get_renderer(), []
-    for band in filter(lambda band: band.label, chart.bands):
+def name_levels_and_bands(axes: Any, chart: Chart, look: Look) -> None:
+    """A word in each band that has room for it and on each line that marks a level, where it hides no curve; in axes
+    that have their place.
+    """
+    words = _Words(axes, len(chart.curves), look)
+    gap = 3 * look.scale
+    for band in chart.bands:
         middle = (band.start + band.stop) / 2
-        text = axes.annotate(
-            band.label,
-            (middle, 0.0),
-            (0.0, 0.0),
-            fontsize=8.5 * look.scale,
-            color=_grey(look),
-            ha="center",
-            xycoords=("data", "axes fraction"),
-            textcoords="offset points",
-        )
+        at = {"xycoords": ("data", "axes fraction"), "ha": "center"}
+        top = {"xy": (middle, 1.0), "xytext": (0, -gap), "va": "top", **at}
+        bottom = {"xy": (middle, 0.0), "xytext": (0, gap), "va": "bottom", **at}
         left, right = (axes.transData.transform((end, 1.0))[0] for end in (band.start - 0.5, band.stop + 0.5))
-        for share in (1.0, 0.0):
-            text.xy = (middle, share)
-            text.set(va="top" if share else "bottom", position=(0.0, (3 - 6 * share) * look.scale))
-            box = text.get_window_extent(renderer)
-            if box.width < right - left - 2 and not any(_meets(box, line) for line in lines):
-                taken.append(box)
-                break
-        else:
-            text.remove()
-    return taken
+        words.place(band.label, 8.5, [top, bottom], right - left)
+    words.heights = [axes.transData.transform((1.0, value))[1] for _, value in chart.levels]
+    for word, value in chart.levels:
+        places = [
+            {
+                "xy": (share, value),
+                "xytext": ((4 - 8 * share) * look.scale, side * gap),
+                "xycoords": ("axes fraction", "data"),
+                "ha": ("left", "center", "right")[round(2 * share)],
+                "va": "bottom" if side > 0 else "top",
+            }
+            for share in (0.0, 1.0, 0.5)
+            for side in (1, -1)
+        ]
+        words.place(word, 9.0, places)
 
 
-def _meets(box: Any, line: Floats) -> bool:
-    """Whether a line, from left to right, passes through a box."""
-    good = line[np.isfinite(line).all(axis=1)]
-    if not len(good) or good[0, 0] > box.x1 or good[-1, 0] < box.x0:
-        return False
-    places = np.linspace(max(box.x0, good[0, 0]), min(box.x1, good[-1, 0]), 32)
-    heights = np.interp(places, good[:, 0], good[:, 1])
-    return bool(heights.max() > box.y0 - 1 and heights.min() < box.y1 + 1)
+class _Words:
+    """Puts words where they hide least of curves, of lines at some heights, and of each other; all in pixels."""
+
+    def __init__(self, axes: Any, curves: int, look: Look) -> None:
+        self.axes = axes
+        self.look = look
+        self.heights: list[float] = []
+        self.taken: list[Any] = []
+        self.across = np.linspace(axes.bbox.x0, axes.bbox.x1, MEASURED_POINTS)
+        self.curves = []
+        for line in axes.lines[:curves]:
+            points = axes.transData.transform(np.stack(line.get_data(), axis=1))
+            points = points[np.isfinite(points).all(axis=1)]
+            if len(points):
+                self.curves.append(np.interp(self.across, points[:, 0], points[:, 1], left=np.nan, right=np.nan))
+
+    def place(self, word: str, size: float, places: Sequence[Mapping[str, Any]], room: float | None = None) -> None:
+        """Put a word at the best of these places; with a limited room, only where it fits and hides nothing."""
+        style = {"fontsize": size * self.look.scale, "color": _grey(self.look), "textcoords": "offset points"}
+        texts = [self.axes.annotate(word, **style, **options) for options in places]
+        hidden = [self._hidden(text.get_window_extent()) for text in texts]
+        best = texts[hidden.index(min(hidden))]
+        box = best.get_window_extent()
+        fits = room is None or (box.width <= room and not min(hidden))
+        for text in texts:
+            if text is not best or not fits:
+                text.remove()
+        self.taken += [box] if fits else []
+
+    def _hidden(self, box: Any) -> int:
+        """Points of curves in a box; as many as a whole curve has for each other thing, and for leaving the axes."""
+        inside = (self.across > box.x0) & (self.across < box.x1)
+        points = sum(np.count_nonzero((up[inside] > box.y0 - 1) & (up[inside] < box.y1 + 1)) for up in self.curves)
+        others = sum(box.overlaps(other) for other in self.taken) + sum(box.y0 < up < box.y1 for up in self.heights)
+        beyond = box.y1 > self.axes.bbox.y1 or box.y0 < self.axes.bbox.y0
+        return int(points + MEASURED_POINTS * (others + beyond))
 
 
-def _legend(axes: Any, chart: Chart, width: float, look: Look) -> int:
-    """Above the curves, where it hides none of them, in as many columns as there is room for; how many lines it has.
+def _add_legend(axes: Any, chart: Chart, title: str, width: float, look: Look) -> None:
+    """Above the curves, where it hides none of them, in as many columns as there is room for, under the title.
 
     Names are whole: one that is too long takes several lines.
     """
-    from matplotlib.font_manager import FontProperties
     from matplotlib.lines import Line2D
 
-    names, handles = [curve.label for curve in chart.curves], axes.lines[: len(chart.curves)]
+    names = [curve.label for curve in chart.curves]
+    handles = axes.lines[: len(chart.curves)]
     for is_open, meaning in enumerate(chart.mark_names if chart.marks else ()):
         face = axes.get_facecolor() if is_open else _grey(look)
-        handles = [
-            *handles,
-            Line2D([], [], color=_grey(look), marker="o", linestyle="", markerfacecolor=face, ms=6 * look.scale),
-        ]
+        handles = [*handles, Line2D([], [], color=_grey(look), marker="o", ls="", mfc=face, ms=6 * look.scale)]
         names.append(meaning)
-    renderer, font = axes.figure.canvas.get_renderer(), FontProperties(size=9 * look.scale)
-    shown = [fitted(name, int((width - 0.36) / 0.075), MAX_LEGEND_LINES) or [""] for name in names]
-    widest = max(renderer.get_text_width_height_descent(line, font, False)[0] for name in shown for line in name)
-    column = 0.37 + widest / axes.figure.dpi / look.scale
-    rows = -(-len(names) // max(1, int((width + 0.12) / column)))
-    columns = -(-len(names) // rows)
+    shown = [fitted(name, int((width - 0.4) / LETTER_WIDTH), MAX_LEGEND_LINES) or [""] for name in names]
+    column = 0.45 + LETTER_WIDTH * max(len(line) for name in shown for line in name)
+    rows = -(-len(names) // max(1, int(width / column)))
     axes.legend(
         handles,
         ["\n".join(name) for name in shown],
         loc="lower left",
         bbox_to_anchor=(0.0, 1.0),
-        ncols=columns,
+        ncols=-(-len(names) // rows),
+        title=title or None,
+        title_fontsize=10 * look.scale,
+        alignment="left",
         borderaxespad=0.2,
         borderpad=0,
         columnspacing=1.0,
         handlelength=1.4,
         handletextpad=0.5,
     )
-    return rows * max(map(len, shown))
-
-
-def _number(axes: Any, chart: Chart, size: tuple[float, float]) -> None:
-    """Ticks at round numbers in plain digits, as many as keep apart in axes of so many inches.
-
-    matplotlib would set powers as formulas, which take time.
-    """
-    for axis, log, room in ((axes.xaxis, chart.log_x, (size[0] - 1) * 1.2), (axes.yaxis, chart.log_y, size[1] * 1.6)):
-        low, high = sorted(axis.get_view_interval())
-        most = max(4, int(room))
-        values = labels.round_powers(low, high, most) if log else labels.round_values(low, high, most)
-        if axis is axes.yaxis and chart.ticks:
-            values = list(chart.ticks)
-        if axis is axes.xaxis and not log and max(abs(low), abs(high)) > 2 and chart.x != "value":
-            values = [value for value in values if value == round(value)]
-        axis.set_ticks(values, labels=labels.powers(values) if log else [labels.plain(value) for value in values])
-        axis.set_ticks([], minor=True)
-        axis.set_view_interval(low, high, ignore=True)
-
-
-def thin_out(axes: Any, gap: float) -> None:
-    """Take away every other number of an axis until they keep so many pixels apart; in axes at their place."""
-    renderer = axes.figure.canvas.get_renderer()
-    every = [(axes.xaxis, "x0", "x1"), (axes.yaxis, "y0", "y1")]
-    every += [(child.yaxis, "y0", "y1") for child in axes.child_axes]
-    for axis, low, high in every:
-        while len(axis.get_ticklocs()) > 2:
-            boxes = [label.get_window_extent(renderer) for label in axis.get_ticklabels() if label.get_visible()]
-            shown = sorted((getattr(box, low), getattr(box, high)) for box in boxes if box.width)
-            if all(after[0] - before[1] >= gap for before, after in pairwise(shown)):
-                break
-            ends = axis.get_view_interval()
-            texts = [label.get_text() for label in axis.get_ticklabels()]
-            axis.set_ticks(axis.get_ticklocs()[::2], labels=texts[::2])
-            axis.set_view_interval(*ends, ignore=True)

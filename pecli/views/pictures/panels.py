@@ -174,8 +174,6 @@ class Chart:
     """Whether there is a line through them at all."""
     ordered: bool = False
     """Whether the curves are steps of one thing, and their colours too."""
-    filled: bool = False
-    """Whether the area below the first curve counts."""
     ticks: Sequence[float] = ()
     """Numbers of the vertical axis, where they are not just round ones."""
     share: float = 1.0
@@ -202,7 +200,7 @@ class Picture:
     panels: Sequence[Panel] = field(default_factory=tuple)
     across: int = 1
     subtitle: str = ""
-    """A line below the title; of a picture without panels, all there is to say."""
+    """A caption below the panels of a figure, above them in a terminal; all there is to say where there are none."""
 
 
 def coinciding(panel: Chart) -> list[bool]:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table
+from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
 from pecli.models.encoding import ModelEncodings
-from pecli.models.find import Reach
 from pecli.views.pictures.labels import short
 from pecli.views.pictures.panels import Subject
 from pecli.views.screen import counted
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from pecli.files import LoadedFile
 
 
-NOTHING = Reach()
 _ALWAYS_NAMED, _ON_AXES = ("dim", "heads"), ("seq_len", "max_len", "offset", "slopes")
 """Parameters that a title always has, and those that the picture shows."""
 MAX_LETTERS = 40
@@ -36,14 +34,14 @@ def of_scheme(scheme: Scheme, label: str = "", context: int | None = None, windo
     return [Subject(f"{label} {name}".strip(), part.tensors(), part, context, windows[name]) for name, part in parts]
 
 
-def of_model(model: ModelEncodings, label: str, reach: Reach = NOTHING, seq_len: int = 512) -> list[Subject]:
+def of_model(model: ModelEncodings, label: str, seq_len: int = 512) -> list[Subject]:
     """The rotary encodings of a model, each of its kinds of layers a subject."""
     ropes = [encoding for encoding in model.ropes() if not encoding.no_table]
     found = []
     for encoding in ropes:
         slides = len(ropes) == 1 or "sliding" in encoding.layer_type or "local" in encoding.layer_type
         name = f"{label} {encoding.layer_type}".strip() if len(ropes) > 1 else label
-        found += of_scheme(encoding.rope(seq_len), name, reach.context, reach.window if slides else None)
+        found += of_scheme(encoding.rope(seq_len), name, model.context, model.window if slides else None)
     return found
 
 
@@ -52,7 +50,7 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
     from pecli.files.provenance import carried_spec
 
     label = label or os.path.basename(text) or text
-    tables = tuple(part for table in file.tables for part in _real(table))
+    tables = tuple(part for name, array in file.tensors.items() for part in _real(name, array))
     spec = carried_spec(file.path, file.metadata) if text in (file.path, "-") else None
     if spec is None:
         return [Subject(label, tables)]
@@ -87,19 +85,11 @@ def _has(tables: Sequence[Table], scheme: Scheme) -> bool:
     return all(there.get(table.name) == table.shape for table in scheme.tensors())
 
 
-def _real(table: Table) -> tuple[Table, ...]:
-    """A table of complex numbers as its two parts; any other as it is."""
-    if not table.dtype.startswith("complex"):
-        return (table,)
-    dtype = "float32" if table.dtype == "complex64" else "float64"
-
-    def part(name: str) -> Table:
-        def fill(start: int, out: Array) -> None:
-            out[...] = getattr(table.read(start, start + len(out)), name)
-
-        return Table(f"{table.name}.{name}", dtype, table.shape, fill, table.in_order)
-
-    return part("real"), part("imag")
+def _real(name: str, array: Array) -> list[Table]:
+    """A tensor to be drawn; one of complex numbers as its two parts."""
+    if array.dtype.kind != "c":
+        return [table_of(name, array)]
+    return [table_of(f"{name}.real", array.real), table_of(f"{name}.imag", array.imag)]
 
 
 def labelled(subjects: Sequence[Subject], names: Sequence[str] = ()) -> list[Subject]:

@@ -1,13 +1,10 @@
 """A report as one page of HTML: what a model uses or a file holds, pictures, checks, and the commands behind them.
 
-The page needs no network and no framework, follows the reader's light or dark, prints, and loses only the value under
-the pointer where there are no scripts.
+The page needs no network and no scripts, follows the reader's light or dark, and prints.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,15 +13,12 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from pecli import __version__
 from pecli.checks.diff import Difference, diff
 from pecli.checks.tolerance import EXACT, Tolerance, tolerance_of
 from pecli.checks.verify import verify
-from pecli.engine.numerics.rounding import widened
-from pecli.engine.schemes.recipes import RUNTIME
-from pecli.engine.table import Table
+from pecli.engine.schemes.rope_parameters import RUNTIME
+from pecli.engine.table import table_of
 from pecli.errors import FileError, PecliError, path_of
 from pecli.files import LoadedFile, open_tensors
 from pecli.files.output import open_output
@@ -32,9 +26,9 @@ from pecli.files.provenance import carried_spec
 from pecli.models.encoding import Encoding
 from pecli.models.find import Model, NamedModel, named_model
 from pecli.views import check_results, encodings, file_summary
-from pecli.views.pictures import palettes
-from pecli.views.pictures.figure import png, svg
-from pecli.views.pictures.subjects import of_model
+from pecli.views.pictures.figure import svg
+from pecli.views.pictures.panels import Subject
+from pecli.views.pictures.subjects import labelled, of_file, of_model, of_scheme
 from pecli.views.screen import escaped, shape, size
 
 if TYPE_CHECKING:
@@ -43,13 +37,12 @@ if TYPE_CHECKING:
     from pecli.checks.identify import Identification
     from pecli.checks.runtimes import RuntimeComparison
     from pecli.checks.verify.verification import Verification
-    from pecli.views.pictures.panels import Subject
 
-MAX_CELLS, MAX_ROWS = 16384, 256
-"""Elements and rows of a heatmap, whose values are in the page."""
+MAX_ROWS = 256
+MAX_COLUMNS = 4096
+"""Rows and columns of a tensor that a page shows."""
 AUDITED_ROWS = 4096
 """Positions that drift is measured over; the command beside it takes others."""
-_HERE = Path(__file__).parent
 
 
 def report(
@@ -92,7 +85,7 @@ def written(
     parts = [part for model in models for part in _model_parts(model, numbers)]
     answers: list[bool | PecliError] = []
     for file in files:
-        parts += _file_parts(file, models[:1], tolerance, runtime, answers)
+        parts += _file_parts(file, models[:1], tolerance, runtime, answers, numbers)
     for other in files[1:]:
         parts += _diff_parts(files[0], other, tolerance, answers)
     made = shlex.join(["pecli", "report", *names, *_options(tolerance, runtime), "-o", "report.html"])
@@ -111,8 +104,8 @@ def _options(tolerance: Tolerance, runtime: str = "none") -> list[str]:
 
 
 def _page(title: str, parts: Sequence[str], command: str) -> str:
-    style, script = ((_HERE / name).read_text(encoding="utf-8") for name in ("style.css", "script.js"))
-    allowed = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    style = (Path(__file__).parent / "style.css").read_text(encoding="utf-8")
+    allowed = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -130,8 +123,6 @@ def _page(title: str, parts: Sequence[str], command: str) -> str:
 <h2>This page</h2>
 <p class="quiet">Made by pecli {__version__} with</p>
 <pre>{text(command)}</pre>
-<script>
-{script}</script>
 </body>
 </html>
 """
@@ -167,12 +158,12 @@ def _model_parts(model: NamedModel, numbers: Iterator[int]) -> Iterator[str]:
     ropes = [encoding for encoding in found.ropes() if not encoding.no_table]
     if ropes:
         yield "<h3>Scaling explained</h3>" if any(_is_scaled(each) for each in ropes) else "<h3>Wavelengths</h3>"
-        yield _wavelengths(of_model(found, model.label, model.reach), numbers)
+        yield _picture(of_model(found, model.label), "wavelengths", numbers)
         yield "<h3>The table</h3>"
-        yield _heatmap(ropes[0].rope(MAX_ROWS).tensors()[0], "position", "pair", 0)
+        yield _picture(of_scheme(ropes[0].rope(MAX_ROWS), model.label), "heatmap", numbers)
         yield from _drift(model, ropes, numbers)
         yield from _runtimes(model)
-    commands = encodings.commands(found, _given(model), context=model.reach.context)
+    commands = encodings.commands(found, _given(model), context=found.context)
     if ropes:
         commands.append(f"pecli plot rope {_given(model)} --kind wavelengths -o wavelengths.svg")
     yield f"<h3>Commands</h3>\n<pre>{text(chr(10).join(commands))}</pre>"
@@ -187,12 +178,12 @@ def _is_scaled(encoding: Encoding) -> bool:
     return bool(encoding.parameters.get("scaling", "none") != "none")
 
 
-def _wavelengths(subjects: Sequence[Subject], numbers: Iterator[int]) -> str:
+def _picture(subjects: Sequence[Subject], kind: str, numbers: Iterator[int]) -> str:
+    """A picture of that kind as a part of the page; the numbers keep the ids of drawings apart."""
     from pecli.views.pictures import kinds, mpl_render
     from pecli.views.pictures.panels import PlotRequest
-    from pecli.views.pictures.subjects import labelled
 
-    picture = kinds.titled(labelled(subjects), PlotRequest(), "wavelengths")
+    picture = kinds.titled(labelled(subjects), PlotRequest(), kind)
     width, height = mpl_render.size_of(picture)
     return _figure(svg(mpl_render.render(picture, width=width, height=height), f"f{next(numbers)}-"), picture.title)
 
@@ -206,7 +197,7 @@ def _drift(model: NamedModel, ropes: Sequence[Encoding], numbers: Iterator[int])
     from pecli.checks.audit import audit
     from pecli.views import drift
 
-    rows = min(AUDITED_ROWS, model.reach.context or AUDITED_ROWS)
+    rows = min(AUDITED_ROWS, model.encodings.context or AUDITED_ROWS)
     audits = {encoding.layer_type: audit(encoding.rope(rows)) for encoding in ropes}
     yield "<h3>Drift by recipe</h3>"
     yield (
@@ -227,53 +218,18 @@ def _runtimes(model: NamedModel) -> Iterator[str]:
     yield f"<pre>{text(f'pecli runtimes {_given(model)}')}</pre>"
 
 
-def _heatmap(table: Table, rows: str, columns: str, first: int) -> str:
-    """A table's first rows as colours; with scripts, the value under the pointer is told."""
-    width = min(table.width, MAX_CELLS)
-    height = min(table.rows, MAX_ROWS, MAX_CELLS // width)
-    with np.errstate(over="ignore"):  # colours need no more than float32
-        values = widened(table.read(0, height))[:, :width].astype("<f4")
-    finite = values[np.isfinite(values)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
-    centred = low < 0 < high
-    low, high = (
-        (-max(-low, high), max(-low, high)) if centred else (low, high if high > low else low + max(1.0, abs(low)))
-    )
-    palette = palettes.DIVERGING if centred else palettes.SEQUENTIAL
-    data = {
-        "rows": height,
-        "columns": width,
-        "first": first,
-        "rowName": rows,
-        "columnName": columns,
-        "limits": [low, high],
-        "palette": palette,
-        "data": base64.b64encode(values.tobytes()).decode(),
-    }
-    shares = np.nan_to_num((values.astype(np.float64) - low) / (high - low), posinf=1.0, neginf=0.0)
-    steps = palettes.steps(palette)[np.clip(np.rint(shares * 255), 0, 255).astype(np.intp)]
-    pixels = np.where(np.isfinite(values)[..., None], steps, np.uint8(128)).astype(np.uint8)
-    image = base64.b64encode(png(pixels)).decode()
-    name = f"{table.name}, {shape(table.shape)} {table.dtype}"
-    part = f"; the first {height:,} rows" if height < table.rows else ""
-    part += f" and {width:,} columns" if width < table.width else ""
-    written = json.dumps(data).replace("<", "\\u003c")
-    return f"""<figure class="heatmap">
-<canvas hidden tabindex="0" role="img" aria-label="{text(name)} as colours"></canvas>
-<noscript><img alt="{text(name)} as colours" src="data:image/png;base64,{image}"></noscript>
-<output></output>
-<figcaption>{text(name + part)}: {rows} down, {columns} across, from {low:.4g} to {high:.4g}</figcaption>
-<script type="application/json">{written}</script>
-</figure>"""
-
-
 def _file_parts(
-    name: str, models: Sequence[NamedModel], tolerance: Tolerance, runtime: str, answers: list[bool | PecliError]
+    name: str,
+    models: Sequence[NamedModel],
+    tolerance: Tolerance,
+    runtime: str,
+    answers: list[bool | PecliError],
+    numbers: Iterator[int],
 ) -> Iterator[str]:
     """What a file holds, a heatmap of it, and whether it holds what it should."""
     with open_tensors(name) as file:
         file.check()
-        found = file_summary.describe(file, name, file.tables)
+        found = file_summary.describe(file, name, file.tensors)
         yield f"<h2>{text(os.path.basename(name) or name)}</h2>"
         yield f'<p class="quiet">{text(found["format"])}, {size(sum(each["bytes"] for each in found["tensors"]))}</p>'
         rows = [
@@ -281,11 +237,9 @@ def _file_parts(
             for each in found["tensors"]
         ]
         yield table(("tensor", "dtype", "shape", "bytes"), rows, (3,))
-        drawn = next(
-            (t for t in file.tables if len(t.shape) > 1 and t.size and not t.dtype.startswith("complex")), None
-        )
+        drawn = next((subject for subject in _matrices(name, file)), None)
         if drawn is not None:
-            yield _heatmap(drawn, "row", "column", 0)
+            yield _picture([drawn], "heatmap", numbers)
         spec = _carried(file)
     yield "<h3>Verified</h3>"
     try:
@@ -300,6 +254,16 @@ def _file_parts(
     except PecliError as problem:
         answers.append(problem)
         yield f'<p><span class="bad">error</span> {text(problem)}</p>'
+
+
+def _matrices(name: str, file: LoadedFile) -> Iterator[Subject]:
+    """The first rows of every tensor that has rows and columns."""
+    for subject in of_file(name, file):
+        for table in subject.tables:
+            if len(table.shape) > 1 and table.size:
+                rows = table.read(0, min(table.rows, MAX_ROWS))[:, :MAX_COLUMNS]
+                title = f"{table.name}, {shape(table.shape)} {table.dtype}"
+                yield Subject(title, (table_of(table.name, rows),))
 
 
 def _carried(file: LoadedFile) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pecli import identify
-from pecli.engine.schemes import learned_tables
+from pecli.engine.schemes import learned
 
 
 def draws(kind: str, shape: tuple[int, int]) -> np.ndarray:
@@ -48,7 +48,7 @@ def test_trained_tables_are_not_called_draws() -> None:
 
 def test_normal_draws_are_told_by_the_distribution_function() -> None:
     """The engine's own quantiles, evenly spaced, are as normal as numbers can be."""
-    even = learned_tables.normal((np.arange(4096) + 0.5) / 4096)
+    even = learned.normal((np.arange(4096) + 0.5) / 4096)
     from pecli.explain.describe import distribution
 
     assert distribution(np.random.default_rng(1).permutation(even).reshape(64, 64)).startswith("normal, std 0.99")

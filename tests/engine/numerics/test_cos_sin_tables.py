@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pecli.engine.numerics import tiles
+from pecli.engine.numerics import cos_sin_tables, geometric, phases
 from pecli.engine.numerics.cos_sin_tables import Rotation
-from pecli.engine.numerics.geometric import geometric, waves
+from pecli.engine.numerics.phases import Waves
 from tests import oracle
 from tests.engine.strategies import dtypes, quick
 
@@ -17,7 +17,7 @@ ALL = ("float32", "float16", "bfloat16", "float64")
 
 
 def make(width: int, count: int, base: float = 10000.0, amplitude: float = 1.0) -> Rotation:
-    return Rotation(lambda: waves(geometric(base, oracle.Fraction(width), width), amplitude=amplitude), count)
+    return Rotation(lambda: Waves.of(geometric(base, oracle.Fraction(width), width), amplitude=amplitude), count)
 
 
 def fill(made: Rotation, part: str, first: int, rows: int, columns: int, dtype: str) -> np.ndarray:
@@ -65,11 +65,11 @@ def test_rows_do_not_depend_on_the_table_they_are_in(width, count, first, row, d
 @pytest.mark.parametrize("size", [1 << 15, 1 << 16])
 def test_whole_leaps_and_what_lies_beside_them(monkeypatch, size, part, dtype):
     """A table that begins and ends within a leap, held against rows that were made one by one."""
-    monkeypatch.setattr(tiles, "TILE", size)
+    monkeypatch.setattr(phases, "TILE", size)
     width, first, rows = 300, 2**33 - 700, 2600
     columns = width * len(part.split(","))
     made, alone = make(width, 4000), make(width, 1)
-    assert dtype == "float64" or tiles.Factors(made.waves, slice(0, width), part, 4000).leap < rows // 2
+    assert dtype == "float64" or cos_sin_tables.Factors(made.waves, slice(0, width), part, 4000).leap < rows // 2
     whole = fill(made, part, first, rows, columns, dtype)
     for row in (0, 1, *range(150, rows, 197), rows - 1):
         assert whole[row].tobytes() == fill(alone, part, first + row, 1, columns, dtype).tobytes()
@@ -97,18 +97,18 @@ def test_products_stay_within_the_bound(monkeypatch, part):
     def note(tile, _, values):
         parts.append(values.reshape(-1, columns) / tile.factors.unit)
 
-    monkeypatch.setattr(tiles.Tile, "_adjust", note)
+    monkeypatch.setattr(cos_sin_tables.Tile, "_adjust", note)
     fill(made, part, first, rows, columns, "float32")
     found = np.concatenate(parts)
     exact = fill(made, part, first, rows, columns, "float64")  # held against the oracle above
-    assert np.abs(found - exact).max() <= tiles.ERROR * 0.8
+    assert np.abs(found - exact).max() <= cos_sin_tables.ERROR * 0.8
 
 
 @pytest.mark.parametrize("places", [[0], [9], [99], [0, 1], [3, 98, 99], [5, 6, 7, 50, 51], list(range(0, 100, 9))])
 def test_all_that_are_in_doubt_are_found_few_or_many(places):
     bits = np.arange(1, 101, dtype=np.uint64)
     bits[places] = 0
-    assert tiles._zeros(bits, places[0]).tolist() == places
+    assert cos_sin_tables._zeros(bits, places[0]).tolist() == places
 
 
 def test_nothing_is_computed_before_it_is_needed():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flint import arb
 
-from pecli.engine.numerics.geometric import check_base, geometric
+from pecli.engine.numerics import check_base, geometric
 from pecli.errors import ParameterError
 from tests.oracle import bits, rational, rounded
 

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from pecli.engine.numerics import phases
-from pecli.engine.numerics.double_double import DoubleDouble
-from pecli.engine.numerics.geometric import geometric, waves
+from pecli.engine.numerics import POSITION_BITS, DoubleDouble, geometric, phases
 from tests import oracle
 
 POSITIONS = [1, 2, 3, 255, 65535, 10**6, 2**32 - 1, 2**32, 2**32 + 1, 2**39 + 12345, 2**40 - 1]
@@ -18,7 +16,7 @@ BASES = [2.0, 100.0, 10000.0, 500000.0, 1e20, 1e300, 0.5, 1.0]
 
 
 def some_waves(base: float) -> tuple[phases.Waves, np.ndarray, np.ndarray]:
-    wanted = waves(geometric(base, oracle.Fraction(16), 16))
+    wanted = phases.Waves.of(geometric(base, oracle.Fraction(16), 16))
     column, position = (grid.ravel() for grid in np.meshgrid(np.arange(16), np.array(POSITIONS, np.uint64)))
     return wanted, column, position
 
@@ -28,7 +26,7 @@ def test_cos_sin_in_float64(base):
     """What the tables are built on (an absolute error), and what the second look relies on (a relative one)."""
     wanted, column, position = some_waves(base)
     cosines, sines = phases.cos_sin(wanted.limbs[:, column], position)
-    absolute, relative = _errors(base, column, position, _plain(cosines), _plain(sines))
+    absolute, relative = _errors(base, column, position, DoubleDouble.plain(cosines), DoubleDouble.plain(sines))
     assert absolute <= 0.6 * 2.0**-53
     assert relative <= phases.FLOAT64_ERROR / 2
 
@@ -38,10 +36,6 @@ def test_cos_sin_in_106_bits(base):
     wanted, column, position = some_waves(base)
     _, relative = _errors(base, column, position, *phases.cos_sin_double_double(wanted.limbs[:, column], position))
     assert relative <= phases.PRODUCT_ERROR / 8  # there is a margin
-
-
-def _plain(numbers: np.ndarray) -> DoubleDouble:
-    return DoubleDouble(numbers, np.zeros_like(numbers))
 
 
 def _errors(
@@ -68,14 +62,14 @@ def test_position_zero_is_exact():
 
 
 def test_waves_keep_enough_bits_for_the_slowest():
-    wanted = waves(geometric(1e300, oracle.Fraction(8), 8))
+    wanted = phases.Waves.of(geometric(1e300, oracle.Fraction(8), 8))
     slowest = wanted.turns[-1]
-    assert slowest.bit_length() >= phases.POSITION_BITS + 110
+    assert slowest.bit_length() >= POSITION_BITS + 110
     assert wanted.bits % 32 == 0
 
 
 def test_limbs_are_the_digits_of_the_turns():
-    wanted = waves(geometric(0.5, oracle.Fraction(3), 3))
+    wanted = phases.Waves.of(geometric(0.5, oracle.Fraction(3), 3))
     for column, turn in enumerate(wanted.turns):
         digits = sum(int(digit) << (32 * place) for place, digit in enumerate(wanted.limbs[:, column]))
         assert digits == turn % (1 << wanted.bits)

@@ -7,9 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pecli.engine.numerics.double_double import DoubleDouble
-from pecli.engine.numerics.dtypes import SIGNIFICAND_BITS
-from pecli.engine.numerics.rounding import differ, round_double_double, round_fixed, round_to, undecided
+from pecli.engine.arrays import SIGNIFICAND_BITS, round_to
+from pecli.engine.numerics import DoubleDouble, differ, round_double_double, round_fixed, undecided
 from tests.oracle import DTYPES, FORMATS, bits, rational, rounded
 
 NARROW = ("float32", "float16", "bfloat16")

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pecli.engine.numerics.threads import thread_count, work_through
+from pecli.engine.table import thread_count, work_through
 
 
 @pytest.mark.parametrize(("wish", "threads"), [("1", 1), ("8", 8), ("1000", 64)])

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pecli.engine.numerics import cos_sin_tables, phases, tiles
-from pecli.engine.numerics.geometric import geometric, waves
+from pecli.engine.numerics import cos_sin_tables, geometric, phases
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from tests import oracle
@@ -77,7 +76,7 @@ def every_element(dtype: str, amplitude: float = 1.0) -> tuple[np.ndarray, np.nd
     position, column = rng.integers(0, 2**40, count), rng.integers(0, 24, count)
     position[:40] = rng.integers(0, 3, 40)
     sine = rng.random(count) < 0.5
-    some = waves(geometric(10000.0, oracle.Fraction(24), 24), amplitude=amplitude)
+    some = phases.Waves.of(geometric(10000.0, oracle.Fraction(24), 24), amplitude=amplitude)
     found = phases.round_waves(some, position.astype(np.uint64), column, sine, dtype)
     true = oracle.wave_bits(dtype, sine, 10000.0, 24, position.tolist(), column.tolist(), amplitude=amplitude)
     return oracle.bits(found), true
@@ -138,7 +137,7 @@ def test_a_table_settled_throughout_is_the_same(monkeypatch, dtype, amplitude):
     scheme = Sinusoidal(90, 14, offset=999_000, amplitude=amplitude, dtype=dtype)
     usual = scheme.tables()["pe"].tobytes()
     seen = []
-    monkeypatch.setattr(tiles, "_UNIT", 2.0**6)
+    monkeypatch.setattr(cos_sin_tables, "_UNIT", 2.0**6)
     monkeypatch.setattr(
         cos_sin_tables, "round_waves", lambda *args: seen.append(len(args[1])) or phases.round_waves(*args)
     )

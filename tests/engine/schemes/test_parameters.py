@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole, nearest
+from pecli.engine.schemes import Choice, Flag, Real, Whole, nearest
 from pecli.errors import KindError, ParameterError, PecliError
 
 COUNT = Whole(help="", low=1, high=2**40)

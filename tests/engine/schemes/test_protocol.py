@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from pecli.engine.scalings.scaling import Scaling
-from pecli.engine.schemes import SCHEMES, register, registered, scheme_named
+from pecli.engine.schemes import SCHEMES, Recipe, register, registered, scheme_named
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.recipe_tables import RecipeFiller
-from pecli.engine.schemes.recipes import Recipe
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
@@ -76,6 +75,7 @@ def test_mistakes_of_scalings_are_named() -> None:
         return {(edit["name"], edit["found"]) for edits, _ in rope.neighbours() for edit in edits}
 
     assert {("base", 10000.0), ("offset", 1), ("scaling", "none"), ("truncate", False)} <= changes(YARN)
+    assert {found for name, found in changes(YARN) if name == "factor"} == {2, 4, 16, 32, 40}
     attention = 0.1 * np.log(8) + 1
     factors = sorted(found for name, found in changes(YARN) if name == "attention_factor")
     assert factors == pytest.approx([1.0, attention**2], rel=1e-12)

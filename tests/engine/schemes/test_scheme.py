@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.engine.schemes.parameters import ALWAYS_NAMED
+from pecli.engine.schemes import ALWAYS_NAMED, SCHEMES, scheme_named
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal

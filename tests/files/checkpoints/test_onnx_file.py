@@ -1,4 +1,4 @@
-"""Tensors of .onnx files, which the onnx package reads: `pip install 'pecli[onnx]'`."""
+"""Tensors of .onnx files, which the onnx package reads: `pip install onnx`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pecli.errors import FileError
 from pecli.files.load import load, load_file
 
 LLAMA = Path(__file__).parent / "data" / "tiny_llama"
-WITHOUT = "the onnx package is not installed: pip install 'pecli[onnx]'"
+WITHOUT = "the onnx package is not installed: pip install onnx"
 
 
 def test_without_the_package_the_extra_is_named(pecli_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     result = pecli_cli("inspect", LLAMA / "onnx" / "model.onnx")
     assert result.code == 3
-    assert result.err.endswith("which the onnx package reads; install it with pip install 'pecli[onnx]'\n")
+    assert result.err.endswith("which the onnx package reads; pip install onnx\n")
 
 
 @pytest.mark.parametrize("form", ["onnx", "onnx_external", "onnx/model.onnx"])

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import timing
-from cluster import SMALL, killed, scaled
+from cluster import scaled
 from commands import converted, peak_memory, pictures, start_up
 from comparisons import compared
 from learned import drawn, looked_at, resized
@@ -29,8 +29,6 @@ from timing import Row
 
 ROOT = Path(__file__).parents[3]
 FIGURES = re.compile(r"(<!-- begin figures.*? -->\n)(.*?)(<!-- end figures -->)", re.DOTALL)
-LARGE = 20.0
-"""GiB of the table that a cluster writes."""
 
 SUMMARY = """
 65,536 × 1,024 float32 in memory, exact | pecli, every element correctly rounded | torch, float32, 2 threads
@@ -47,7 +45,6 @@ rotating 32 × 4,096 × 128 in halves | pecli, halves | torch, halves, as Huggin
 `inspect` of that .csv | pecli inspect of .csv | np.loadtxt, a process of its own
 `identify` of that .csv | pecli identify of .csv | np.loadtxt, a process of its own
 `learned-init`, 65,536 × 1,024 | pecli learned-init | NumPy, standard_normal in float32
-the same with `--rng torch` | pecli learned-init --rng torch | NumPy, standard_normal in float32
 `resize` to 131,072 rows, file to file | pecli resize, linear, written and synced | torch, interpolate, in memory
 `inspect --stats` of 268 MB | pecli inspect --stats | NumPy: min, max, mean, std, norms, quantiles
 comparing two files of 1 GiB | pecli diff, equal | cat a b > /dev/null
@@ -80,8 +77,7 @@ def sections(folder: Path, turns: int, *, quick: bool) -> list[Section]:
     if not quick:
         found.append(("memory", peak_memory(folder)))
     if find_spec("dask") and find_spec("zarr"):
-        small, large = (0.25, 1.0) if quick else (SMALL, LARGE)
-        found.append(("a Dask cluster writes a Zarr store", [*scaled(folder, small), *killed(folder, large)]))
+        found.append(("a Dask cluster writes a Zarr store", scaled(folder, 0.25 if quick else 2.0)))
     return found
 
 

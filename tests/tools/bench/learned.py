@@ -21,7 +21,6 @@ def drawn(turns: int) -> list[Row]:
     works: dict[str, Work] = {
         "NumPy, standard_normal in float32": lambda: 0.02 * numpy_draws.standard_normal((ROWS, DIM), np.float32),
         "pecli learned-init": pecli.LearnedInit(ROWS, DIM).tables,
-        "pecli learned-init --rng torch": pecli.LearnedInit(ROWS, DIM, rng="torch").tables,
     }
     if torch := timing.torch():
         works["torch, normal_"] = lambda: torch.empty(ROWS, DIM).normal_(0, 0.02)

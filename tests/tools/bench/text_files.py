@@ -37,7 +37,6 @@ def text_files(turns: int, folder: Path) -> list[Row]:
         "np.loadtxt": lambda: np.loadtxt(paths["csv"], delimiter=","),
         "pecli.load of .csv": lambda: pecli.load(paths["csv"]),
         "pecli.load of .json": lambda: pecli.load(paths["json"]),
-        "pecli.load of .h": lambda: pecli.load(paths["h"]),
     }
     script = f"import numpy; numpy.loadtxt({str(paths['csv'])!r}, delimiter=',')"
     commands: dict[str, Work] = {

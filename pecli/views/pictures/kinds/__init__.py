@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pecli import __version__
-from pecli.engine.text import nearest, spelled
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, nearest, spelled
 
 if TYPE_CHECKING:
     from pecli.views.pictures.panels import Picture, PlotRequest, Subject
@@ -30,12 +29,9 @@ KINDS: dict[str, Kind] = {
     "curves": Kind("tables", "channels over positions; of ALiBi, biases over distances", picks=True),
     "wavelengths": Kind("wavelengths", "the wavelength of each pair, and what a scaling does to it"),
     "similarity": Kind("vectors", "cosine similarity of all positions with each other"),
-    "maps": Kind("tables", "of a table on a grid, channels as maps of rows and columns", picks=True),
     "patch": Kind("vectors", "of a table on a grid, the similarity of one patch to all others"),
     "decay": Kind("distance", "the score of q = k by distance, with its bound; of ALiBi, weights", picks=True),
     "circle": Kind("distance", "where pairs of channels point, as they rotate", terminal=False, picks=True),
-    "histogram": Kind("tables", "how the values are distributed"),
-    "spectrum": Kind("vectors", "singular values: how many directions a table uses"),
     "slopes": Kind("distance", "ALiBi's slopes, head by head"),
 }
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Floats
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.arrays import Floats, widened
 from pecli.errors import ParameterError
 from pecli.views.pictures.kinds.wavelengths import angular_frequencies, attention_factor, informative_pairs
 from pecli.views.pictures.labels import short

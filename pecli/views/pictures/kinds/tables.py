@@ -1,24 +1,20 @@
-"""The values of tables: as colours, as curves over positions, as maps of a grid, and how they are distributed."""
+"""The values of tables: as colours, and as curves over positions."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats, Indices
-from pecli.engine.numerics.rounding import widened
-from pecli.engine.numerics.threads import results_in_order
+from pecli.engine.arrays import Floats, widened
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures import labels
-from pecli.views.pictures.downsample import GOLDEN, check_width, envelope, is_sampled, reduced, slab
+from pecli.views.pictures.downsample import check_width, envelope, is_sampled, reduced, slab
 from pecli.views.pictures.kinds.distance import heads_of
 from pecli.views.pictures.kinds.wavelengths import angular_frequencies, informative_pairs
 from pecli.views.pictures.panels import (
-    MAX_PANELS,
     Chart,
     Curve,
     HeatmapPanel,
@@ -27,7 +23,6 @@ from pecli.views.pictures.panels import (
     Subject,
     check_panels,
     chosen,
-    spread,
 )
 
 BIAS_POWER = 0.4
@@ -40,18 +35,6 @@ CHOSEN_CURVES, MAX_CURVES = 5, 12
 """Curves that are chosen, and those that have colours of their own."""
 MAX_TURNS = 16.0
 """Turns of a curve within the table; more would be a band."""
-BINS = 96
-MAX_SPAN = 1e306
-"""How far apart values may be, so that the ends of bins are numbers."""
-MAX_SAMPLES = 1 << 26
-"""Values of a histogram up to which every one counts; of more, as many are taken, evenly."""
-SAMPLE_RUNS = 1024
-"""From how many places they are taken."""
-MAX_MAP_POINTS = 1 << 18
-"""Points of a grid that are drawn."""
-MAPS_ACROSS = 4
-MIN_VARIATION = 0.2
-"""Of the range of all values, what a channel has to vary by to be worth a map."""
 
 
 def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
@@ -215,120 +198,3 @@ def _biases(subjects: Sequence[Subject], request: PlotRequest) -> Chart:
         distances = np.linspace(0, head.keys - 1, 200)
         curves.append(Curve(head.label, distances, -head.slope * distances))
     return Chart("", curves, x="distance", y="bias", ordered=len(subjects) == 1)
-
-
-def histogram(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
-    """A density per table; a table on its own is compared with the normal distribution of its mean and spread."""
-    curves, parts = [], []
-    for subject in subjects:
-        tables = [table for table in subject.tables if table.size]
-        for table in tables:
-            check_width(table, "histogram")
-            middles, density, mean, deviation = distribution(table)
-            parts += (
-                [f"{SAMPLE_RUNS * _run(table) * table.width:,} of {table.size:,} values"] if _is_long(table) else []
-            )
-            names = [subject.label] * (len(subjects) > 1) + [table.name] * (len(tables) > 1)
-            curves.append(Curve(", ".join(names) or table.name, middles, density))
-    if not curves:
-        raise ParameterError("kind", "histogram", "there are no values")
-    if len(curves) == 1 and deviation > 0 and "wavelengths" not in subjects[0].picture_kinds:
-        bell = np.exp(-(((middles - mean) / deviation) ** 2) / 2) / (deviation * np.sqrt(2 * np.pi))
-        curves.append(Curve(f"normal, mean {mean:.3g}, std {deviation:.3g}", middles, bell))
-    several = f"a part of the values of {len(parts)} tables"
-    note = f"of {parts[0] if len(parts) == 1 else several}, evenly taken" if parts else ""
-    return Picture("distribution of the values", [Chart(note, curves[:6], x="value", y="density", filled=True)])
-
-
-def distribution(table: Table) -> tuple[Floats, Floats, float, float]:
-    """The middles of equal bins, the density in each, the mean and the standard deviation of what is finite.
-
-    Of a long table, all of this is that of the values that are taken.
-    """
-    low, high, count, total, squares = np.inf, -np.inf, 0, 0.0, 0.0
-    for values in _finite(table):
-        low, high = min(low, float(values.min())), max(high, float(values.max()))
-        with np.errstate(over="ignore", invalid="ignore"):
-            count, total, squares = count + values.size, total + float(values.sum()), squares + float((values**2).sum())
-    low, high = labels.apart(low, high)
-    if not count or not high - low < MAX_SPAN:
-        problem = "no finite value" if not count else "values too far apart"
-        raise ParameterError("kind", "histogram", f"{table.name} has {problem}")
-    tally = np.zeros(BINS, np.int64)
-    for values in _finite(table):
-        tally += np.histogram(values, BINS, (low, high))[0]
-    width, mean = (high - low) / BINS, total / count
-    middles: Floats = low + width * (np.arange(BINS, dtype=np.float64) + 0.5)
-    return middles, tally / (count * width), mean, math.sqrt(max(0.0, squares / count - mean * mean))
-
-
-def _finite(table: Table) -> Iterator[Floats]:
-    """The finite values, block by block."""
-    for values in map(widened, _sampled_blocks(table)):
-        kept = values[np.isfinite(values)]
-        if kept.size:
-            yield kept
-
-
-def _is_long(table: Table) -> bool:
-    """Whether a part stands for all; what can only be read in order is read as a whole."""
-    return table.size > MAX_SAMPLES and table.rows > 2 * SAMPLE_RUNS and not table.in_order
-
-
-def _run(table: Table) -> int:
-    """Rows that are taken from each place."""
-    return max(1, MAX_SAMPLES // (table.width * SAMPLE_RUNS))
-
-
-def _sampled_blocks(table: Table) -> Iterator[Array]:
-    if not _is_long(table):
-        return table.blocks()
-    stretch = table.rows / SAMPLE_RUNS
-
-    def read(place: int) -> Array:
-        late = place * GOLDEN % 1 * max(0.0, stretch - _run(table))
-        start = int(place * stretch + late)
-        return table.read(start, min(table.rows, start + _run(table)))
-
-    return results_in_order(read, range(SAMPLE_RUNS))
-
-
-def maps(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
-    """A few channels, each over the rows and columns of the grid; of a video, of its first frame."""
-    most = max(1, MAX_PANELS // max(1, len(subjects)))
-    panels = []
-    for subject in subjects:
-        table, name = _first_matrix(subject), subject.axes_of(_first_matrix(subject)).names[-1]
-        rows = grid_rows(subject)
-        values = widened(table.pick(rows.reshape(-1)))
-        varying = np.flatnonzero(np.ptp(values, axis=0) > MIN_VARIATION * np.ptp(values)).tolist() or [0]
-        few = [varying[k] for k in spread(len(varying), most)]
-        picked = chosen(request, table.width, most) if request.channels is not None else few
-        for column in picked:
-            title = f"{table.name}, {name} {column}" if len(subjects) == 1 else f"{subject.label}, {name} {column}"
-            panels.append(grid_map(title, values[:, column].reshape(rows.shape)))
-    return Picture(f"{name}s over the grid", tuple(panels), min(MAPS_ACROSS, len(panels)))
-
-
-def grid_map(title: str, values: Floats, meaning: str = "") -> HeatmapPanel:
-    """A panel of cosines or sines, or of what is made of them, on a grid."""
-    return HeatmapPanel(title, values, "row", "column", centred=True, limits=(-1.0, 1.0), meaning=meaning)
-
-
-def _first_matrix(subject: Subject) -> Table:
-    return next(table for table in subject.tables if len(table.shape) == 2)
-
-
-def grid_rows(subject: Subject) -> Indices:
-    """Which row of the table each point of the first frame has: (H, W)."""
-    scheme = subject.scheme
-    grid, style = getattr(scheme, "grid", None), getattr(scheme, "grid_style", None)
-    assert grid is not None
-    assert style is not None
-    height, width = grid[-2:]
-    if height * width > MAX_MAP_POINTS:
-        raise ParameterError("the picture", "too large", f"a map has at most {MAX_MAP_POINTS:,} points")
-    keep = 0 if style.keep_last else getattr(scheme, "keep", None) or 0
-    m = style.merge
-    blocks = np.arange(height * width).reshape(height // m, width // m, m, m)
-    return keep + blocks.transpose(0, 2, 1, 3).reshape(height, width)

@@ -1,4 +1,4 @@
-"""Rows as vectors: how similar positions are to each other, and how many directions all of them take."""
+"""Rows as vectors: how similar positions are to each other."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats
-from pecli.engine.numerics.rounding import widened
+from pecli.engine.arrays import Array, Floats, Indices, widened
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures.downsample import check_width, stride
-from pecli.views.pictures.kinds.tables import grid_map, grid_rows
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture, PlotRequest, Subject, check_panels
 
 MAX_SAMPLES = 512
@@ -22,9 +20,8 @@ MAX_DISTANCES = 4096
 MAX_ELEMENTS = 1 << 24
 """Elements of those positions."""
 MAX_WIDTH = 16384
-MAX_RANKED_WIDTH = 4096
-MAX_SVD_ELEMENTS = 1 << 21
-"""Elements up to which singular values are had directly; longer tables through the products of their columns."""
+MAX_MAP_POINTS = 1 << 18
+"""Points of a grid that are drawn."""
 
 
 def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
@@ -62,6 +59,26 @@ def patch(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         title = f"row {row}, column {column}" if len(subjects) == 1 else subject.label
         panels.append(grid_map(title, alike.reshape(rows.shape), "cosine similarity"))
     return Picture("similarity of one patch to all others", tuple(panels), min(2, len(panels)))
+
+
+def grid_map(title: str, values: Floats, meaning: str = "") -> HeatmapPanel:
+    """A panel of cosines or sines, or of what is made of them, on a grid."""
+    return HeatmapPanel(title, values, "row", "column", centred=True, limits=(-1.0, 1.0), meaning=meaning)
+
+
+def grid_rows(subject: Subject) -> Indices:
+    """Which row of the table each point of the first frame has: (H, W)."""
+    scheme = subject.scheme
+    grid, style = getattr(scheme, "grid", None), getattr(scheme, "grid_style", None)
+    assert grid is not None
+    assert style is not None
+    height, width = grid[-2:]
+    if height * width > MAX_MAP_POINTS:
+        raise ParameterError("the picture", "too large", f"a map has at most {MAX_MAP_POINTS:,} points")
+    keep = 0 if style.keep_last else getattr(scheme, "keep", None) or 0
+    m = style.merge
+    blocks = np.arange(height * width).reshape(height // m, width // m, m, m)
+    return keep + blocks.transpose(0, 2, 1, 3).reshape(height, width)
 
 
 def vectors(subject: Subject, kind: str) -> Table:
@@ -134,30 +151,3 @@ def _matrix(subject: Subject, table: Table, matrix: Floats, every: int, many: bo
         limits=(-1.0, 1.0),
         reduce="sample",
     )
-
-
-def spectrum(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
-    """A curve per subject, the largest value first."""
-    curves = []
-    for subject in subjects:
-        found = singular_values(vectors(subject, "spectrum"))
-        curves.append(Curve(subject.label if len(subjects) > 1 else "", np.arange(1.0, len(found) + 1), found))
-    chart = Chart("", curves, x="rank", y="singular value", log_y=True, points=len(curves[0].x) <= 64)
-    return Picture("singular values", [chart])
-
-
-def singular_values(table: Table) -> Floats:
-    """All of them that are not zero, as exact as 1e-8 of the largest; NaN where the table has none."""
-    check_width(table, "spectrum", MAX_RANKED_WIDTH)
-    if table.size <= MAX_SVD_ELEMENTS:
-        values = widened(table.array())
-        found = np.linalg.svd(values, compute_uv=False) if np.isfinite(values).all() else np.array([np.nan])
-    else:
-        products = np.zeros((table.width, table.width))
-        for block in table.blocks():
-            rows = widened(block)
-            products += rows.T @ rows
-        if not np.isfinite(products).all():
-            return np.array([np.nan])
-        found = np.sqrt(np.maximum(np.linalg.eigvalsh(products)[::-1], 0.0))
-    return np.where(found > 1e-8 * found[0], found, np.nan)

@@ -14,7 +14,7 @@ from pecli.views.pictures.subjects import labelled, of_scheme, title_of
 from tests.views.pictures.kinds.drawing import made
 
 
-@pytest.mark.parametrize("kind", ["heatmap", "curves", "similarity", "spectrum", "histogram"])
+@pytest.mark.parametrize("kind", ["heatmap", "curves", "similarity"])
 def test_rows_that_no_memory_holds_are_refused_unread(kind: str) -> None:
     def fill(start: int, out: np.ndarray) -> None:
         raise AssertionError("read")
@@ -24,7 +24,7 @@ def test_rows_that_no_memory_holds_are_refused_unread(kind: str) -> None:
         figures.picture(kind, [subject], PlotRequest())
 
 
-@pytest.mark.parametrize("kind", ["decay", "similarity", "spectrum", "wavelengths"])
+@pytest.mark.parametrize("kind", ["decay", "similarity", "wavelengths"])
 def test_every_axis_has_a_name(kind: str) -> None:
     charts = [panel for panel in made(kind, pecli.Rope(64, 16)).panels if isinstance(panel, Chart)]
     assert charts
@@ -46,11 +46,11 @@ SCHEMES = {
 }
 
 
-_TABLES = {"heatmap", "curves", "similarity", "histogram", "spectrum"}
+_TABLES = {"heatmap", "curves", "similarity"}
 _WAVES = {"wavelengths", "decay", "circle"}
 FITTING = {
     "sinusoidal": _TABLES | _WAVES,
-    "rope": (_TABLES | _WAVES) - {"histogram"},
+    "rope": _TABLES | _WAVES,
     "alibi": {"heatmap", "curves", "decay", "slopes"},
     "learned-init": _TABLES,
 }
@@ -72,7 +72,7 @@ def test_files_without_a_spec_have_their_kinds(kind: str) -> None:
     assert figures.picture(kind, [subject], PlotRequest()).panels
 
 
-@pytest.mark.parametrize("kind", ["heatmap", "curves", "wavelengths", "similarity", "decay", "spectrum"])
+@pytest.mark.parametrize("kind", ["heatmap", "curves", "wavelengths", "similarity", "decay"])
 def test_two_are_compared_under_names_that_tell_them_apart(kind: str) -> None:
     picture = made(kind, pecli.Rope(64, 16), pecli.Rope(64, 16, base=500.0))
     words = [panel.title for panel in picture.panels]

@@ -1,18 +1,16 @@
-"""Values as colours, as curves, and as a distribution."""
+"""Values as colours and as curves."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-import pytest
 
 import pecli
 from pecli.engine.schemes.relative import Relative
-from pecli.engine.table import Table, table_of
+from pecli.engine.table import table_of
 from pecli.views.pictures import downsample
 from pecli.views.pictures import kinds as figures
-from pecli.views.pictures.kinds import tables
 from pecli.views.pictures.panels import HeatmapPanel, PlotRequest, Subject, spread
 from tests.views.pictures.kinds.drawing import made
 
@@ -85,32 +83,6 @@ def test_biases_are_bent_so_that_small_slopes_show() -> None:
         np.testing.assert_allclose(panel.scaled(np.array([-32.0, 0.0, 1.0])), [-4.0, 0.0, 1.0])
     (alone,) = made("heatmap", pecli.Alibi(1, 16)).panels
     np.testing.assert_array_equal(alone.scaled(alone.values), alone.values)
-
-
-def test_a_histogram_is_a_density() -> None:
-    numbers = np.random.default_rng(0).uniform(-2, 4, (300, 40))
-    middles, density, mean, spread = tables.distribution(table_of("x", numbers))
-    assert np.sum(density) * (middles[1] - middles[0]) == pytest.approx(1.0)
-    np.testing.assert_allclose(density, 1 / 6, rtol=0.4)
-    assert mean == pytest.approx(numbers.mean())
-    assert spread == pytest.approx(numbers.std())
-
-
-def test_a_histogram_of_a_long_table_is_of_a_part_and_says_so(monkeypatch) -> None:
-    numbers = np.random.default_rng(0).normal(3, 2, (40_000, 8)) + np.linspace(0, 10, 40_000)[:, None]
-    subject = Subject("x", (table_of("x", numbers),))
-    (whole,) = figures.picture("histogram", [subject], PlotRequest()).panels
-    monkeypatch.setattr(tables, "MAX_SAMPLES", 1 << 16)
-    assert whole.title == ""
-    (part,) = figures.picture("histogram", [subject], PlotRequest()).panels
-    assert part.title == "of 65,536 of 320,000 values, evenly taken"
-    middles, density, mean, spread = tables.distribution(subject.tables[0])
-    assert np.sum(density) * (middles[1] - middles[0]) == pytest.approx(1.0)
-    assert mean == pytest.approx(8.0, abs=0.1)
-    assert spread == pytest.approx(np.sqrt(4 + 100 / 12), abs=0.05)
-    in_order = table_of("x", numbers)
-    read = Table("x", in_order.dtype, in_order.shape, in_order.fill, in_order=True)
-    assert figures.picture("histogram", [Subject("x", (read,))], PlotRequest()).panels[0].title == ""
 
 
 def test_gaps_do_not_make_restless_curves_calm() -> None:

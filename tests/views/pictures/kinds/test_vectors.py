@@ -1,12 +1,13 @@
-"""How similar rows are, and how many directions they take."""
+"""How similar rows are."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.table import table_of
 from pecli.views.pictures.kinds import vectors
 from tests.views.pictures.kinds.drawing import made
 
@@ -51,11 +52,23 @@ def test_rows_without_a_direction_have_no_similarity() -> None:
     np.testing.assert_allclose(vectors.by_distance(directions), [1.0, -0.6, 0.6, -1.0], atol=1e-12)
 
 
-def test_singular_values_of_a_known_table(monkeypatch) -> None:
-    rng = np.random.default_rng(0)
-    left, right = np.linalg.qr(rng.normal(size=(60, 5)))[0], np.linalg.qr(rng.normal(size=(5, 5)))[0]
-    known = np.array([9.0, 4.0, 2.0, 1.0, 0.5])
-    table = table_of("x", left * known @ right)
-    np.testing.assert_allclose(vectors.singular_values(table), known, rtol=1e-12)
-    monkeypatch.setattr(vectors, "MAX_SVD_ELEMENTS", 0)
-    np.testing.assert_allclose(vectors.singular_values(table), known, rtol=1e-10)
+def drawn_patch(scheme: pecli.Scheme) -> np.ndarray:
+    (panel,) = made("patch", scheme).panels
+    assert (panel.rows, panel.columns) == ("row", "column")
+    return panel.values
+
+
+def test_a_patch_is_most_similar_to_itself() -> None:
+    """The similarity of two rotations is the mean of the cosines of what they differ by."""
+    for style, shape in (("eva", (3, 5)), ("qwen2-vl", (4, 6))):  # the second merges patches, 2 × 2
+        height, width = shape
+        values = drawn_patch(pecli.Rope(grid=shape, dim=4, style=style))
+        wanted = [
+            [(math.cos(h - height // 2) + math.cos(w - width // 2)) / 2 for w in range(width)] for h in range(height)
+        ]
+        np.testing.assert_allclose(values, wanted, atol=1e-6)
+
+
+def test_rows_before_the_grid_are_left_out() -> None:
+    plain, shifted = (drawn_patch(pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=keep)) for keep in (0, 1))
+    np.testing.assert_array_equal(plain, shifted)

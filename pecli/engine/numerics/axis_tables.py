@@ -1,0 +1,153 @@
+"""Tables of cos and sin at any positions, of one axis or of several, exact.
+
+Positions may be any rational numbers: every float64 is an integer over a power of two, every decimal one over a power
+of ten. Positions with one denominator are integers times the waves of that unit, so the exact tables for integers serve
+them, too; a sine of a negative position is minus that of the positive one. Most tables have few different coordinates
+along each axis: a small table is made of those, and rows are gathered from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from threading import Lock
+
+import numpy as np
+
+from pecli.engine.arrays import Array, Floats, Indices, numpy_dtype
+from pecli.engine.numerics.cos_sin_tables import Rotation
+from pecli.engine.numerics.phases import Waves, round_waves
+
+EXTRA_BITS = 64
+"""Of the waves of a unit: numerators have up to 63 bits, where positions that are integers have 41."""
+
+_MAX_NUMERATOR = 1 << 63
+_EXPONENT_STEP = 8
+"""Powers of two in denominators are rounded up to multiples of this, so that floats form few groups."""
+_CHUNK = 1 << 13
+"""Elements dealt with at once, so that intermediate arrays stay in the cache."""
+_MAX_SPREAD = 4
+"""Integers that fill at least one in this many places of their range are made as a range."""
+_MAX_SHARED = 1 << 22
+"""Elements of a small table that is made once for all blocks."""
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """The positions of rows along some axes: few different `values` of each axis, and which of them every row has."""
+
+    values: tuple[Sequence[int | Fraction], ...]
+    rows: int
+    index: Callable[[int, int], Indices]
+    """`index(start, stop)`: for each axis and row, the number of its value: (axes, stop − start)."""
+
+    def floats(self, axis: int, factor: float = 1.0) -> Floats:
+        """The values of an axis as float64, each rounded once before it is multiplied."""
+        return np.array([float(value) for value in self.values[axis]]) * factor
+
+
+def listed_coordinates(axes: Sequence[Sequence[int | Fraction]]) -> Coordinates:
+    """Positions that are given one by one: (axes, L)."""
+    values, indices = [], []
+    for positions in axes:
+        distinct = sorted(set(positions))
+        number = {value: k for k, value in enumerate(distinct)}
+        values.append(distinct)
+        indices.append([number[value] for value in positions])
+    every = np.array(indices, np.intp)
+    return Coordinates(tuple(values), every.shape[1], lambda start, stop: every[:, start:stop])
+
+
+class AxisRotation:
+    """Rows of cos and sin whose waves each follow one axis of `coordinates`; the counterpart of `Rotation`.
+
+    `make_waves(unit)` gives the waves for positions in multiples of `unit`, with EXTRA_BITS bits more than usual.
+    """
+
+    def __init__(self, make_waves: Callable[[Fraction], Waves], axes: Sequence[int], coordinates: Coordinates) -> None:
+        self._make_waves, self._coordinates = make_waves, coordinates
+        self._columns = [np.flatnonzero(np.array(axes) == axis) for axis in range(len(coordinates.values))]
+        self._lock, self._waves_lock = Lock(), Lock()
+        self._waves: dict[Fraction, Waves] = {}
+        self._shared: dict[tuple[str, int, str], Array] = {}
+
+    def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
+        """Write rows first, first + 1, … into those of `out`; see `Rotation.fill`."""
+        parts = part.split(",")
+        index = self._coordinates.index(first, first + len(out))
+        for k, single in enumerate(parts):
+            target = out[:, k :: len(parts)]
+            for axis, columns in enumerate(self._columns):
+                columns = columns[columns < target.shape[1]]
+                if columns.size:
+                    target[:, columns] = self._gathered(single, axis, index[axis], dtype)[:, : len(columns)]
+
+    def _gathered(self, part: str, axis: int, index: Indices, dtype: str) -> Array:
+        values = self._coordinates.values[axis]
+        if 2 * len(values) <= self._coordinates.rows and len(values) * len(self._columns[axis]) <= _MAX_SHARED:
+            with self._lock:
+                key = (part, axis, dtype)
+                if key not in self._shared:
+                    self._shared[key] = self.table(part, values, self._columns[axis], dtype)
+            return self._shared[key][index]
+        distinct, inverse = np.unique(index, return_inverse=True)
+        return self.table(part, [values[k] for k in distinct], self._columns[axis], dtype)[inverse.reshape(-1)]
+
+    def table(self, part: str, positions: Sequence[int | Fraction], columns: Indices, dtype: str) -> Array:
+        """cos or sin of every position, (positions, columns)."""
+        if _is_dense(positions):
+            return self._from_range(part, np.array(positions, np.int64), columns, dtype)
+        out = np.empty((len(positions), len(columns)), numpy_dtype(dtype))
+        for unit, rows in _grouped(positions).items():
+            waves = self._waves_of(unit)
+            numerators = [int(abs(positions[row]) / unit) for row in rows]
+            step = max(1, _CHUNK // max(1, len(columns)))
+            for start in range(0, len(rows), step):
+                some = np.array(numerators[start : start + step], np.uint64)
+                places, waved = np.repeat(some, len(columns)), np.tile(columns, len(some))
+                found = round_waves(waves, places, waved, np.full(len(places), part == "sin"), dtype)
+                out[rows[start : start + step]] = found.reshape(len(some), len(columns))
+        if part == "sin":
+            negative = np.array([position < 0 for position in positions], bool)
+            out[negative] = -out[negative]
+        return out
+
+    def _from_range(self, part: str, positions: Indices, columns: Indices, dtype: str) -> Array:
+        """Integers that lie close together."""
+        low = int(positions.min())
+        every = np.empty((int(positions.max()) - low + 1, sum(map(len, self._columns))), numpy_dtype(dtype))
+        self._rotation.fill(part, low, every, dtype)
+        return every[positions - low][:, columns]
+
+    def _waves_of(self, unit: Fraction) -> Waves:
+        with self._waves_lock:
+            if unit not in self._waves:
+                self._waves[unit] = self._make_waves(unit)
+            return self._waves[unit]
+
+    @cached_property
+    def _rotation(self) -> Rotation:
+        return Rotation(lambda: self._waves_of(Fraction(1)), self._coordinates.rows)
+
+
+def _is_dense(positions: Sequence[int | Fraction]) -> bool:
+    """Whether they are integers from 0 on, most of a range."""
+    if not positions or any(position < 0 or position.denominator != 1 for position in positions):
+        return False
+    return int(max(positions)) - int(min(positions)) < _MAX_SPREAD * len(positions)
+
+
+def _grouped(positions: Sequence[int | Fraction]) -> dict[Fraction, Indices]:
+    """Rows by the unit of which their positions are multiples; where numerators would be too large, by themselves."""
+    found: dict[Fraction, list[int]] = {}
+    for row, position in enumerate(positions):
+        size, denominator = abs(Fraction(position)), position.denominator
+        if denominator & (denominator - 1) == 0 and denominator > 1:
+            denominator = 1 << -(-(denominator.bit_length() - 1) // _EXPONENT_STEP) * _EXPONENT_STEP
+        unit = Fraction(1, denominator)
+        if size >= _MAX_NUMERATOR * unit:
+            unit = size
+        found.setdefault(unit, []).append(row)
+    return {unit: np.array(rows, np.intp) for unit, rows in found.items()}

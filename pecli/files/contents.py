@@ -1,0 +1,125 @@
+"""The bytes of a file, mapped into memory where it is a regular one and read where it is a pipe, and arrays over them.
+
+A file that another program cuts short while it is mapped ends this process (SIGBUS); nothing is written then.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from pecli.engine.arrays import Array, numpy_dtype
+from pecli.errors import FileError, failure, quoted
+
+MAX_STREAM = 4 << 30
+"""Bytes that are read from a pipe, all of which are kept in memory."""
+MAX_AXES = 32  # NumPy 1 has no more
+MAX_BYTES = 2**62
+MAX_EMPTY_ROWS = 2**31
+"""Rows that a table without elements may claim: they take no bytes of the file, but time to step through."""
+CHUNK = 1 << 20
+START = 64
+"""Bytes that tell a file's format."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The bytes of a file, or of a member of it, and what errors call it."""
+
+    path: str
+    data: memoryview
+    member: str = ""
+
+    def error(self, problem: str, advice: str = "") -> FileError:
+        """The problem, as one of this file."""
+        return FileError(self.path, f"member {quoted(self.member)} {problem}" if self.member else problem, advice)
+
+    def check_size(self, expected: int) -> None:
+        """Refuse the file unless it has exactly as many bytes as its header declares."""
+        size = len(self.data)
+        if size != expected:
+            kind = "is truncated" if size < expected else "has trailing bytes"
+            raise self.error(f"{kind}: its header declares {expected} bytes, the file has {size}")
+
+    def array(
+        self, dtype: str, shape: tuple[int, ...], offset: int, *, big_endian: bool = False, fortran: bool = False
+    ) -> Array:
+        """The elements from `offset` on, which are all there; a copy only where they are of no use as they are."""
+        stored = numpy_dtype(dtype).newbyteorder(">" if big_endian else "<")
+        flat: Array = np.frombuffer(self.data, stored, math.prod(shape), offset)
+        if stored == np.bool_:  # any byte but 0 and 1 would be a truth value that equals neither
+            flat = flat.view(np.uint8) != 0
+        elif not stored.isnative:
+            flat = flat.astype(stored.newbyteorder("="))
+        return flat.reshape(shape, order="F" if fortran else "C")
+
+
+@dataclass(frozen=True)
+class UnreadTensor:
+    """A tensor in a type that is named and not read, such as the quantised ones of a .gguf file."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int | None
+
+
+def data_bytes(shape: tuple[int, ...], itemsize: int, complain: Callable[[str], FileError]) -> int:
+    """How many bytes a tensor of that shape takes; refuses a shape that no file can hold."""
+    if len(shape) > MAX_AXES:
+        raise complain(f"has {len(shape)} axes, more than {MAX_AXES}")
+    size = math.prod(shape) * itemsize
+    if min(shape, default=0) < 0 or size > MAX_BYTES or (not size and math.prod(filter(None, shape)) > MAX_EMPTY_ROWS):
+        raise complain("claims an impossible shape, " + quoted(", ".join(map(str, shape))))
+    return size
+
+
+def read_contents(path: str, check_start: Callable[[str, bytes], object] | None = None) -> Contents:
+    """The bytes of a file, a pipe, or with `-` of standard input.
+
+    `check_start` is shown the name and the first bytes, and may refuse them before a pipe is read to its end.
+    """
+    label = "standard input" if path == "-" else path
+    try:
+        descriptor = os.dup(0) if path == "-" else os.open(path, os.O_RDONLY | _OPEN_FLAGS)
+    except (OSError, ValueError) as error:
+        raise failure(label, error) from None
+    try:
+        return Contents(label, memoryview(_bytes_of(descriptor, label, check_start or (lambda name, start: None))))
+    except OSError as error:
+        raise failure(label, error) from None
+    finally:
+        with suppress(OSError):  # all that was wanted of it is here
+            os.close(descriptor)
+
+
+_OPEN_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+
+
+def _bytes_of(
+    descriptor: int, label: str, check_start: Callable[[str, bytes], object]
+) -> mmap.mmap | bytes | bytearray:
+    status = os.fstat(descriptor)
+    if stat.S_ISDIR(status.st_mode):
+        raise FileError(label, "is a folder", "name a file in it")
+    if stat.S_ISREG(status.st_mode) and status.st_size and os.lseek(descriptor, 0, os.SEEK_CUR) == 0:
+        with suppress(OSError):  # some file systems cannot map
+            mapped = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
+            check_start(label, mapped[:START])
+            return mapped
+    data = bytearray()
+    while len(data) < START and (piece := os.read(descriptor, START - len(data))):
+        data += piece
+    check_start(label, bytes(data))
+    while piece := os.read(descriptor, CHUNK):
+        data += piece
+        if len(data) > MAX_STREAM:
+            raise FileError(label, f"is a pipe of more than {MAX_STREAM >> 30} GiB", "save it to a file first")
+    return data

@@ -1,0 +1,329 @@
+"""The golden suite: small exact vectors with which a port in any language tests itself, and mistakes it has to catch.
+
+A case is a row of a table: a scheme at some positions, a tensor that it is applied to, or a known mistake with the
+edits by which it is recognised. The numbers all come from the schemes; nothing is computed here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pecli import __version__
+from pecli.engine.arrays import AnyArray as Array
+from pecli.engine.arrays import round_to, widened
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.relative import Relative
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.errors import failure
+from pecli.files.output import open_output
+from pecli.files.save import save
+from pecli.models.find import load_model
+from pecli.models.presets import presets
+from pecli.tensors.apply import apply
+
+POSITIONS = (0, 1, 2, 255, 256, 257, 4095, 4096, 4097, 32767, 131071, 1_000_000)
+FAR_AND_NEAR = (1, 4097, 131071)
+"""Positions at which models' own tables are written."""
+DTYPES = ("float64", "float32", "float16", "bfloat16")
+TOLERANCES = {"float64": 1e-14, "float32": 1e-6, "float16": 1e-3, "bfloat16": 8e-3}
+"""What a port may be off by that computes angles in float64 and rounds once, twice over; see `float32_arithmetic`."""
+FLOAT32_ANGLE_ERROR = 1.2e-7
+"""What float32 arithmetic may add for each position: one unit of the last place of the angle, twice."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One entry of the suite."""
+
+    name: str
+    tests: str
+    """What it tests, in a sentence."""
+    tensors: Mapping[str, Array]
+    """In float64, or integers."""
+    scheme: Scheme | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """How the scheme is applied, beside its own parameters."""
+    edits: tuple[Mapping[str, Any], ...] = ()
+    """Of a known mistake: what is wrong with its tensors, which are not what the scheme makes."""
+    largest_position: float = 0.0
+
+    def tolerances(self) -> dict[str, float]:
+        size = max(float(np.abs(array[np.isfinite(array)]).max(initial=1.0)) for array in self.tensors.values())
+        scaled = {name: tolerance * max(1.0, size) for name, tolerance in TOLERANCES.items()}
+        arithmetic = scaled["float32"] + FLOAT32_ANGLE_ERROR * self.largest_position
+        return {**scaled, "float32_arithmetic": arithmetic}
+
+    def entry(self, files: Mapping[str, str]) -> dict[str, Any]:
+        """The entry of the index; `files` are their sha256."""
+        spec = {} if self.scheme is None else self.scheme.spec()
+        if spec:
+            spec["parameters"] = {name: value for name, value in spec["parameters"].items() if value is not None}
+        return {
+            "name": self.name,
+            "tests": self.tests,
+            **spec,
+            **({"settings": dict(self.settings)} if self.settings else {}),
+            **({"edits": [dict(edit) for edit in self.edits]} if self.edits else {}),
+            "tolerances": self.tolerances(),
+            "tensors": {name: list(array.shape) for name, array in self.tensors.items()},
+            "files": dict(files),
+        }
+
+
+def _float64(scheme: Any, **changes: Any) -> Any:
+    return replace(scheme, dtype="float64", **changes)
+
+
+def _table(name: str, tests: str, scheme: Any, **settings: Any) -> Case:
+    made = _float64(scheme)
+    places = getattr(made, "positions", None)
+    farthest = float(np.max(np.abs(places))) if places is not None else float(getattr(made, "seq_len", None) or 0)
+    return Case(name, tests, made.tables(), made, settings, largest_position=farthest)
+
+
+def _frequencies(name: str, tests: str, scheme: Rope) -> Case:
+    made = _float64(scheme)
+    tensors = {
+        "inv_freq": np.array(made.inverse_frequencies()),
+        "attention_factor": np.array(made.attention_factor_value()),
+    }
+    return Case(name, tests, tensors, made)
+
+
+DATA: dict[str, Any] = json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))
+"""Scalings, rotations, grids and mistakes, a row each."""
+
+
+def _rope(**given: Any) -> Rope:
+    return Rope(**{"positions": POSITIONS, "dim": 32, **given})
+
+
+def _scaling_cases() -> Iterator[Case]:
+    for name, row in DATA["scalings"].items():
+        rope = _rope(**row["parameters"])
+        yield _frequencies(f"frequencies-{name}", f"frequencies and attention factor: {row['tests']}", rope)
+        yield _table(f"table-{name}", f"cos and sin near and far: {row['tests']}", rope)
+    for layout in ("halves", "interleaved"):
+        yield _table(f"table-{layout}", f"two columns per frequency, {layout}", _rope(layout=layout))
+    for dim in (2, 4, 64, 128):
+        yield _table(f"table-dim-{dim}", f"a rotary dimension of {dim}", _rope(dim=dim, positions=(1, 257, 131071)))
+
+
+def _preset_cases(names: Iterable[str]) -> Iterator[Case]:
+    for name in names:
+        model = load_model(name)
+        for encoding in model.ropes():
+            if encoding.no_table:
+                continue
+            label = "-".join(filter(None, (os.path.basename(name), encoding.layer_type.replace("/", "-"))))
+            tests = f"frequencies of {model.file} before any call"
+            yield _frequencies(f"model-{label}", tests, encoding.frequency_rope())
+            rope = encoding.rope(None, positions=FAR_AND_NEAR)
+            yield _table(f"model-{label}-table", f"cos and sin of {model.file}", rope)
+
+
+def _inputs(*shape: int, seed: int = 0) -> Array:
+    """Whole numbers over powers of two: exact in every dtype."""
+    return np.random.default_rng(seed).integers(-8, 9, shape) / 4.0
+
+
+def _rotation_cases() -> Iterator[Case]:
+    for name, row in DATA["rotations"].items():
+        rope = Rope(seq_len=row["shape"][row["settings"].get("seq_axis", -2)], dim=16)
+        yield _rotated(name, row["tests"], rope, row["shape"], row["settings"])
+    for name, row in DATA["sections"].items():
+        settings = {"layout": "halves", "positions": DATA["section_positions"]}
+        yield _rotated(name, row["tests"], Rope(seq_len=6, dim=16, **row["parameters"]), (1, 2, 6, 16), settings)
+
+
+def _rotated(name: str, tests: str, rope: Rope, shape: Sequence[int], settings: Mapping[str, Any]) -> Case:
+    before = _inputs(*shape)
+    given: dict[str, Any] = {key: np.array(value) if key == "positions" else value for key, value in settings.items()}
+    tensors = {"before": before, "after": apply(before, rope, **given)}
+    farthest = float(settings.get("offset", 0)) + max(shape)
+    tests = f"queries or keys before and after: {tests}"
+    return Case(f"rotate-{name}", tests, tensors, _float64(rope), settings, largest_position=farthest)
+
+
+_SMALL_GRID: dict[str, Any] = {"grid": (3, 4)}
+
+
+def _other_cases() -> Iterator[Case]:
+    for name, given in DATA["rope_grids"].items():
+        yield _table(f"grid-rope-{name}", f"a grid that is not square, as {name} has it", Rope(**given))
+    for style in ("mae", "vit-mae", "detr", "timm"):
+        grid = Sinusoidal(**_SMALL_GRID, dim=16, style=style)
+        yield _table(f"grid-sinusoidal-{style}", f"a grid that is not square, as {style} has it", grid)
+    for heads in (4, 6, 8, 12, 40):
+        yield _table(f"alibi-slopes-{heads}", f"slopes of {heads} heads", Alibi(heads=heads, slopes=True))
+        for form in ("symmetric", "causal", "key"):
+            bias = Alibi(heads=heads, seq_len=6, form=form)
+            yield _table(f"alibi-{form}-{heads}", f"biases of {heads} heads, {form} form", bias)
+    for causal in (False, True):
+        name = "decoder" if causal else "encoder"
+        buckets = Relative(style="t5", seq_len=140, buckets=32, max_distance=128, causal=causal)
+        edges = replace(buckets, seq_len=20)
+        yield Case(f"t5-{name}", f"buckets of a T5 {name}", edges.tables(), edges)
+        rows = buckets.tables()["index"]
+        ends = {"index": np.concatenate([rows[:1], rows[-1:]])}
+        yield Case(f"t5-{name}-edges", "first and last query, out to the largest distance", ends, None, buckets.spec())
+    swin = Relative(style="swin", **_SMALL_GRID)
+    yield Case("swin-3x4", "Swin's index of a window that is not square", swin.tables(), swin)
+    deberta = Relative(style="deberta", seq_len=12, buckets=8, max_distance=16)
+    yield Case("deberta", "DeBERTa's logarithmic buckets", deberta.tables(), deberta)
+    for name, given in DATA["sinusoids"].items():
+        options: dict[str, Any] = {"positions": POSITIONS, "dim": 16, **given}
+        scheme = Sinusoidal(**options)
+        yield _table(f"sinusoidal-{name}", f"a sinusoidal table: {name.replace('-', ' ')}", scheme)
+
+
+def _parameter(name: str, expected: Any, found: Any) -> dict[str, Any]:
+    return {"edit": "parameter", "name": name, "expected": expected, "found": found}
+
+
+def _in_bfloat16(*parts: Array) -> tuple[Array, ...]:
+    return tuple(widened(round_to(part, "bfloat16")) for part in parts)
+
+
+MISTAKEN_TABLES: dict[str, tuple[dict[str, Any], Callable[[Array, Array], tuple[Array, ...]]]] = {
+    "swapped": ({"edit": "swapped"}, lambda cos, sin: (sin, cos)),
+    "sin-negated": ({"edit": "negated", "which": "sin"}, lambda cos, sin: (cos, -sin)),
+    "rows-reversed": ({"edit": "rows", "order": "reversed"}, lambda cos, sin: (cos[::-1], sin[::-1])),
+    "frequencies-reversed": (
+        {"edit": "channels", "order": "reversed"},
+        lambda cos, sin: (cos[:, ::-1], sin[:, ::-1]),
+    ),
+    "stored-as-bfloat16": ({"edit": "dtype", "found": "bfloat16"}, _in_bfloat16),
+}
+MISTAKEN_ROWS = 64
+
+
+def _mistake_cases() -> Iterator[Case]:
+    for name, row in DATA["mistakes"].items():
+        wrong = row["wrong"]
+        scheme: Any = Rope(seq_len=MISTAKEN_ROWS, dim=32, dtype="float64", **row["right"])
+        told = {key: value for key, value in wrong.items() if value is not None}
+        edits = [_parameter(key, getattr(scheme, key), value) for key, value in told.items()]
+        yield _mistake(name, scheme, replace(scheme, **wrong).tables(), *edits)
+    scheme = Rope(seq_len=MISTAKEN_ROWS, dim=32, dtype="float64")
+    tables = scheme.tables()
+    for name, (edit, change) in MISTAKEN_TABLES.items():
+        cos, sin = change(tables["cos"], tables["sin"])
+        yield _mistake(name, scheme, {"cos": cos, "sin": sin}, edit)
+    paper = Alibi(heads=12, seq_len=16, dtype="float64")
+    naive = replace(paper, rule="naive").tables()["bias"]
+    yield _mistake("alibi-naive-slopes", paper, {"bias": naive}, _parameter("rule", "paper", "naive"))
+
+
+def _mistake(name: str, scheme: Scheme, tensors: Mapping[str, Array], *edits: Mapping[str, Any]) -> Case:
+    shown = {key: array for key, array in tensors.items() if key != "inv_freq"}
+    tests = "a known mistake: this must be rejected, for this reason"
+    return Case(f"mistake-{name}", tests, shown, scheme, edits=edits)
+
+
+def cases(models: Iterable[str] = ()) -> Iterator[Case]:
+    """The whole suite, or that of some models."""
+    named = tuple(models)
+    if named:
+        yield from _preset_cases(named)
+        return
+    yield from _scaling_cases()
+    yield from _preset_cases(name for name in DATA["presets"] if name in presets())
+    yield from _rotation_cases()
+    yield from _other_cases()
+    yield from _mistake_cases()
+
+
+INDEX = "index.json"
+
+
+def write(folder: str, models: Iterable[str] = (), formats: Iterable[str] = ("json",)) -> list[dict[str, Any]]:
+    """Write the suite into a folder: a file for each case and format, and `index.json`; the entries of the index."""
+    wanted = tuple(formats)
+    made = list(cases(models))
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as problem:
+        raise failure(folder, problem) from None
+    entries = []
+    for case in made:
+        files = {}
+        for format_name in wanted:
+            path = os.path.join(folder, f"{case.name}.{format_name}")
+            WRITERS[format_name](path, case)
+            files[os.path.basename(path)] = sha256_of(path)
+        entries.append(case.entry(files))
+    index = {"version": 1, "pecli": __version__, "positions": list(POSITIONS), "cases": entries}
+    with open_output(os.path.join(folder, INDEX)) as file:
+        file.write(f"{json.dumps(index, indent=1, sort_keys=True)}\n".encode())
+    return entries
+
+
+def sha256_of(path: str) -> str:
+    """The sha256 of a file."""
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def _write_json(path: str, case: Case) -> None:
+    """float64 as decimal and hexadecimal text, and the correctly rounded narrower dtypes."""
+    dtypes = ("float32",) if case.edits else DTYPES
+    tensors = {name: _spelled(array, dtypes) for name, array in case.tensors.items()}
+    _write_text(path, json.dumps({"name": case.name, "tensors": tensors}, separators=(",", ":")))
+
+
+def _spelled(array: Array, dtypes: Iterable[str]) -> dict[str, Any]:
+    values = array.reshape(-1)
+    spelled: dict[str, Any] = {"shape": list(array.shape)}
+    if values.dtype.kind in "iu":
+        return {**spelled, "int": values.tolist()}
+    for dtype in dtypes:
+        if dtype == "float64":
+            numbers = values.tolist()
+            spelled |= {"decimal": [_number(value) for value in numbers], "hex": [value.hex() for value in numbers]}
+        else:
+            spelled[dtype] = [_number(float(str(value))) for value in round_to(values, dtype)]
+    return spelled
+
+
+def _number(value: float) -> float | str:
+    """A number that JSON has a word for; else that of C."""
+    return value if math.isfinite(value) else str(value)
+
+
+def _write_text(path: str, text: str) -> None:
+    """Not synced: the index, which is written last and names every sha256, is."""
+    try:
+        with open(path, "wb") as file:
+            file.write(f"{text}\n".encode())
+    except OSError as problem:
+        raise failure(path, problem) from None
+
+
+def _write_safetensors(path: str, case: Case) -> None:
+    save(path, {name: np.atleast_1d(array) for name, array in case.tensors.items()})
+
+
+def _write_header(path: str, case: Case) -> None:
+    """Tensors in float32, integers as they are; what they depend on, and the tolerance, in double."""
+    tensors = {
+        name: array if array.dtype.kind in "iu" else round_to(array, "float32") for name, array in case.tensors.items()
+    }
+    inputs = {name: getattr(case.scheme, name, None) for name in ("positions", "base")}
+    inputs["tolerance"] = case.tolerances()["float32"]
+    given = {name: np.array(value, np.float64) for name, value in inputs.items() if value is not None}
+    save(path, {name: np.atleast_1d(array) for name, array in {**tensors, **given}.items()})
+
+
+WRITERS = {"json": _write_json, "safetensors": _write_safetensors, "h": _write_header}

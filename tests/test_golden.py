@@ -1,0 +1,255 @@
+"""The golden suite against Arb's ball arithmetic, element by element, and as a folder of files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import arb
+
+from pecli.golden import cases, write
+from tests import oracle
+from tests.oracle import rational
+
+
+def frequencies(given: Mapping[str, Any]) -> tuple[list[arb], arb]:
+    """Inverse frequencies and attention factor of a spec, as balls, from the papers' formulas."""
+    scaling, dim, base = given["scaling"], given["dim"], rational(given["base"])
+    rotary = dim if scaling == "proportional" else int(dim * given.get("partial_rotary_factor", 1.0))
+    factor = rational(given.get("factor", 1.0))
+    original = given.get("original_max_position_embeddings")
+    length = given.get("length") or max(given.get("positions", [0])) + 1
+    one = arb(1)
+    if scaling in ("ntk", "dynamic"):
+        grown = factor
+        if scaling == "dynamic":
+            trained = given["max_position_embeddings"]
+            grown = factor * max(length, trained) / trained - (factor - 1)
+        base = base * grown ** (arb(rotary) / (rotary - 2))
+    inverse = [base ** (arb(-2 * k) / rotary) if k else one for k in range(rotary // 2)]
+    if scaling == "proportional":
+        turning = int(given["partial_rotary_factor"] * dim) // 2
+        return [value if k < turning else arb(0) for k, value in enumerate(inverse)], one
+    if scaling == "linear":
+        return [value / factor for value in inverse], one
+    if scaling == "longrope":
+        chosen = given["long_factor" if length > original else "short_factor"]
+        stretch = rational(given["max_position_embeddings"]) / original
+        magnitude = (1 + stretch.log() / arb(original).log()).sqrt()
+        if "attention_factor" in given:
+            magnitude = rational(given["attention_factor"])
+        return [value / rational(by) for value, by in zip(inverse, chosen, strict=True)], magnitude
+    if scaling == "llama3":
+        low, high = rational(given["low_freq_factor"]), rational(given["high_freq_factor"])
+        shares = [(original * value / (2 * arb.pi()) - low) / (high - low) for value in inverse]
+        clipped = [one if share > 1 else arb(0) if share < 0 else share for share in shares]
+        return [(1 - s) * value / factor + s * value for s, value in zip(clipped, inverse, strict=True)], one
+    if scaling == "yarn":
+        return yarn(given, inverse, rotary, base, factor)
+    return inverse, one
+
+
+def yarn(given: Mapping[str, Any], inverse: list[arb], dim: int, base: arb, factor: arb) -> tuple[list[arb], arb]:
+    original = given["original_max_position_embeddings"]
+
+    def pair_of(turns: float) -> arb:
+        return dim * (original / ((2 * arb.pi()) * rational(turns))).log() / (2 * base.log())
+
+    low, high = pair_of(given.get("beta_fast", 32.0)), pair_of(given.get("beta_slow", 1.0))
+    if given.get("truncate", True):
+        low, high = low.floor(), high.ceil()
+    low, high = (arb(0) if low < 0 else low), (arb(dim - 1) if high > dim - 1 else high)
+    ramps = [(k - low) / (high - low) for k in range(len(inverse))]
+    clipped = [arb(1) if ramp > 1 else arb(0) if ramp < 0 else ramp for ramp in ramps]
+
+    def magnitude(scale: float) -> arb:
+        return rational(scale) / 10 * factor.log() + 1
+
+    amplitude = magnitude(1.0)
+    if given.get("mscale") and given.get("mscale_all_dim"):
+        same = given["mscale"] == given["mscale_all_dim"]
+        amplitude = arb(1) if same else magnitude(given["mscale"]) / magnitude(given["mscale_all_dim"])
+    if "attention_factor" in given:
+        amplitude = rational(given["attention_factor"])
+    return [value / factor * ramp + value * (1 - ramp) for value, ramp in zip(inverse, clipped, strict=True)], amplitude
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("golden")
+    write(str(folder))
+    return folder
+
+
+def entries(folder: Path) -> dict[str, Any]:
+    return {entry["name"]: entry for entry in json.loads((folder / "index.json").read_text())["cases"]}
+
+
+def tensors(folder: Path, name: str) -> dict[str, Any]:
+    return json.loads((folder / f"{name}.json").read_text())["tensors"]
+
+
+def exact(make: Callable[[], list[arb]], texts: Mapping[str, list[Any]]) -> None:
+    """All spellings are the balls' values, correctly rounded."""
+    digits = oracle.settled(lambda: oracle.digits_of(make()))
+    for name, dtype in (("decimal", "float64"), ("float32", "float32"), ("float16", "float16"), ("bfloat16",) * 2):
+        kind = oracle.DTYPES[dtype]
+        found = np.array(texts[name], np.float64).astype(kind)
+        np.testing.assert_array_equal(oracle.bits(found), digits.round(dtype), err_msg=name)
+    assert [float.fromhex(text) for text in texts["hex"]] == texts["decimal"]
+
+
+def plain(entry: Mapping[str, Any]) -> bool:
+    """Whether it is a rotary table over one axis."""
+    given = entry.get("parameters", {})
+    return entry.get("scheme") == "rope" and not {"grid", "axes", "mrope_section"} & given.keys()
+
+
+def test_golden_rotary_numbers_are_those_of_arb_all_of_them(suite: Path) -> None:
+    compared = 0
+    for name, entry in entries(suite).items():
+        if not plain(entry) or "edits" in entry or "settings" in entry:
+            continue
+        given, spelled = entry["parameters"], tensors(suite, name)
+        if "inv_freq" in spelled:
+            exact(lambda given=given: frequencies(given)[0], spelled["inv_freq"])
+        if "attention_factor" in spelled:
+            exact(lambda given=given: [frequencies(given)[1]], spelled["attention_factor"])
+        if given["layout"] != "compact":
+            continue
+        for part in {"cos", "sin"} & spelled.keys():
+
+            def values(part: str = part, given: Mapping[str, Any] = given) -> list[arb]:
+                inverse, amplitude = frequencies(given)
+                angles = [rational(place) * value for place in given["positions"] for value in inverse]
+                return [amplitude * (angle.cos() if part == "cos" else angle.sin()) for angle in angles]
+
+            exact(values, spelled[part])
+            compared += len(spelled[part]["decimal"])
+    assert compared > 10_000
+
+
+def test_golden_rotations_are_the_formula(suite: Path) -> None:
+    """Pairs of channels turned by the angle of their position, in plain NumPy."""
+    for name in ("halves", "interleaved", "offset", "left-padded", "packed"):
+        spelled = tensors(suite, f"rotate-{name}")
+        before, after = (
+            np.array(spelled[key]["decimal"]).reshape(spelled[key]["shape"]) for key in ("before", "after")
+        )
+        settings = entries(suite)[f"rotate-{name}"]["settings"]
+        length, dim = before.shape[-2:]
+        places = np.array(settings.get("positions", np.arange(length) + settings.get("offset", 0)), np.float64)
+        angles = places[..., None] * 10000.0 ** (-2 * np.arange(dim // 2) / dim)
+        angles = angles[:, None] if angles.ndim == 3 else angles
+        first, second = (
+            (before[..., 0::2], before[..., 1::2]) if settings["layout"] == "interleaved" else np.split(before, 2, -1)
+        )
+        turned = (
+            first * np.cos(angles) - second * np.sin(angles),
+            second * np.cos(angles) + first * np.sin(angles),
+        )
+        joined = (
+            np.stack(turned, -1).reshape(before.shape)
+            if settings["layout"] == "interleaved"
+            else np.concatenate(turned, -1)
+        )
+        np.testing.assert_allclose(after, joined, atol=1e-13)
+
+
+def test_golden_suite_is_small_complete_and_the_same_every_time(suite: Path, tmp_path: Path) -> None:
+    again = write(str(tmp_path))
+    names = {entry["name"] for entry in again}
+    assert len(names) == len(again) >= 150
+    assert sum(path.stat().st_size for path in suite.iterdir()) <= 3_000_000
+    for path in suite.iterdir():
+        assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
+    for entry in again:
+        for file, digest in entry["files"].items():
+            assert hashlib.sha256((suite / file).read_bytes()).hexdigest() == digest
+
+
+def test_golden_inputs_are_exact_in_every_dtype() -> None:
+    for case in cases():
+        if "before" in case.tensors:
+            before = case.tensors["before"]
+            assert (before.astype(oracle.DTYPES["bfloat16"]).astype(np.float64) == before).all()
+
+
+def test_golden_command(pecli_cli, tmp_path: Path) -> None:
+    outcome = pecli_cli("golden", "llama-3.1-8b", "-o", tmp_path / "suite", "--format", "all", "--json")
+    assert outcome.json["cases"] == ["model-llama-3.1-8b", "model-llama-3.1-8b-table"]
+    assert {path.suffix for path in (tmp_path / "suite").iterdir()} == {".json", ".safetensors", ".h"}
+    for words, problem in (
+        ((), "--output is missing"),
+        (("-o", tmp_path / "x", "--format", "xml"), "--format is 'xml'"),
+    ):
+        refused = pecli_cli("golden", *words)
+        assert (refused.code, problem in refused.err) == (2, True), refused.err
+    assert pecli_cli("golden", "no-such-model", "-o", tmp_path / "y").code in (2, 3)
+    assert not (tmp_path / "y").exists()
+
+
+RUNNERS = Path(__file__).parents[1] / "samples" / "golden"
+
+
+def ran(*words: object) -> list[str]:
+    return subprocess.run(
+        [str(word) for word in words], capture_output=True, text=True, timeout=120
+    ).stdout.splitlines()
+
+
+def needs(program: str) -> str:
+    found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"{program} is not installed")
+    return found
+
+
+def test_golden_runner_in_javascript_fails_where_float32_does(suite: Path) -> None:
+    node = needs("node")
+    *lines, summary = ran(node, RUNNERS / "runner.js", suite)
+    assert summary.startswith("4 passed, ")
+    failures = [line for line in lines if line.startswith("FAILED")]
+    assert failures
+    assert all(line.endswith("(float32 arithmetic explains it)") for line in failures)
+    wrong = [line for line in ran(node, RUNNERS / "runner.js", suite, "--mistake") if line.startswith("FAILED")]
+    named = {line.split()[1] for line in wrong if not line.endswith("explains it)")}
+    bases = {name: entry["parameters"].get("base") for name, entry in entries(suite).items() if "parameters" in entry}
+    assert {"table-theta-500000", "frequencies-theta-500000", "model-llama-3-8b-table"} <= named
+    assert all(bases[name] != 10000.0 for name in named)
+
+
+def test_golden_runner_in_rust_fails_where_float32_does(suite: Path, tmp_path: Path) -> None:
+    subprocess.run([needs("rustc"), "-o", tmp_path / "runner", RUNNERS / "runner.rs"], check=True, capture_output=True)
+    lines = ran(tmp_path / "runner", suite)
+    assert lines[-1] == "1 passed, 5 failed"
+    assert any(line.startswith("passed  table-dim-2 ") for line in lines)
+    assert ran(tmp_path / "runner", suite, "--mistake")[-1] == "0 passed, 6 failed"
+
+
+def test_golden_runner_in_c_fails_where_float32_does(tmp_path: Path) -> None:
+    needs("cc")
+    write(str(tmp_path), formats=("h",))
+    lines = ran("sh", RUNNERS / "run_c.sh", tmp_path)
+    near = [float(line.split()[-5]) for line in lines]
+    assert [line.split()[0] for line in lines].count("passed") == 1
+    assert max(near) < 1e-6
+    wrong = ran("sh", RUNNERS / "run_c.sh", tmp_path, "-DMISTAKE")
+    assert {line.split()[0] for line in wrong} == {"FAILED"}
+    assert min(float(line.split()[-5]) for line in wrong) > 0.1
+
+
+def test_golden_runner_in_torch_fails_where_float32_does(suite: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    lines = ran(sys.executable, RUNNERS / "runner_torch.py", suite)
+    assert all("explains it" in line for line in lines if line.startswith("FAILED"))
+    wrong = ran(sys.executable, RUNNERS / "runner_torch.py", suite, "--mistake")
+    assert any(line.startswith("FAILED  rotate-interleaved") for line in wrong)

@@ -1,0 +1,173 @@
+"""The README's tour without what only POSIX has, and the paths of Windows.
+
+The names that Windows lacks are hidden from a process of its own, and what remains is as strict as it is there: folders
+cannot be opened, nothing is relative to a descriptor, a file that is open or mapped cannot be replaced, files are
+binary only where that is said, and no text is read or written in the locale's encoding.
+"""
+
+from __future__ import annotations
+
+import glob
+import ntpath
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pecli.checks import manifest
+from pecli.errors import FileError
+from pecli.files import load
+
+ROOT = Path(__file__).parents[1]
+HIDDEN = {
+    "os": """
+        chown chroot ctermid eventfd fchdir fchmod fchown fdatasync fork forkpty fpathconf fstatvfs getegid
+        geteuid getgid getgroups getloadavg getpgid getpgrp getpriority getsid getuid initgroups killpg lchown
+        lockf mkfifo mknod nice pathconf posix_fadvise posix_fallocate posix_spawn pread preadv pwrite pwritev
+        readv sched_getaffinity sched_yield sendfile setegid seteuid setgid setgroups setpgid setpriority
+        setregid setreuid setsid setuid splice statvfs sync sysconf tcgetpgrp uname wait wait3 wait4 waitid
+        writev memfd_create copy_file_range O_ASYNC O_CLOEXEC O_DIRECT O_DIRECTORY O_DSYNC O_NDELAY O_NOATIME
+        O_NOCTTY O_NOFOLLOW O_NONBLOCK O_PATH O_RSYNC O_SYNC O_TMPFILE
+    """,
+    "signal": """
+        SIGALRM SIGBUS SIGCHLD SIGCONT SIGHUP SIGIO SIGKILL SIGPIPE SIGPROF SIGQUIT SIGSTOP SIGSYS SIGTRAP SIGTSTP
+        SIGTTIN SIGTTOU SIGURG SIGUSR1 SIGUSR2 SIGVTALRM SIGWINCH SIGXCPU SIGXFSZ alarm getitimer pause pthread_kill
+        pthread_sigmask setitimer sigpending sigtimedwait sigwait sigwaitinfo
+    """,
+    "mmap": "MAP_PRIVATE MAP_SHARED MAP_ANON MAP_ANONYMOUS MAP_POPULATE PROT_READ PROT_WRITE PROT_EXEC",
+}
+MODULES = ["fcntl", "grp", "pty", "pwd", "resource", "syslog", "termios", "tty"]
+HIDE = f"""
+import asyncio, mmap, multiprocessing, os, shutil, signal, subprocess, sys, tempfile, warnings
+import matplotlib.backends.backend_agg, matplotlib.figure, rich.console, typer, zarr  # which may use all there is
+
+for module, names in {HIDDEN}.items():
+    for name in names.split():
+        if hasattr(sys.modules[module], name):
+            delattr(sys.modules[module], name)
+for name in {MODULES}:
+    sys.modules[name] = None
+warnings.filterwarnings("error", category=EncodingWarning, module=r"pecli($|\\.)")
+os.O_BINARY = 1 << 28
+os.supports_dir_fd.clear()
+
+def ours():
+    return sys._getframe(2).f_globals.get("__name__", "").startswith("pecli")
+
+def open_as_windows(path, flags, mode=0o777, *, dir_fd=None, real=os.open):
+    if not ours():
+        return real(path, flags, mode, dir_fd=dir_fd)
+    if dir_fd is not None:
+        raise NotImplementedError("dir_fd unavailable on this platform")
+    if os.path.isdir(path):
+        raise PermissionError(13, "Permission denied", path)
+    assert flags & os.O_BINARY, (path, "is opened as text")
+    return real(path, flags & ~os.O_BINARY, mode)
+
+def in_use(path):
+    held = [os.path.realpath(f"/proc/self/fd/{{name}}") for name in os.listdir("/proc/self/fd")]
+    with open("/proc/self/maps", encoding="utf-8") as file:
+        held += [line.split(maxsplit=5)[-1].strip() for line in file]
+    return os.path.realpath(path) in held
+
+def replace_as_windows(source, target, *, src_dir_fd=None, dst_dir_fd=None, real=os.replace):
+    if src_dir_fd is not None or dst_dir_fd is not None:
+        raise NotImplementedError("src_dir_fd and dst_dir_fd unavailable on this platform")
+    if in_use(source) or in_use(target):
+        raise PermissionError(13, "The process cannot access the file because it is being used", source)
+    real(source, target)
+
+def unlink_as_windows(path, *, dir_fd=None, real=os.unlink):
+    if dir_fd is not None and ours():
+        raise NotImplementedError("dir_fd unavailable on this platform")
+    if ours() and in_use(path):
+        raise PermissionError(13, "The process cannot access the file because it is being used", path)
+    real(path, dir_fd=dir_fd)
+
+os.open, os.replace, os.unlink = open_as_windows, replace_as_windows, unlink_as_windows
+"""
+needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="what a process holds is seen in /proc")
+
+
+def hidden(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run code in a process that lacks what Windows lacks."""
+    words = [sys.executable, "-X", "warn_default_encoding", "-c", HIDE + code]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "utf-8"}
+    return subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=120
+    )
+
+
+FORMATS = """
+from pecli.cli.app import run
+
+for suffix in ("npy", "npz", "safetensors", "csv", "json", "h", "zarr"):
+    make = ["sinusoidal", "--seq-len", "64", "--dim", "16", "-q", "-o", f"t.{suffix}"]
+    assert run(make) == 0, suffix
+    assert suffix == "zarr" or run(make) == 0, (suffix, "again")
+    assert suffix == "h" or run([*make[:5], "--verify", f"t.{suffix}", "-q"]) == 0, suffix
+    if suffix in ("npy", "npz", "safetensors"):  # a mapped file cannot be replaced, and stays
+        before = os.stat(f"t.{suffix}")
+        assert run(["convert", f"t.{suffix}", "-q", "-o", f"t.{suffix}"]) == 3, (suffix, "in place")
+        assert os.stat(f"t.{suffix}") == before
+assert [name for name in os.listdir() if name.startswith(".")] == []
+"""
+TOUR = """
+from tests.readme import README, console
+
+text = README.read_text(encoding="utf-8")
+shown = console(text)
+for number, (expected, found) in enumerate(zip(text.splitlines(), shown.splitlines()), 1):
+    assert found == expected, (number, expected, found)
+assert shown == text
+"""
+WAY_OUT = """
+from pecli.__main__ import main
+
+sys.argv = ["pecli", "alibi", "--heads", "2"]
+main()
+"""
+
+
+@needs_proc
+def test_formats_and_the_tour_of_the_readme_need_nothing_of_posix(tmp_path: Path) -> None:
+    done = hidden(FORMATS + TOUR + WAY_OUT, tmp_path)
+    assert (done.returncode, done.stdout) == (0, "0.0625\n0.00390625\n"), done.stderr[-3000:]
+
+
+WINDOWS_PATHS = {
+    r"C:\dumps\rope.npz:cos": (r"C:\dumps\rope.npz", "cos"),
+    r"C:\dumps\rope.npz": (r"C:\dumps\rope.npz", None),
+    "C:/dumps/rope.npz:model.layers.0:weight": ("C:/dumps/rope.npz", "model.layers.0:weight"),
+    r"c:rope.npz:cos": ("c:rope.npz", "cos"),
+    r"\\server\share\rope.npz:cos": (r"\\server\share\rope.npz", "cos"),
+    "rope.npz:cos": ("rope.npz", "cos"),
+    "-:cos": ("-", "cos"),
+    "-": ("-", None),
+}
+
+
+@pytest.fixture
+def windows_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drives are parts of paths, and there are files of these names, and one that is called C."""
+    there = {path for path, _ in WINDOWS_PATHS.values()} | {"C"}
+    monkeypatch.setattr(os.path, "splitdrive", ntpath.splitdrive)
+    monkeypatch.setattr(os.path, "exists", there.__contains__)
+
+
+@pytest.mark.usefixtures("windows_paths")
+def test_a_drive_is_no_file_before_a_tensor_name() -> None:
+    assert {text: load.split_name(text) for text in WINDOWS_PATHS} == WINDOWS_PATHS
+    with pytest.raises(FileError, match=r"C:\\missing\.npz:cos: does not exist"):
+        load.split_name(r"C:\missing.npz:cos")
+    assert load.split_name(r"C:\missing.npz") == (r"C:\missing.npz", None)
+
+
+def test_a_drive_in_a_pattern_of_a_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(os.path, "splitdrive", ntpath.splitdrive)
+    monkeypatch.setattr(glob, "glob", lambda pattern, **_: asked.append(pattern) or ["C:/dumps/a.npz"])
+    assert manifest._matching("", "C:/dumps/*.npz:cos") == ["C:/dumps/a.npz:cos"]
+    assert asked == ["C:/dumps/*.npz"]
