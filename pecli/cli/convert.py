@@ -158,8 +158,8 @@ class _Written:
         """Write it all; a checkpoint whose dtypes stay keeps every other byte, in the same order."""
         same = format_of(path) == self.file.format == "safetensors" and self.is_whole and not self.made.cast
         if same and (not self.made.moves or KEY not in self.file.metadata):
+            from pecli.files import write_file
             from pecli.files.safetensors import prepare_copy
-            from pecli.files.save import write_file
 
             changed = {name: self.made.table(name) for name in self.made.moves}
             assert self.file.contents is not None

@@ -97,7 +97,7 @@ def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str,
 
 
 def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
-    from pecli.files import format_of, save
+    from pecli.files import format_of, save_scheme, tables_written
     from pecli.views import screen
     from pecli.views.progress import BlockObserver
 
@@ -106,14 +106,14 @@ def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
     if config is not None and os.path.exists(path) and os.path.exists(config) and os.path.samefile(path, config):
         raise ParameterError("output", path, "it would overwrite the input config", "name another file")
     parts = format_of(path) == "zarr"  # of which --json still describes the whole
-    observer = BlockObserver(scheme.name, [] if parts else save.tables_written(path, scheme), values, scheme.tensors())
+    observer = BlockObserver(scheme.name, [] if parts else tables_written(path, scheme), values, scheme.tensors())
     with observer:
-        save.save_scheme(path, scheme, on_block=observer.see)
+        save_scheme(path, scheme, on_block=observer.see)
     if values["json"]:
         screen.say_json({**scheme.spec(), "tensors": observer.tensors(), "output": path})
     elif not values["quiet"]:
         tables = ", ".join(
-            f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in save.tables_written(path, scheme)
+            f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables_written(path, scheme)
         )
         screen.say_written(path, f"{tables}, ")
 

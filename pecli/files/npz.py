@@ -10,14 +10,14 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.errors import ParameterError, quoted
-from pecli.files.contents import Contents
+from pecli.files.contents import Contents, LoadedFile
 from pecli.files.npy import header, read_array, read_header, table_header
 from pecli.files.output import OnBlock, Output, Sink, Spec, Write, write_blocks
 from pecli.files.provenance import KEY, NO_DIGEST, file_order, provenance
@@ -229,14 +229,12 @@ def _refuse_bombs(contents: Contents, members: Iterable[Member]) -> None:
         raise contents.error(f"unpacks to {total:,} bytes, at most {MAX_UNPACKED:,} are read", "save it uncompressed")
 
 
-def read(
-    contents: Contents, members: Mapping[str, Member]
-) -> tuple[dict[str, Array], dict[str, str], dict[str, Callable[[], None]]]:
+def read(contents: Contents) -> LoadedFile:
     """The tensors, the metadata, and for every stored tensor what compares it with its checksum."""
     tensors: dict[str, Array] = {}
     metadata: dict[str, str] = {}
     checksums: dict[str, Callable[[], None]] = {}
-    for file, member in members.items():
+    for file, member in members_of(contents).items():
         name = file.removesuffix(".npy")
         if name == file or bad_name(name):
             raise contents.error(f"member {quoted(file)} has no place in a .npz file")
@@ -246,7 +244,7 @@ def read(
         tensors[name] = read_array(member.unpacked())
         if not member.compressed:
             checksums[name] = member.check
-    return tensors, metadata, checksums
+    return LoadedFile(contents.path, "npz", tensors, metadata, checksums=checksums)
 
 
 def _text(member: Member) -> str:
