@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from tests.explain.test_computed_tables import config
 
 import pecli
 from pecli.checks.runtimes import RuntimeResult
 from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError
 from tests.engine.runtimes.test_runtimes import COMPUTED
+from tests.explain.test_recipe_search import config
 
 POSITIONS = COMPUTED["positions"]
 

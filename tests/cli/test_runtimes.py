@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 import pytest
-from tests.explain.test_computed_tables import config, dump
 
 import pecli
+from tests.explain.test_recipe_search import config, dump
 
 
 def written(tmp_path, case: str) -> str:
