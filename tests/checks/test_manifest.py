@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 
 import numpy as np
@@ -202,6 +203,15 @@ def test_not_text_and_not_there(tmp_path) -> None:
         read_manifest(str(tmp_path / "y.toml"))
     with pytest.raises(FileError, match="folder"):
         read_manifest(str(tmp_path))
+
+
+@pytest.mark.parametrize("key", ["file = 'pipe'", "file = 'pipe:cos'", "file = 'x.npy'\nbefore = 'pipe'"])
+def test_a_pipe_is_no_file_of_a_manifest(manifest, pecli_cli, tmp_path, key) -> None:
+    path = manifest(f"[[check]]\n{key}\nscheme = 'rope'\nseq_len = 4\ndim = 4\n")
+    os.mkfifo(os.path.join(os.path.dirname(path), "pipe"))
+    outcome = pecli_cli("verify", path)
+    assert outcome.code == 3
+    assert "is a pipe or a device" in outcome.err
 
 
 def test_a_manifest_takes_little_memory_whatever_it_holds(manifest, peak_memory) -> None:

@@ -113,7 +113,8 @@ def test_two_mistakes_are_named(differ, a, b, edits) -> None:
 
 def test_a_transform_up_to_small_errors_says_what_is_left(differ) -> None:
     noise = 1e-4 * np.sin(np.arange(TABLE.size, dtype=np.float32)).reshape(TABLE.shape)
-    (found,) = differ(TABLE, halves(SIN, COS) + noise).explanations
+    assert differ(TABLE, halves(SIN, COS) + noise).explanations == ()  # which leaves more than rounding
+    (found,) = differ(TABLE, halves(SIN, COS) + noise, atol=1e-3).explanations
     assert found.edits == (Layout("interleaved", "halves"),)
     assert found.residual == pytest.approx(1e-4, rel=1e-2)
 
