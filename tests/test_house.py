@@ -39,7 +39,7 @@ WITHIN_ENGINE = {
 }
 """What parts of the engine may import of it; the others import all but the schemes, and these import all."""
 
-MAX_FILES = 190
+MAX_FILES = 196
 """Of the package."""
 MAX_IN_FOLDER = 20
 MAX_FUNCTION = 60
@@ -54,7 +54,7 @@ CONCRETE = {scheme_named(name).__name__ for name in NAMES}
 
 ASKED = {
     "pecli/models/encoding.py": 1,  # a configuration names its encodings; only the rotary ones have tables
-    "pecli/checks/verify/expected_tables.py": 1,  # as above: the tables that a named encoding leads to expect
+    "pecli/checks/verify/targets.py": 1,  # as above: the tables that a named encoding leads to expect
 }
 """Where it is asked which scheme something is, instead of what it answers; these numbers may only fall."""
 MAX_ASKED = 2

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.compare import Comparison, as_json, compare, problems_of
+from pecli.checks.compare import (
+    Comparison,
+    ErrorMap,
+    as_json,
+    error_map,
+    problems_of,
+    where_json,
+)
 from pecli.checks.compare.error_summary import widest
-from pecli.checks.same_table import fitted
+from pecli.checks.pairing import Fit, Pair, fits_of, with_dtypes
 from pecli.checks.statistics import has_waves
-from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
-from pecli.engine.arrays import SIGNIFICAND_BITS
-from pecli.engine.table import Table, stacked
+from pecli.engine.arrays import Array
 from pecli.errors import PecliError
 from pecli.files import LoadedFile
 from pecli.files.load import opened
@@ -39,10 +43,6 @@ CLOSE = 1e-3
 """The median difference, relative to the largest element, up to which tables are no two draws."""
 MAX_NOISE_ULP = 8
 """Units of the last place that no transform would leave."""
-MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
-"""What tensors hold that belong together under unlike names."""
-
-Pair = tuple[Table, Table]
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ class Difference:
             "explanations": [each.as_json(_comparison(each)) for each in self.explanations],
             "readings": dict(self.readings),
             "weak": list(self.weak),
+            "where": where_json(self.tensors),
         }
 
 
@@ -84,31 +85,33 @@ def diff(
     atol: float | None = None,
     rtol: float | None = None,
     max_ulp: int | None = None,
+    reasons: bool = True,
 ) -> Difference:
     """Compare two files, or one tensor of each with `FILE:NAME`, or arrays, alone or by name; where they differ, say
-    which transform explains it.
+    which transform explains it, unless no `reasons` are asked for.
     """
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
     first = opened(a)
     with first[1]:
         second = opened(b)
         with second[1]:
-            return diff_open(first, second, allowed)
+            return diff_open(first, second, allowed, reasons=reasons)
 
 
-def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: Tolerance) -> Difference:
+def diff_open(
+    a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: Tolerance, *, reasons: bool = True
+) -> Difference:
     """The same for files that are open already, each with the name it was asked for by."""
     for _, file in (a, b):
         file.check()
-    first, second = _with_dtypes(a[1], b[1])
-    fits = _fits(first, second)
+    fits = fits_of(*with_dtypes(a[1], b[1]))
     loose = tolerance != EXACT  # within a tolerance, another dtype is none of the differences
-    tensors = tuple(compare(*fit.pair, tolerance, any_dtype=loose) for fit in fits)
-    schemes = [_scheme_of(first), _scheme_of(second)]
+    tensors = tuple(fit.compared(tolerance, any_dtype=loose) for fit in fits)
+    schemes = [_scheme_of(a[1]), _scheme_of(b[1])]
     may_miss = {name for scheme in schemes if scheme for name in scheme.derived_tensors}
-    problems = [*_alone(first.tables, second.tables, fits, may_miss), *problems_of(tensors)]
+    problems = [*_alone(a[1].tensors, b[1].tensors, fits, may_miss), *problems_of(tensors)]
     changed = [(fit, found) for fit, found in zip(fits, tensors, strict=True) if not found.passed]
-    why = _explained(changed, schemes[0], tolerance) if changed else []
+    why = _explained(changed, schemes[0], tolerance) if changed and reasons else []
     problems += map(_comparison, why)
     notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit.note}
     answer = Difference(a[0], b[0], tensors, tuple(problems), tuple(why), notes)
@@ -116,7 +119,8 @@ def diff_open(a: tuple[str, LoadedFile], b: tuple[str, LoadedFile], tolerance: T
         return answer
     from pecli.checks.verify.verification import weak_checks
 
-    return replace(answer, weak=weak_checks({schemes[0]: {fit.pair[0].name: fit.pair[0] for fit in fits}}, tolerance))
+    compared = {name: array for fit in fits for name, array, _ in fit.searched()}
+    return replace(answer, weak=weak_checks({schemes[0]: compared}, tolerance))
 
 
 def _comparison(why: Explanation) -> str:
@@ -125,96 +129,29 @@ def _comparison(why: Explanation) -> str:
     return comparison(why)
 
 
-def aligned(a: LoadedFile, b: LoadedFile) -> list[Pair]:
-    """The tensors of two files that belong together, in one shape where they are one table."""
-    return [fit.pair for fit in _fits(*_with_dtypes(a, b))]
-
-
-def _with_dtypes(a: LoadedFile, b: LoadedFile) -> tuple[LoadedFile, LoadedFile]:
-    """Two files, one that has no dtypes (.csv) read with those of the other."""
-    one, other = (
-        next((table.dtype for table in file.tables if table.dtype in SIGNIFICAND_BITS), "float64") for file in (a, b)
-    )
-    return a.read_as(other), b.read_as(one)
-
-
-@dataclass(frozen=True)
-class _PairFit:
-    """Two tensors that belong together, in one shape if they can be, and how the one was read as the other."""
-
-    given: Pair
-    pair: Pair
-    searched: Pair
-    """The same without copies and doubled columns."""
-    note: str | None = None
-    """None where their shapes do not allow it."""
-
-
-def _fits(a: LoadedFile, b: LoadedFile) -> list[_PairFit]:
-    """The tensors that belong together: the only ones; cos and sin with both in one array, as files of one array have
-    them; or those of one name, and of the others those that alone hold the same by their names.
-    """
-    lines = "csv" in (a.format, b.format)
-    if len(a.tables) == len(b.tables) == 1:
-        return [_fit((a.tables[0], b.tables[0]), lines)]
-    for ours, theirs in ((a.tables, _stacked(b.tables)), (_stacked(a.tables), b.tables)):
-        if len(ours) == len(theirs) == 1 and (fit := _fit((ours[0], theirs[0]), lines)).note is not None:
-            return [fit]
-    pairs: list[Pair] = []
-    for key in (lambda table: table.name, _role):
-        one, other = (_by_key(side, key, pairs) for side in (a.tables, b.tables))
-        pairs += [(one[name], other[name]) for name in one if name in other]
-    return [_fit(each, lines) for each in pairs]
-
-
-def _stacked(tables: Sequence[Table]) -> tuple[Table, ...]:
-    named = {table.name: table for table in tables}
-    if not {"cos", "sin"} <= {*named} or named["cos"].shape != named["sin"].shape:
-        return ()
-    return (stacked("cos_sin", [named["cos"], named["sin"]]),)
-
-
-def _role(table: Table) -> str | None:
-    role = role_of(table.name)
-    return role if role in MATCHED_ROLES else None
-
-
-def _by_key(tables: Sequence[Table], key: Callable[[Table], str | None], known: Sequence[Pair]) -> dict[str, Table]:
-    """The tensors beside those known that are the only ones of their file with such a key."""
-    names = {table.name for each in known for table in each}
-    others = [(name, table) for table in tables if table.name not in names and (name := key(table))]
-    counts = Counter(name for name, _ in others)
-    return {name: table for name, table in others if counts[name] == 1}
-
-
-def _fit(tables: Pair, lines: bool) -> _PairFit:
-    """Two tensors as one table, whichever has more axes; as they are where their shapes do not allow it."""
-    for label, one, other in (("B", *tables), ("A", *tables[::-1])):
-        if (fit := fitted(other, [one], lines=lines)) is not None:
-            (part,) = fit.parts.values()
-            pair = fit.expected, fit.found
-            searched = (one, part) if fit.found.size != part.size else pair
-            if label == "A":
-                pair, searched = pair[::-1], searched[::-1]
-            return _PairFit(tables, pair, searched, f"{label}: {fit.words}" if fit.words else "")
-    return _PairFit(tables, tables, tables)
-
-
-def _alone(a: Sequence[Table], b: Sequence[Table], fits: Sequence[_PairFit], may_miss: set[str]) -> list[str]:
-    """What only one of the files has, in words; what follows from other tensors may be absent."""
-    paired = {id(table) for fit in fits for table in fit.given}
-    if any(table.name == "cos_sin" for fit in fits for table in fit.given):
+def error_maps(a: LoadedFile, b: LoadedFile, result: Difference, most: int) -> list[ErrorMap]:
+    """The errors of the tensors that can be drawn, the worst first."""
+    if not most:
         return []
+    pairs = zip(result.tensors, fits_of(*with_dtypes(a, b)), strict=True)
+    off = [(found, fit) for found, fit in pairs if found.worst_index is not None]
+    off.sort(key=lambda each: -(each[0].max_abs_error or 0.0))
+    return [error_map(found.name, part) for found, fit in off[:most] for part in fit.parts[:1]]
+
+
+def _alone(a: Mapping[str, Array], b: Mapping[str, Array], fits: Sequence[Fit], may_miss: set[str]) -> list[str]:
+    """What only one of the files has, in words; what follows from other tensors may be absent."""
+    paired = {name for fit in fits for name in fit.ours}, {name for fit in fits for name in fit.theirs}
     return [
-        f"{table.name}: only {here} has it, {there} does not"
-        for tables, here, there in ((a, "A", "B"), (b, "B", "A"))
-        for table in tables
-        if id(table) not in paired and not (fits and (table.name in may_miss or is_relative(table.name)))
+        f"{name}: only {here} has it, {there} does not"
+        for tensors, known, here, there in ((a, paired[0], "A", "B"), (b, paired[1], "B", "A"))
+        for name in tensors
+        if name not in known and not (fits and (name in may_miss or is_relative(name)))
     ]
 
 
 def _explained(
-    changed: Sequence[tuple[_PairFit, Comparison]], scheme: Scheme | None, tolerance: Tolerance
+    changed: Sequence[tuple[Fit, Comparison]], scheme: Scheme | None, tolerance: Tolerance
 ) -> list[Explanation]:
     """What makes B of A: another dtype; a transform; or other parameters of the scheme that A carries, or turns out to
     be. Last places that are off, and changes of large draws, have no reason.
@@ -228,17 +165,18 @@ def _explained(
             found.append(Explanation((Dtype(result.dtype),), None, result.max_abs_error, 0.0, (result.name,)))
             continue
         is_noise = not result.problem and result.max_ulp_error is not None and result.max_ulp_error <= MAX_NOISE_ULP
-        if not is_noise and (result.size <= MAX_SEARCHED or not _are_close_draws(*fit.pair)):
-            pairs.append(fit.searched)
+        if not is_noise and (result.size <= MAX_SEARCHED or not _are_close_draws(*fit.arrays)):
+            pairs += fit.searched()
     return found + (_searched(pairs[:MAX_EXPLAINED], scheme, tolerance) if pairs else [])
 
 
-def _are_close_draws(one: Table, other: Table) -> bool:
+def _are_close_draws(one: Array, other: Array) -> bool:
     """Whether tables are draws, or learned, and too close for other draws, going by some of the rows."""
-    if one.shape != other.shape or len(one.shape) < 2:
+    if one.shape != other.shape or one.ndim < 2:
         return False
-    rows = np.unique([*range(min(one.rows, SAMPLED_ROWS)), *np.linspace(0, one.rows - 1, SAMPLED_ROWS).astype(np.intp)])
-    ours, theirs = widest(one.pick(rows)), widest(other.pick(rows))
+    count = one.size // one.shape[-1]
+    rows = np.unique([*range(min(count, SAMPLED_ROWS)), *np.linspace(0, count - 1, SAMPLED_ROWS).astype(np.intp)])
+    ours, theirs = (widest(each.reshape(count, -1)[rows]) for each in (one, other))
     with np.errstate(all="ignore"):
         close = np.median(np.abs(ours - theirs)) <= CLOSE * np.abs(ours).max()
     first = ours[:SAMPLED_ROWS]
@@ -249,33 +187,32 @@ def _searched(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance
     from pecli.explain.edits import ColumnsWrong, Scaled
     from pecli.explain.search import explain_pair, explain_swapped
 
-    arrays = {one.name: (one.array(), other.array()) for one, other in pairs}
-    found = explain_swapped(arrays, tolerance.atol)
+    found = explain_swapped({name: (one, other) for name, one, other in pairs}, tolerance.atol)
     swapped = {name for each in found for name in each.tensors}
     unknown = []
-    for one, other in (each for each in pairs if each[0].name not in swapped):
-        why = explain_pair(one.name, *arrays[one.name], tolerance.atol)
+    for name, one, other in (pair for pair in pairs if pair[0] not in swapped):
+        why = explain_pair(name, one, other, tolerance.atol)
         if why is None or any(isinstance(edit, (Scaled, ColumnsWrong)) for edit in why.edits):
-            unknown.append((one, other, why))
+            unknown.append(((name, one, other), why))
         else:
             found.append(why)
-    better = _by_parameters([(one, other) for one, other, _ in unknown], scheme, tolerance)
+    better = _by_parameters([pair for pair, _ in unknown], scheme, tolerance)
     named = {name for each in better for name in each.tensors}
-    return [*found, *better, *(why for one, _, why in unknown if why is not None and one.name not in named)]
+    return [*found, *better, *(why for pair, why in unknown if why is not None and pair[0] not in named)]
 
 
 def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
     from pecli.explain.search import explain, recognise
 
-    pairs = [each for each in pairs if min(table.size for table in each) >= MIN_ELEMENTS]
+    pairs = [pair for pair in pairs if min(pair[1].size, pair[2].size) >= MIN_ELEMENTS]
     if pairs and scheme is None:
-        found = recognise({one.name: one.array() for one, _ in pairs})
+        found = recognise({name: one for name, one, _ in pairs})
         scheme = next((each.scheme for each in found if not each.mistakes), None)
     if not pairs or scheme is None or scheme.holds_several:
         return []
     single, known = scheme.single_array().name, {table.name for table in scheme.tensors()}
-    named = {(one.name if one.name in known else single): (one.name, other) for one, other in pairs}
-    found = explain(scheme, {name: other.array() for name, (_, other) in named.items()}, tolerance.atol)
+    named = {(name if name in known else single): (name, other) for name, _, other in pairs}
+    found = explain(scheme, {name: other for name, (_, other) in named.items()}, tolerance.atol)
     return [replace(each, tensors=tuple(named[name][0] for name in each.tensors)) for each in found]
 
 

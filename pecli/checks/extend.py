@@ -193,7 +193,7 @@ def _original_length(model: Any, encoding: Encoding) -> int:
     """Positions without any scaling: what the scaling says it starts from, else the model's context."""
     stated = encoding.parameters.get("original_max_position_embeddings")
     if stated is None and not isinstance(model, (ModelEncodings, Encoding)):
-        stated = describe(model).reach().context
+        stated = describe(model).encodings().context
         if stated is not None and encoding.parameters["scaling"] == "linear":  # whose positions are the stretched ones
             stated /= encoding.parameters["factor"]
     if stated is None:

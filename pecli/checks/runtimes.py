@@ -23,7 +23,7 @@ from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.table import ByPosition
 from pecli.errors import ParameterError, UnsupportedError
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.find import describe, find_model
+from pecli.models.find import find_model
 
 if TYPE_CHECKING:
     from pecli.engine.schemes.rope import Rope
@@ -135,7 +135,7 @@ def runtimes(
     if not encodings:
         rule = "it has no rotary table, and runtimes are described for that alone"
         raise ParameterError("model", found.file, rule)
-    context = None if isinstance(model, (ModelEncodings, Encoding)) else describe(model).reach().context
+    context = found.context
     served = _LENGTH.check("length", (context or DEFAULT_LENGTH) if length is None else length)
     limit = ERROR.check("tolerance", tolerance)
     chosen = [_NAME.check("names", name) for name in names]

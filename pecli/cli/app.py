@@ -15,7 +15,7 @@ import typer.main
 from pecli import __version__
 from pecli.cli import Exit, code_of, examples, made_command, print_error
 from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.errors import ParameterError, ResourceError, nearest
+from pecli.errors import ResourceError, nearest, quoted
 
 PANELS = {
     "Generate": {
@@ -74,6 +74,22 @@ SYNONYMS = {
 }
 """Words for which somebody may look who wants the command."""
 
+OPTION_SYNONYMS = {
+    "--theta": ("--rope-theta", "--freq-base", "--rope-freq-base", "--rotary-base"),
+    "--scaling": ("--rope-type", "--rope-scaling"),
+    "--scaling linear --factor N (one over the scale)": ("--rope-freq-scale", "--freq-scale"),
+    "--scaling linear --factor N": ("--compress-pos-emb", "--linear"),
+    "--scaling ntk --factor N": ("--alpha", "--ntk-alpha", "--rope-alpha"),
+    "--mrope-section": ("--sections", "--section"),
+    "--dim": ("--rotary-dim", "--head-dim", "--n-rot", "--embed-dim", "--hidden-size"),
+    "--positions": ("--position-ids", "--pos"),
+    "--offset": ("--start", "--past-length"),
+    "--seq-len": ("--max-seq-len", "--context", "--max-len"),
+    "--verify": ("--check", "--against"),
+    "--atol": ("--tolerance", "--tol"),
+}
+"""What other programs call an option; a hint where the command has none of that name."""
+
 EXAMPLES = (
     "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
     "pecli verify dump.npz --model llama-3.1-8b --atol 1e-3",
@@ -84,8 +100,10 @@ EXAMPLES = (
 UsageError: Any = typer.BadParameter.__mro__[1]
 """What Typer raises for any command line that is wrong; it has no public name."""
 
-NUMPY_BYTES = 112 << 20
-"""Address space that importing NumPy takes."""
+MIN_ADDRESS_SPACE = 144 << 20
+"""Bytes of address space below which NumPy cannot be imported: its OpenBLAS would end the process with exit code 1."""
+MAX_WIDTH = 10_000
+"""Columns of a terminal, above which a number is none."""
 HELP_WIDTH = "140"
 """Columns of help in a pipe, unless COLUMNS says how many."""
 
@@ -125,8 +143,9 @@ def loaded_command(name: str) -> Any:
         module = _MODULES.get(name, name)
     else:
         other = next((command for command, words in SYNONYMS.items() if name.lower() in words), "")
-        advice = f"did you mean {other!r}?" if other else nearest(name, COMMANDS) or "see pecli --help"
-        raise ParameterError("the command", repr(name), f"it must be one of {', '.join(COMMANDS)}", advice)
+        advice = f"did you mean {other!r}?" if other else nearest(name, COMMANDS)
+        rule = f"there is no command {quoted(name)}; it must be one of {', '.join(COMMANDS)}"
+        raise UsageError(f"{advice} {rule}".lstrip())
     return made_command(import_module(f"pecli.cli.{module}"), name)
 
 
@@ -155,13 +174,11 @@ def pecli(
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code."""
-    if not _is_width(os.environ.get("COLUMNS", "")):
-        os.environ.pop("COLUMNS", None)  # rich would fill lines of any length with spaces
-    if not _is_width(os.environ.get("TERMINAL_WIDTH", "")):
-        os.environ.pop("TERMINAL_WIDTH", None)  # Typer takes it for a number, whatever it is
-        if not sys.stdout.isatty():
-            columns = os.environ.get("COLUMNS", "")
-            os.environ["TERMINAL_WIDTH"] = columns if _is_width(columns) else HELP_WIDTH
+    for name in ("TERMINAL_WIDTH", "COLUMNS"):
+        if not _is_width(os.environ.get(name, "")):
+            os.environ.pop(name, None)  # Typer and rich take it for a number, whatever it is
+    if not sys.stdout.isatty():
+        os.environ.setdefault("TERMINAL_WIDTH", os.environ.get("COLUMNS", HELP_WIDTH))
     try:
         if not {"--help", "-h", "--version"} & {*arguments}:
             _check_memory()
@@ -189,23 +206,17 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _is_width(text: str) -> bool:
-    return bool(text.isascii() and text.isdigit() and len(text) < 5 and int(text))
+    return bool(text.isascii() and text.isdigit() and 0 < int(text) <= MAX_WIDTH)
 
 
 def _check_memory() -> None:
-    """Reject a memory limit that is too low for NumPy: its OpenBLAS would end the process with exit code 1."""
     try:
         from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
     except ImportError:  # Windows has no such limit
         return
-    if getrlimit(RLIMIT_AS)[0] == RLIM_INFINITY or "numpy" in sys.modules:
-        return
-    from mmap import mmap
-
-    try:
-        mmap(-1, NUMPY_BYTES).close()
-    except OSError:
-        raise ResourceError("there is not enough memory to load NumPy; raise the limit (ulimit -v)") from None
+    limit = getrlimit(RLIMIT_AS)[0]
+    if limit != RLIM_INFINITY and limit < MIN_ADDRESS_SPACE:
+        raise ResourceError("there is not enough memory to load NumPy; raise the limit (ulimit -v)")
 
 
 def _usage(problem: Any) -> str:
@@ -217,9 +228,12 @@ def _usage(problem: Any) -> str:
     if wrong and hasattr(problem, "possibilities"):
         known = [name for parameter in problem.ctx.command.params for name in parameter.opts]
         begun = [name for name in known if name.startswith(wrong)]
-        advice = nearest(wrong, begun or known, str) or (f"did you mean {begun[0]}?" if begun else "")
-        return f"no such option: {wrong}; {advice or f'see {path} --help'}"
-    return f"{text}; {_preset_meant(problem, text) or f'see {path} --help'}"
+        meant = [option for option, words in OPTION_SYNONYMS.items() if wrong in words and option.split()[0] in known]
+        advice = f"did you mean {(meant or begun)[0]}?" if meant or begun else nearest(wrong, known, str)
+        return f"{advice} no such option: {wrong}; see {path} --help".lstrip()
+    return (
+        text if text.startswith("did you mean") else f"{text}; {_preset_meant(problem, text) or f'see {path} --help'}"
+    )
 
 
 def _preset_meant(problem: Any, text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -104,8 +103,8 @@ class Applied:
     """The axis of positions in every tensor; None where a tensor has no such axis, or no position matters."""
 
 
-Make = Callable[[Sequence[Input], Mapping[str, Any], ExitStack], Applied]
-"""What one of the commands does with its inputs and its options; the last closes files that it opens."""
+Make = Callable[[Sequence[Input], Mapping[str, Any]], Applied]
+"""What one of the commands does with its inputs and its options."""
 
 
 def command(name: str) -> Any:
@@ -130,10 +129,9 @@ def _add(
     app: typer.Typer, name: str, make: Make, summary: str, own: Sequence[inspect.Parameter], also: str = ""
 ) -> None:
     def run(**values: Any) -> int:
-        with ExitStack() as held:
-            inputs, metadata = open_inputs(values["files"], values["tensor"] or [], held)
-            options.check_output(values["output"], json=values["json"], example="y.npy")
-            return _write(name, inputs, make(inputs, values, held), metadata, values)
+        inputs, metadata = open_inputs(values["files"], values["tensor"] or ())
+        options.check_output(values["output"], json=values["json"], example="y.npy")
+        return _write(name, inputs, make(inputs, values), metadata, values)
 
     declared = with_options(run, [keyword("files", Files), *own, *_SHARED])
     help, epilog = f"{summary} {_COMMON}", examples(_EXAMPLES.get(name, ()))
@@ -145,7 +143,7 @@ def _write(
     scheme: str, inputs: Sequence[Input], applied: Applied, metadata: Mapping[str, str], values: Mapping[str, Any]
 ) -> int:
     """Write the results, and say so."""
-    from pecli.files.save import save_tables
+    from pecli.files import save_tables
     from pecli.views import screen
     from pecli.views.progress import BlockObserver
 
@@ -189,7 +187,7 @@ def _own(name: str) -> list[inspect.Parameter]:
     return [options.option(label, parameter, kind) for label, parameter in _parameters(name).items()]
 
 
-def _rows(kind: type[Scheme], inputs: Sequence[Input], values: Mapping[str, Any], held: ExitStack) -> Applied:
+def _rows(kind: type[Scheme], inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     """Add the rows of a scheme with one table (seq_len, dim)."""
     known, arrays = _parameters(kind.name), []
     given = options.parsed(known, values)
@@ -207,9 +205,9 @@ def _rows(kind: type[Scheme], inputs: Sequence[Input], values: Mapping[str, Any]
     return Applied(arrays, spec, f"{layout}positions {_span(first, first + longest)} {_along(inputs[0])}")
 
 
-def _learned(inputs: Sequence[Input], values: Mapping[str, Any], held: ExitStack) -> Applied:
+def _learned(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     offset = 0 if values["offset"] is None else OFFSET.parse("offset", values["offset"])
-    found, _ = open_inputs([values["table"]], [], held)
+    found, _ = open_inputs([values["table"]])
     only_tensor("table", values["table"], {each.name: each.array for each in found})
     arrays = [add_learned(each, found[0], offset) for each in inputs]
     longest = max(each.shape[-2] for each in inputs)
@@ -217,7 +215,7 @@ def _learned(inputs: Sequence[Input], values: Mapping[str, Any], held: ExitStack
     return Applied(arrays, {"table": values["table"], "offset": offset}, f"{rows} {_along(inputs[0])}")
 
 
-def _alibi(inputs: Sequence[Input], values: Mapping[str, Any], held: ExitStack) -> Applied:
+def _alibi(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     given, heads = options.parsed(_parameters("alibi"), values), values["heads"]
     if values["causal"] and given.setdefault("form", "causal") != "causal":
         raise ParameterError("causal", "given", f"--form is {given['form']}", "leave out one of them")
@@ -259,7 +257,7 @@ def _rope_options() -> list[inspect.Parameter]:
     return [keyword("dim", Dim, None), *own, *(keyword(*each) for each in ours)]
 
 
-def _rope(inputs: Sequence[Input], values: Mapping[str, Any], held: ExitStack) -> Applied:
+def _rope(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     """The tensors, rotated as the options ask for."""
     _check_rope_options(values)
     shift = None if values["shift"] is None else SHIFT.parse("shift", values["shift"])
@@ -335,7 +333,7 @@ def _rotation(
     """How the options or a model ask for tensors to be rotated, read at the last position; and who says the layout."""
     first = inputs[0]
     seq_len: int | None = max(1, length if rows.ids is None else rows.span(length)[1])
-    layout = None if values["layout"] is None else LAYOUT.parse("layout", values["layout"])
+    layout = None if values["layout"] is None else options.parse("layout", LAYOUT, values["layout"])
     why = "given" if layout else "the default"
     if own is not None or values["grid"] is not None:
         seq_len = None

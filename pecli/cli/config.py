@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from pecli.cli import Exit, code_of, command_of, options, print_error
+from pecli.cli import Exit, code_of, command_of, options, print_error, print_note
 from pecli.engine.schemes import Whole
-from pecli.errors import ParameterError, PecliError
+from pecli.errors import ParameterError, PecliError, quoted
 
 EXAMPLES = {
     "config": (
@@ -22,6 +22,7 @@ EXAMPLES = {
     ),
     "models": (
         "pecli models",
+        "pecli models phi longrope",
         "pecli models --json | jq -r '.models[].name'",
         "pecli config --model llama-3.1-8b",
     ),
@@ -55,13 +56,13 @@ def config(
             "--seq-len",
             "--length",
             metavar="INTEGER",
-            help="Read dynamic and longrope at this length; else as before any call.",
+            help="Context length for dynamic and longrope. (default: before any call)",
         ),
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 1 when there are warnings.")] = False,
     json: options.Json = False,
 ) -> int:
-    """Say which positional encodings a config.json asks for: every value, its source, and what to beware of.
+    """Say which positional encodings a config.json asks for: every value, its source, and warnings.
 
     Of several models it also says what differs. Exit code 1: warnings, with --strict; 3: a file cannot be read.
     """
@@ -84,8 +85,7 @@ def _show(wanted: Sequence[tuple[str, str]], length: int | None, *, strict: bool
     code, found = Exit.DONE, []
     for name, parameter in wanted:
         try:
-            described = describe(name, parameter)
-            result = described.encodings()
+            result = describe(name, parameter).encodings()
             data = result.as_json(length) if json else {}
         except PecliError as problem:
             print_error(problem)
@@ -99,22 +99,34 @@ def _show(wanted: Sequence[tuple[str, str]], length: int | None, *, strict: bool
         else:
             view.show(result, length, first=len(found) == 1)
             option = "--config" if os.path.exists(name) else "--model"
-            for line in commands(result, f"{option} {shlex.quote(name)}", length, described.reach().context):
+            for line in commands(result, f"{option} {shlex.quote(name)}", length, result.context):
                 screen.say(line)
     if not json and len(found) > 1:
         view.show_differences(found, length)
     return code
 
 
-def models(json: options.Json = False) -> int:
-    """List the presets that --model takes, by family: well-known models, each with where its settings were read."""
-    from pecli.models.find import Description
+def models(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="WORD…", help="Only models that have all words.", show_default=False)
+    ] = None,
+    json: options.Json = False,
+) -> int:
+    """List the presets that --model takes, by family: well-known models, each with where its settings were read.
+
+    Words are looked for in names, families, repositories and encodings. Exit code 1: no model has them all.
+    """
+    from pecli.models.dialects import read_object
     from pecli.models.presets import presets
     from pecli.views import encodings as view
     from pecli.views import screen
 
-    described = [(preset, Description(preset.name, preset.config)) for preset in presets().values()]
-    loaded = [(preset, each.encodings(), each.reach().context) for preset, each in described]
+    every = [(preset, read_object(preset.config, preset.name)) for preset in presets().values()]
+    wanted = [word.lower() for word in words or []]
+    loaded = [each for each in every if all(word in view.searched_text(*each) for word in wanted)]
+    if not loaded:
+        print_note(f"no preset has {' and '.join(map(quoted, wanted))}; the config.json of any model can be read")
+        return Exit.CHECK_FAILED
     if not json:
         view.show_presets(loaded)
         return Exit.DONE
@@ -124,7 +136,7 @@ def models(json: options.Json = False) -> int:
             "family": preset.family,
             "repository": preset.repository,
             "aliases": list(preset.aliases),
-            "context": context,
+            "context": model.context,
             "model_type": model.model_type,
             "encodings": [
                 {"layer_type": each.layer_type, "scheme": each.scheme, "parameters": each.described()}
@@ -132,7 +144,7 @@ def models(json: options.Json = False) -> int:
             ],
             "source": preset.source,
         }
-        for preset, model, context in loaded
+        for preset, model in loaded
     ]
     screen.say_json({"models": found})
     return Exit.DONE

@@ -100,27 +100,26 @@ def convert(
     named = {"config": config, "model": model, "layer_type": layer_type}
     which = (config or model) if options.names_model(named) else None
     conversion = Conversion(
-        None if source is None else PAIRS.parse("from", source),
-        None if target is None else PAIRS.parse("to", target),
+        None if source is None else options.parse("from", PAIRS, source),
+        None if target is None else options.parse("to", PAIRS, target),
         heads_of(which, layer_type, given),
         given.get("rotary_dim"),
         trailing,
         tuple(include or ()),
-        None if dtype is None else DTYPE.parse("dtype", dtype),
+        None if dtype is None else options.parse("dtype", DTYPE, dtype),
     )
     values = {"json": json, "quiet": quiet, "no_progress": no_progress}
-    with open_file(file) as loaded:
-        loaded.check()
-        _check_source(loaded, conversion)
-        made = conversion.of(loaded.tensors, loaded.path)
-        written = _Written(loaded, made, is_whole=file in (loaded.path, "-"))
-        checked = made.check() if check else None
-        passed = checked is None or checked.change < MAX_SCORE_CHANGE
-        if output is not None and passed:
-            total = sum(table.nbytes for table in loaded.tables)
-            with counting("convert", total, values) as advance:
-                written.save(output, on_block=lambda table, block: advance(block.nbytes))
-        _report(written, output if passed else None, checked, values)
+    loaded = open_file(file)
+    _check_source(loaded, conversion)
+    made = conversion.of(loaded.tensors, loaded.path)
+    written = _Written(loaded, made, is_whole=file in (loaded.path, "-"))
+    checked = made.check() if check else None
+    passed = checked is None or checked.change < MAX_SCORE_CHANGE
+    if output is not None and passed:
+        total = sum(table.nbytes for table in loaded.tables)
+        with counting("convert", total, values) as advance:
+            written.save(output, on_block=lambda table, block: advance(block.nbytes))
+    _report(written, output if passed else None, checked, values)
     return Exit.DONE if passed else Exit.CHECK_FAILED
 
 
@@ -159,8 +158,8 @@ class _Written:
         """Write it all; a checkpoint whose dtypes stay keeps every other byte, in the same order."""
         same = format_of(path) == self.file.format == "safetensors" and self.is_whole and not self.made.cast
         if same and (not self.made.moves or KEY not in self.file.metadata):
+            from pecli.files import write_file
             from pecli.files.safetensors import prepare_copy
-            from pecli.files.save import write_file
 
             changed = {name: self.made.table(name) for name in self.made.moves}
             assert self.file.contents is not None

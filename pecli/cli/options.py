@@ -50,7 +50,7 @@ NoProgress = Annotated[bool, typer.Option("--no-progress", help="Never draw a pr
 Plot = Annotated[
     bool, typer.Option("--plot", help="Draw the table in the terminal; see pecli plot.", rich_help_panel=OUTPUT)
 ]
-_ULPS = "Let elements be off by this many units of the last place. (default: 0)"
+_ULPS = "Maximum error in ULPs (units in the last place). (default: 0)"
 MaxUlp = Annotated[str | None, text("--max-ulp", "INTEGER", _ULPS, CHECK)]
 Atol = Annotated[str | None, text("--atol", "NUMBER", "Absolute tolerance; not for inv_freq and slopes.", CHECK)]
 _RELATIVE = "Relative tolerance. (of inv_freq and slopes, where any tolerance is given: 1e-5)"
@@ -139,8 +139,25 @@ def _sentence(text: str) -> str:
     return f"{text[:1] if named else text[:1].upper()}{text[1:]}."
 
 
+_HALVES = ("neox", "neox-style", "rotate-half", "split", "half")
+_INTERLEAVED = ("gptj", "gpt-j", "traditional", "norm", "normal", "adjacent", "rotate-every-two")
+_LAYOUTS = dict.fromkeys(_HALVES, "halves") | dict.fromkeys(_INTERLEAVED, "interleaved")
+VALUE_SYNONYMS = {
+    **dict.fromkeys(("layout", "from", "to"), _LAYOUTS),
+    "scaling": {"su": "longrope", "ntk-aware": "ntk", "default": "none", "dynamic-ntk": "dynamic"},
+    "dtype": {
+        **dict.fromkeys(("fp64", "f64", "double"), "float64"),
+        **dict.fromkeys(("fp32", "f32", "float", "single"), "float32"),
+        **dict.fromkeys(("fp16", "f16", "half"), "float16"),
+        **dict.fromkeys(("bf16",), "bfloat16"),
+    },
+}
+"""What other programs call the values of an option."""
+
+
 def parse(name: str, parameter: Parameter, text: str) -> Any:
     """The value that an option's text stands for, which may be the array in a file."""
+    text = VALUE_SYNONYMS.get(name, {}).get(text.lower().replace("_", "-"), text)
     if parameter.is_value(text):
         return parameter.parse(name, text)
     from pecli.tensors.inputs import read_numbers
@@ -205,10 +222,10 @@ def scheme_from(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
 
 _PANEL = "From a model"
 
-_HELP = f"Take --dim, --theta, --scaling, … from a model: {MODEL}."
+_HELP = f"Take --dim, --theta, --scaling, … from a model: {MODEL}. Options beside it override it."
 Config = Annotated[str | None, model(_HELP, _PANEL, "--config")]
 Model = Annotated[str | None, model("The same; pecli models lists the presets.", _PANEL)]
-_LAYERS = "The layers of this kind alone, where a model has several."
+_LAYERS = "Only layers of this type, where a model has several."
 LayerType = Annotated[str | None, text("--layer-type", "NAME", _LAYERS, _PANEL)]
 MODEL_OPTIONS = (("config", Config, None), ("model", Model, None), ("layer_type", LayerType, None))
 
@@ -250,17 +267,15 @@ def model_encodings(
     """The model that the options name, its rotary encodings (or one) with what was given in place of what it says, and
     what else was given. A note tells what is not the model's own.
     """
-    from pecli.models.find import describe, find_model
+    from pecli.models.find import find_model
 
     config, layer_type = values["config"], values["layer_type"]
-    named = values["model"] if config is None else config
     model = find_model(config, values["model"])
     encodings = (model.one(layer_type),) if one or layer_type is not None else model.ropes()
     own = {name: value for name, value in given.items() if name not in _BESIDE_MODEL}
     rest = {name: value for name, value in given.items() if name in _BESIDE_MODEL}
     if own and encodings:
-        context = describe(named).reach().context
-        changed = tuple(_overridden(encoding, own, context) for encoding in encodings)
+        changed = tuple(_overridden(encoding, own, model.context) for encoding in encodings)
         before = encodings[0].parameters
         rules = scheme_named("rope").parameters()
         names = {name: (*rules[name].aliases, option_name(name))[0] for name in own}

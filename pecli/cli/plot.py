@@ -218,9 +218,10 @@ def _reach(given: Mapping[str, str]) -> tuple[int | None, int | None]:
     """The context and the sliding window of the model that is named."""
     if not given:
         return None, None
-    from pecli.models.find import reach
+    from pecli.models.find import find_model
 
-    return reach(given.get("--config"), given.get("--model"))
+    model = find_model(given.get("--config"), given.get("--model"))
+    return model.context, model.window
 
 
 def _opened(word: str) -> Any:

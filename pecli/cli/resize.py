@@ -51,17 +51,16 @@ def resize(
         options.check_output(output, json=json, example="w.npy")
     if to is None:
         raise ParameterError("to", "missing", "it must be a number of rows, or a grid such as 24x24")
-    with open_file(file) as loaded:
-        loaded.check()
-        if len(loaded.tensors) != 1:
-            names = begun(list(loaded.tensors), 8)
-            raise FileError(file, f"has {len(loaded.tensors)} tensors: {names}", "name one: FILE:NAME")
-        ((name, table),) = loaded.tensors.items()
-        kept, label = _KEPT.parse("keep", keep), f"the tensor {quoted(name)}"
-        made = resized(table, to, grid=grid, keep=kept, method=method, antialias=antialias, name=label)
-        if output is not None:
-            save_tables(output, [table_of(name, made)], None)
-        norms = {"before": _statistics(row_norms(table)), "after": _statistics(row_norms(made))}
+    loaded = open_file(file)
+    if len(loaded.tensors) != 1:
+        names = begun(list(loaded.tensors), 8)
+        raise FileError(file, f"has {len(loaded.tensors)} tensors: {names}", "name one: FILE:NAME")
+    ((name, table),) = loaded.tensors.items()
+    kept, label = _KEPT.parse("keep", keep), f"the tensor {quoted(name)}"
+    made = resized(table, to, grid=grid, keep=kept, method=method, antialias=antialias, name=label)
+    if output is not None:
+        save_tables(output, [table_of(name, made)], None)
+    norms = {"before": _statistics(row_norms(table)), "after": _statistics(row_norms(made))}
     dtype = dtype_name(made.dtype)
     if json:
         shapes: dict[str, Any] = {"shape": list(table.shape), "resized": list(made.shape), "dtype": dtype}

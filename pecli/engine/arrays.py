@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.errors import KindError, ParameterError
+from pecli.errors import KindError, ParameterError, quoted
 
 if TYPE_CHECKING:  # numpy.typing takes its time to import
+    from numpy.typing import ArrayLike as ArrayLike
     from numpy.typing import DTypeLike, NDArray
 
     Array = NDArray[np.generic]
@@ -27,7 +28,7 @@ if TYPE_CHECKING:  # numpy.typing takes its time to import
     Flags = NDArray[np.bool_]
     Complex = NDArray[np.complex128]
 else:
-    Array = AnyArray = Floats = Singles = Ints = Positions = Indices = Flags = Complex = object
+    ArrayLike = Array = AnyArray = Floats = Singles = Ints = Positions = Indices = Flags = Complex = object
 
 SIGNIFICAND_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 """The dtypes by name, with their bits of precision, the leading one included."""
@@ -124,16 +125,6 @@ def holds(dtype: str, values: Floats) -> bool:
     return np.array_equal(widened(round_to(values, dtype)), values)
 
 
-def narrowest(values: Floats, dtype: str) -> str:
-    """The narrowest dtype that has the values of a table of another one: float32 may hold bfloat16 numbers."""
-    for narrow in ("bfloat16", "float16", "float32"):
-        if SIGNIFICAND_BITS[narrow] < SIGNIFICAND_BITS.get(dtype, SIGNIFICAND_BITS["float64"]) and holds(
-            narrow, values
-        ):
-            return narrow
-    return dtype
-
-
 def as_dtype(values: Array, dtype: str) -> Array:
     """Values in another dtype, wider or narrower; a narrower one rounds."""
     if dtype_name(values.dtype) == dtype:
@@ -158,33 +149,55 @@ def aligned_buffer(count: int, dtype: np.dtype[Any] | type) -> AnyArray:
     return raw[start : start + size].view(dtype)
 
 
-def as_numpy(name: str, values: Any) -> Any:
-    """The values as NumPy has them, in their own dtype; bfloat16, which few hand over, by way of float32."""
-    if isinstance(values, np.ndarray) and np.any(getattr(values, "mask", False)):
+def as_numpy(name: str, values: Any) -> AnyArray:
+    """Values of any library as a NumPy array, in their own dtype: lists, NumPy, torch, JAX, MLX.
+
+    Whatever an object raises while it is asked for its values becomes a KindError.
+    """
+    if isinstance(values, np.ma.MaskedArray) and np.any(values.mask):
         raise KindError(name, "a masked array", "its hidden values would count", "fill them first: x.filled(0)")
-    if isinstance(values, (np.ndarray, np.generic)):
-        return values
+    if isinstance(values, (list, tuple)):
+        try:
+            return np.asarray(values)
+        except ValueError as problem:
+            raise KindError(name, "a list of lists of unlike lengths", "a table has rows of one length") from problem
     try:
-        if not hasattr(values, "dtype"):
-            return np.asarray(values) if hasattr(values, "__array__") else values
-        if hasattr(values, "detach"):  # torch: not in a graph, and not on a device that NumPy cannot reach
-            values = values.detach().cpu()
-        kind = str(values.dtype).rpartition(".")[2]
-    except Exception as problem:  # whatever an object of somebody else's raises
-        given = f"a {type(values).__name__}"
-        raise KindError(name, given, f"its values cannot be had ({type(problem).__name__})") from problem
+        return np.asarray(values) if isinstance(values, np.ndarray) else _foreign_array(values)
+    except MemoryError:
+        raise
+    except Exception as problem:
+        dtype = f" of dtype {kind}" if (kind := _dtype_word(values)) else ""
+        rule = "its values cannot be had as a NumPy array"
+        raise KindError(name, f"a {type(values).__name__}{dtype}", rule) from problem
+
+
+def numbers(name: str, values: Any) -> AnyArray:
+    """The same, unless they are no numbers."""
+    array = as_numpy(name, values)
+    if array.dtype.kind not in "biufcV" or issubclass(array.dtype.type, np.void) or array.dtype.hasobject:
+        raise KindError(name, f"of dtype {quoted(str(array.dtype))[1:-1]}", "a table holds numbers")
+    return array
+
+
+def _dtype_word(values: Any) -> str:
+    try:
+        return str(values.dtype).rpartition(".")[2]
+    except Exception:
+        return ""
+
+
+def _foreign_array(values: Any) -> AnyArray:
+    """bfloat16, which few hand over, by way of float32."""
+    if hasattr(values, "detach"):  # torch: not in a graph, and not on a device that NumPy cannot reach
+        values = values.detach().cpu()
     for convert in (np.asarray, np.from_dlpack):
         try:
             array: AnyArray = convert(values)
         except (TypeError, ValueError, RuntimeError, BufferError, AttributeError):
             continue
-        if array.dtype.kind != "O":
+        if array.dtype.kind != "O" or not hasattr(values, "dtype"):
             return array
-    try:
-        return np.asarray(_as_float32(values)).astype(numpy_dtype(kind))
-    except (TypeError, ValueError, RuntimeError, BufferError, AttributeError) as problem:
-        rule = "its values cannot be had as a NumPy array"
-        raise KindError(name, f"a {type(values).__name__} of dtype {kind}", rule) from problem
+    return np.asarray(_as_float32(values)).astype(numpy_dtype(_dtype_word(values)))
 
 
 def _as_float32(values: Any) -> Any:

@@ -12,9 +12,22 @@ import numpy as np
 
 from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.engine.schemes.alibi import Alibi
-from pecli.explain.edits import Edit, Explanation, Heads, Mask, Negated, Repeated, Scaled, Transposed, parameter_edits
+from pecli.explain.acceptance import storage_of
+from pecli.explain.edits import (
+    Edit,
+    Errors,
+    Explanation,
+    Heads,
+    Mask,
+    Negated,
+    Repeated,
+    Scaled,
+    Transposed,
+    parameter_edits,
+)
 from pecli.explain.frequency_estimation import FEW_STEPS, QUANTUM
 from pecli.explain.sample import Sample, digits, plainest, rms, rounding
+from pecli.explain.time_limit import check_time
 
 MAX_HEADS, MAX_SURE_HEADS = 4096, 512
 MASKED, NEGATED_MASK = -1e4, 1e8
@@ -26,8 +39,6 @@ MIN_EXPLAINED = 0.99
 USUAL = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)
 """Values of max_bias."""
 SIGMAS = 5.0
-MAX_SPIKE = 64.0
-"""Times the noise: an element that is further off was changed, not rounded."""
 TRIED_HEADS = 16
 """Looked at first, where nothing is known: a table none of whose forms comes near in these is no bias."""
 
@@ -40,7 +51,10 @@ class Bias:
     errors: Floats
     edits: tuple[Edit, ...]
     noise: float
-    residual: float = 0.0
+    values: Floats
+    """(heads, elements) that are not masked; slopes alone are of one element."""
+    multiples: Floats
+    """What a slope is multiplied by at each element."""
     form: str = ""
     length: int | None = None
 
@@ -54,7 +68,7 @@ class Bias:
         return self
 
 
-def explain_bias(one: Sample, prior: Alibi | None, name: str) -> list[Explanation]:
+def explain_bias(one: Sample, prior: Alibi | None, name: str, atol: float = 0.0) -> list[Explanation]:
     """Explanations of a bias, or of slopes alone: by the prior's rule or another, times a factor, in another order."""
     if np.iscomplexobj(one.values):
         return []
@@ -63,8 +77,9 @@ def explain_bias(one: Sample, prior: Alibi | None, name: str) -> list[Explanatio
         bias = bias.once()
         if len(bias.slopes) > MAX_HEADS or np.count_nonzero(bias.slopes > 2 * bias.errors) < 2:
             continue
+        check_time()
         for permuted, scaled in product((False, True), repeat=2):
-            every = (_by_rule(one, bias, prior, rule, permuted=permuted, scaled=scaled) for rule in rules)
+            every = (_by_rule(one, bias, prior, rule, atol, permuted=permuted, scaled=scaled) for rule in rules)
             if found := sorted(filter(None, every), key=lambda each: each.cost):
                 return found[:2]
     return []
@@ -76,8 +91,7 @@ def recognise_bias(one: Sample) -> Iterator[Explanation]:
         scheme: Any = each.scheme
         loose = any(one.is_vector or isinstance(edit, (Scaled, Heads)) for edit in each.edits)
         plain = scheme.max_bias >= 1 and digits(scheme.max_bias) <= 3
-        spiked = not one.is_vector and each.residual > MAX_SPIKE * each.noise
-        if plain and not (loose or spiked) and 3 <= scheme.heads <= MAX_SURE_HEADS:
+        if plain and not loose and 3 <= scheme.heads <= MAX_SURE_HEADS:
             yield each
 
 
@@ -91,7 +105,7 @@ def _slopes_alone(one: Sample) -> Iterator[Bias]:
     for noise in (1e-8, 4e-7, 3e-5, 2e-4, 3e-3 * float(slopes.max())):
         errors = np.hypot(noise, _relative(values) * np.abs(slopes))
         if (slopes > -3 * errors).all():
-            yield Bias(slopes, errors, sign, noise)
+            yield Bias(slopes, errors, sign, noise, values[:, None], np.full(1, -1.0 if sign else 1.0))
 
 
 def _relative(values: Floats) -> float:
@@ -135,8 +149,8 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
     for mask, region, more in _regions(values, masked[0], distance):
         unmasked = values[:, ~region]
         size = rms(unmasked)
-        for form, multiples, extra in _steps(distance, values.shape[2], mask):
-            steps = multiples[~region]
+        for form, products, extra in _steps(distance, values.shape[2], mask):
+            steps = products[~region]
             power, count = float(steps @ steps), np.count_nonzero(steps)
             if count < 4 or (len(queries) == 1 and form in ("symmetric", "causal")):
                 continue
@@ -158,7 +172,8 @@ def _forms(values: Floats, queries: Indices, edits: tuple[Edit, ...]) -> Iterato
             errors = repeats * floor / math.sqrt(power) + relative * np.abs(slopes)
             errors = errors + np.where(few, 1.0, 0.4) * QUANTUM * floor / reach
             every = (*edits, *sign, *more, *extra)
-            yield Bias(slopes, errors, every, noise, float(np.abs(left).max()), form, values.shape[2])
+            multiples = -steps if sign else steps
+            yield Bias(slopes, errors, every, noise, unmasked, multiples, form, values.shape[2])
 
 
 def _regions(values: Floats, masked: Flags, distance: Floats) -> Iterator[tuple[str, Flags, tuple[Edit, ...]]]:
@@ -195,15 +210,15 @@ def _steps(distance: Floats, length: int, mask: str) -> Iterator[tuple[str, Floa
 
 
 def _by_rule(
-    one: Sample, bias: Bias, prior: Alibi | None, rule: str, *, permuted: bool, scaled: bool
+    one: Sample, bias: Bias, prior: Alibi | None, rule: str, atol: float, *, permuted: bool, scaled: bool
 ) -> Explanation | None:
     """Slopes as 2^(−max_bias · exponents of a rule)."""
-    slopes, errors, edits = bias.slopes, bias.errors, bias.edits
+    slopes, errors = bias.slopes, bias.errors
     by_rule = Alibi(len(slopes), rule=rule, max_bias=1.0, dtype="float64")
     exponents = -np.log2(np.array(by_rule.slope_values()))
     moved: tuple[Edit, ...] = ()
+    order = np.arange(len(slopes))
     if permuted:
-        order = np.empty(len(slopes), np.intp)
         order[np.argsort(-slopes, kind="stable")] = np.argsort(exponents, kind="stable")
         back = np.arange(len(order))[::-1]
         if (np.abs(slopes[order] - slopes[back]) <= SIGMAS * (errors[order] + errors[back])).all():
@@ -231,9 +246,13 @@ def _by_rule(
         scheme = Alibi(len(slopes), rule=rule, max_bias=max_bias, dtype=one.float_dtype, **alone)
         skipped = ("slopes",) if bias.form else ("slopes", "form", "seq_len")
         differences = parameter_edits(prior, scheme, skipped) if prior is not None else ()
-        edits = (*edits, *differences, *moved, *((Scaled(by),) if scaled else ()))
+        edits = (*bias.edits, *differences, *moved, *((Scaled(by),) if scaled else ()))
         extra = 0.0 if max_bias in (*own, 8.0) else 0.1 * digits(max_bias)
         extra += 0.3 * (prior is None) * ((rule == "naive") + (not bias.form))
-        left = bias.residual if bias.form else float(off.max())
-        return Explanation(edits, scheme, left, bias.noise, (one.name,), (), extra)
+        right = by * np.array(scheme.slope_values())[order]
+        left = bias.values - np.multiply.outer(np.tile(right, len(bias.values) // len(right)), bias.multiples)
+        told = Errors(left, bias.values)
+        if storage_of(told, bias.values, one.dtype, edits, atol, one.dtype) is not None:
+            largest = float(np.abs(left).max())
+            return Explanation(edits, scheme, largest, bias.noise, (one.name,), (), extra, lambda _: told)  # noqa: B023
     return None

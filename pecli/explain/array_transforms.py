@@ -17,9 +17,10 @@ import numpy as np
 from pecli.engine.application import reorder
 from pecli.engine.arrays import AnyArray, Floats, Indices
 from pecli.explain import edits as kinds
-from pecli.explain.edits import Edit, Explanation
+from pecli.explain.edits import Edit, Errors, Explanation
 from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, Form, forms
 from pecli.explain.sample import plainest, rms
+from pecli.explain.time_limit import check_time
 
 SHARE = 0.01
 """Of the difference, that an explanation may leave."""
@@ -80,13 +81,16 @@ def transform(expected: AnyArray, found: AnyArray, limit: float, tensors: tuple[
     sides = Sides(ours, theirs, limit)
     if not math.isfinite(rms(theirs)) or (ours.shape == theirs.shape and sides.left(ours) <= limit and not masks):
         return None
-    best: tuple[float, Explanation] | None = None
+    best: tuple[float, tuple[Edit, ...], AnyArray] | None = None
     for edits, made in _candidates(sides):
+        check_time()
         cost = sum(map(_cost, (*masks, *edits)))
         if (edits or masks) and (best is None or cost < best[0]) and sides.left(made) <= sides.most:
-            largest = float(np.abs(made - sides.found).max())
-            best = cost, Explanation((*masks, *edits), None, largest, 0.0, tensors)
-    return best[1] if best else None
+            best = cost, (*masks, *edits), made - sides.found
+    if best is None:
+        return None
+    errors = Errors(best[2], sides.found)
+    return Explanation(best[1], None, float(np.abs(best[2]).max()), 0.0, tensors, errors=lambda _: errors)
 
 
 def _cost(edit: Edit) -> float:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar, dataclass_transform
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
+from pecli.engine.arrays import AnyArray
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import spelled
 
@@ -173,6 +174,25 @@ class ColumnsWrong(Edit, cost=2.0):
     which: tuple[int, ...]
 
 
+class RowRange(Edit, cost=0.5):
+    """The other edits are those of these rows alone, from the first to the last; all others are right."""
+
+    first: int
+    last: int
+
+
+class HeadsWrong(Edit, cost=2.0):
+    """Right but for these heads, or places of the axes before the rows."""
+
+    which: tuple[tuple[int, ...], ...]
+
+
+class ElementsWrong(Edit, cost=2.0):
+    """Right but for these elements."""
+
+    which: tuple[tuple[int, ...], ...]
+
+
 class Bits(Edit):
     """Right bits, read as numbers of another dtype; `swapped` where bytes are in reverse order."""
 
@@ -203,6 +223,16 @@ def parameter(name: str, expected: Any, found: Any) -> Parameter:
     return Parameter(name, *(spelled(each) if isinstance(each, tuple) else each for each in (expected, found)))
 
 
+class Errors(NamedTuple):
+    """What edits leave of some elements."""
+
+    left: AnyArray
+    values: AnyArray
+    """Those that it is left of."""
+    drift: AnyArray | float = 0.0
+    """What float32 phases may have changed them by."""
+
+
 @dataclass(frozen=True)
 class Explanation:
     """Edits that make the table of the prior, or of the scheme that was found, the table at hand."""
@@ -218,6 +248,8 @@ class Explanation:
     """What the data do not decide, a sentence each."""
     extra: float = 0.0
     """Cost beside that of the edits: digits of the numbers that were fitted."""
+    errors: Callable[[Mapping[str, Any]], Errors] | None = field(default=None, repr=False, compare=False)
+    """What the edits leave of samples of the tensors, but for rows and columns that they name as wrong."""
 
     @property
     def cost(self) -> float:

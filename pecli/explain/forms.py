@@ -6,6 +6,7 @@ angle, or both. Which part is the cosine is not a matter of layout.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,11 +21,27 @@ ARRANGEMENTS: Mapping[str, str] = {
     "stacked": "the {0}, then the {1}",
     "pairs": "pairs of {0} and {1}",
     "complex": "complex numbers",
+    "rows": "rows of {0}, then rows of {1}",
+    "matrices": "2 × 2 rotation matrices",
 }
 """How the two functions lie beside each other, with their names."""
 
 DOUBLINGS: Mapping[str, str] = {"": "", "halves": "c0 c1 … c0 c1 …", "interleaved": "c0 c0 c1 c1 …"}
 """How often each column of a part is there: once, or twice, in that order."""
+
+AXES: Mapping[str, str] = {
+    "alone": "f",
+    "halves": "p f",
+    "interleaved": "f p",
+    "stacked": "f",
+    "rows": "f",
+    "pairs": "f, p",
+    "complex": "f, p",
+    "matrices": "f, r, c",
+}
+"""The last axes of a tensor, slow factors first: frequencies f, the two parts p, rows r and columns c of a matrix."""
+DOUBLED_AXES: Mapping[str, str] = {"": "f", "halves": "d f", "interleaved": "f d"}
+"""What stands for the frequencies where each comes twice, d."""
 
 EMPTY = 1e-3
 """Of the largest value: below it, rows and columns are zeros but for noise."""
@@ -33,6 +50,35 @@ EMPTY = 1e-3
 def columns(way: str) -> str:
     """The columns of a part, in words."""
     return f"two columns per frequency ({DOUBLINGS[way]})" if way else "one column per frequency"
+
+
+@dataclass(frozen=True)
+class PartView:
+    """The first (0) or the second part of a tensor, (copies…, positions, frequencies), perhaps negated."""
+
+    part: int
+    values: AnyArray
+    negated: bool = False
+
+
+PLACES: Mapping[str, Sequence[tuple[int, int, Mapping[str, int]]]] = {
+    "alone": ((0, 1, {}),),
+    "both": ((0, 1, {"p": 0}), (1, 1, {"p": 1})),
+    "matrices": (
+        (0, 1, {"r": 0, "c": 0}),
+        (0, 1, {"r": 1, "c": 1}),
+        (1, 1, {"r": 1, "c": 0}),
+        (1, -1, {"r": 0, "c": 1}),
+    ),
+}
+"""Where the parts are: the number of the part, its sign, and the places along the axes above."""
+
+
+def _taken(array: AnyArray, names: Sequence[str], places: Mapping[str, int]) -> AnyArray:
+    """Some places of the named axes; doubled columns go first."""
+    values = array[tuple(places.get(name, slice(None)) for name in names)]
+    left = [name for name in names if name not in places]
+    return np.moveaxis(values, left.index("d"), 0) if "d" in left else values
 
 
 @dataclass(frozen=True)
@@ -50,6 +96,39 @@ class Form:
         if self.arrangement == "alone":
             return self.doubled or "compact"
         return f"{self.arrangement}, columns doubled: {self.doubled}" if self.doubled else self.arrangement
+
+    def axes(self, frequencies: int) -> tuple[int, ...]:
+        """The last axes of a tensor in this form."""
+        return tuple(math.prod(self._sizes(frequencies)[k] for k in axis) for axis in self._factors())
+
+    def undo(self, array: AnyArray, frequencies: int) -> list[PartView] | None:
+        """The parts of an array (…, positions, frequencies), as views, whatever its values are; None where its shape is
+        not that of this form. Doubled columns become copies along a new first axis.
+        """
+        factors = self._factors()
+        last, leading = self.axes(frequencies), array.shape[: max(0, array.ndim - len(factors))]
+        if array.shape[len(leading) :] != last or (self.arrangement == "stacked" and leading[:1] != (2,)):
+            return None
+        letters, sizes = [k for axis in factors for k in axis], self._sizes(frequencies)
+        if self.arrangement == "rows":
+            if not leading or leading[-1] % 2:
+                return None
+            leading = (*leading[:-1], 2, leading[-1] // 2)
+            names = [*("-" * (len(leading) - 2)), "p", "-", *letters]
+        else:
+            names = [*("p" if self.arrangement == "stacked" else "-" * len(leading[:1])), *("-" * (len(leading) - 1))]
+            names += letters
+        array = array.reshape(*leading, *(sizes[k] for k in letters))
+        return [PartView(part, _taken(array, names, places), sign < 0) for part, sign, places in PLACES[self._kind()]]
+
+    def _kind(self) -> str:
+        return self.arrangement if self.arrangement in PLACES else "both"
+
+    def _factors(self) -> list[list[str]]:
+        return [axis.replace("f", DOUBLED_AXES[self.doubled]).split() for axis in AXES[self.arrangement].split(", ")]
+
+    def _sizes(self, frequencies: int) -> dict[str, int]:
+        return {"f": frequencies, "p": 2, "d": 2, "r": 2, "c": 2}
 
     def split(self, array: Array, noise: float = 0.0) -> tuple[Array, ...] | None:
         """The parts of an array in this form, each (positions, frequencies); None where it cannot be.
@@ -74,6 +153,15 @@ class Form:
         wide = [joined([part, part], self.doubled) if self.doubled else part for part in parts]
         array = joined(wide, self.arrangement)
         return np.concatenate([array, np.zeros_like(array[:, :1])], axis=1) if self.padded else array
+
+
+READABLE = tuple(
+    Form(arrangement, doubled)
+    for arrangement in AXES
+    for doubled in DOUBLED_AXES
+    if arrangement != "complex" and (not doubled or arrangement in ("alone", "halves", "stacked", "rows", "pairs"))
+)
+"""The forms that every check reads, the likelier ones first; complex numbers are read as pairs."""
 
 
 def forms(array: Array) -> Iterator[Form]:

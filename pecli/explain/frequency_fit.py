@@ -18,7 +18,18 @@ from pecli.engine.scalings.ntk import Ntk
 from pecli.engine.scalings.proportional import Proportional
 from pecli.engine.scalings.yarn import Yarn
 from pecli.explain import edits as kinds
-from pecli.explain.edits import Decimals, Dtype, Edit, Explanation, FixedPoint, Negated, Parameter, Uninitialised, best
+from pecli.explain.edits import (
+    Decimals,
+    Dtype,
+    Edit,
+    Errors,
+    Explanation,
+    FixedPoint,
+    Negated,
+    Parameter,
+    Uninitialised,
+    best,
+)
 from pecli.explain.frequency_estimation import DRIFT
 from pecli.explain.frequency_laws import (
     BETAS,
@@ -378,7 +389,10 @@ def _checked(
             if change < MIN_IMPROVEMENT * min(misfit, 1.0):
                 return None
     noise, extra = float(np.sqrt(np.mean(left**2))), fit.cost - len(told)
-    return Explanation((*edits, *told), scheme, float(left.max()), noise, (one.name,), fit.open, extra)
+    errors = Errors(law.frequencies() - values, values, 4 * error)
+    return Explanation(
+        (*edits, *told), scheme, float(left.max()), noise, (one.name,), fit.open, extra, lambda _: errors
+    )
 
 
 def recognise_frequencies(one: Sample) -> list[Explanation]:

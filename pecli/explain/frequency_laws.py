@@ -16,6 +16,7 @@ from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.engine.scalings.scaling import Scaling
 from pecli.explain.frequency_estimation import wrap
 from pecli.explain.sample import BASES, digits, plain, plainest
+from pecli.explain.time_limit import check_time
 
 Value = TypeVar("Value")
 NO_SCALING = Scaling()
@@ -172,6 +173,7 @@ MAX_COSTLY_DIGITS = 5
 
 def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
     """The law with the value of one parameter that comes nearest, as somebody would have written it."""
+    check_time()
     low, high, usual = SEARCHED[name]
     for known, off in zip(usual, _misfits(law, name, curve, usual), strict=True):
         if off < USUAL_MISFIT:

@@ -23,12 +23,17 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
-from pecli.explain.edits import Explanation
+from pecli.explain.edits import Errors, Explanation
 from pecli.explain.recipe_search import constructed, tables_of
 from pecli.explain.sample import BASES, Sample, digits, plainest, precision
 from pecli.explain.sinusoid_readings import Reading, readings
+from pecli.explain.time_limit import check_time
 
 MIN_POINTS, MAX_POINTS = 4, 1 << 14
+FEW_ROWS = 8
+"""Rows of a scheme that are made before all are."""
+MIN_STEP, MIN_EQUAL = 0.02, 0.3
+"""Of a column of a slow axis of a grid: its largest step, and the share of rows that equal the one before."""
 LOOKED_AT = 64
 """Rows that are compared before all are."""
 GRID_SLACK = 1e-5
@@ -71,20 +76,29 @@ def _plain_readings(samples: Mapping[str, Sample]) -> Iterator[Reading]:
 
 
 def _is_whole(some: Sequence[Sample]) -> bool:
-    return all(one.whole and np.isfinite(one.values).all() for one in some) and len(some[0].shape) > 1
+    """Whether all rows are there, and not all the same, on which every grid would do."""
+    whole = all(one.whole and np.isfinite(one.values).all() for one in some) and len(some[0].shape) > 1
+    return whole and any((one.values != one.values[..., :1, :]).any() for one in some)
 
 
 def _first_match(schemes: Iterator[Scheme], samples: Mapping[str, Sample], limit: float) -> Iterator[Explanation]:
-    """The first scheme whose tables are these."""
+    """The first scheme whose tables are these; a few rows rule out most."""
+    length = next(iter(samples.values())).shape[-2]
+    few = np.unique(np.linspace(0, length - 1, FEW_ROWS).astype(np.intp))
     for scheme in schemes:
+        check_time()
         names = (scheme.single_array().name,) if len(samples) == 1 else ("cos", "sin")
         made = [tables_of(scheme)[name] for name in names]
         if [table.shape for table in made] != [one.shape for one in samples.values()]:  # an odd number of columns
             continue
-        every = zip(samples.values(), made, strict=True)
-        left = max(float(np.abs(one.values - widened(table.array())).max()) for one, table in every)
+        every = list(zip(samples.values(), made, strict=True))
+        if any(np.abs(one.values[few] - widened(table.pick(few))).max() > limit for one, table in every):
+            continue
+        off = np.concatenate([one.values - widened(table.array()) for one, table in every], axis=-1)
+        left = float(np.abs(off).max())
         if left <= limit:
-            yield Explanation((), scheme, left, left, tuple(samples))
+            errors = Errors(off, np.concatenate([one.values for one in samples.values()], axis=-1), limit)
+            yield Explanation((), scheme, left, left, tuple(samples), errors=lambda _: errors)  # noqa: B023
             return
 
 
@@ -143,12 +157,15 @@ class GridPoints:
 
     def parameters(self, limit: float) -> Iterator[dict[str, Any]]:
         """Every grid whose equal places have equal rows, with the numbers that may go with it."""
+        steps = np.abs(np.diff(self.waves, axis=0))  # along a slow axis, rows are equal until the next place
+        if not ((steps.max(axis=0) > MIN_STEP) & (np.mean(steps <= limit, axis=0) > MIN_EQUAL)).any():
+            return
         first = 0 if self.style.keep_last else self.keep
         for grid in _grids(len(self.waves), self.style):
             coordinates = self.style.coordinates(grid, self.keep, None, None)
             tables = self._by_axis(coordinates.index(first, first + len(self.waves)), limit)
-            steps = [float(values[1] - values[0]) for values in coordinates.values]
-            for numbers in self._numbers(grid, tables, steps) if tables else ():
+            spacing = [float(values[1] - values[0]) for values in coordinates.values]
+            for numbers in self._numbers(grid, tables, spacing) if tables else ():
                 yield {"grid": grid, **numbers}
 
     def _by_axis(self, index: Indices, limit: float) -> list[Complex] | None:

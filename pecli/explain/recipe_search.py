@@ -13,16 +13,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Floats, Indices, widened
+from pecli.engine.arrays import AnyArray, Indices, holds, round_to, widened
 from pecli.engine.schemes import STORED, Choice, Flag, Real, Whole
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
-from pecli.explain.edits import Edit, Explanation, Parameter, Recipe, Runtime
+from pecli.explain.edits import Errors, Explanation, Parameter, Recipe, Runtime
 from pecli.explain.sample import BASES, Sample, plain, plainest, precision, rms, rounding
 from pecli.explain.sinusoid_readings import Reading
 from pecli.explain.sinusoid_schemes import WaveScheme
+from pecli.explain.time_limit import check_time
 
 BLOCKS, BLOCK_ROWS = 16, 16
 FEW_ROWS = 16
@@ -32,6 +33,8 @@ UNITS = 4
 """Of the last place of float32, that the sines of other libraries and an attention factor may lose."""
 PHASE_UNITS = 16
 """Of the last place of float32, that the powers and exponentials of other libraries may lose of a phase."""
+ANGLE_SLACK = 1e-6
+"""The relative error of an angle that is read off float32 cosines and sines."""
 MIN_GAIN = 0.2
 """Of the columns that the scheme does not make, those that a recipe has to make."""
 MIN_SHARE = 0.5
@@ -51,13 +54,13 @@ class Distance(NamedTuple):
     """The largest of each column."""
 
     @classmethod
-    def of(cls, errors: Sequence[tuple[Floats, Floats]]) -> Distance:
-        """From the errors of tables (…, columns), each with the drift that it may be."""
-        off, drift = (np.concatenate([each.reshape(-1) for each in every]) for every in zip(*errors, strict=True))
-        if not off.size or not np.isfinite(off).all():
+    def of(cls, errors: Sequence[Errors] | None) -> Distance:
+        if not errors or not all(each.left.size and np.isfinite(each.left).all() for each in errors):
             return NOWHERE
-        columns = np.concatenate([each.reshape(-1, each.shape[-1]).max(axis=0) for each, _ in errors])
-        return cls(rms(off), float(off.max()), off.size, float((off - drift).max()), tuple(columns.tolist()))
+        off = np.concatenate([np.abs(each.left).reshape(-1) for each in errors])
+        columns = np.concatenate([np.abs(each.left).reshape(-1, each.left.shape[-1]).max(axis=0) for each in errors])
+        beyond = max(float((np.abs(each.left) - each.drift).max()) for each in errors)
+        return cls(rms(off), float(off.max()), off.size, beyond, tuple(columns.tolist()))
 
     def exceeds(self, other: Distance) -> bool:
         """Whether another table is nearer: by most of the squared error, and by more than one element may lose."""
@@ -96,26 +99,32 @@ def explain_computed(prior: Scheme, samples: Mapping[str, Sample]) -> Explanatio
     recipes = [Recipe(name) for name in near if name not in runtimes]
     same = [name for name in near if name in runtimes]
     by = [Runtime(same[0], tuple(same[1:]), scheme.runtime_causes())] if same else []
-    return Explanation((*by, *recipes[:1]), scheme, off.largest, off.root_mean_square, tuple(samples))
+    left, edits = scheme_errors(scheme, drifts=bool(recipes)), (*by, *recipes[:1])
+    return Explanation(edits, scheme, off.largest, off.root_mean_square, tuple(samples), errors=left)
 
 
-def recipe_edit(scheme: Any, reading: Reading, prior: WaveScheme | None) -> tuple[tuple[Edit, ...], float]:
-    """The recipe, other than the prior's, that computes a reading by a scheme's parameters, and the largest error."""
+def explain_reading(scheme: Any, reading: Reading, prior: WaveScheme | None) -> Explanation | None:
+    """The recipe, other than the prior's, that computes a reading by a scheme's parameters."""
     if scheme is None or reading.rows.max() >= scheme.seq_len:
-        return (), math.inf
+        return None
+    if scheme.applied_as == "rotation":
+        scheme = replace(scheme, layout="compact")
+    own = getattr(prior.scheme, "recipe", "exact") if prior else "exact"
+    dtype = "float32" if scheme.dtype == "float64" else scheme.dtype
+    found = explain_computed(replace(scheme, dtype=dtype, recipe=own), reading_samples(reading, prior, scheme))
+    recipes = tuple(edit for edit in found.edits if isinstance(edit, Recipe)) if found else ()
+    return replace(found, edits=recipes) if found and recipes else None
+
+
+def reading_samples(reading: Reading, prior: WaveScheme | None, scheme: Any) -> dict[str, Sample]:
+    """A reading as tensors of a scheme."""
     arrays: dict[str, AnyArray] = {"pe": reading.form.join(*reading.parts)}
     if scheme.applied_as == "rotation":
         arrays = dict(zip((prior.one,) if prior and prior.one else ("cos", "sin"), reading.parts, strict=False))
-        scheme = replace(scheme, layout="compact")
-    samples = {
+    return {
         name: Sample(name, reading.dtype, (scheme.seq_len, array.shape[1]), array, reading.rows)
         for name, array in arrays.items()
     }
-    own = getattr(prior.scheme, "recipe", "exact") if prior else "exact"
-    dtype = "float32" if scheme.dtype == "float64" else scheme.dtype
-    found = explain_computed(replace(scheme, dtype=dtype, recipe=own), samples)
-    recipes = tuple(edit for edit in found.edits if isinstance(edit, Recipe)) if found else ()
-    return (recipes, found.residual) if found and recipes else ((), math.inf)
 
 
 def recognise_narrow(samples: Mapping[str, Sample]) -> list[Explanation]:
@@ -127,8 +136,10 @@ def recognise_narrow(samples: Mapping[str, Sample]) -> list[Explanation]:
     cos, sin = (samples[name].values for name in ("cos", "sin"))
     if cos.ndim != 2 or len(cos) < FEW_ROWS or cos.shape[1] < 2 or np.iscomplexobj(cos) or not (cos[0] == 1).all():
         return []
-    slowest, dim = math.atan2(sin[1, -1], cos[1, -1]), 2 * cos.shape[1]
-    if not 1e-12 < slowest < 1:
+    angles, dim = np.arctan2(sin[1], cos[1]), 2 * cos.shape[1]
+    slowest = float(angles[-1])
+    stored = np.abs(widened(round_to(angles, "bfloat16")) - angles) <= ANGLE_SLACK * np.abs(angles)
+    if not 1e-12 < slowest < 1 or not (stored.all() or holds("bfloat16", sin)):
         return []
     base = slowest ** (-dim / (dim - 2))
     found = explain_computed(Rope(len(cos), dim, plainest(base, base * 2.0**-7)), samples)
@@ -166,25 +177,57 @@ def distance(scheme: Scheme, samples: Mapping[str, Sample], rows_from_start: int
     """How far tables are from a scheme's, by its names for them; frequencies relatively. Rows are taken from the whole
     table, or so many from its beginning.
     """
+
+    def some(one: Sample) -> Indices:
+        return rows_in_blocks(len(one.rows))[: rows_from_start or None]
+
+    return Distance.of(_errors_by_tensor(scheme, samples, some))
+
+
+def _errors_by_tensor(
+    scheme: Scheme, samples: Mapping[str, Sample], chosen: Callable[[Sample], Indices]
+) -> list[Errors] | None:
+    """What a scheme leaves of some rows of each tensor; None where it makes none of that name and shape."""
     made, errors = tables_of(scheme), []
     for name, one in samples.items():
+        check_time()
         if name not in made or made[name].shape != one.shape or np.iscomplexobj(one.values):
-            return NOWHERE
+            return None
         if len(one.shape) == 1:
             expected = widened(made[name].array())
-            off = np.abs(one.values / np.where(expected == 0, 1, expected) - 1) * (expected != 0)
-            errors.append((off, np.zeros_like(off)))
+            off = (one.values / np.where(expected == 0, 1, expected) - 1) * (expected != 0)
+            errors.append(Errors(off, np.ones_like(off)))
             continue
-        chosen = rows_in_blocks(len(one.rows))[: rows_from_start or None]
-        leading = math.prod(one.shape[:-2])
-        rows = (np.arange(leading)[:, None] * one.shape[-2] + one.rows[chosen]).reshape(-1)
-        expected = widened(made[name].pick(rows)).reshape(*one.shape[:-2], len(chosen), one.shape[-1])
-        found = one.values[..., chosen, :]
-        steepest = np.abs(np.diff(found, axis=-2))[..., np.diff(one.rows[chosen]) == 1, :].max(axis=-2, initial=0.0)
-        positions = one.rows[chosen, None] + abs(scheme.first_position)
+        picked = chosen(one)
+        rows = (np.arange(math.prod(one.shape[:-2]))[:, None] * one.shape[-2] + one.rows[picked]).reshape(-1)
+        expected = widened(made[name].pick(rows)).reshape(*one.shape[:-2], len(picked), one.shape[-1])
+        found = one.values[..., picked, :]
+        steepest = np.abs(np.diff(found, axis=-2))[..., np.diff(one.rows[picked]) == 1, :].max(axis=-2, initial=0.0)
+        positions = one.rows[picked, None] + abs(scheme.first_position)
         drift = PHASE_UNITS * precision("float32") * positions * steepest[..., None, :]
-        errors.append((np.abs(found - expected), drift))
-    return Distance.of(errors)
+        with np.errstate(invalid="ignore"):  # masks that both have
+            off = np.where(found == expected, 0.0, found - expected)
+        errors.append(Errors(off, found, drift))
+    return errors
+
+
+def scheme_errors(scheme: Scheme, *, drifts: bool = False) -> Callable[[Mapping[str, Sample]], Errors]:
+    """What a scheme leaves of all rows of samples; with the drift of float32 phases, if that is allowed."""
+
+    def errors(samples: Mapping[str, Sample]) -> Errors:
+        every = _errors_by_tensor(scheme, samples, lambda one: np.arange(len(one.rows)))
+        if not every:
+            return Errors(np.full(1, math.inf), np.zeros(1))
+        together = len({each.left.shape for each in every}) == 1
+
+        def joined(arrays: Sequence[AnyArray]) -> AnyArray:
+            return np.concatenate(arrays if together else [each.reshape(-1) for each in arrays], axis=-1)
+
+        left, values = joined([each.left for each in every]), joined([each.values for each in every])
+        wide = [np.broadcast_to(each.drift, each.left.shape) for each in every]
+        return Errors(left, np.where(np.isfinite(values), values, 0.0), joined(wide) if drifts else 0.0)
+
+    return errors
 
 
 def _allowed(values: AnyArray) -> float:
@@ -213,7 +256,9 @@ def explain_parameter(prior: Scheme, samples: Mapping[str, Sample], atol: float)
                 continue
             if (off := _of(partial(scheme, value), samples)).largest <= allowed:
                 edit = Parameter(name, given, value)
-                return Explanation((edit,), scheme(value), off.largest, off.root_mean_square, tuple(samples))
+                made = scheme(value)
+                errors = scheme_errors(made)
+                return Explanation((edit,), made, off.largest, off.root_mean_square, tuple(samples), errors=errors)
     return None
 
 

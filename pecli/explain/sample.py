@@ -85,6 +85,10 @@ STEPS = tuple(1 / float(count) for bits in (7, 8, 15, 16) for count in ((1 << bi
 """Steps of fixed point: 1/127, 1/128, 1/255 and so on."""
 SOME = 1 << 14
 """Values that are looked at."""
+FLOAT32_SLACK, MAX_SLACK = 2e-7, 0.45
+"""The relative error of a decimal in float32, and the largest share of a step of decimals that it may be."""
+STEP_SLACK, MIN_STEPS = 1e-3, 8
+"""What a multiple of a step may be off by, in steps, and how many steps the largest value has at least."""
 
 
 def grain(values: AnyArray) -> Edit | None:
@@ -95,21 +99,25 @@ def grain(values: AnyArray) -> Edit | None:
     for dtype in ("bfloat16", "float16"):  # whose numbers have few decimals, too
         if holds(dtype, some):
             return Dtype(dtype)
+    size = float(np.abs(some).max())
     for digits in range(1, MAX_DECIMALS):
-        if (np.abs(some - np.round(some, digits)) <= 2e-7 * np.maximum(np.abs(some), 10.0**-digits)).all():
+        if FLOAT32_SLACK * size > MAX_SLACK * 10.0**-digits:  # every float32 is that near a decimal
+            break
+        if (np.abs(some - np.round(some, digits)) <= FLOAT32_SLACK * np.maximum(np.abs(some), 10.0**-digits)).all():
             return Decimals(digits)
-    for step in STEPS:
-        size = float(np.abs(some).max())
-        for unit in (step, step * size):
-            ratio = some / unit
-            if (np.abs(ratio - np.rint(ratio)) < 1e-3).all() and size > 8 * unit:
-                return FixedPoint(unit)
+    largest = float(np.abs(values[np.isfinite(values)]).max())
+    for unit in sorted((unit for step in STEPS for unit in (step, step * largest)), reverse=True):
+        ratio = some / unit
+        if size > MIN_STEPS * unit and (np.abs(ratio - np.rint(ratio)) < STEP_SLACK).all():
+            return FixedPoint(unit)
     return None
 
 
 def rounding(values: AnyArray) -> tuple[float, float]:
     """The relative and the absolute error of values, going by their quantisation."""
-    how = grain(values)
+    how, some = grain(values), _some(values)
+    if len(some) and (some == np.rint(some)).all() and np.abs(some).max() > MIN_STEPS:
+        return 0.0, 0.5
     if isinstance(how, Dtype):
         return precision(how.found), 0.0
     if isinstance(how, Decimals):

@@ -7,10 +7,10 @@ The prior is all that differs between commands: a scheme (`explain`), another ta
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain, combinations
+from itertools import chain, combinations, islice
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from pecli.engine.arrays import Array, dtype_name, holds, numpy_dtype
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.acceptance import accepted
 from pecli.explain.alibi_slopes import explain_bias, recognise_bias
 from pecli.explain.array_transforms import transform
 from pecli.explain.edits import (
@@ -26,9 +27,9 @@ from pecli.explain.edits import (
     Explanation,
     Incomplete,
     Layout,
-    Noise,
     Parameter,
     Recipe,
+    RowRange,
     Rows,
     Swapped,
     best,
@@ -37,6 +38,7 @@ from pecli.explain.edits import (
 )
 from pecli.explain.forms import halved, joined
 from pecli.explain.frequency_fit import explain_frequencies, recognise_frequencies
+from pecli.explain.locate import explain_part, located
 from pecli.explain.position_recovery import recognise_grid, recognise_positions
 from pecli.explain.recipe_search import (
     NOWHERE,
@@ -44,11 +46,13 @@ from pecli.explain.recipe_search import (
     explain_computed,
     explain_parameter,
     recognise_narrow,
+    scheme_errors,
     tables_of,
 )
-from pecli.explain.sample import Sample, precision, quantised_storage, sample
+from pecli.explain.sample import Sample, precision, sample
 from pecli.explain.sinusoid_schemes import wave_scheme
 from pecli.explain.sinusoid_search import explain_waves
+from pecli.explain.time_limit import OutOfTimeError, time_limit
 
 WAVES = ("cos", "sin", "cos_sin", "pe")
 MAX_TRANSFORMED = 1 << 22
@@ -61,17 +65,17 @@ UNITS = 4
 """Of the last place, by which an explanation may be off values of order one."""
 
 Samples = Mapping[str, Sample]
+Searches = Sequence[tuple[Callable[[Any, Samples, float], Explanation | None], Callable[[Samples], list[Samples]]]]
 
 
 @contextmanager
-def _nothing_if_arithmetic_fails() -> Iterator[None]:
-    """Arithmetic may fail on hostile numbers: then nothing is found, and no verdict depends on it.
-
-    With PECLI_DEBUG the exception is raised.
-    """
+def _limited() -> Iterator[None]:
+    """Hostile numbers, and the end of the time for one reason, end the search: no verdict depends on it."""
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), time_limit():
             yield
+    except OutOfTimeError:
+        return
     except (ArithmeticError, np.linalg.LinAlgError):
         if os.environ.get("PECLI_DEBUG"):
             raise
@@ -83,29 +87,36 @@ def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> lis
         return _by_part(prior, found, atol)
     out: list[Explanation] = []
     found = {name: array for name, array in found.items() if array.size}
-    with _nothing_if_arithmetic_fails():
+    with _limited():
         if (bits := _by_bits(prior, found, atol)) is not None:
             return [bits]
         samples = {name: sample(name, array) for name, array in found.items()}
         samples = {name: one for name, one in samples.items() if np.isfinite(one.values).any() or name == "inv_freq"}
-        out = list(_completed(prior, samples, atol))
+        out.extend(_completed(prior, samples, found, atol))  # those before the time is up stay
         samples = {name: one for name, one in samples.items() if not any(name in each.tensors for each in out)}
-        out += [_with_storage(each, samples, prior.dtype) for each in _explained(prior, samples, atol)]
-    return merged(each for each in out if each.edits)
+        out.extend(_explained(prior, samples, found, atol))
+    return merged(out)
 
 
-def _completed(prior: Scheme, samples: Samples, atol: float) -> Iterator[Explanation]:
+def _completed(prior: Scheme, samples: Samples, arrays: Mapping[str, Array], atol: float) -> Iterator[Explanation]:
     """Of tables that were written before they were complete: that, and what else is wrong with them."""
     for edit in (Incomplete("halves"), Incomplete("interleaved"), Incomplete("angles")):
         waves = {name: _finished(edit.found, one) for name, one in samples.items() if name in ("cos", "sin")}
         done = {name: one for name, one in waves.items() if one is not None}
         if not done or len(done) < len(waves):
             continue
-        others = list(_explained(prior, done, atol))
+        whole = {name: _finished(edit.found, sample(name, arrays[name], whole=True)) for name in done}
+        finished = {name: one.values for name, one in whole.items() if one is not None}
+        if len(finished) < len(done):
+            continue
+        size = max(1.0, *(float(np.abs(samples[name].values).max()) for name in done))  # of angles, say
+        limit = max(atol, size * UNITS * max(precision(one.dtype) for one in done.values()))
+        alone = Explanation((edit,), prior, 0.0, 0.0, tuple(done), errors=scheme_errors(prior))
+        if (right := accepted(alone, done, finished, limit, prior.dtype)) is not None:
+            yield right
+            return
+        others = _explained(prior, done, finished, limit)
         yield from (replace(each, edits=(edit, *each.edits)) for each in others)
-        off, size = distance(prior, done), max(1.0, *(np.abs(samples[name].values).max() for name in done))
-        if not others and off.largest <= max(atol, size * UNITS * max(precision(one.dtype) for one in done.values())):
-            yield Explanation((edit,), prior, off.largest, off.root_mean_square, tuple(done))
 
 
 def _finished(step: str, one: Sample) -> Sample | None:
@@ -132,13 +143,17 @@ def _by_part(prior: Any, found: Mapping[str, Array], atol: float) -> list[Explan
     return out
 
 
-def _explained(prior: Scheme, samples: Samples, atol: float) -> Iterator[Explanation]:
+def _explained(
+    prior: Scheme, samples: Samples, arrays: Mapping[str, Array], atol: float, searches: Searches | None = None
+) -> Iterator[Explanation]:
     """By the first search that explains a group of tensors."""
     unexplained = dict(samples)
-    for search, groups in SEARCHES:
+    for search, groups in searches or SEARCHES:
         for group in groups(unexplained):
-            if group and (found := search(prior, group, atol)) is not None:
-                yield found
+            found = search(prior, group, atol) if group else None
+            right = accepted(found, group, arrays, atol, prior.dtype) if found is not None else None
+            if right is not None:
+                yield right
                 unexplained = {name: one for name, one in unexplained.items() if name not in group}
 
 
@@ -191,7 +206,8 @@ def _by_neighbour(prior: Any, waves: Samples, atol: float) -> Explanation | None
     if off.largest > max(atol, *map(_units, waves.values())) or (other and other.residual < off.largest):
         return other
     named = tuple(_edit(**edit) for edit in edits)
-    return Explanation(named, scheme, off.largest, off.root_mean_square, tuple(waves))
+    errors = scheme_errors(scheme)
+    return Explanation(named, scheme, off.largest, off.root_mean_square, tuple(waves), errors=errors)
 
 
 def _edit(edit: str, expected: Any, found: Any, name: str = "") -> Edit:
@@ -226,7 +242,7 @@ def _by_kind(prior: Any, alone: Samples, atol: float) -> Explanation | None:
     if name == "inv_freq" and (expected := wave_scheme(prior, ("inv_freq",))) is not None:
         found = explain_frequencies(one, expected)
     elif name in ("slopes", "bias") and "max_bias" in prior.parameters():
-        found = explain_bias(one, prior, name)
+        found = explain_bias(one, prior, name, atol)
     return next(iter(found), None)
 
 
@@ -254,14 +270,48 @@ def _at_position(prior: Scheme, edit: Edit) -> Edit:
     return edit
 
 
-SEARCHES: tuple[tuple[Callable[[Any, Samples, float], Explanation | None], Callable[[Samples], list[Samples]]], ...] = (
+def _in_part(prior: Scheme, alone: Samples, atol: float) -> Explanation | None:
+    """Elements or rows that are wrong, where all others are exact."""
+    ((_, one),) = alone.items()
+    return explain_part(prior, one, surely=True)
+
+
+def _anywhere(prior: Scheme, alone: Samples, atol: float) -> Explanation | None:
+    """The part that is wrong, where nothing explains it."""
+    ((_, one),) = alone.items()
+    return explain_part(prior, one, surely=False)
+
+
+def _by_range(prior: Any, waves: Samples, atol: float) -> Explanation | None:
+    """Rows up to one, or from one on, as a table of their own, where all others are right."""
+    every = [located(prior, one, atol) for one in waves.values()] if getattr(prior, "is_range", False) else [None]
+    cuts = {found.first_wrong_row if found is not None else None for found in every}
+    cut = cuts.pop() if len(cuts) == 1 else None
+    if cut is None or every[0] is None:
+        return None
+    length, after = prior.seq_len, bool(every[0].along((-2,))[-1])
+    first, last = (cut, length - 1) if after else (0, cut - 1)
+    part = replace(prior, offset=prior.offset + first, seq_len=last - first + 1)
+    arrays = {name: one.values[..., first : last + 1, :].astype(one.dtype) for name, one in waves.items()}
+    samples = {name: sample(name, array) for name, array in arrays.items()}
+    found = next(_explained(part, samples, arrays, atol, SEARCHES[1:]), None)
+    if found is None or {*found.tensors} != {*waves}:
+        return None
+    edits = (*found.edits, RowRange(first, last))
+    return replace(found, edits=edits, scheme=None, errors=None, residual=found.residual)
+
+
+SEARCHES: Searches = (
     (lambda prior, samples, atol: explain_computed(prior, samples), _together),
+    (_in_part, _each),
     (_by_neighbour, _waves),
     (_by_waves, _waves),
     (_other_scheme, _waves),
     (_by_kind, _each),
     (_by_parameter, _together),
+    (_by_range, _waves),
     (_transformed, _each),
+    (_anywhere, _each),
 )
 """Each with the tensors that it explains at once."""
 
@@ -270,15 +320,6 @@ def _units(one: Sample) -> float:
     """The rounding error that a value may have."""
     size = np.abs(one.values[np.isfinite(one.values)])
     return UNITS * precision(one.dtype) * (float(np.quantile(size, 0.9)) if size.size else 1.0)
-
-
-def _with_storage(found: Explanation, samples: Samples, expected_dtype: str) -> Explanation:
-    """With the quantisation of the values, beyond what the explanation says of that."""
-    one = samples[found.tensors[0]]
-    how = quantised_storage(one.values, one.dtype, found.noise, expected_dtype)
-    if any(isinstance(edit, Recipe) for edit in found.edits):
-        how = tuple(edit for edit in how if not isinstance(edit, Noise))
-    return replace(found, edits=(*found.edits, *how))
 
 
 def merged(found: Iterable[Explanation]) -> list[Explanation]:
@@ -303,10 +344,12 @@ def explain_pair(name: str, one: Array, other: Array, atol: float = 0.0) -> Expl
     """What makes the second array of the first."""
     if max(one.size, other.size) > MAX_COMPARED or not one.size or not other.size:
         return None
-    with _nothing_if_arithmetic_fails():
+    with _limited():
         theirs = sample(name, other)
         ours = sample(name, one, whole=theirs.whole)
-        return transform(ours.values, theirs.values, max(atol, _units(ours), _units(theirs)), (name,))
+        limit = max(atol, _units(ours), _units(theirs))
+        found = transform(ours.values, theirs.values, limit, (name,))
+        return found and accepted(found, {name: theirs}, {name: other}, limit, theirs.float_dtype)
     return None
 
 
@@ -327,13 +370,22 @@ def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float = 0.0)
 
 def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
     """What made arrays that belong together (cosines and sines, or one alone), the best first."""
-    with _nothing_if_arithmetic_fails():
+    with _limited():
         samples = {name: _as_made(sample(name, array)) for name, array in arrays.items()}
         one = next(iter(samples.values()))
-        every = ((search(one if alone else samples)) for search, alone in RECOGNISERS if not alone or len(samples) == 1)
-        found = next(filter(None, map(list, every)), [])
-        return [_with_storage(each, samples, one.float_dtype) for each in best(found)[:3]]
+        for search, alone in RECOGNISERS:
+            every = best(search(one if alone else samples)) if not alone or len(samples) == 1 else []
+            right = (_recognised(each, samples, arrays) for each in every)
+            if found := list(islice(filter(None, right), 3)):
+                return found
     return []
+
+
+def _recognised(found: Explanation, samples: Samples, arrays: Mapping[str, Array]) -> Explanation | None:
+    """The explanation, if it is accepted; that it needs no edits is no matter here."""
+    own = found if found.edits else replace(found, edits=(Recipe("exact"),))
+    right = accepted(own, samples, arrays, 0.0, next(iter(samples.values())).float_dtype)
+    return right and replace(right, edits=tuple(edit for edit in right.edits if edit != Recipe("exact")))
 
 
 def _as_made(one: Sample) -> Sample:

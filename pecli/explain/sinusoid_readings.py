@@ -142,6 +142,17 @@ def readings(found: Mapping[str, Sample], first: Form | None = None) -> Iterator
             yield Reading(tuple(parts), rows, length, form, edits, tuple(found), dtype, values[0].shape[-1])
 
 
+def same_reading(reading: Reading, found: Mapping[str, Sample]) -> Reading | None:
+    """The reading of other rows of the same tensors; None where they cannot be read so."""
+    arrays_of = [_without_copies(one)[0] for one in found.values()]
+    split = [reading.form.split(array, SAME) for array in arrays_of if array.ndim in TRANSPOSES]
+    parts = tuple(np.asarray(part, np.float64) for each in split for part in each or ())
+    rows = next(iter(found.values())).rows
+    if len(parts) != len(reading.parts) or len(parts[0]) != len(rows):
+        return None
+    return replace(reading, parts=parts, rows=rows)
+
+
 def _split(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[Form, list[Floats]]]:
     """The forms whose parts go together, best first, with the parts."""
     found: list[tuple[bool, float, int, Form, list[Floats]]] = []

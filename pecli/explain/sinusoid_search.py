@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -13,24 +13,35 @@ import numpy as np
 
 from pecli.engine.arrays import Complex, Floats, Indices
 from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.acceptance import storage_of
 from pecli.explain.edits import (
     ColumnsWrong,
     Edit,
+    Errors,
     Explanation,
     Layout,
     Negated,
     Parameter,
+    Recipe,
     Rows,
-    RowsWrong,
     Scaled,
     Swapped,
 )
 from pecli.explain.frequency_estimation import DRIFT, USUAL, Place, Waves, agreeing_places, anchored, measure, wrap
 from pecli.explain.frequency_fit import fit_laws, fit_longrope, fit_near_prior
 from pecli.explain.frequency_laws import MAX_MISFIT, NO_SCALING, Curve, Fit, Law
-from pecli.explain.recipe_search import recipe_edit
+from pecli.explain.recipe_search import explain_reading, reading_samples
 from pecli.explain.sample import Sample, digits, plainest
-from pecli.explain.sinusoid_readings import MAX_WRONG, Reading, empty_rows, order_of_rows, padded, readings, wrapped
+from pecli.explain.sinusoid_readings import (
+    MAX_WRONG,
+    Reading,
+    empty_rows,
+    order_of_rows,
+    padded,
+    readings,
+    same_reading,
+    wrapped,
+)
 from pecli.explain.sinusoid_schemes import (
     WaveScheme,
     amplitude_edit,
@@ -39,6 +50,7 @@ from pecli.explain.sinusoid_schemes import (
     layout_edit,
     scheme_of,
 )
+from pecli.explain.time_limit import check_time
 
 ENOUGH = 2.0
 """Times the noise: what an explanation may leave of a channel."""
@@ -46,8 +58,8 @@ MIN_BASE = 2.0
 """Of a law that is claimed of any table: below it, all frequencies are about the same."""
 MAX_LAWS, MAX_FAR_LAWS = 12, 4
 """Laws of a tier that are tried at likely starts, and at any."""
-MAX_RESIDUAL = 0.25
-"""Of the amplitude: an explanation that leaves more of any element is none."""
+FLOAT32_PHASE = 16 * 2.0**-24
+"""The relative error of a phase in float32 arithmetic, powers of other libraries included."""
 RECIPE_MATTERS = 4.0
 """Times the noise: what is left where the way of computing may explain it."""
 
@@ -247,7 +259,7 @@ def _wrong_columns(by: Proposal) -> tuple[tuple[int, ...], float] | None:
 
 
 def _wrong_rows(by: Proposal, columns: tuple[int, ...]) -> Indices:
-    """Which rows of the reading reading are not explained."""
+    """Which rows of the whole reading are not explained."""
     reading = by.reading
     left = np.delete(np.abs(by.left(reading.values(by.measured.cos_first), reading.rows)), columns, axis=1)
     drift = by.drift(reading.rows) * float(np.sqrt(np.mean(by.frequency**2)))
@@ -256,12 +268,34 @@ def _wrong_rows(by: Proposal, columns: tuple[int, ...]) -> Indices:
     return np.flatnonzero(wrong if reading.wrong is None else wrong & ~reading.wrong)
 
 
-def _without_rows(by: Proposal, wrong: Indices) -> tuple[float, float]:
-    """What is left of the other rows: at most, and root mean square."""
-    right = np.delete(np.arange(len(by.reading.rows)), wrong)
-    off = by.left(by.reading.values(by.measured.cos_first)[right], by.reading.rows[right])
-    left = np.abs(np.concatenate([off.real, off.imag]))
-    return float(left.max()), float(np.sqrt(np.mean(left**2)))
+def _errors(
+    by: Proposal, columns: tuple[int, ...], wrong: Indices, computed: Explanation | None, *, drifts: bool
+) -> Callable[[Mapping[str, Sample] | None], Errors]:
+    """What a proposal leaves of samples, or of its own reading, but for columns and rows that are known to be wrong."""
+    which = by.reading.rows[wrong]
+
+    def errors(samples: Mapping[str, Sample] | None) -> Errors:
+        whole = samples is None or next(iter(samples.values())).whole
+        reading = by.reading if samples is None or whole else same_reading(by.reading, samples)
+        if reading is None:
+            return Errors(np.full(1, math.inf), np.zeros(1))
+        if computed is not None and computed.errors is not None:
+            return computed.errors(reading_samples(reading, by.prior, computed.scheme))
+        right = np.ones(len(reading.rows), bool)
+        if whole:
+            right[wrong] = False
+            right &= reading.wrong is None or ~reading.wrong
+        else:
+            right &= ~np.isin(reading.rows, which)
+        values = reading.values(by.measured.cos_first)[right]
+        left = np.delete(by.left(values, reading.rows[right]), columns, axis=1)
+        positions = np.abs(reading.rows[right] + by.place.start).astype(np.float64)
+        drift = (
+            abs(by.amplitude) * FLOAT32_PHASE * np.multiply.outer(positions, np.delete(np.abs(by.frequency), columns))
+        )
+        return Errors(left, np.delete(values, columns, axis=1), drift if drifts else 0.0)
+
+    return errors
 
 
 def _places(
@@ -326,6 +360,7 @@ def _positions(place: Place, both: bool, last: int, expected_quarter: int) -> Po
 
 def _explanation(by: Proposal) -> Explanation | None:
     """The explanation by a proposal, if all but a few channels and rows follow it."""
+    check_time()
     checked = _wrong_columns(by)
     if checked is None:
         return None
@@ -336,24 +371,29 @@ def _explanation(by: Proposal) -> Explanation | None:
     if found is None:
         return None
     scheme, edits, extra = found
-    wrong, recipe = _wrong_rows(by, columns), tuple[Edit, ...]()
+    wrong, computed = _wrong_rows(by, columns), None
     many = MAX_WRONG * len(reading.rows)
     if len(wrong) > many or residual > RECIPE_MATTERS * max(level, 2.0**-24 * by.amplitude):
-        recipe, left = recipe_edit(scheme, reading, prior)
-        wrong, residual = (np.zeros(0, np.intp), min(left, residual)) if recipe else (wrong, residual)
+        computed = explain_reading(scheme, reading, prior)
+        wrong, residual = (np.zeros(0, np.intp), computed.residual) if computed else (wrong, residual)
     offset = prior.offset if prior else start
     rows, start = order_of_rows(reading, prior.scheme if prior else scheme, offset, start, wrong, reverse=bool(order))
     if rows is None:
         return None
-    if any(isinstance(edit, RowsWrong) for edit in rows):
-        residual, level = _without_rows(by, wrong)
-    if residual > max(by.atol, MAX_RESIDUAL * abs(by.amplitude)):
-        return None
     edits += [*([ColumnsWrong(columns)] if columns else []), *rows]
     edits += [Parameter("offset", offset, start)] if start != offset else []
-    if not (prior or recipe):  # an explanation that leaves more than the noise costs more
+    edits += computed.edits if computed else ()
+    if not (prior or computed):  # an explanation that leaves more than the noise costs more
         extra += 0.8 * max(0.0, math.log10(max(residual, 1e-300) / (6 * level + 1e-9)))
-    return Explanation((*edits, *recipe), scheme, residual, level, reading.tensors, by.fit.open, extra)
+    for drifts in (False, True):  # float32 arithmetic, with other powers than those of any recipe
+        errors, more = _errors(by, columns, wrong, computed, drifts=drifts), [Recipe("float32")] if drifts else []
+        every, stored = [*edits, *more], np.concatenate(reading.parts)
+        if storage_of(errors(None), stored, reading.dtype, every, by.atol, reading.dtype) is not None:
+            break
+        if computed is not None or drifts:
+            return None
+    edits = every
+    return Explanation(tuple(edits), scheme, residual, level, reading.tensors, by.fit.open, extra, errors)
 
 
 Description = tuple[Scheme | None, list[Edit], float]

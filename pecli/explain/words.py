@@ -68,9 +68,23 @@ def _parameter(edit: Parameter) -> str:
     return words.format(name=_NAMES.get(name, name), expected=said(expected), found=said(found))
 
 
-def _places(name: str, which: tuple[int, ...]) -> str:
-    few = begun([str(place) for place in which], MAX_LISTED)
+def _places(name: str, which: Sequence[Any]) -> str:
+    """Which rows, columns, heads or elements, runs of more than two as «29–34»."""
+    few = begun(_runs(which), MAX_LISTED)
     return f"only {name} {few} differs" if len(which) == 1 else f"only {name}s {few} differ"
+
+
+def _runs(which: Sequence[Any]) -> list[str]:
+    if not all(isinstance(place, int) for place in which):
+        return [", ".join(map(str, place)) if len(place) == 1 else str(list(place)) for place in which]
+    runs: list[list[int]] = []
+    for place in which:
+        if runs and place == runs[-1][-1] + 1:
+            runs[-1].append(place)
+        else:
+            runs.append([place])
+    spelt = [[f"{run[0]}–{run[-1]}"] if len(run) > 2 else [str(place) for place in run] for run in runs]
+    return [word for words in spelt for word in words]
 
 
 def _order(name: str, order: str | tuple[int, ...]) -> str:
@@ -136,6 +150,9 @@ _WORDS: Mapping[str, str | Mapping[str, str] | Callable[[Any], str]] = {
     "runtime": _runtime,
     "rows_wrong": lambda edit: _places("row", edit.which),
     "columns_wrong": lambda edit: _places("column", edit.which),
+    "elements_wrong": lambda edit: _places("element", edit.which),
+    "heads_wrong": lambda edit: _places("head", edit.which),
+    "row_range": "only in rows {first:,} to {last:,}",
     "bits": lambda edit: f"values are {'byte-swapped' if edit.found == 'swapped' else f'the bits of {edit.found}'}",
     "incomplete": {
         "halves": "columns are not doubled: the second half is zeros",

@@ -149,6 +149,14 @@ def is_stream(path: str) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
+def is_text(name: object) -> bool:
+    """Whether a name can be written down: half a surrogate pair cannot."""
+    try:
+        return isinstance(name, str) and name.encode("utf-8") is not None
+    except UnicodeEncodeError:
+        return False
+
+
 def check_free_space(path: str, size: int) -> None:
     """Refuse what cannot fit on the disk before any of it is written; text takes more than `size`, never less."""
     if size < MIN_CHECKED_BYTES or is_stream(path) or not hasattr(os, "statvfs"):

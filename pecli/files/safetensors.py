@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from pecli.engine.arrays import Array, numpy_dtype
+from pecli.engine.arrays import numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError, quoted
-from pecli.files.contents import Contents, data_bytes
-from pecli.files.output import OnBlock, Output, Sink, Spec, Write, write_blocks
+from pecli.files.contents import Contents, LoadedFile, data_bytes
+from pecli.files.output import OnBlock, Output, Sink, Spec, Write, is_text, write_blocks
 from pecli.files.provenance import KEY, NO_DIGEST, compact, file_order, provenance
 
 ALIGNMENT = 8
@@ -110,7 +110,7 @@ def _header(tables: Sequence[Table], texts: Mapping[str, str]) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-def read(contents: Contents) -> tuple[dict[str, Array], dict[str, str]]:
+def read(contents: Contents) -> LoadedFile:
     """The tensors of a .safetensors file, in the order of their data, and its metadata."""
     length = int.from_bytes(contents.data[:8], "little")
     if length > MAX_HEADER:
@@ -130,7 +130,8 @@ def read(contents: Contents) -> tuple[dict[str, Array], dict[str, str]]:
         end = stop
     contents.check_size(8 + length + end)
     start = 8 + length
-    return {name: contents.array(dtype, shape, start + begin) for begin, _, name, dtype, shape in places}, metadata
+    tensors = {name: contents.array(dtype, shape, start + begin) for begin, _, name, dtype, shape in places}
+    return LoadedFile(contents.path, "safetensors", tensors, metadata, contents=contents)
 
 
 def _parsed(contents: Contents, text: bytes) -> dict[str, Any]:
@@ -175,7 +176,7 @@ def _place(contents: Contents, name: str, entry: Any) -> tuple[int, int, str, st
             numbers = [*shape, begin, end]
         case _:
             raise complain("has a broken header: dtype, shape and data_offsets are expected")
-    if not all(type(number) is int and 0 <= number < 2**63 for number in numbers) or not _is_text(name):
+    if not all(type(number) is int and 0 <= number < 2**63 for number in numbers) or not is_text(name):
         raise complain("has a broken header: shape and data_offsets are lists of whole numbers")
     if code not in DTYPES:
         raise complain(f"has dtype {quoted(code[:20])}, which is not known")
@@ -183,12 +184,3 @@ def _place(contents: Contents, name: str, entry: Any) -> tuple[int, int, str, st
     if end - begin != size:
         raise complain(f"needs {size} bytes, its data_offsets are {begin} and {end}")
     return begin, end, name, DTYPES[code], tuple(shape)
-
-
-def _is_text(name: str) -> bool:
-    """Whether a name can be written down: half a surrogate pair cannot."""
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pecli.errors import ParameterError
+from pecli.models.dialects.huggingface import TEXTS
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import SUFFIXES, class_defaults, plain_name
 from pecli.models.find import Model, describe
 from pecli.models.layer_types import HEADS, head_size
-from pecli.models.submodels import TEXTS
 from pecli.models.values import Keys, Value
 
 BLOCKS, GROUPS, CODEGEN = "blocks", "groups", "codegen"

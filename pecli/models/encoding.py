@@ -195,6 +195,10 @@ class ModelEncodings:
     model_type: str | None
     encodings: tuple[Encoding, ...]
     warnings: tuple[str, ...] = ()
+    context: int | None = None
+    """The longest context that the model says it takes."""
+    window: int | None = None
+    """That of its sliding layers."""
 
     def __iter__(self) -> Iterator[Encoding]:
         return iter(self.encodings)
@@ -229,6 +233,7 @@ class ModelEncodings:
         return {
             "file": self.file,
             "model_type": self.model_type,
+            "context": self.context,
             "encodings": [encoding.as_json(seq_len) for encoding in self.encodings],
             "warnings": list(self.warnings),
         }

@@ -9,6 +9,7 @@ effect is to silence the warning about an unknown model_type.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -57,6 +58,14 @@ class Family:
     ignores_rotary_dim: bool = False
     beside_text: str = ""
     """What rotates by the keys at the top, beside a language model in `text_config`."""
+    head_dim_rotates: bool = False
+    """With latent attention, a `head_dim` that is given is the rotary dimension."""
+    partial_of_head: bool = False
+    """With latent attention, a partial factor is one of the whole head, not of the part that rotates."""
+    scales_all_layers: bool = False
+    """Flat settings scale the sliding layers, too, which have a base of their own."""
+    reads_alpha: bool = False
+    """Dynamic scaling with an `alpha` is a fixed NTK one."""
     no_table: str = ""
     """Why no table over positions 0, 1, 2, … is what the model uses."""
     note: str | None = None
@@ -88,12 +97,11 @@ _CENTRES = _f(
 _TILED = "it pairs channels 2i and 2i + 1, but repeats the angles as halves, so that no pair rotates by one angle"
 _NOPE_FULL = "full attention layers of this family have no rope; only the sliding ones do"
 _LIGHTNING = "linear attention layers of this family have no rope; only the full ones do"
-_ROTARY_DIM = "rotary_dim is not used by this family, only partial_rotary_factor is"
 _TIME = "the keys at the top rotate features of sound by window and by second, not by position"
 
 FAMILIES: dict[str, Family] = {
     "apertus": _f(theta=1.2e7),
-    "axk1": _f(layout=DEEPSEEK),
+    "axk1": _f(layout=DEEPSEEK, head_dim_rotates=True),
     "axk2": _f(layout=DEEPSEEK),
     "bailing_hybrid": _f(theta=6e6, layout=DEEPSEEK),
     "bamba": _f(partial=0.5),
@@ -113,10 +121,11 @@ FAMILIES: dict[str, Family] = {
     "cwm": _f(theta=1e6),
     "dbrx": _f(theta=1e4),
     "deepseek_v2": _f(layout=INTERLEAVED),
-    "deepseek_v3": _f(layout=DEEPSEEK),
+    "deepseek_v3": _f(layout=DEEPSEEK, head_dim_rotates=True),
     "deepseek_v32": _f(layout=DEEPSEEK),
     "deepseek_v4": _f(
         partial=0.125,
+        partial_of_head=True,
         layout=INTERLEAVED,
         trailing=True,
         note="this family rotates the last channels of a head, not the first",
@@ -140,7 +149,7 @@ FAMILIES: dict[str, Family] = {
     "glm": _f(partial=0.5, layout=INTERLEAVED),
     "glm4": _f(partial=0.5, layout=INTERLEAVED),
     "glm4_moe": _f(partial=0.5),
-    "glm4_moe_lite": _f(layout=DEEPSEEK),
+    "glm4_moe_lite": _f(layout=DEEPSEEK, head_dim_rotates=True),
     "glm4v": _f(layout=INTERLEAVED, sections=_GLM_SECTIONS),
     "glm4v_moe": _f(partial=0.5, sections=_GLM_SECTIONS),
     "glm_moe_dsa": _f(layout=DEEPSEEK),
@@ -154,6 +163,7 @@ FAMILIES: dict[str, Family] = {
     "gte": _f(theta=160000.0, renamed=_NTK_IS_FIXED),
     "helium": _f(theta=1e5, layout=INTERLEAVED),
     "higgs_audio_v2": _f(theta=5e5),
+    **dict.fromkeys(("hunyuan_v1_dense", "hunyuan_v1_moe", "hunyuan_vl", "hunyuan"), _f(reads_alpha=True)),
     "hy_v3": _f(theta=11158840.0),
     "jina_embeddings_v3": _f(theta=2e4),
     "kimi_k2": _f(layout=DEEPSEEK),
@@ -161,28 +171,28 @@ FAMILIES: dict[str, Family] = {
     "lfm2_moe": _f(theta=1e6),
     "llama4": _f(theta=5e5, layout=INTERLEAVED),
     "llama4_vision_model": _f(layout=INTERLEAVED, axes=2, style="llama4-vision"),
-    "longcat_flash": _f(theta=1e7, layout=DEEPSEEK),
+    "longcat_flash": _f(theta=1e7, layout=DEEPSEEK, head_dim_rotates=True),
     "minimax": _f(theta=1e6, note=_LIGHTNING),
     "minimax_m1": _f(theta=1e6, note=_LIGHTNING),
     "minimax_m2": _f(theta=5e6),
-    "minimax_m3": _f(theta=5e6, ignores_rotary_dim=True, note=_ROTARY_DIM),
+    "minimax_m3": _f(theta=5e6, ignores_rotary_dim=True),
     "minimax_m3_vl_vision": _f(axes=3),
     "ministral3": _f(theta=1e6),
-    "mistral4": _f(layout=DEEPSEEK),
+    "mistral4": _f(layout=DEEPSEEK, partial_of_head=True),
     "mistral_large4": _f(layout=DEEPSEEK),
     "mixtral": _f(theta=1e6),
     "mllama": _f(theta=5e5),
-    "modernbert": _f(theta=160000.0, local_theta=1e4),
-    "modernbert_decoder": _f(theta=160000.0, local_theta=1e4),
+    "modernbert": _f(theta=160000.0, local_theta=1e4, scales_all_layers=True),
+    "modernbert_decoder": _f(theta=160000.0, local_theta=1e4, scales_all_layers=True),
     "moonshine": _f(partial=0.9, layout=INTERLEAVED),
-    "moonshine_streaming": _f(partial=0.8, layout=INTERLEAVED),
+    "moonshine_streaming": _f(layout=INTERLEAVED),
     "muse_glimmer_assistant": _f(theta=5e5),
     "muse_spark": _f(theta=5e5),
     "musicflamingo": _f(theta=1200.0, partial=0.2, layout=INTERLEAVED, beside_text="audio", note=_TIME),
     "nemotron": _f(partial=0.5),
     "new": _f(renamed=_NTK_IS_FIXED),
     "nomic_bert": _f(theta=1000.0),
-    "olmo3": _f(theta=5e5, scales_full_layers=True),
+    "olmo3": _f(theta=5e5, local_theta=5e5, scales_full_layers=True),
     "openai_privacy_filter": _f(theta=150000.0, layout=INTERLEAVED),
     "paddleocr_vl": _f(theta=5e5, sections=_QWEN2_SECTIONS),
     **dict.fromkeys(("pe_audio_encoder", "pe_video_encoder", "pe_audio_video_encoder"), _f(theta=2e4)),
@@ -209,6 +219,7 @@ FAMILIES: dict[str, Family] = {
     "t5gemma2": _f(theta=1e6, local_theta=1e4),
     "t5gemma2_decoder": _f(theta=1e6, local_theta=1e4),
     "vjepa2": _f(axes=3, layout=INTERLEAVED, no_table=_TILED),
+    "youtu": _f(layout=DEEPSEEK, head_dim_rotates=True),
     "zamba2": _f(note="this family has no rope unless use_mem_rope is true"),
     **dict.fromkeys(
         (
@@ -254,7 +265,7 @@ _ORDINARY = """
     dia_decoder dia_encoder diffllama diffusion_gemma doge dots1 embedding_gemma2 esm esmc eurobert exaone
     exaone_moe falcon falcon_h1 flint fuyu_text gemma gemma2 gemma4 gemma4_unified glm4_moe_text glm_image glmasr
     gradium_phonon_tts granite granite4_vision granite_swa granitemoe granitemoe_swa granitemoeshared hrm_text
-    hunyuan_v1_dense hunyuan_v1_moe hunyuan_vl hy_v4 hyperclovax idefics idefics2 idefics3 internlm internlm2
+    hy_v4 hyperclovax idefics idefics2 idefics3 internlm internlm2
     internlm3 jais2 jetmoe kolibri1 kosmos2_5 kyutai_speech_to_text laguna lasr_encoder lfm2_vl llama llava
     llava_next mellum mimi mimi_decoder mimi_encoder mimo_v2 mimo_v2_flash minicpm minicpm3 ministral mistral
     mistral3 molmo2 moshi muse_glimmer muse_glimmer_text nanochat nemotron3_5_transcribe_asr_audio
@@ -263,7 +274,7 @@ _ORDINARY = """
     pocket_tts_audio_tokenizer_encoder qwen qwen2 qwen2_5_omni_dit qwen2_audio qwen2_moe qwen3 qwen3_moe
     qwen3_omni_moe_talker_code_predictor qwen4_exp seed_oss smolvlm starcoder2 step3p5 t5_gemma_module t5gemma
     timesfm2_5 ultrabert unlimited_ocr vaultgemma voxtral voxtral_realtime voxtral_realtime_encoder xcodec2 xverse
-    yi youtu zaya
+    yi zaya
 """
 ORDINARY = frozenset(_ORDINARY.split())
 
@@ -300,7 +311,29 @@ def _classes() -> dict[str, ClassDefaults]:
     import json
 
     data = json.loads((Path(__file__).parent / "class_defaults.json").read_text(encoding="utf-8"))
-    return {name: ClassDefaults(config, values, name) for name, (config, values) in data.items()}
+    return {
+        name: ClassDefaults(config, values, name, frozenset(*ignored))
+        for name, (config, values, *ignored) in data.items()
+    }
+
+
+ARCHITECTURE = re.compile(r"(For[A-Z]\w*|LMHeadModel\w*|PreTrainedModel|Model|Decoder|Encoder)$")
+"""How the name of a model's class ends."""
+
+
+def model_type_of(architecture: str) -> str | None:
+    """The model_type of a class of models; None where no name is known that is spelled with the same letters.
+
+    >>> model_type_of("Qwen2_5_VLForConditionalGeneration"), model_type_of("GPTNeoXForCausalLM")
+    ('qwen2_5_vl', 'gpt_neox')
+    """
+    letters = ARCHITECTURE.sub("", architecture).lower().replace("_", "").replace("-", "")
+    return _by_letters().get(letters)
+
+
+@cache
+def _by_letters() -> dict[str, str]:
+    return {name.replace("_", ""): name for name in (*_classes(), *ORDINARY, *FAMILIES)}
 
 
 def class_defaults(model_type: str | None, *, vision: bool = False) -> ClassDefaults:

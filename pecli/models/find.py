@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from pecli.errors import FileError, KindError, ParameterError, failure, quoted
 from pecli.files.checkpoints import INDEX
 from pecli.files.checkpoints.gguf_file import MAGIC, header_of
-from pecli.models import gguf, presets
+from pecli.models import presets
+from pecli.models.dialects import gguf, read_object
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.rope import LENGTHS
-from pecli.models.submodels import read_object
-from pecli.models.values import MAX_CONFIG_BYTES, parse_config
+from pecli.models.values import MAX_CONFIG_BYTES, parse_config, parse_yaml
 
 CONFIGS = ("config.json", "params.json")
 _FILES = (".json", ".gguf", ".toml", ".safetensors", ".bin", ".pt", ".npz", ".npy")
@@ -24,8 +23,6 @@ _FILES = (".json", ".gguf", ".toml", ".safetensors", ".bin", ".pt", ".npz", ".np
 REPOSITORY = re.compile(r"[\w-][\w.-]{0,95}(?:/[\w-][\w.-]{0,95})?(?:@[\w-][\w./-]{0,95})?", re.ASCII)
 """`name` or `org/name`, and a branch, tag or commit after an @."""
 MAX_REF = 256
-
-WINDOWS = ("sliding_window", "sliding_window_size", "local_attention")
 
 
 class ConfigObject(Protocol):
@@ -36,13 +33,6 @@ class ConfigObject(Protocol):
 
 Model = ModelEncodings | Encoding | Mapping[str, Any] | ConfigObject | str | os.PathLike[str]
 """Whatever says what a model is."""
-
-
-class Reach(NamedTuple):
-    """How far a model reaches: the longest context that it says it takes, and the window of its sliding layers."""
-
-    context: int | None = None
-    window: int | None = None
 
 
 @dataclass(frozen=True)
@@ -56,14 +46,6 @@ class Description:
     def encodings(self) -> ModelEncodings:
         """What they ask for."""
         return gguf.read(self.gguf_path, self.label) if self.gguf_path else read_object(self.values, self.label)
-
-    def reach(self) -> Reach:
-        """How far the model reaches; None where they say nothing. The language part speaks for the whole."""
-        inner = self.values.get("text_config")
-        parts = [self.values, inner] if isinstance(inner, Mapping) else [self.values]
-        windows = () if any(part.get("use_sliding_window") is False for part in parts) else WINDOWS
-        names = (("context_length",), ("attention.sliding_window",)) if self.gguf_path else (LENGTHS, windows)
-        return Reach(*(_first_positive(parts, each) for each in names))
 
 
 def find_model(config: Model | None = None, model: Model | None = None) -> ModelEncodings:
@@ -96,11 +78,6 @@ def load_config(config: Model) -> ModelEncodings:
     return find_model(config)
 
 
-def reach(config: str | None, model: str | None = None) -> Reach:
-    """How far a model reaches, as its keys say."""
-    return describe(config if config is not None else model).reach()
-
-
 @dataclass(frozen=True)
 class NamedModel:
     """A model by the name that it was asked for by."""
@@ -109,7 +86,6 @@ class NamedModel:
     option: str
     """The option of commands that takes the name."""
     encodings: ModelEncodings
-    reach: Reach
     given: Model
     """What it was asked for by; functions that take a model take it."""
 
@@ -126,10 +102,9 @@ def named_model(given: Model) -> NamedModel | None:
     the model itself, which commands take as the file config.json.
     """
     if isinstance(given, ModelEncodings):
-        return NamedModel(given.file, "--config", given, Reach(), given)
+        return NamedModel(given.file, "--config", given, given)
     if not isinstance(given, (str, os.PathLike)):
-        found = describe(given)
-        return NamedModel("config.json", "--config", found.encodings(), found.reach(), given)
+        return NamedModel("config.json", "--config", describe(given).encodings(), given)
     name = os.fspath(given)
     base, option = os.path.basename(name), "--config"
     is_model = base in CONFIGS or base.endswith((".gguf", "config.json"))
@@ -139,8 +114,7 @@ def named_model(given: Model) -> NamedModel | None:
         is_model, option = True, "--model"
     if not is_model:
         return None
-    found = describe(name)
-    return NamedModel(name, option, found.encodings(), found.reach(), name)
+    return NamedModel(name, option, describe(name).encodings(), name)
 
 
 def describe(given: Any, name: str = "model") -> Description:
@@ -193,7 +167,8 @@ def _read(path: str, label: str) -> Description:
     if start != MAGIC and path.lower().endswith(".gguf"):
         raise FileError(path, "is not a GGUF file")
     if start != MAGIC:
-        return Description(label, parse_config(path, data))
+        parse = parse_yaml if path.lower().endswith((".yaml", ".yml")) else parse_config
+        return Description(label, parse(path, data))
     values = header_of(path).values
     prefix = f"{values.get('general.architecture')}."
     return Description(label, {key.removeprefix(prefix): value for key, value in values.items()}, path)
@@ -214,11 +189,6 @@ def _not_found(label: str, name: str, snapshot: str | None) -> FileError | Param
         return ParameterError(name, quoted(label), rule, advice)
     advice = presets.advice(label) or "pecli models lists presets; the config.json of any other model can be read"
     return ParameterError(name, quoted(label), "no file and no preset has that name", advice)
-
-
-def _first_positive(parts: Sequence[Mapping[str, Any]], names: Iterable[str]) -> int | None:
-    values = (part.get(name) for part in parts for name in names)
-    return next((value for value in values if isinstance(value, int) and value > 0), None)
 
 
 def cache_folder() -> str:

@@ -7,12 +7,13 @@ keeps another base beside them, or where its family scales only some of its laye
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 from pecli.errors import FileError, begun
 from pecli.models.families import Family
-from pecli.models.values import Keys, Value, default
+from pecli.models.values import NO_CLASS, Keys, Value, default
 
 THETAS = (
     "rope_theta",
@@ -72,10 +73,18 @@ def _settings(keys: Keys, warnings: list[str]) -> Keys:
     old, new = keys.section("rope_scaling"), keys.section("rope_parameters")
     if old is not None and new is not None and dict(old.data) != dict(new.data):
         warnings.append("rope_scaling and rope_parameters are both given and differ; rope_scaling wins")
-    implied = keys.value("rope_parameters") if not keys.any(*LOCAL_THETAS) else None
+    implied = keys.value("rope_parameters")
     if old or new or implied is None:
-        return old or new or Keys({}, keys.path, keys.prefix)
-    return Keys(implied.value, keys.path, f"{implied.source}.")
+        return old or new or keys.replaced({}).with_defaults(NO_CLASS)
+    values = dict(implied.value)
+    if keys.any(*THETAS):  # which stand in the file; compressed layers have a key of their own
+        values = {name: each if name == "compress" else _without_theta(each) for name, each in values.items()}
+        values.pop("rope_theta", None)
+    return Keys(values, keys.path, f"{implied.source}.", account=keys.account)
+
+
+def _without_theta(value: Any) -> Any:
+    return {key: each for key, each in value.items() if key != "rope_theta"} if isinstance(value, Mapping) else value
 
 
 def _nested(keys: Keys, settings: Keys, warnings: list[str]) -> list[Layer] | None:
@@ -103,7 +112,8 @@ def _nested(keys: Keys, settings: Keys, warnings: list[str]) -> list[Layer] | No
     for name in nested:
         section = settings.section(name)
         if section is not None:
-            found.append(Layer(name, Keys({**shared, **section.data}, keys.path, section.prefix)))
+            places = {key: settings.full_name(key) for key in shared if key not in section.data}
+            found.append(Layer(name, section.replaced({**shared, **section.data}, places)))
     return found
 
 
@@ -119,10 +129,11 @@ def _of_layers(nested: list[str], types: set[str], warnings: list[str]) -> list[
 
 def _flat(keys: Keys, settings: Keys, family: Family) -> list[Layer]:
     """The layers of settings that name no layer types."""
-    bare = Keys({}, keys.path, keys.prefix)
+    bare = keys.replaced({}).with_defaults(NO_CLASS)
     local = keys.number(*LOCAL_THETAS) or default(family.local_theta, family.source)
     if local is not None or family.scales_full_layers:
-        return [Layer("full_attention", settings), Layer("sliding_attention", bare, local)]
+        others = settings if family.scales_all_layers else bare
+        return [Layer("full_attention", settings), Layer("sliding_attention", others, local)]
     compressed = keys.number("compress_rope_theta")
     if compressed is not None:
         return [Layer("main", bare), Layer("compress", _compressed(settings), compressed)]
@@ -134,7 +145,7 @@ def _compressed(settings: Keys) -> Keys:
     own = {name: value for name, value in settings.data.items() if name != "rope_theta"}
     if "yarn" in (own.get("rope_type"), own.get("type")):
         own.setdefault("attention_factor", 1.0)
-    return Keys(own, settings.path, settings.prefix)
+    return settings.replaced(own)
 
 
 def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
@@ -248,26 +259,46 @@ def _size_of_layer(keys: Keys, layer: str) -> Value | None:
     return None
 
 
-def head_of(
-    keys: Keys, own: Keys, family: Family, layer: str, *, axes: int, several: bool, partials: tuple[str, ...]
-) -> Head:
+def head_of(keys: Keys, own: Keys, family: Family, layer: str, *, axes: int, several: bool, scaled: bool) -> Head:
     """The head of a layer type, and how much of it rotates."""
     latent = keys.whole("qk_rope_head_dim", low=0)
     if latent is not None and latent.value:
-        return Head(_latent_size(keys, latent), latent, latent=True)
+        return _latent_head(keys, own, family, latent, scaled=scaled)
     size = head_size(keys, layer, several=several)
     if axes:
         return Head(size, _axis(size, axes, family))
-    given = own.number("partial_rotary_factor") or keys.number(*partials)
-    direct = keys.whole("rotary_dim", low=0)
-    if direct is not None and direct.value and "partial_rotary_factor" not in own and not family.ignores_rotary_dim:
+    is_read = not family.ignores_rotary_dim and PARTIALS[0] not in own
+    direct = keys.whole("rotary_dim", low=0) if is_read else None
+    if direct is not None and direct.value:
         return Head(size, direct)
-    partial = given or default(family.partial, family.source)
+    partial = _partial(keys, own, scaled=scaled) or default(family.partial, family.source)
     if partial is None or partial.value == 1:
         return Head(size, size, None)
     if family.wide_partial and partial.value > 1:
         return Head(size, Value(int(size.value * partial.value), f"{size.source} · {partial.source}"))
     return Head(size, size, partial)
+
+
+def _partial(keys: Keys, own: Keys, *, scaled: bool) -> Value | None:
+    """The fraction that is given; most classes take notice of it only where they scale."""
+    ignores = () if scaled else keys.defaults.ignores
+    if f"rope_parameters.{PARTIALS[0]}" in ignores:
+        own.account.ignored[own.full_name(PARTIALS[0])] = keys.defaults.name
+    elif inner := own.number(PARTIALS[0]):
+        return inner
+    names = [name for name in PARTIALS if name not in ignores]
+    return (keys.with_defaults(replace(keys.defaults, ignores=frozenset())) if scaled else keys).number(*names)
+
+
+def _latent_head(keys: Keys, own: Keys, family: Family, latent: Value, *, scaled: bool) -> Head:
+    """The head of latent attention, of which only a part made for it rotates."""
+    size, given = _latent_size(keys, latent), keys.whole("head_dim")
+    if family.head_dim_rotates and given is not None and "head_dim" in keys:
+        latent = given  # as DeepSeek-V3's class in transformers has it
+    partial = _partial(keys, own, scaled=scaled)
+    if family.partial_of_head and partial is not None:
+        return Head(size, Value(int(size.value * partial.value), f"{size.source} · {partial.source}"), latent=True)
+    return Head(size, latent, partial if partial is not None and partial.value != 1 else None, latent=True)
 
 
 def _latent_size(keys: Keys, latent: Value) -> Value:

@@ -17,7 +17,7 @@ from pecli.engine.scalings.yarn import Yarn, magnitude
 from pecli.errors import FileError
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, INTERLEAVED, Family
-from pecli.models.layer_types import MROPE, PARTIALS, THETAS, Head, Layer, head_of, layers_of, unrotated_layers
+from pecli.models.layer_types import MROPE, THETAS, Head, Layer, head_of, layers_of, unrotated_layers
 from pecli.models.values import Keys, Value, default
 
 KINDS = {
@@ -68,15 +68,19 @@ def _encoding(
     own = layer.own
     kind, kind_source = _kind(own, family, warnings)
     axes = _axes(kind, kind_source, family, vision=vision)
-    head = head_of(keys, own, family, layer.name, axes=axes.value if axes else 0, several=several, partials=PARTIALS)
+    head = head_of(
+        keys, own, family, layer.name, axes=axes.value if axes else 0, several=several, scaled=KINDS[kind] != "none"
+    )
     theta = _theta(keys, own, layer, family)
     found: dict[str, Value] = {"dim": head.dim, "base": theta}
     if head.partial is not None:
         found["partial_rotary_factor"] = head.partial
     scaling = KINDS[kind]
     found["scaling"] = Value(scaling, kind_source)
-    if scaling == "dynamic" and own.number("alpha") is not None and own.data["alpha"]:
-        scaling, found["factor"] = "ntk", own.number("alpha") or Value(1.0, "")
+    alpha = own.number("alpha") if scaling == "dynamic" and (family.reads_alpha or not family.name) else None
+    if alpha is not None and alpha.value:
+        scaling, found["factor"] = "ntk", alpha
+        own.mark("factor", "mscale", "mscale_all_dim", "beta_fast", "beta_slow")  # which Hunyuan's code leaves unread
         found["scaling"] = Value(scaling, f"{kind_source} with alpha")
     else:
         found |= _scaling_values(keys, own, scaling, family, layer, warnings)
@@ -107,6 +111,9 @@ def _kind(own: Keys, family: Family, warnings: list[str]) -> tuple[str, str]:
     if found is None:
         return "default", "default: no scaling is asked for"
     kind, source = found.value.lower(), found.source
+    if "rope_type" not in own and (family.local_theta is not None or family.scales_full_layers):
+        said = f"transformers 5 reads rope_type alone in {family.name}, and would leave it unscaled"
+        warnings.append(f"{source} is {kind}: {said}")
     if kind in family.renamed:
         return family.renamed[kind], f"{source} ({kind} means {family.renamed[kind]} in {family.name})"
     if kind not in KINDS:
@@ -137,14 +144,13 @@ def filled(found: dict[str, Value], magnitude: float | None = None) -> dict[str,
 
 
 def _theta(keys: Keys, own: Keys, layer: Layer, family: Family) -> Value:
-    ratio = keys.number("rope_ratio")
-    within = keys.section("attn_config")
+    within = keys.part("attn_config")
     found = (
         layer.theta
         or own.number("rope_theta")
         or keys.number(*THETAS)
         or (within and within.number("rope_theta"))
-        or (Value(10000.0 * ratio.value, f"10000 · {ratio.source}") if ratio else None)
+        or ((ratio := keys.number("rope_ratio")) and Value(10000.0 * ratio.value, f"10000 · {ratio.source}"))
         or default(family.theta, family.source)
         or Value(10000.0, "default")
     )
@@ -274,6 +280,7 @@ def warn(own: Keys, encoding: Encoding, head: Head, warnings: list[str]) -> None
     if section is not None and sum(section) * 2 != encoding.rotary_dim:
         warnings.append(f"{where}mrope_section adds up to {sum(section)}, not to half of {encoding.rotary_dim}")
     if "mixed_b" in own:
+        own.mark("mixed_b")
         warnings.append(f"{where}mixed_b is given: ntk with an exponent of its own, which is not applied here")
     beta, original = encoding.extra.get("llama_4_scaling_beta"), given.get("original_max_position_embeddings")
     if beta is not None and original:
@@ -316,46 +323,7 @@ WARNED_KEYS = {
 
 def warn_of_keys(keys: Keys, warnings: list[str]) -> None:
     """Warn of keys that change positions or scores in ways that the encodings do not describe."""
-    warnings.extend(
-        f"{keys.prefix}{name} is given: {text}" for name, text in WARNED_KEYS.items() if keys.data.get(name)
-    )
-
-
-PARAMS_SCALING = {
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 8192,
-}
-"""What `use_scaled_rope` stands for in Meta's code; the factor may be given."""
-
-
-def is_params(keys: Keys) -> bool:
-    """Whether the keys are those of a params.json."""
-    return "model_type" not in keys and keys.any("dim") and keys.any("n_heads") and "hidden_size" not in keys
-
-
-def params_encoding(keys: Keys) -> Encoding:
-    """The encoding of a params.json of Meta's own releases, where pairs are interleaved."""
-    width, heads = keys.whole("dim"), keys.whole("n_heads")
-    assert width is not None
-    assert heads is not None
-    size = keys.whole("head_dim") or Value(width.value // heads.value, f"{width.source} // {heads.source}")
-    found = {"dim": size, "base": keys.number("rope_theta") or Value(10000.0, "default")}
-    scaled = keys.flag("use_scaled_rope")
-    if scaled is not None and scaled.value:
-        found["scaling"] = Value("llama3", scaled.source)
-        for name, value in PARAMS_SCALING.items():
-            found[name] = Value(value, "use_scaled_rope")
-        found["factor"] = keys.number("rope_scale_factor", "rope_scaling_factor") or found["factor"]
-    else:
-        found["scaling"] = Value("none", "default: no scaling is asked for")
-    encoding = Encoding.of(
-        "rope",
-        found,
-        sources={"head_dim": size.source, "layout": "as in Meta's code"},
-        layout=INTERLEAVED,
-        head_dim=size.value,
-    )
-    encoding.check()
-    return encoding
+    for name, text in WARNED_KEYS.items():
+        if keys.data.get(name):
+            keys.mark(name)
+            warnings.append(f"{keys.prefix}{name} is given: {text}")

@@ -33,29 +33,67 @@ class ClassDefaults:
     name: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
     model_type: str = ""
+    ignores: frozenset[str] = frozenset()
+    """Keys that its code takes no notice of; `rope_parameters.partial_rotary_factor` of one within the settings."""
 
 
 NO_CLASS = ClassDefaults()
+
+
+@dataclass(frozen=True)
+class Account:
+    """Which keys of a file a reader took, and which it looked for."""
+
+    used: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
+    ignored: dict[str, str] = field(default_factory=dict)
+    """Keys that a configuration class takes no notice of, with its name."""
 
 
 class Keys:
     """The keys of a configuration, or of a part of it. A null counts as absent; a wrong kind is a FileError.
 
     Values that the file leaves out are looked up among the defaults of its configuration class; whether a key is
-    there (`in`, `any`) is a question about the file alone.
+    there (`in`, `any`) is a question about the file alone. What is read is accounted for: `account.used` holds the
+    full names of keys whose values were taken, `account.asked` every name that was looked for.
     """
 
     def __init__(
-        self, data: Mapping[str, Any], path: str, prefix: str = "", defaults: ClassDefaults = NO_CLASS
+        self,
+        data: Mapping[str, Any],
+        path: str,
+        prefix: str = "",
+        defaults: ClassDefaults = NO_CLASS,
+        account: Account | None = None,
+        elsewhere: Mapping[str, str] | None = None,
     ) -> None:
         self.data, self.path, self.prefix, self.defaults = data, path, prefix, defaults
+        self.account = account or Account()
+        self.elsewhere = elsewhere or {}
+        """Full names of keys that do not lie under the prefix."""
 
     def with_defaults(self, defaults: ClassDefaults) -> Keys:
         """The same keys, with a configuration class to look up what is left out."""
-        return Keys(self.data, self.path, self.prefix, defaults)
+        return Keys(self.data, self.path, self.prefix, defaults, self.account, self.elsewhere)
+
+    def replaced(self, data: Mapping[str, Any], elsewhere: Mapping[str, str] | None = None) -> Keys:
+        """Other values in the place of these; `elsewhere` are the full names of those that lie elsewhere."""
+        return Keys(data, self.path, self.prefix, self.defaults, self.account, elsewhere)
+
+    def full_name(self, name: str) -> str:
+        """The name of a key from the top of the file."""
+        return self.elsewhere.get(name, self.prefix + name)
+
+    def mark(self, *names: str) -> None:
+        """Account for keys that are used without a value of theirs being read here."""
+        self.account.used.update(map(self.full_name, names))
+
+    def ignore(self, *names: str) -> None:
+        """Account for keys that the configuration class takes no notice of."""
+        self.account.ignored.update({self.full_name(name): self.defaults.name for name in names})
 
     def __contains__(self, name: str) -> bool:
-        return self.data.get(name) is not None
+        return self.data.get(name) is not None and name not in self.defaults.ignores
 
     def any(self, *names: str) -> bool:
         """Whether one of the keys is there."""
@@ -71,9 +109,12 @@ class Keys:
 
     def _first(self, names: tuple[str, ...]) -> tuple[str, Any, str] | None:
         """Name, value and source of the first key that is there, or else that has a default."""
+        self.account.asked.update(names)
+        self.ignore(*(name for name in names if name in self.defaults.ignores))
         for name in names:
             if name in self:
-                return name, self.data[name], self.prefix + name
+                self.mark(name)
+                return name, self.data[name], self.full_name(name)
         for name in names:
             if name in self.defaults.values:
                 return name, self.defaults.values[name], f"class default of {self.defaults.name}.{name}"
@@ -135,6 +176,12 @@ class Keys:
             raise FileError(self.path, f"{self.prefix.rstrip('.') or 'it'} has no {what}", "it is needed")
         return found
 
+    def positive(self, found: Value) -> Value:
+        """A number that must be above 0, such as a base."""
+        if found.value <= 0:
+            raise FileError(self.path, f"{found.source} is {found.value:g}", "it must be above 0")
+        return found
+
     def flag(self, *names: str) -> Value | None:
         """Yes or no: that of the first of the keys that is there."""
         found = self._first(names)
@@ -156,6 +203,7 @@ class Keys:
     def words(self, name: str) -> list[str]:
         """A list of texts; empty where the key is absent."""
         value = self.data.get(name)
+        self.mark(name)
         if value is None:
             return []
         if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
@@ -168,12 +216,14 @@ class Keys:
 
     def section(self, name: str) -> Keys | None:
         """An object within; an empty one counts as absent."""
-        value = self.data.get(name)
+        value = self.data.get(name) if name not in self.defaults.ignores else None
+        self.account.asked.add(name)
         if value is None or value == {}:
             return None
         if not isinstance(value, Mapping):
             raise self.wrong(name, "it must be an object")
-        return Keys(value, self.path, f"{self.prefix}{name}.")
+        self.mark(name)
+        return Keys(value, self.path, f"{self.prefix}{name}.", account=self.account)
 
 
 def _finite(value: float) -> bool:
@@ -253,4 +303,22 @@ def parse_config(path: str, data: bytes) -> dict[str, Any]:
         raise FileError(path, "is not JSON that can be read") from None
     if not isinstance(found, dict):
         raise FileError(path, "is JSON, but not an object", "a config.json is wanted")
+    return found
+
+
+def parse_yaml(path: str, data: bytes) -> dict[str, Any]:
+    """The object in a YAML file, as OLMo and GPT-NeoX write their configurations; no tag of its makes an object."""
+    try:
+        import yaml  # type: ignore[import-untyped]
+    except ImportError:
+        raise FileError(path, "is YAML, and no reader of it is installed", "pip install 'pecli[yaml]'") from None
+    if len(data) > MAX_CONFIG_BYTES:
+        raise FileError(path, f"is larger than {MAX_CONFIG_BYTES >> 20} MB, too large for a configuration")
+    try:
+        found = yaml.safe_load(data)
+    except (yaml.YAMLError, ValueError, RecursionError) as problem:
+        first = str(problem).splitlines()[0] if str(problem) else "nested too deeply"
+        raise FileError(path, f"is not YAML that can be read: {first[:80]}") from None
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise FileError(path, "is YAML, but not an object", "a configuration is wanted")
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from pecli.engine.application import FLOATS
@@ -63,9 +62,8 @@ class Input:
             raise self.wrong(f"D, the last axis, {problem.rule.removeprefix('it ')}", advice) from None
 
 
-def open_inputs(files: Sequence[str], chosen: Sequence[str], held: ExitStack) -> tuple[list[Input], dict[str, str]]:
-    """The tensors of files (or FILE:NAME) that have the chosen names, or all, and the texts that came with them;
-    `held` closes the files in the end.
+def open_inputs(files: Sequence[str], chosen: Sequence[str] = ()) -> tuple[list[Input], dict[str, str]]:
+    """The tensors of files (or FILE:NAME) that have the chosen names, or all, and the texts that came with them.
 
     The array of a .npy takes the file's name. What a file says about its origin is not true of the result any more.
     """
@@ -73,7 +71,7 @@ def open_inputs(files: Sequence[str], chosen: Sequence[str], held: ExitStack) ->
     metadata: dict[str, str] = {}
     for text in files:
         path, name = split_name(text)
-        loaded = held.enter_context(load_file(path))
+        loaded = load_file(path)
         loaded.check()
         found = [_input(loaded, label, array) for label, array in loaded.tensors.items()]
         inputs += found if name is None else _named([name], found, path)
@@ -115,19 +113,16 @@ def open_file(text: str) -> LoadedFile:
     """Open `FILE`, or one tensor of it with `FILE:NAME`."""
     path, name = split_name(text)
     loaded = load_file(path)
-    if name is None and not loaded.unread:
-        return loaded
-    try:
-        if name is None:
+    loaded.check()
+    if name is None:
+        if loaded.unread:
             first = loaded.unread[0]
             problem = f"tensor {quoted(first.name)} is stored as {first.dtype}, which is not read"
             raise FileError(path, problem, "name a tensor: FILE:NAME")
-        inputs = [Input(array, label, label, unnamed=loaded.format == "npy") for label, array in loaded.tensors.items()]
-        chosen = {each.name for each in _named([name], inputs, path)}
-    except (FileError, ParameterError):
-        loaded.close()
-        raise
-    return replace(loaded, tensors={label: array for label, array in loaded.tensors.items() if label in chosen})
+        return loaded
+    unnamed = loaded.format == "npy"
+    inputs = [Input(array, label, label, unnamed) for label, array in loaded.tensors.items()]
+    return replace(loaded, tensors={each.name: each.array for each in _named([name], inputs, path)})
 
 
 def only_tensor(name: str, file: str, tensors: dict[str, Array]) -> Array:
@@ -148,8 +143,8 @@ VECTORS = ("positions",)
 
 def read_numbers(name: str, text: str) -> Array:
     """The one array of a file that is given for a parameter; float64 where the file has no dtype of its own."""
-    with open_tensors(text) as loaded:
-        loaded.check()
-        array = only_tensor(name, text, loaded.read_as("float64").tensors)
-        is_column = name in VECTORS and loaded.format == "csv" and array.shape[1:] == (1,)
-        return array[:, 0] if is_column else array
+    loaded = open_tensors(text)
+    loaded.check()
+    array = only_tensor(name, text, loaded.read_as("float64").tensors)
+    is_column = name in VECTORS and loaded.format == "csv" and array.shape[1:] == (1,)
+    return array[:, 0] if is_column else array

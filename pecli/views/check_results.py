@@ -13,7 +13,7 @@ from pecli.errors import PecliError, listed, spelled
 from pecli.views import screen
 
 if TYPE_CHECKING:
-    from pecli.checks.compare.error_summary import ErrorMap
+    from pecli.checks.compare import ErrorMap
     from pecli.checks.diff import Difference
     from pecli.checks.identify import Identification, Match
     from pecli.checks.verify.verification import Verification

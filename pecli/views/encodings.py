@@ -102,12 +102,13 @@ def _flat(model: ModelEncodings, seq_len: int | None) -> dict[str, str]:
     return found
 
 
-def show_presets(presets: Sequence[tuple[Preset, ModelEncodings, int | None]]) -> None:
+def show_presets(presets: Sequence[tuple[Preset, ModelEncodings]]) -> None:
     """One line per preset with its context; a terminal shows families apart, and has no room for sources."""
     families: dict[str, list[list[str]]] = {}
-    for preset, model, context in presets:
+    for preset, model in presets:
         kinds = "; ".join(dict.fromkeys(map(_brief, model.encodings))) or "none that pecli makes"
-        row = [preset.name, f"{context:,}" if context else "", kinds, preset.family, preset.repository, preset.source]
+        context = f"{model.context:,}" if model.context else ""
+        row = [preset.name, context, kinds, preset.family, preset.repository, preset.source]
         families.setdefault(preset.family, []).append(row)
     if not screen.is_terminal():
         rows = [row for found in families.values() for row in found]
@@ -116,6 +117,12 @@ def show_presets(presets: Sequence[tuple[Preset, ModelEncodings, int | None]]) -
     for family, found in families.items():
         screen.say_table([family, "context", "encodings"], [row[:3] for row in found])
     screen.say("repositories and sources: pecli models | less -S")
+
+
+def searched_text(preset: Preset, model: ModelEncodings) -> str:
+    """What the words of `pecli models` are looked for in."""
+    kinds = (_brief(encoding) for encoding in model.encodings)
+    return " ".join((preset.name, preset.family, preset.repository, *preset.aliases, *kinds)).lower()
 
 
 def _brief(encoding: Encoding) -> str:

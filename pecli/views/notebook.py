@@ -69,7 +69,7 @@ def _subjects(what: Any, open_files: ExitStack) -> list[Subject]:
     if isinstance(what, (ModelEncodings, str, os.PathLike)) or _is_config(what):
         model = named_model(what)
         if model is not None:
-            return subjects.of_model(model.encodings, model.label, model.reach)
+            return subjects.of_model(model.encodings, model.label)
     name, file = opened(what)
     name = name or (", ".join(what) if isinstance(what, Mapping) else "array")
     return subjects.of_file(name, open_files.enter_context(file))

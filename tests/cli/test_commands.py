@@ -34,11 +34,63 @@ def test_help_says_defaults_in_one_way_and_shows_examples(pecli_cli, words: tupl
     assert f"pecli {' '.join(words)}" in out.partition("Examples:")[2]
 
 
-@pytest.mark.parametrize(("word", "command"), [("compare", "diff"), ("Heatmap", "plot"), ("presets", "models")])
+WORDS = {"compare": "diff", "explain": "diff", "Heatmap": "plot", "show": "plot", "presets": "models"}
+WORDS |= {"dump": "inspect", "check": "verify", "ropee": "rope"}
+
+
+@pytest.mark.parametrize(("word", "command"), WORDS.items())
 def test_another_word_for_a_command(pecli_cli, word: str, command: str) -> None:
     outcome = pecli_cli(word)
     assert outcome.code == 2
-    assert outcome.err.endswith(f"did you mean '{command}'?\n")
+    assert outcome.err.startswith(f"pecli: error: did you mean '{command}'? there is no command ")
+
+
+@pytest.mark.parametrize(
+    ("word", "option"),
+    [
+        ("--rope-theta", "--theta"),
+        ("--rope-freq-base", "--theta"),
+        ("--rope-type", "--scaling"),
+        ("--compress-pos-emb", "--scaling linear --factor N"),
+        ("--alpha", "--scaling ntk --factor N"),
+        ("--head-dim", "--dim"),
+        ("--position-ids", "--positions"),
+        ("--layot", "--layout"),
+    ],
+)
+def test_another_word_for_an_option(pecli_cli, word: str, option: str) -> None:
+    outcome = pecli_cli("rope", "--seq-len", 4, "--dim", 8, word, 4)
+    assert outcome.code == 2
+    assert outcome.err == f"pecli: error: did you mean {option}? no such option: {word}; see pecli rope --help\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "word", "value"),
+    [
+        *(("layout", word, "halves") for word in ("neox", "rotate_half", "neox-style", "split")),
+        *(("layout", word, "interleaved") for word in ("gptj", "GPT-J", "traditional", "norm", "adjacent")),
+        *(("dtype", word, "float32") for word in ("fp32", "f32")),
+        *(("dtype", word, "float16") for word in ("fp16", "half")),
+        ("dtype", "bf16", "bfloat16"),
+        ("dtype", "double", "float64"),
+        ("scaling", "default", "none"),
+    ],
+)
+def test_another_word_for_a_value(pecli_cli, option: str, word: str, value: str) -> None:
+    outcome = pecli_cli("rope", "--seq-len", 4, "--dim", 8, f"--{option}", word, "--json")
+    assert outcome.json["parameters"].get(option, value) == value
+    tensor = outcome.json["tensors"]["cos"]
+    assert option != "dtype" or tensor["dtype"] == value
+    assert option != "layout" or tensor["shape"] == [4, 8]
+
+
+def test_widths_that_are_none_count_for_nothing(process) -> None:
+    import os
+
+    for name in ("COLUMNS", "TERMINAL_WIDTH"):
+        for text in ("99999999999999", "0", "-3", "x"):
+            done = process("rope", "--seq-len", "4", "--dim", "4", env={**os.environ, name: text})
+            assert (done.returncode, done.stderr) == (0, b""), (name, text)
 
 
 def test_other_words_mean_commands_that_there_are() -> None:

@@ -39,7 +39,7 @@ def test_json_has_the_fields_of_the_contract(pecli_cli, config) -> None:
     assert outcome.code == 0
     assert outcome.err == ""
     found = outcome.json
-    assert set(found) == {"file", "model_type", "encodings", "warnings"}
+    assert set(found) == {"file", "model_type", "context", "encodings", "warnings"}
     (encoding,) = found["encodings"]
     assert set(encoding) == FIELDS
     assert encoding["layer_type"] == ""

@@ -109,7 +109,7 @@ def test_the_config_itself_is_not_written_over(pecli_cli, config) -> None:
     path = config(LLAMA)
     outcome = pecli_cli("rope", "--config", path, "--seq-len", "4", "-o", path)
     assert outcome.code == 2
-    assert "it is the configuration that is read" in outcome.err
+    assert "it would overwrite the input config" in outcome.err
     assert json.loads(Path(path).read_text()) == LLAMA
 
 

@@ -162,6 +162,10 @@ EXAMPLES: list[Edit] = [
     vocabulary.Bits("swapped"),
     vocabulary.Rows("cut", 5),
     Parameter("inv_freq", "frequencies", "wavelengths"),
+    vocabulary.RowsWrong((5, *range(29, 35))),
+    vocabulary.ElementsWrong(((77, 3),)),
+    vocabulary.HeadsWrong(((2,), (1, 2))),
+    vocabulary.RowRange(4096, 8191),
     *map(vocabulary.Incomplete, ("halves", "interleaved", "angles")),
 ]
 

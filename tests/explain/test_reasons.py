@@ -220,7 +220,7 @@ def test_zeros_where_columns_should_be_doubled(
     spec = pecli.Rope(LENGTH, DIM, base, layout=layout)
     found = pecli.verify({name: change(table) for name, table in rotary().items()}, spec)
     other = "" if base == BASE else f", and base is 10000 (the spec says {base:.0f})"
-    assert found.diagnosis[0].startswith(f"cos, sin: {words}{other}; max residual ")
+    assert found.diagnosis[0].startswith(f"cos, sin: {words}{other}; ")
 
 
 @pytest.mark.parametrize("rows", [LENGTH, 70000])
@@ -228,7 +228,7 @@ def test_angles_whose_cosines_and_sines_were_not_taken(rows: int) -> None:
     angles = np.outer(np.arange(rows), INV_FREQ)
     words = "cos, sin: values are the angles, position × inv_freq, and not their cosines or sines"
     right, other = (pecli.verify({"cos": angles, "sin": angles}, pecli.Rope(rows, DIM, base)) for base in (BASE, 5e5))
-    assert right.diagnosis[0].startswith(f"{words}; max residual ")
+    assert right.diagnosis[0].startswith(f"{words}; ")
     assert other.diagnosis[0].startswith(f"{words}, and base is 10000 (the spec says 500000); max residual ")
     steps = np.outer(np.arange(rows), np.linspace(1, 2, DIM // 2) ** 9)
     assert not pecli.verify({"cos": steps, "sin": steps}, pecli.Rope(rows, DIM)).diagnosis

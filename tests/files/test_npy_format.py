@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from pecli.engine import table as table_module
 from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError
+from pecli.files import save_tables
 from pecli.files.load import load, load_file
 from pecli.files.npy import header
-from pecli.files.save import save_tables
 
 DTYPES = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "?", "c8", "c16"]
 SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (7,), (3, 0), (0, 3), (5, 4), (2, 3, 4), (2, 3, 4, 5)]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
+from pecli.files import save_tables
 from pecli.files.load import load_file
-from pecli.files.save import save_tables
 
 Arrays = dict[str, NDArray[np.generic]]
 

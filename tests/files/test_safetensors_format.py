@@ -15,8 +15,8 @@ from safetensors import safe_open
 
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
+from pecli.files import save_tables
 from pecli.files.load import load_file, open_tensors
-from pecli.files.save import save_tables
 
 Arrays = dict[str, NDArray[np.generic]]
 

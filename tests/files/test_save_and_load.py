@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 import pecli
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, KindError, ParameterError
+from pecli.files import SINGLE, format_of, save_tables
 from pecli.files.load import load_file, open_tensors
-from pecli.files.save import SINGLE, format_of, save_tables
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
@@ -267,7 +267,7 @@ def test_reading_from_a_fifo(folder: Path, tables: list[Table], suffix: str, cha
 
 def test_writing_npy_imports_little() -> None:
     script = (
-        "import sys, numpy as np; from pecli.engine.table import table_of; from pecli.files.save import save_tables\n"
+        "import sys, numpy as np; from pecli.engine.table import table_of; from pecli.files import save_tables\n"
         "before = set(sys.modules)\n"
         "save_tables('/dev/null', [table_of('a', np.zeros((512, 64), 'f4'))], None)\n"
         "heavy = {'zipfile', 'json', 'hashlib', 'tempfile', 'ml_dtypes', 'zlib', 'difflib', 'concurrent.futures'}\n"

@@ -11,7 +11,7 @@ import pytest
 
 import pecli
 from pecli.errors import FileError, PecliError
-from pecli.models.find import load_config, load_model, named_model, reach
+from pecli.models.find import load_config, load_model, named_model
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from pecli.models.find import load_config, load_model, named_model, reach
     [("llama-3.1-8b", 131072), ("deepseek-ai/DeepSeek-V3", 163840), ("qwen2.5-7b", 32768), ("gpt-oss-20b", 131072)],
 )
 def test_presets(name: str, expected: int) -> None:
-    assert reach(None, name).context == expected
+    assert load_model(name).context == expected
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ def test_presets(name: str, expected: int) -> None:
 )
 def test_files_and_folders(tmp_path: Path, config: dict, expected: int | None) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
-    assert reach(str(tmp_path / "config.json"), None).context == expected
-    assert reach(str(tmp_path), None).context == expected
+    assert load_model(tmp_path / "config.json").context == expected
+    assert load_model(tmp_path).context == expected
 
 
 def test_gguf(tmp_path: Path) -> None:
@@ -43,8 +43,9 @@ def test_gguf(tmp_path: Path) -> None:
 
     values = text("general.architecture") + struct.pack("<I", 8) + text("llama")
     values += text("llama.context_length") + struct.pack("<II", 4, 8192)
-    (tmp_path / "x.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + values)
-    assert reach(str(tmp_path / "x.gguf"), None).context == 8192
+    values += text("llama.rope.dimension_count") + struct.pack("<II", 4, 128)
+    (tmp_path / "x.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 3) + values)
+    assert load_model(tmp_path / "x.gguf").context == 8192
 
 
 # whatever says what a model is
@@ -75,7 +76,7 @@ def test_repositories_of_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setenv("HF_HUB_CACHE", str(cache))
     found = load_model(name)
     assert (found.file, found.one().parameters["base"]) == (name, 500000.0)
-    assert reach(name).context is None
+    assert load_model(name).context is None
 
 
 @pytest.mark.parametrize(

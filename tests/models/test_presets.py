@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pecli.cli.options import preset_names
-from pecli.models.find import Description, load_model
+from pecli.models.find import load_model
 from pecli.models.presets import _by_key, _key, advice, find, presets
 
 FAMILIES = {
@@ -96,14 +96,13 @@ READ_ELSEWHERE = {
 
 @pytest.mark.parametrize("name", READ_ELSEWHERE)
 def test_values_agree_with_another_source(name: str) -> None:
-    preset = presets()[name]
     encoding = load_model(name).one()
-    context = Description(name, preset.config).reach().context
+    context = load_model(name).context
     assert (encoding.rotary_dim, encoding.parameters["base"], context) == READ_ELSEWHERE[name]
 
 
 def test_a_shell_completes_names_and_repositories() -> None:
     assert preset_names("llama-3.1") == ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]
-    assert preset_names("Whisper") == ["whisper-tiny"]
+    assert preset_names("Whisper") == ["whisper-tiny", "whisper-large-v3"]
     assert "Qwen/Qwen3-8B" in preset_names("qwen/")
     assert preset_names("nothing-") == []

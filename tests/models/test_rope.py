@@ -84,7 +84,8 @@ def test_telechat_3_sharpens_less() -> None:
     plain = load_config({**LLAMA, "rope_scaling": {"type": "yarn", **scaling}})
     assert found.one().attention_factor() == pytest.approx(1 + 0.07 * math.log(8), rel=1e-15)
     assert found.one().inverse_frequencies() == plain.one().inverse_frequencies()
-    assert found.warnings == ()
+    (warning,) = found.warnings
+    assert "8 × 8192 positions make 65536, but the model says 8192" in warning
     derived = {"type": "telechat3-yarn", "original_max_position_embeddings": 3000}
     found = load_config({**LLAMA, "rope_scaling": derived})
     assert found.one().attention_factor() == pytest.approx(1 + 0.07 * math.log(8192 / 3000), rel=1e-15)

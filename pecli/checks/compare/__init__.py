@@ -1,36 +1,47 @@
-"""One comparison of two tables: how far apart they are, where, and whether that is within a tolerance.
+"""One comparison: how far a tensor is from what it has to equal, where, and whether that is within a tolerance.
 
-Fast where elements are close, exact everywhere. Most pieces are equal, or differ in a few elements only: those are set
-aside and measured exactly, many at a time. Where many elements of a piece differ, a few passes over arrays that stay in
-the cache are enough.
+What is expected is made once, some rows at a time, and compared with every place of the tensor that has to equal it:
+copies along a batch or head axis, doubled columns, the two cosines of a rotation matrix. Those are views.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
-from pecli.checks.compare.bulk_errors import MAX_SPARSE, BulkErrors
-from pecli.checks.compare.error_summary import ErrorSummary, Value, errors, merged, value_of, widest
+from pecli.checks.compare.error_meter import ErrorMeter
+from pecli.checks.compare.error_summary import ErrorSummary, Misses, Value, absolute_errors, merged
 from pecli.checks.compare.error_summary import ulps_apart as ulps_apart
-from pecli.checks.compare.forked import may_fork, work_in_processes
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Flags, Indices, aligned_buffer, dtype_name, numpy_dtype
-from pecli.engine.table import Table, cast, thread_count, work_through
+from pecli.engine.arrays import (
+    SIGNIFICAND_BITS,
+    AnyArray,
+    Array,
+    Flags,
+    Floats,
+    Indices,
+    dtype_name,
+    numpy_dtype,
+    round_to,
+    widened,
+)
+from pecli.engine.table import Table, work_through
 from pecli.errors import bracketed
-from pecli.files.source import lies_in_rows, mapped_rows
 
 READ_BYTES = 1 << 22
-"""Of a table, made or read at once: fewer calls than one for each measured piece."""
-PIECE_BYTES = 1 << 18
-"""Of a table, measured at once: with its scratch arrays it stays in a core's own cache."""
-MIN_SHARE = 1 << 26
-"""Bytes of a table for which starting a process takes less time than it saves."""
+"""Of a table, made and compared at once: fewer calls than one for each measured piece."""
+LOWEST = {"float64": -3e38, "float32": -3e38, "bfloat16": -3e38, "float16": -6e4}
+"""By dtype, what only a mask is below."""
+MAX_RANGES = 64
+"""Ranges of rows or columns out of tolerance that are listed."""
+
+Ranges = list[tuple[int, int]]
 
 
 @dataclass
@@ -53,50 +64,204 @@ class Comparison:
     found: Value | None = None
     strange_expected: int = 0  #: values that are not finite, where the two differ
     strange_found: int = 0
+    where: Mapping[str, Ranges] = field(default_factory=dict)
+    """What is out of tolerance: `rows`, `columns`, `heads`, `batch`, each by its first and last numbers."""
     problem: str = ""
 
     @property
     def passed(self) -> bool:
         return self.mismatched == 0 and not self.problem
 
+    @classmethod
+    def impossible(cls, name: str, shape: tuple[int, ...], problem: str) -> Comparison:
+        """The result for a tensor whose values cannot be compared."""
+        size = math.prod(shape)
+        return cls(name, shape, size, "", "", None, None, None, None, problem=problem)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table, or an array, and the places of a tensor that have to equal it: a view (copies…, *shape)."""
+
+    expected: Table | Array
+    found: Array
+    places: Array
+    """The same view of `numbered` elements of the tensor."""
+    negated: bool = False
+    step: float = 0.0
+    """What one means, where integers were found that stand for numbers."""
+    masked: bool = False
+    """Whether the most negative number of a dtype stands for −∞."""
+
+    def decoded(self, values: AnyArray) -> AnyArray:
+        """What values of the tensor stand for."""
+        if self.step:
+            return np.multiply(values, self.step, dtype=np.float64)
+        if self.masked and values.dtype.kind in "fV":
+            low = values <= LOWEST.get(dtype_name(values.dtype), -np.inf)
+            return np.where(low, np.asarray(-np.inf, values.dtype), values) if low.any() else values
+        return values
+
     @property
-    def first_row(self) -> int | None:
-        """The row of the first element out of tolerance; all axes but the last are flattened."""
-        if self.first_index is None:
-            return None
-        leading = self.shape[:-1] if len(self.shape) > 1 else self.shape
-        return int(np.ravel_multi_index(self.first_index[: len(leading)], leading)) if leading else 0
+    def copies(self) -> tuple[int, ...]:
+        return self.found.shape[: self.found.ndim - len(self.expected.shape)]
+
+    @property
+    def dtypes(self) -> tuple[np.dtype[Any], np.dtype[Any]]:
+        expected = self.expected.dtype
+        return numpy_dtype(expected) if isinstance(expected, str) else expected, self.found.dtype
+
+    def numbers(self, index: tuple[int, ...]) -> int:
+        """The number of an element in the tensor, by its place in the view."""
+        first = self.places.__array_interface__["data"][0] - _NOTHING.__array_interface__["data"][0]
+        return int(first + np.dot(index, self.places.strides)) if index else int(first)
 
 
-def compare(expected: Table, found: Table, tolerance: Tolerance = EXACT, *, any_dtype: bool = False) -> Comparison:
-    """Compare two tables piece by piece; differences of shape and dtype are findings, not errors. With `any_dtype`,
-    another floating dtype, or integers of another width, are no finding.
+_NOTHING = np.empty(1, np.uint8)
+
+
+def numbered(shape: tuple[int, ...]) -> Array:
+    """An array that has no memory and is never read: strides of its views say which elements of a tensor of this shape
+    they have.
+    """
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    return as_strided(_NOTHING, shape, strides)
+
+
+def compare_arrays(
+    expected: Table | Array, found: Array, tolerance: Tolerance = EXACT, *, name: str, any_dtype: bool = False
+) -> Comparison:
+    """Compare an array with a table or an array element by element; another shape is a finding, not an error."""
+    if found.shape != expected.shape:
+        rule = f"its shape is {bracketed(found.shape)} where {bracketed(expected.shape)} is expected"
+        return Comparison.impossible(name, found.shape, rule)
+    parts = [Part(expected, found, numbered(found.shape))]
+    return compare(parts, found.shape, tolerance, name=name, any_dtype=any_dtype)
+
+
+def compare(
+    parts: Sequence[Part],
+    shape: tuple[int, ...],
+    tolerance: Tolerance = EXACT,
+    *,
+    name: str,
+    role: str = "",
+    any_dtype: bool = False,
+) -> Comparison:
+    """Compare the parts of a tensor of this shape with what they should be; another dtype is a finding, unless with
+    `any_dtype` it is another floating one, or holds integers of another width.
 
     Values of unlike dtypes are compared as float64, and units of the last place are those of the dtype found, into
     which the expected value is rounded once. Frequencies and slopes are never rounded to half precision for that.
     """
-    names = expected.name, found.name
-    tolerance, both = tolerance.for_tensor(*names), {expected.dtype, found.dtype}
-    alike = both <= {*SIGNIFICAND_BITS} or {numpy_dtype(each).kind for each in both} <= {*"iu"}
+    names = (name, role or name)
+    tolerance = tolerance.for_tensor(*names)
+    dtypes = parts[0].dtypes
+    both = {dtype_name(dtype) for dtype in dtypes}
+    alike = both <= {*SIGNIFICAND_BITS} or {dtype.kind for dtype in dtypes} <= {*"iu"} or bool(parts[0].step)
     any_dtype = (any_dtype or "inv_freq" in map(role_of, names)) and alike
-    if any_dtype and is_relative(*names) and len(both) > 1:
-        expected, found = cast(expected, "float32"), cast(found, "float32")
-    result = Comparison(expected.name, found.shape, expected.size, expected.dtype, found.dtype)
-    if found.shape != expected.shape:
-        result.problem = f"its shape is {bracketed(found.shape)} where {bracketed(expected.shape)} is expected"
-        result.mismatched = result.max_abs_error = result.max_rel_error = result.max_ulp_error = None
-        return result
-    if found.dtype != expected.dtype and not any_dtype:
-        result.problem = f"its dtype is {found.dtype} where {expected.dtype} is expected"
-    _fill_in(result, _measure(expected, found, tolerance))
+    single = any_dtype and is_relative(*names) and len(both) > 1
+    result = Comparison(name, shape, math.prod(shape), dtype_name(dtypes[0]), dtype_name(dtypes[1]))
+    if len(both) > 1 and not any_dtype:
+        result.problem = f"its dtype is {dtype_name(dtypes[1])} where {dtype_name(dtypes[0])} is expected"
+    misses = Misses(*_rows_and_width(parts[0].expected.shape))
+    summary = _measured(parts, tolerance, misses, np.dtype(np.float32) if single else None)
+    _fill_in(result, summary, parts)
+    if summary.mismatched:
+        result.where = _where(misses, summary, parts, shape)
     return result
 
 
-def _fill_in(result: Comparison, summary: ErrorSummary) -> None:
-    def index(place: int | None) -> tuple[int, ...] | None:
-        return None if place is None else tuple(int(k) for k in np.unravel_index(place, result.shape))
+def _rows_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
+    return (math.prod(shape[:-1]), shape[-1]) if len(shape) > 1 else (math.prod(shape), 1)
 
-    result.mismatched, result.first_index = summary.mismatched, index(summary.first)
+
+def _measured(
+    parts: Sequence[Part], tolerance: Tolerance, misses: Misses, single: np.dtype[Any] | None
+) -> ErrorSummary:
+    """The errors of all elements, some rows at a time, in threads."""
+    rows, width = _rows_and_width(parts[0].expected.shape)
+    size = rows * width
+    common = np.dtype(np.float64) if parts[0].step else single
+    dtypes = parts[0].dtypes if common is None else (common, common)
+    step = max(1, READ_BYTES // max(1, width * max(each.itemsize for each in dtypes)))
+    spare: list[ErrorMeter] = []  # each is used by one thread at a time
+
+    def measure(work: tuple[int, Part, tuple[int | slice, ...], int, int]) -> None:
+        number, part, index, start, count = work
+        try:
+            meter = spare.pop()
+        except IndexError:
+            meter = ErrorMeter(*dtypes, tolerance, misses)
+        ours = _expected(part, index, start, count, single)
+        for copy, at in enumerate(np.ndindex(part.copies)):
+            theirs = part.found[(*at, *index)].reshape(count, width)
+            theirs = part.decoded(theirs)
+            if single is not None:
+                theirs = round_to(widened(theirs), single.name)
+            meter.measure(ours, np.ascontiguousarray(theirs), (number + copy) * size + start * width)
+        spare.append(meter)
+
+    if size and any(isinstance(part.expected, Table) and part.expected.in_order for part in parts):
+        for piece in _work(parts, step):
+            measure(piece)
+    elif size:
+        work_through(measure, _work(parts, step))
+    return merged(meter.summary() for meter in spare)
+
+
+def _work(parts: Sequence[Part], step: int) -> Iterator[tuple[int, Part, tuple[int | slice, ...], int, int]]:
+    """Pieces of the parts: the number of the first copy, the part, and which rows."""
+    number = 0
+    for part in parts:
+        shape = part.expected.shape
+        for index, start, count in _slabs(shape[:-1] if len(shape) > 1 else shape, step):
+            yield number, part, index, start, count
+        number += math.prod(part.copies)
+
+
+def _slabs(
+    axes: tuple[int, ...], step: int, prefix: tuple[int, ...] = (), start: int = 0
+) -> Iterator[tuple[tuple[int | slice, ...], int, int]]:
+    """Indices that take up to `step` rows each, with the number of the first row and how many they are."""
+    if not axes:
+        yield prefix, start, 1
+        return
+    inner = math.prod(axes[1:])
+    if inner > step:
+        for k in range(axes[0]):
+            yield from _slabs(axes[1:], step, (*prefix, k), start + k * inner)
+        return
+    for low in range(0, axes[0], max(1, step // max(1, inner))):
+        high = min(low + max(1, step // max(1, inner)), axes[0])
+        yield (*prefix, slice(low, high)), start + low * inner, (high - low) * inner
+
+
+def _expected(
+    part: Part, index: tuple[int | slice, ...], start: int, count: int, single: np.dtype[Any] | None
+) -> AnyArray:
+    """Rows of what is expected, as a new array unless they lie in one already."""
+    if isinstance(part.expected, np.ndarray):
+        ours: AnyArray = np.ascontiguousarray(part.expected[index].reshape(count, -1))
+        ours = ours if part.step else np.asarray(part.decoded(ours))
+    else:
+        ours = part.expected.read(start, start + count)
+    if part.step:
+        ours = np.rint(widened(ours) / part.step) * part.step
+    elif single is not None:
+        ours = round_to(widened(ours), single.name)
+    return np.negative(ours) if part.negated else ours
+
+
+def _fill_in(result: Comparison, summary: ErrorSummary, parts: Sequence[Part]) -> None:
+    def index(place: int | None) -> tuple[int, ...] | None:
+        if place is None:
+            return None
+        return tuple(int(k) for k in np.unravel_index(_number(parts, place), result.shape))
+
+    result.mismatched = summary.mismatched
+    firsts = [_number(parts, place) for place in summary.firsts.values()]
+    result.first_index = tuple(int(k) for k in np.unravel_index(min(firsts), result.shape)) if firsts else None
     result.max_abs_error, result.worst_index, result.worst_ulp = summary.error, index(summary.worst), summary.worst_ulp
     result.expected, result.found = summary.expected, summary.found
     result.max_rel_error = summary.relative if summary.relative or not summary.error else None
@@ -105,69 +270,52 @@ def _fill_in(result: Comparison, summary: ErrorSummary) -> None:
     result.strange_expected, result.strange_found = summary.strange_expected, summary.strange_found
 
 
-def _measure(expected: Table, found: Table, tolerance: Tolerance) -> ErrorSummary:
-    """The errors of all elements, block by block in threads; what must be read in order is read in that order.
-
-    Rows that lie in a file as they are, are read piece by piece: a piece is still in the cache when it is measured. Of
-    large files, child processes measure a share each, mapped into memory.
-    """
-    tables = expected, found
-    dtypes = [numpy_dtype(table.dtype) for table in tables]
-    row_bytes = max(1, expected.width * max(dtype.itemsize for dtype in dtypes))
-    step, piece = (max(1, size // row_bytes) for size in (READ_BYTES, min(PIECE_BYTES, READ_BYTES)))
-    steps = [piece if lies_in_rows(table) else step for table in tables]
-
-    def read(start: int) -> tuple[int, list[Array | None]]:
-        return start, [table.read(start, min(start + step, table.rows)) if table.in_order else None for table in tables]
-
-    def meter_and_buffers() -> tuple[ErrorMeter, list[Array]]:
-        shapes = [(min(rows, expected.rows), expected.width) for rows in steps]
-        buffers = [
-            aligned_buffer(math.prod(shape), dtype).reshape(shape) for shape, dtype in zip(shapes, dtypes, strict=True)
-        ]
-        return ErrorMeter(dtypes[0], dtypes[1], tolerance), buffers
-
-    spare: list[tuple[ErrorMeter, list[Array]]] = []  # each is used by one thread at a time
-
-    def measure(given: tuple[int, list[Array | None]]) -> None:
-        start, blocks = given
-        stop = min(start + step, expected.rows)
-        try:
-            meter, buffers = spare.pop()  # memory that is used again costs no page faults
-        except IndexError:
-            meter, buffers = meter_and_buffers()
-        for k, table in enumerate(tables):
-            if blocks[k] is None and steps[k] == step:
-                blocks[k] = _filled(table, start, buffers[k][: stop - start])
-        for low in range(start, stop, piece):
-            high = min(low + piece, stop)
-            ours, theirs = (
-                _filled(table, low, buffer[: high - low]) if block is None else block[low - start : high - start]
-                for table, block, buffer in zip(tables, blocks, buffers, strict=True)
-            )
-            meter.measure(ours.reshape(-1), theirs.reshape(-1), low * expected.width)
-        spare.append((meter, buffers))
-
-    def summary() -> ErrorSummary:
-        return merged(meter.summary() for meter, _ in spare)
-
-    def measure_mapped(start: int) -> None:
-        stop = min(start + step, expected.rows)
-        measure((start, [mapped_rows(table, start, stop) for table in tables]))
-
-    starts = range(0, expected.rows if expected.size else 0, step)
-    processes = min(thread_count(), expected.nbytes // MIN_SHARE)
-    shared = processes > 1 and all(map(lies_in_rows, tables)) and may_fork()
-    summaries = work_in_processes(measure_mapped, starts, summary, processes) if shared else None
-    if summaries is None:
-        work_through(measure, map(read, starts))
-        summaries = [summary()]
-    return merged(summaries)
+def _number(parts: Sequence[Part], place: int) -> int:
+    """The number of an element in the tensor, by its place: copy by copy, part by part."""
+    copy, within = divmod(place, math.prod(parts[0].expected.shape))
+    for part in parts:
+        count = math.prod(part.copies)
+        if copy < count:
+            shape = part.expected.shape
+            return part.numbers((*_unravelled(copy, part.copies), *_unravelled(within, shape)))
+        copy -= count
+    raise IndexError(place)
 
 
-def _filled(table: Table, start: int, out: Array) -> Array:
-    table.fill(start, out)
-    return out
+def _unravelled(number: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(k) for k in np.unravel_index(number, shape)) if shape else ()
+
+
+def _where(misses: Misses, summary: ErrorSummary, parts: Sequence[Part], shape: tuple[int, ...]) -> dict[str, Ranges]:
+    """The rows, columns, heads and copies of a batch in which elements are out of tolerance."""
+    axes = parts[0].expected.shape
+    if len(axes) < 2:
+        found = {"columns": _ranges(misses.rows)}
+    else:
+        rows = misses.rows.reshape(-1, axes[-2])
+        found = {"rows": _ranges(np.asarray(rows.any(axis=0))), "columns": _ranges(misses.columns)}
+        if len(axes) > 2:
+            found["heads"] = _ranges(np.asarray(rows.any(axis=1)))
+    size = math.prod(axes)
+    firsts = [np.unravel_index(_number(parts, key * size), shape) for key in summary.firsts] if shape else []
+    repeated = copy_axes(parts[0], shape)
+    for name, axis in zip(("batch", "heads") if "heads" not in found else ("batch",), repeated, strict=False):
+        flags = np.zeros(shape[axis], bool)
+        flags[[int(index[axis]) for index in firsts]] = True
+        found[name] = _ranges(flags)
+    return found
+
+
+def copy_axes(part: Part, shape: tuple[int, ...]) -> list[int]:
+    """The axes of a tensor along which a table is repeated."""
+    strides = numbered(shape).strides
+    whole = [(size, stride) for size, stride in zip(part.copies, part.places.strides, strict=False) if size > 1]
+    return [axis for axis, length in enumerate(shape) if (length, strides[axis]) in whole]
+
+
+def _ranges(flags: Flags) -> Ranges:
+    edges = np.flatnonzero(np.diff(np.r_[False, flags, False])).tolist()
+    return [(low, high - 1) for low, high in zip(edges[::2], edges[1::2], strict=True)][:MAX_RANGES]
 
 
 def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:
@@ -181,115 +329,67 @@ def as_json(result: Comparison) -> dict[str, Any]:
         "name": result.name,
         "shape": list(result.shape),
         "mismatched": result.mismatched,
-        "max_abs_error": _number(result.max_abs_error),
-        "max_rel_error": _number(result.max_rel_error),
+        "max_abs_error": _finite(result.max_abs_error),
+        "max_rel_error": _finite(result.max_rel_error),
         "max_ulp_error": result.max_ulp_error,
         "worst_index": None if result.worst_index is None else list(result.worst_index),
         "first_index": None if result.first_index is None else list(result.first_index),
-        "expected": _number(result.expected),
-        "found": _number(result.found),
+        "expected": _finite(result.expected),
+        "found": _finite(result.found),
+        "where": {name: [list(each) for each in ranges] for name, ranges in result.where.items()},
     }
 
 
-def _number(value: Value | None) -> float | list[float | None] | None:
+def where_json(tensors: Sequence[Comparison]) -> dict[str, list[list[int]] | None]:
+    """What is out of tolerance in any tensor: ranges of rows, columns, heads and batch; None where that is nothing."""
+    found: dict[str, list[list[int]] | None] = {}
+    for name in ("rows", "columns", "heads", "batch"):
+        numbers = {k for tensor in tensors for low, high in tensor.where.get(name, ()) for k in range(low, high + 1)}
+        flags = np.zeros(max(numbers, default=-1) + 1, bool)
+        flags[list(numbers)] = True
+        found[name] = [list(each) for each in _ranges(flags)] or None
+    return found
+
+
+def _finite(value: Value | None) -> float | list[float | None] | None:
     if isinstance(value, complex):
         return [value.real if math.isfinite(value.real) else None, value.imag if math.isfinite(value.imag) else None]
     return value if value is not None and math.isfinite(value) else None
 
 
-GLANCE = 1 << 10
-"""Elements looked at first where many have differed: if many of these do, equal ones are not sought."""
-SPARSE_CHUNK = 1 << 13
-"""Elements measured exactly at a time: their temporary arrays stay in the cache, too."""
+MAX_MAP_ROWS, MAX_MAP_COLUMNS = 512, 512
 
 
-class ErrorMeter:
-    """Measures pieces of one pair of tables, expected and found; not to be shared between threads."""
+@dataclass(frozen=True)
+class ErrorMap:
+    """The largest |A − B| by position and channel, over all other axes; a vector is one row."""
 
-    def __init__(self, expected: np.dtype[Any], found: np.dtype[Any], tolerance: Tolerance) -> None:
-        self._summary, self._tolerance = ErrorSummary(), tolerance
-        self._elements = max(1, PIECE_BYTES // max(4, expected.itemsize, found.itemsize))
-        self._same_dtype = same = expected == found
-        self._word = np.dtype(f"u{min(8, found.itemsize)}")
-        self._many = False
-        self._flags = aligned_buffer(self._elements * -(-found.itemsize // 8), np.bool_)
-        self._aside: list[tuple[Array, Array, Indices]] = []
-        narrow = same and dtype_name(found) in SIGNIFICAND_BITS and found.itemsize < 8
-        self._ratios = np.dtype(np.float32 if narrow else np.float64)
-        self._bulk: BulkErrors | None = None
-        if same and dtype_name(found) in ("float32", "float64"):
-            self._bulk = BulkErrors(found, self._elements, tolerance, self._summary, self._set_aside)
+    name: str
+    positions: int
+    channels: int
+    cells: Floats
 
-    def measure(self, ours: Array, theirs: Array, start: int) -> None:
-        """Compare flat arrays, whose first element is number `start` of the table."""
-        for low in range(0, ours.size, self._elements):
-            piece = slice(low, low + self._elements)
-            self._piece(ours[piece], theirs[piece], start + low)
 
-    def summary(self) -> ErrorSummary:
-        """The errors of all measured elements."""
-        self._measure_aside()
-        return self._summary
+def error_map(name: str, part: Part) -> ErrorMap:
+    """The map of one part of a tensor."""
+    shape = part.expected.shape
+    rows, width = _rows_and_width(shape)
+    positions = shape[-2] if len(shape) > 1 else rows
+    down, across = min(positions, MAX_MAP_ROWS), min(width, MAX_MAP_COLUMNS)
+    cells = np.zeros((down, across))
+    columns = _starts(width, across)
+    step = max(1, READ_BYTES // (8 * width))
+    for _, _, index, start, count in _work([part], step):
+        ours = _expected(part, index, start, count, None)
+        lines = np.arange(start, start + count) % positions * down // positions
+        firsts = np.concatenate([[0], np.flatnonzero(np.diff(lines)) + 1])
+        for at in np.ndindex(part.copies):
+            theirs = part.found[(*at, *index)].reshape(count, width)
+            error = np.maximum.reduceat(absolute_errors(ours, theirs)[1], columns, axis=1)
+            np.maximum.at(cells, lines[firsts], np.maximum.reduceat(error, firsts, axis=0))
+    return ErrorMap(name, positions, width, cells) if len(shape) > 1 else ErrorMap(name, 1, positions, cells.T)
 
-    def _piece(self, ours: Array, theirs: Array, start: int) -> None:
-        glance = self._differing(ours[:GLANCE], theirs[:GLANCE])[0] if self._many else 0
-        if self._same_dtype and glance <= MAX_SPARSE * min(GLANCE, ours.size):
-            count, differ = self._differing(ours, theirs)
-            self._many = count > MAX_SPARSE * ours.size
-            if not self._many:
-                if count:
-                    few = np.flatnonzero(differ)
-                    self._set_aside(ours[few], theirs[few], few + start)
-                return
-        with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
-            if self._bulk is not None and self._bulk.measure(ours, theirs, start):
-                return
-        self._measure_exactly(ours, theirs, np.arange(start, start + ours.size))
 
-    def _differing(self, ours: Array, theirs: Array) -> tuple[int, Flags]:
-        """How many elements differ in their bits (no NaN is unlike itself), and which."""
-        one, other = ours.view(self._word), theirs.view(self._word)
-        differ = np.not_equal(one, other, out=self._flags[: one.size])
-        differ = differ.reshape(ours.size, -1).any(axis=1) if one.size > ours.size else differ
-        return int(np.count_nonzero(differ)), differ
-
-    def _set_aside(self, ours: Array, theirs: Array, places: Indices) -> None:
-        """Keep some elements until there are enough to be worth the calls."""
-        if places.size:
-            self._aside.append((ours, theirs, places))
-            if sum(each[2].size for each in self._aside) >= SPARSE_CHUNK:
-                self._measure_aside()
-
-    def _measure_aside(self) -> None:
-        if self._aside:
-            ours, theirs, places = (np.concatenate(each) for each in zip(*self._aside, strict=True))
-            self._aside = []
-            self._measure_exactly(ours, theirs, places)
-
-    def _measure_exactly(self, ours: Array, theirs: Array, places: Indices) -> None:
-        """Add the exact errors of any elements, whatever their order."""
-        with np.errstate(invalid="ignore", over="ignore", divide="ignore", under="ignore"):
-            for low in range(0, ours.size, SPARSE_CHUNK):
-                chunk = slice(low, low + SPARSE_CHUNK)
-                self._add_errors(ours[chunk], theirs[chunk], places[chunk])
-
-    def _add_errors(self, ours: Array, theirs: Array, places: Indices) -> None:
-        summary, tolerance = self._summary, self._tolerance
-        expected, found = widest(ours), widest(theirs)
-        alike, error, ulps = errors(ours, theirs)
-        size = np.abs(expected)
-        passes = alike | (np.isfinite(error) & (error <= tolerance.atol + tolerance.rtol * size))
-        if ulps is not None:
-            passes |= (ulps <= min(tolerance.max_ulp, int(np.iinfo(ulps.dtype).max))) & ~(
-                np.isnan(expected) | np.isnan(found)
-            )
-            summary.ulp = max(summary.ulp, int(ulps.max()))
-        if not passes.all():
-            summary.fail(int(np.count_nonzero(~passes)), int(places[~passes].min()))
-        largest = np.flatnonzero(error == error.max())
-        worst = int(largest[places[largest].argmin()])
-        ulp = None if ulps is None else int(ulps[worst])
-        summary.note(float(error[worst]), int(places[worst]), value_of(ours[worst]), value_of(theirs[worst]), ulp)
-        summary.note_ratios(error, size, self._ratios)
-        summary.strange_expected += int(np.count_nonzero(~(alike | np.isfinite(expected))))
-        summary.strange_found += int(np.count_nonzero(~(alike | np.isfinite(found))))
+def _starts(length: int, groups: int) -> Indices:
+    """Where each group of elements begins."""
+    return np.unique(-(-np.arange(groups) * length // groups))

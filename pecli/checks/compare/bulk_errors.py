@@ -94,8 +94,7 @@ class BulkErrors:
             np.not_equal(error, 0, out=off)
         if tolerance.max_ulp and gap is not None:
             np.logical_and(off, np.abs(gap, out=gap) > tolerance.max_ulp, out=off)
-        if count := int(np.count_nonzero(off)):
-            summary.fail(count, start + int(off.argmax()))
+        summary.fail_among(off, start)
 
     def _few_further(self, ours: Array, theirs: Array) -> bool:
         """Whether few elements may be further apart in ULPs than any before, by their ratios; these are measured."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Flags, Floats, Indices, dtype_name, round_to, widened
-from pecli.engine.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,12 +92,21 @@ def value_of(element: Any) -> float | complex:
 Value = float | complex
 
 
+class Misses:
+    """Rows and columns in which elements are out of tolerance; threads share it, and only ever set flags."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        self.width, self.size = width, rows * width
+        self.rows, self.columns = np.zeros(rows, bool), np.zeros(width, bool)
+
+
 @dataclass
 class ErrorSummary:
-    """The errors of some elements. Indices count elements from the start of the table."""
+    """The errors of some elements. A place counts elements of what is expected, copy by copy."""
 
+    misses: Misses
     mismatched: int = 0  #: out of tolerance
-    first: int | None = None  #: the first of those
+    firsts: dict[int, int] = field(default_factory=dict)  #: the first place of those, by copy
     error: float = 0.0  #: the largest, absolute
     worst: int | None = None  #: where that is; the first place of several
     expected: Value | None = None
@@ -109,10 +117,36 @@ class ErrorSummary:
     strange_expected: int = 0  #: values that are not finite, where the two differ
     strange_found: int = 0
 
-    def fail(self, count: int, first: int) -> None:
-        """Some elements are out of tolerance."""
+    def fail(self, places: Indices) -> None:
+        """Elements at these places are out of tolerance."""
+        misses = self.misses
+        self.mismatched += places.size
+        copies = places // misses.size
+        for copy in np.unique(copies).tolist():
+            self._first(copy, int(places[copies == copy].min()))
+        within = places % misses.size
+        misses.rows[within // misses.width] = True
+        misses.columns[within % misses.width] = True
+
+    def fail_among(self, off: Flags, start: int) -> None:
+        """The same for the flagged ones of elements that follow each other, in one copy."""
+        count = int(np.count_nonzero(off))
+        if not count:
+            return
+        misses = self.misses
+        if off.size % misses.width or start % misses.width:
+            self.fail(np.flatnonzero(off) + start)
+            return
         self.mismatched += count
-        self.first = first if self.first is None else min(self.first, first)
+        copy, within = divmod(start, misses.size)
+        self._first(copy, start + int(off.argmax()))
+        lines = off.reshape(-1, misses.width)
+        first = within // misses.width
+        misses.rows[first : first + len(lines)][lines.any(axis=1)] = True
+        misses.columns[lines.any(axis=0)] = True
+
+    def _first(self, copy: int, place: int) -> None:
+        self.firsts[copy] = min(place, self.firsts.get(copy, place))
 
     def beats(self, error: float, place: int) -> bool:
         """Whether an error is larger than the largest so far, or as large and earlier."""
@@ -133,8 +167,9 @@ class ErrorSummary:
 
     def merge(self, other: ErrorSummary) -> None:
         """Add the errors of other elements."""
-        if other.first is not None:
-            self.fail(other.mismatched, other.first)
+        self.mismatched += other.mismatched
+        for copy, place in other.firsts.items():
+            self._first(copy, place)
         if other.worst is not None and other.expected is not None and other.found is not None:
             self.note(other.error, other.worst, other.expected, other.found, other.worst_ulp)
         self.ulp = max(self.ulp, other.ulp)
@@ -145,43 +180,7 @@ class ErrorSummary:
 
 def merged(summaries: Iterable[ErrorSummary]) -> ErrorSummary:
     """The errors of all elements."""
-    total = ErrorSummary()
+    total = ErrorSummary(Misses(0, 0))
     for summary in summaries:
         total.merge(summary)
     return total
-
-
-MAX_MAP_ROWS, MAX_MAP_COLUMNS = 512, 512
-
-
-@dataclass(frozen=True)
-class ErrorMap:
-    """The largest |A − B| by position and channel, over all other axes; a vector is one row."""
-
-    name: str
-    positions: int
-    channels: int
-    cells: Floats
-
-
-def error_map(one: Table, other: Table) -> ErrorMap:
-    """The map of two tables of one shape, read block by block."""
-    positions = one.shape[-2] if len(one.shape) > 1 else one.rows
-    down, across = min(positions, MAX_MAP_ROWS), min(one.width, MAX_MAP_COLUMNS)
-    cells = np.zeros((down, across))
-    columns = _starts(one.width, across)
-    row, step = 0, max(1, min(one.block_rows(), other.block_rows()) // 4)
-    for ours, theirs in zip(one.blocks(step), other.blocks(step), strict=True):
-        lines = np.arange(row, row + len(ours)) % positions * down // positions
-        error = np.maximum.reduceat(absolute_errors(ours, theirs)[1], columns, axis=1)
-        firsts = np.concatenate([[0], np.flatnonzero(np.diff(lines)) + 1])
-        np.maximum.at(cells, lines[firsts], np.maximum.reduceat(error, firsts, axis=0))
-        row += len(ours)
-    if len(one.shape) < 2:
-        return ErrorMap(one.name, 1, positions, cells.T)
-    return ErrorMap(one.name, positions, one.width, cells)
-
-
-def _starts(length: int, groups: int) -> Indices:
-    """Where each group of elements begins."""
-    return np.unique(-(-np.arange(groups) * length // groups))

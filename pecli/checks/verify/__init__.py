@@ -5,24 +5,31 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from pecli.checks.compare import compare
-from pecli.checks.same_table import Reading, fitted
+import numpy as np
+
+from pecli.checks.compare import Comparison, compare_arrays
+from pecli.checks.reading import Target, best_reading
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
-from pecli.checks.verify.rotated import model_check
-from pecli.checks.verify.verification import Checked, Verification, compared, conclusion, tables_of
-from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, Array
+from pecli.checks.verify.against_model import verify_model
+from pecli.checks.verify.rotated import verify_rotated
+from pecli.checks.verify.targets import Place, scheme_targets
+from pecli.checks.verify.verification import Checked, Verification, conclusion
+from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, Array, dtype_name
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table, raw_bytes
-from pecli.errors import FileError, KindError, ParameterError, begun
+from pecli.engine.table import raw_bytes
+from pecli.errors import FileError, KindError, ParameterError, begun, bracketed, quoted
 from pecli.files import LoadedFile
 from pecli.files.checkpoints import INDEX
 from pecli.files.load import NO_FILE, opened, split_name
 from pecli.files.provenance import carried_spec
+from pecli.models.dialects.gguf import known_factors
+from pecli.models.encoding import ModelEncodings
 from pecli.models.find import Model, config_file, load_model
-from pecli.models.gguf import known_factors
 
 if TYPE_CHECKING:
     from pecli.files.load import Given
@@ -39,6 +46,7 @@ def verify(
     rtol: float | None = None,
     max_ulp: int | None = None,
     any_dtype: bool = True,
+    reasons: bool = True,
     **model_options: Any,
 ) -> Verification:
     """Compare a file, an array or arrays by name with a scheme's tables, or with what a model asks for; without
@@ -47,7 +55,7 @@ def verify(
     A model is what `load_config` and `load_model` return or take; beside it may be given `layer_type`, `offset`,
     `length`, `recipe`, `runtime`, and `before`, with `seq_axis`: queries or keys before the rotation, those after it
     being compared. A scheme's tables are made in the dtype that was found; without `any_dtype`, one that differs is a
-    finding.
+    finding. Without `reasons`, none are searched for.
 
     >>> import pecli
     >>> pecli.verify(pecli.Rope(seq_len=4, dim=8).tables(), pecli.Rope(seq_len=4, dim=8, theta=500000)).passed
@@ -60,7 +68,7 @@ def verify(
         spec = Scheme.from_spec(spec)
     if spec is not None and not isinstance(spec, Scheme):
         check = model_check(load_model(spec), spec, **model_options)
-        found: Verification = check(given, tolerance=allowed)
+        found: Verification = check(given, tolerance=allowed, reasons=reasons)
         return found if own is None or not own.lower().endswith(".gguf") else _own_factors(found, own)
     for name in model_options:
         raise KindError(name, "given", "it belongs to a model", "leave it out")
@@ -69,10 +77,10 @@ def verify(
         file.check()
         named = label not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
         if spec is not None:
-            return _SchemeCheck(spec, any_dtype, allowed).verified(label, file.read_as(spec.dtype), named)
+            return _SchemeCheck(spec, any_dtype, allowed).verified(label, file.read_as(spec.dtype), named, reasons)
         if file.path == NO_FILE:
             raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
-        return verify_spec(label, file, allowed, complete=not named)
+        return verify_spec(label, file, allowed, complete=not named, reasons=reasons)
 
 
 def _own_config(given: Given) -> str | None:
@@ -103,60 +111,67 @@ class _SchemeCheck:
 
     def __init__(self, scheme: Scheme, any_dtype: bool, tolerance: Tolerance) -> None:
         self.scheme, self.any_dtype, self.tolerance = scheme, any_dtype, tolerance
+        self.targets = cache(self._targets)
 
-    def verified(self, path: str, file: LoadedFile, named: bool) -> Verification:
-        present, missing, lines = {table.name for table in file.tables}, [], file.format == "csv"
-        names = [table.name for table in self.scheme.tensors()]
-        if not self.scheme.holds_several and names[0] not in present:
-            names.append(self.scheme.single_array().name)
-        known = [(table, found) for table in file.tables if (found := _own_names(table.name, names, present))]
-        if len(file.tables) == 1 and (named or not known):
-            (table,) = file.tables
-            checked = [self._checked(table, _own_names(table.name, names, ()), "", lines)]
+    def verified(self, path: str, file: LoadedFile, named: bool, reasons: bool) -> Verification:
+        tensors, missing, lines = file.tensors, [], file.format == "csv"
+        known = {name: some for name in tensors if (some := self._own_names(name, tensors))}
+        if len(tensors) == 1 and (named or not known):
+            (name,) = tensors
+            checked = [self._checked(name, tensors[name], self._own_names(name, ()), "", lines)]
         else:
-            known.sort(key=lambda each: [*names, each[0].name].index(each[0].name))  # those first that it names
-            checked = [self._checked(table, found, table.name, lines) for table, found in known]
-            missing = self._missing([each.reading.expected.name for each in checked], file.tables)
-        return conclusion(path, self.scheme.name, checked, self.tolerance, missing, file.tables)
+            order = [target.name for target in self.targets(self.scheme.dtype)]
+            names = sorted(known, key=lambda name: order.index(name) if name in order else len(order))
+            checked = [self._checked(name, tensors[name], known[name], name, lines) for name in names]
+            missing = self._missing(checked, tensors)
+        return conclusion(path, self.scheme.name, checked, self.tolerance, missing, tensors, reasons=reasons)
 
-    def _checked(self, table: Table, names: Sequence[str], label: str, lines: bool) -> Checked:
+    def _targets(self, dtype: str) -> list[Target]:
+        """What tensors of a dtype may be; frequencies and slopes in half precision only where that was asked for."""
+        targets = scheme_targets(self.scheme.in_dtype(dtype))
+        if dtype not in ("float64", "float32", self.scheme.dtype):
+            wide = {target.names: target for target in scheme_targets(self.scheme.in_dtype("float32"))}
+            targets = [wide[each.names] if is_relative(each.name) else each for each in targets]
+        return targets
+
+    def _checked(self, name: str, array: Array, own: Collection[str], label: str, lines: bool) -> Checked:
         """A tensor as one of these, or as any table of the scheme, whichever it is closest to."""
-        dtype = COMPLEX.get(table.dtype, table.dtype)
-        scheme = self.scheme.in_dtype(dtype) if self.any_dtype and dtype in SIGNIFICAND_BITS else self.scheme
-        tables = tables_of(scheme)
-        if scheme.dtype not in ("float64", "float32", self.scheme.dtype):  # half precision, unasked
-            wide = tables_of(self.scheme.in_dtype("float32"))
-            tables |= {name: made for name, made in wide.items() if is_relative(name)}
-        reading = fitted(table, [tables[name] for name in names or tables], scheme, lines=lines)
-        if reading is None:
-            expected = next(tables[name] for name in (*names, *tables))
-            reading = Reading(table, expected, {expected.name: table}, scheme=scheme)
-        result = compared(label or reading.expected.name, reading, self.tolerance, any_dtype=self.any_dtype)
-        return Checked(reading, result)
+        dtype = dtype_name(array.dtype)
+        dtype = COMPLEX.get(dtype, dtype)
+        targets = self.targets(dtype if self.any_dtype and dtype in SIGNIFICAND_BITS else self.scheme.dtype)
+        likely = [target for target in targets if not own or target.name in own]
+        if own:
+            likely = [target for target in likely if target.names != ("sin", "cos")]
+        reading = best_reading(array, likely, lines=lines)
+        if reading is not None:
+            label = label or reading.name
+            return Checked.of(name, label, reading, self.tolerance, any_dtype=self.any_dtype)
+        expected = likely[0]
+        label = label or expected.name
+        shape = [length or 0 for length in expected.shape]
+        problem = f"its shape is {bracketed(array.shape)} where {bracketed(shape)} is expected"
+        return Checked(name, Comparison.impossible(label, array.shape, problem), self.scheme, {expected.name: array})
 
-    def _missing(self, found: Sequence[str], tables: Sequence[Table]) -> list[str]:
+    def _own_names(self, tensor: str, present: Collection[str]) -> list[str]:
+        """What the scheme calls a tensor of a file: its very name, or what that means and no other tensor has as its
+        name; of a bundle, also whose part it is.
+        """
+        names = dict.fromkeys(target.name for target in self.targets(self.scheme.dtype))
+        if tensor in names:
+            return [tensor]
+        parts = [(name, *name.rpartition(".")[::2]) for name in names if name not in present]
+        return [name for name, part, own in parts if role_of(tensor) == (role_of(own) or own) and part in tensor]
+
+    def _missing(self, checked: Sequence[Checked], tensors: Collection[str]) -> list[str]:
         """Tensors that the file should hold; what follows from the others may be absent, unless it is all there is."""
-        there = {*found, *(("cos", "sin") if "cos_sin" in found else ())} | self.scheme.derived_tensors
+        there = {name for each in checked for name in each.found} | self.scheme.derived_tensors
         missing = [table.name for table in self.scheme.tensors() if table.name not in there]
-        names = begun([table.name for table in tables], 8)
-        advice = f"the file has {names}, and FILE:NAME checks one alone"
+        advice = f"the file has {begun(list(tensors), 8)}, and FILE:NAME checks one alone"
         return [f"{name}: the tensor is missing; {advice}" for name in missing]
 
 
-def _own_names(tensor: str, names: Sequence[str], present: Collection[str]) -> list[str]:
-    """What a scheme calls a tensor of a file: its very name, or what that means and no other tensor has as its name; of
-    a bundle, also whose part it is.
-    """
-    if tensor in names:
-        return [tensor]
-    parts = [(name, *name.rpartition(".")[::2]) for name in names if name not in present]
-    return [name for name, part, own in parts if role_of(tensor) == (role_of(own) or own) and part in tensor]
-
-
-def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, complete: bool) -> Verification:
+def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, complete: bool, reasons: bool) -> Verification:
     """Every tensor against its spec; where the file is `complete`, also that none is missing, and the sha256."""
-    from hashlib import sha256
-
     spec = carried_spec(file.path, file.metadata)
     if spec is None:
         advice = "say what it should be: --config FILE, --model NAME, pecli rope … --verify FILE, or in Python a scheme"
@@ -169,26 +184,39 @@ def verify_spec(path: str, file: LoadedFile, tolerance: Tolerance, *, complete: 
     digest = sha256()
     hashed = "sha256" in spec or file.format not in ("json", "h", "zarr")  # those carry the spec alone
     checked, problems = [], []
-    for table in file.tables:
-        if table.name not in expected:
-            problems.append(f"{table.name}: {scheme.name} has no such tensor")
-        else:
-            right = expected.pop(table.name)
-            result = compare(right, _hashed(table, digest) if hashed else table, tolerance)
-            checked.append(Checked(Reading(table, right, {table.name: table}, scheme=scheme), result))
+    for name, array in file.tensors.items():
+        if name not in expected:
+            problems.append(f"{name}: {scheme.name} has no such tensor")
+            continue
+        result = compare_arrays(expected.pop(name), array, tolerance, name=name)
+        if hashed:
+            for rows in np.array_split(array, max(1, array.nbytes >> 22)):
+                digest.update(raw_bytes(rows))
+        checked.append(Checked(name, result, scheme, {name: array}))
     if complete:
         problems += [f"{name}: the tensor is missing" for name in expected]
     sound = not problems and not any(each.result.problem for each in checked)
     if complete and hashed and sound and spec.get("sha256") != digest.hexdigest():
         problems.append("the stored sha256 is not that of the data: the file was changed after it was written")
-    return conclusion(path, scheme.name, checked, tolerance, problems, may_be_weak=False)
+    return conclusion(path, scheme.name, checked, tolerance, problems, may_be_weak=False, reasons=reasons)
 
 
-def _hashed(table: Table, digest: Any) -> Table:
-    """The table, hashed as it is read, block after block."""
-
-    def fill(start: int, out: Array) -> None:
-        table.fill(start, out)
-        digest.update(raw_bytes(out))
-
-    return replace(table, fill=fill, in_order=True)
+def model_check(
+    found: ModelEncodings,
+    model: Model,
+    before: Given | None = None,
+    *,
+    layer_type: str | None = None,
+    seq_axis: int | None = None,
+    **options: Any,
+) -> Any:
+    """What compares a file with a model, which was found already: its tables, or what was `before` the rotation."""
+    place = Place.of(options)
+    if before is None:
+        if seq_axis is not None:
+            raise ParameterError("seq_axis", seq_axis, "it is the axis of queries or keys", "give `before`, too")
+        return partial(verify_model, model=found, layer_type=layer_type, **options)
+    for name in place.own:
+        rule = "with `before`, one position follows the other"
+        raise ParameterError(name, quoted(options[name]), rule, "leave it out")
+    return partial(verify_rotated, before=before, model=model, layer_type=layer_type, seq_axis=seq_axis, place=place)

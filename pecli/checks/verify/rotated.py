@@ -6,20 +6,18 @@ import math
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.compare import Comparison, compare, problems_of
+from pecli.checks.compare import Comparison, compare_arrays, problems_of
 from pecli.checks.tolerance import FREQ_RTOL, Tolerance
-from pecli.checks.verify.against_model import verify_model
-from pecli.checks.verify.expected_tables import Place
+from pecli.checks.verify.targets import Place
 from pecli.checks.verify.verification import Verification, diagnosis
 from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, Floats, round_to, widened
-from pecli.engine.table import table_of
-from pecli.errors import FileError, ParameterError, PecliError, begun, bracketed, quoted
+from pecli.engine.arrays import SIGNIFICAND_BITS, Floats, dtype_name, round_to, widened
+from pecli.errors import FileError, ParameterError, PecliError, begun, bracketed
 from pecli.explain.edits import Explanation, Layout, Parameter, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
 from pecli.explain.words import clause, options
@@ -45,6 +43,7 @@ def verify_rotated(
     layer_type: str | None,
     seq_axis: int | None,
     place: Place,
+    reasons: bool = True,
 ) -> Verification:
     """Compare rotated tensors (…, positions, channels) with the rotation of those before; where `seq_axis` does not say
     so, positions are the last axis but one, unless that is a number of heads of the model.
@@ -59,12 +58,12 @@ def verify_rotated(
         shape = one.after.shape
         axis, width = _position_axis(shape, model, layer_type) if seq_axis is None else seq_axis, shape[-1]
         likely = [each for each in encodings if width in (each.head_dim, each.rotary_dim)] or encodings[:1]
-        every = [_RotatedCheck(one, each, found.file, axis, place, tolerance) for each in likely]
+        every = [_RotatedCheck(one, each, found.file, axis, place, tolerance, reasons) for each in likely]
         passed = [each for each in every if each.result.passed]
         checks.append(passed[0] if passed else min(every, key=_RotatedCheck.doubt))
     results = tuple(each.result for each in checks)
     why = [reason for each in checks for reason in each.reasons]
-    lines = diagnosis([replace(each, scheme=None) for each in why], results)
+    lines = diagnosis([replace(each, scheme=None) for each in why], results, tolerance)
     lines += [line for each in checks for line in each.advice()]
     weak = tuple(line for each in checks if each.result.passed for line in each.weak())
     readings = {each.one.name: each.reading for each in checks if each.reading}
@@ -95,24 +94,25 @@ def _both_sides(after: Given, before: Given) -> tuple[str, list[_Sides]]:
     with file, source:
         file.check()
         source.check()
-        for table in (*file.tables, *source.tables):
-            if table.dtype in COMPLEX:
-                raise ParameterError(table.name, table.dtype, "queries and keys are real", "give two channels per pair")
-        there = {table.name: table for table in source.tables}
-        if len(file.tables) == len(there) == 1:
-            there = {file.tables[0].name: source.tables[0]}
-        for table in file.tables:
-            name = table.name
+        ours, there = file.tensors, dict(source.tensors)
+        for name, array in (*ours.items(), *there.items()):
+            if array.dtype.kind == "c":
+                raise ParameterError(
+                    name, dtype_name(array.dtype), "queries and keys are real", "give two channels per pair"
+                )
+        if len(ours) == len(there) == 1:
+            there = dict(zip(ours, there.values(), strict=True))
+        for name, array in ours.items():
             if name not in there:
                 rule = f"holds {name}, and {place} {begun(list(there), 8)}"
                 raise FileError(label, rule, "the names must agree; or name one of each: FILE:NAME")
             called = f"{'the array' if name == ARRAY_NAME else name} of {label}".removesuffix(" of ")
-            if table.shape != there[name].shape or len(table.shape) < 2:
+            if array.shape != there[name].shape or array.ndim < 2:
                 rule = f"before it is of shape {there[name].shape}"
-                raise ParameterError(called, f"of shape {table.shape}", rule, "they must be alike, (…, L, D)")
-            dtype = table.dtype if table.dtype in SIGNIFICAND_BITS else "float32"
-            values = [np.asarray(widened(each.array())) for each in (there[name], table)]
-            found.append(_Sides(name, called, dtype, values[0], values[1], place, len(file.tables) > 1))
+                raise ParameterError(called, f"of shape {array.shape}", rule, "they must be alike, (…, L, D)")
+            dtype = dtype_name(array.dtype) if dtype_name(array.dtype) in SIGNIFICAND_BITS else "float32"
+            values = [np.asarray(widened(each)) for each in (there[name], array)]
+            found.append(_Sides(name, called, dtype, values[0], values[1], place, len(ours) > 1))
     return label, found
 
 
@@ -134,7 +134,14 @@ class _RotatedCheck:
     """A tensor compared with the rotation that one of a model's encodings asks for."""
 
     def __init__(
-        self, one: _Sides, encoding: Encoding, file: str, axis: int, place: Place, tolerance: Tolerance
+        self,
+        one: _Sides,
+        encoding: Encoding,
+        file: str,
+        axis: int,
+        place: Place,
+        tolerance: Tolerance,
+        search: bool = True,
     ) -> None:
         shape = one.after.shape
         if not -len(shape) <= axis < len(shape) - 1 or axis == -1:
@@ -151,7 +158,7 @@ class _RotatedCheck:
             raise ParameterError(one.label, f"of shape {shape}", rule, advice)
         self.layout = encoding.layout or "halves"
         self.plan = HeadRotation(rope, LAYOUTS[self.layout], encoding.trailing, axis)
-        self.one, self.tolerance = one, tolerance
+        self.one, self.tolerance, self.search = one, tolerance, search
         self.before, self.after = (np.moveaxis(each, axis, -2) for each in (one.before, one.after))
         tables = rope.tables()
         expected = self.plan.rotated(self.before, (widened(tables["cos"]), widened(tables["sin"])))
@@ -161,12 +168,12 @@ class _RotatedCheck:
 
     def _compared(self, expected: Floats, found: Floats) -> Comparison:
         name, dtype = self.one.name, self.one.dtype
-        one, other = (table_of(name, round_to(each, dtype)) for each in (expected, found))
-        return compare(one, other, self.tolerance)
+        one, other = (round_to(each, dtype) for each in (expected, found))
+        return compare_arrays(one, other, self.tolerance, name=name)
 
     @cached_property
     def reasons(self) -> list[Explanation]:
-        if self.result.passed:
+        if self.result.passed or not self.search:
             return []
         found = explain_rotation(self.before, self.after, self.plan, self.tolerance.atol, self.one.dtype)
         if not self.one.several:
@@ -234,24 +241,3 @@ class _RotatedCheck:
             return False
         one, other = ([each.offset, each.attention_factor_value(), *each.frequencies().floats()] for each in ropes)
         return len(one) == len(other) and bool(np.allclose(one, other, rtol=FREQ_RTOL, atol=0))
-
-
-def model_check(
-    found: ModelEncodings,
-    model: Model,
-    before: Given | None = None,
-    *,
-    layer_type: str | None = None,
-    seq_axis: int | None = None,
-    **options: Any,
-) -> Any:
-    """What compares a file with a model, which was found already: its tables, or what was `before` the rotation."""
-    place = Place.of(options)
-    if before is None:
-        if seq_axis is not None:
-            raise ParameterError("seq_axis", seq_axis, "it is the axis of queries or keys", "give `before`, too")
-        return partial(verify_model, model=found, layer_type=layer_type, **options)
-    for name in place.own:
-        rule = "with `before`, one position follows the other"
-        raise ParameterError(name, quoted(options[name]), rule, "leave it out")
-    return partial(verify_rotated, before=before, model=model, layer_type=layer_type, seq_axis=seq_axis, place=place)

@@ -9,11 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from pecli.checks.compare import Comparison, as_json, compare, problems_of
-from pecli.checks.same_table import Reading
+from pecli.checks.compare import (
+    Comparison,
+    as_json,
+    compare,
+    compare_arrays,
+    copy_axes,
+    problems_of,
+    where_json,
+)
+from pecli.checks.reading import Reading, misaligned
+from pecli.checks.statistics import has_waves
 from pecli.checks.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table, table_of
+from pecli.engine.table import Table
 from pecli.errors import PecliError
 from pecli.explain.edits import Explanation, Recipe
 from pecli.explain.sample import chosen
@@ -57,9 +67,15 @@ class Verification:
             "explanations": [each.as_json(sentence(each)) for each in self.explanations],
             "weak": list(self.weak),
             "unchecked": list(self.unchecked),
+            "where": where_json(self.tensors),
         }
 
 
+COPIES_DIFFER = "its copies differ"
+MAX_WAVE = 2.0
+"""The largest value of cosines and sines, attention factors included."""
+MAX_PROBED = 256
+"""Rows that are looked at for waves."""
 MAX_ROUNDING_ULP = 4
 """Units of the last place that other programs' sines and powers lose, where all else is right."""
 
@@ -68,24 +84,63 @@ MAX_ROUNDING_ULP = 4
 class Checked:
     """A tensor of a file that was compared with what it should be."""
 
-    reading: Reading
+    tensor: str
+    """Its name in the file."""
     result: Comparison
+    scheme: Scheme | None = None
+    """What makes the expected tables; None where they are learned."""
+    found: Mapping[str, Array] = field(default_factory=dict)
+    """One copy of what was found, by the scheme's names."""
+    words: str = ""
     layers: str = ""
     """The kind of layers that it belongs to, where there are several."""
     right_for: str = ""
     """Other layers whose table it is."""
+    doubtful: str = ""
+    """Why a pass proves less than it seems to."""
 
-
-UNKNOWN: dict[str, Any] = {"max_abs_error": None, "max_rel_error": None, "max_ulp_error": None}
-"""The errors of a tensor whose values are not compared."""
+    @classmethod
+    def of(cls, tensor: str, label: str, reading: Reading, tolerance: Tolerance, **others: Any) -> Checked:
+        """A tensor, under that label, compared with what it is read as."""
+        scheme, found = reading.explained()
+        result = compared(label, reading, tolerance, any_dtype=others.pop("any_dtype", True))
+        others.setdefault("words", reading.words)
+        doubtful = ""
+        if reading.target.names[0] == "sin" and len(reading.target.names) > 1:
+            doubtful = f"{label}: no name says that sines come before cosines"
+        return cls(tensor, result, scheme, found, doubtful=doubtful, **others)
 
 
 def compared(label: str, reading: Reading, tolerance: Tolerance, *, any_dtype: bool = True) -> Comparison:
-    """A tensor, under that name, compared with what it is read as; learned values can only have the right shape."""
+    """The comparison alone; learned values can only be numbers that differ."""
     if reading.is_learned:
-        return Comparison(label, reading.found.shape, reading.found.size, **UNKNOWN)
-    found = replace(reading.found, name=reading.expected.name)  # which says what it holds, whatever the file calls it
-    return compare(replace(reading.expected, name=label), found, tolerance, any_dtype=any_dtype)
+        unknown = Comparison.impossible(label, reading.array.shape, _learned_problem(reading.array))
+        return replace(unknown, mismatched=0)
+    result = compare(reading.parts, reading.array.shape, tolerance, name=label, role=reading.name, any_dtype=any_dtype)
+    if not result.passed and not result.problem and copies_differ(reading, result):
+        result.problem = COPIES_DIFFER
+    if reading.is_misaligned and not result.problem:
+        result.problem = misaligned(reading)
+    return result
+
+
+def copies_differ(reading: Reading, result: Comparison) -> bool:
+    """Whether only some copies along a batch or head axis are wrong."""
+    axes = copy_axes(reading.parts[0], reading.array.shape)
+    names = [name for name in ("batch", "heads") if name in result.where]
+    counts = [sum(high - low + 1 for low, high in result.where[name]) for name in names[: len(axes)]]
+    return any(count < reading.array.shape[axis] for count, axis in zip(counts, axes, strict=False))
+
+
+def _learned_problem(values: Array) -> str:
+    """What is wrong with a learned table, whatever its values should be."""
+    low, high = np.inf, -np.inf
+    for rows in np.array_split(values, max(1, values.size >> 22)):
+        wide = widened(rows)
+        if not np.isfinite(wide).all():
+            return "it holds values that are infinite or not numbers"
+        low, high = min(low, float(wide.min())), max(high, float(wide.max()))
+    return f"all its values are {low:g}" if low == high else ""
 
 
 def conclusion(
@@ -94,16 +149,15 @@ def conclusion(
     checked: Sequence[Checked],
     tolerance: Tolerance,
     problems: Iterable[str] = (),
-    present: Iterable[Table] = (),
+    present: Mapping[str, Array] | None = None,
     *,
     may_be_weak: bool = True,
+    reasons: bool = True,
 ) -> Verification:
     """The answer about a file of such tables: why tensors failed, layers by layers, or what passing does not prove."""
     failed: dict[tuple[str, str], list[Checked]] = {}
     for each in checked:
-        if not each.result.passed and each.reading.copies_differ:
-            each.result.problem = "its copies differ"
-        elif not each.result.passed:
+        if each.result.mismatched != 0 and each.result.problem != COPIES_DIFFER and each.result.max_abs_error != 0:
             failed.setdefault((each.layers, each.right_for), []).append(each)
     why: list[Explanation] = []
     lines: list[str] = []
@@ -111,30 +165,41 @@ def conclusion(
         if others:
             lines.append(f"{', '.join(each.result.name for each in some)}: right for {others} layers")
         else:
-            found = explanations(_by_scheme(some), tolerance)
+            found = explanations(_by_scheme(some), tolerance) if reasons else ()
             why += found
-            lines += [_about(layers, line) for line in diagnosis(found, [each.result for each in some])]
+            lines += [_about(layers, line) for line in diagnosis(found, [each.result for each in some], tolerance)]
     results = tuple(each.result for each in checked)
-    words = {each.result.name: each.reading.words for each in checked if each.reading.words}
-    wrong, reasons = (*problems, *problems_of(results)), tuple(dict.fromkeys(lines))
-    known = {each.reading.found.name for each in checked}
-    unchecked = tuple(table.name for table in present if table.name not in known)
-    answer = Verification(path, scheme, results, wrong, reasons, words, tuple(why), unchecked=unchecked)
+    words = {each.result.name: each.words for each in checked if each.words}
+    wrong, sentences = (*problems, *problems_of(results)), tuple(dict.fromkeys(lines))
+    known = {each.tensor for each in checked}
+    unchecked = {name: array for name, array in (present or {}).items() if name not in known}
+    answer = Verification(path, scheme, results, wrong, sentences, words, tuple(why), unchecked=tuple(unchecked))
     if not answer.passed or not may_be_weak:
         return answer
-    return replace(answer, weak=weak_checks(_by_scheme(checked), tolerance))
+    weak = [*weak_checks(_by_scheme(checked), tolerance), *(each.doubtful for each in checked if each.doubtful)]
+    weak += [f"{name} looks like a table, and no name says of what" for name in unchecked if _is_table(unchecked[name])]
+    return replace(answer, weak=tuple(weak))
 
 
-Tables = Mapping[Scheme, Mapping[str, Table]]
+def _is_table(array: Array) -> bool:
+    """Whether numbers look like those of a positional table: waves, or frequencies."""
+    if array.dtype.kind not in "fcV" or array.ndim < 2 or not array.size:
+        return False
+    rows = widened(array.real[(0,) * (array.ndim - 2)][:MAX_PROBED])
+    with np.errstate(all="ignore"):
+        return bool(np.abs(rows).max() <= MAX_WAVE) and bool(np.ptp(rows)) and has_waves(rows)
+
+
+Tables = Mapping[Scheme, Mapping[str, Array]]
 """What was found, by the scheme that it was compared with and by its name there."""
 
 
 def _by_scheme(checked: Iterable[Checked]) -> Tables:
-    found: dict[Scheme, dict[str, Table]] = {}
+    found: dict[Scheme, dict[str, Array]] = {}
     for each in checked:
-        if each.reading.scheme is not None:
-            known = found.setdefault(each.reading.scheme, {})
-            known |= {name: part for name, part in each.reading.parts.items() if name not in known}
+        if each.scheme is not None:
+            known = found.setdefault(each.scheme, {})
+            known |= {name: part for name, part in each.found.items() if name not in known}
     return found
 
 
@@ -150,11 +215,11 @@ def explanations(tables: Tables, tolerance: Tolerance) -> tuple[Explanation, ...
 
     every: list[Explanation] = []
     for scheme, found in tables.items():
-        every += explain(scheme, {name: table.array() for name, table in found.items()}, tolerance.atol)
+        every += explain(scheme, found, tolerance.atol)
     return tuple(merged(every))
 
 
-def diagnosis(found: Sequence[Explanation], results: Sequence[Comparison]) -> list[str]:
+def diagnosis(found: Sequence[Explanation], results: Sequence[Comparison], tolerance: Tolerance) -> list[str]:
     """Explanations in sentences, each with the command that makes such a table; without any, what rounding says."""
     lines: list[str] = []
     for each in found:
@@ -163,8 +228,17 @@ def diagnosis(found: Sequence[Explanation], results: Sequence[Comparison]) -> li
         lines += reproduction(each)
     failed = [result for result in results if not result.passed]
     units = max((result.max_ulp_error or 0 for result in failed), default=0)
-    if not lines and 0 < units <= MAX_ROUNDING_ULP and not any(result.problem for result in failed):
-        lines.append(f"the last place differs, as sines and powers of other libraries do; allow --max-ulp {units}")
+    if units and units <= MAX_ROUNDING_ULP and not any(result.problem for result in failed):
+        steps = {result.dtype: 2.0 ** (1 - SIGNIFICAND_BITS.get(result.dtype, 53)) for result in failed}
+        coarse = [dtype for dtype, step in steps.items() if step > tolerance.atol > 0]
+        if coarse:
+            step = steps[coarse[0]]
+            lines.insert(
+                0,
+                f"{coarse[0]} cannot hold {tolerance.atol:g}: near 1 its steps are {step:.2g}; allow --max-ulp {units}",
+            )
+        elif not lines:
+            lines.append(f"the last place differs, as sines and powers of other libraries do; allow --max-ulp {units}")
     return list(dict.fromkeys(lines))
 
 
@@ -259,8 +333,9 @@ def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolera
             count = one.shape[-2]
             rows = np.linspace(count // 2, count - 1, PROBES) if few else np.r_[chosen(count, one.width), count - 1]
             every = (np.arange(0, one.rows, count)[:, None] + np.unique(rows.astype(np.intp))).reshape(-1)
-            one, other = (table_of(name, table.pick(every)) for table in (one, other))
-        found = compare(one, other, tolerance)
+            found = compare_arrays(one.pick(every), other.pick(every), tolerance, name=name)
+        else:
+            found = compare_arrays(one, other.array(), tolerance, name=name)
         if not found.passed:
             return math.inf
         relative = (found.max_rel_error or 0.0) / FREQ_RTOL

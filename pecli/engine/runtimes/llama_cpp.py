@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from pecli.engine.arrays import Singles
+from pecli.engine.numerics.float32_functions import fused, log_single, power, round_single
 from pecli.engine.runtimes.runtime import (
     Given,
     Phases,
@@ -44,10 +47,6 @@ class Recurrence:
     """YaRN: how much of θ is kept as it is; the rest is scaled."""
 
     def angles(self, places: Singles) -> Singles:
-        import numpy as np
-
-        from pecli.engine.numerics.float32_functions import fused
-
         theta = np.full((len(places), self.pairs), self.ratio, np.float32)
         theta[:, :1] = places
         np.multiply.accumulate(theta, axis=1, out=theta)
@@ -60,10 +59,6 @@ class Recurrence:
 
 
 def _phases(given: Given) -> Phases:
-    import numpy as np
-
-    from pecli.engine.numerics.float32_functions import power, round_single
-
     scaling = given.scaling
     found = Recurrence(given.pairs, power(round_single(given.base), float(np.float32(-2) / np.float32(given.dim))))
     if given.kind == "llama3":
@@ -80,8 +75,6 @@ def _phases(given: Given) -> Phases:
 
 def _llama3_factors(scaling: Llama3, inv_freq: Singles) -> Singles:
     """The tensor `rope_freqs` that the converter writes: in float64, from float32 frequencies."""
-    import numpy as np
-
     length, low, high = scaling.original_max_position_embeddings, scaling.low_freq_factor, scaling.high_freq_factor
     waves = 2 * math.pi / inv_freq.astype(np.float64)
     share = (length / waves - low) / (high - low or 1)
@@ -92,10 +85,6 @@ def _llama3_factors(scaling: Llama3, inv_freq: Singles) -> Singles:
 
 def _kept(scaling: Yarn, given: Given) -> Singles:
     """1 minus the ramp between the limits, which come from float32 logarithms."""
-    import numpy as np
-
-    from pecli.engine.numerics.float32_functions import log_single, round_single
-
     length = np.float32(scaling.original_max_position_embeddings)
     base = round_single(given.base)
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from pecli.engine.arrays import Singles
+from pecli.engine.numerics.float32_functions import log_single, polynomial, power, round_single
 from pecli.engine.runtimes.runtime import (
     Given,
     Phases,
@@ -65,8 +68,6 @@ def _on_input(reading: Reading) -> Reading:
 
 
 def _phases(given: Given) -> Phases:
-    import numpy as np
-
     if given.kind in ("none", "dynamic"):
         return Products(_exponentials(given))
     if given.kind == "linear":
@@ -77,10 +78,6 @@ def _phases(given: Given) -> Phases:
 
 def _exponentials(given: Given) -> Singles:
     """exp(−i·ln b/(d/2)), by the polynomial that MLX has for float32 vectors."""
-    import numpy as np
-
-    from pecli.engine.numerics.float32_functions import log_single, polynomial, round_single
-
     base = round_single(given.scaling.float32_base(given.base, given.dim))
     step = np.float32(log_single(base)) / np.float32(given.dim // 2)
     powers = -np.arange(given.pairs, dtype=np.float32) * step * np.float32(1.442695)
@@ -90,10 +87,6 @@ def _exponentials(given: Given) -> Singles:
 
 
 def _periods(given: Given) -> Singles:
-    import numpy as np
-
-    from pecli.engine.numerics.float32_functions import power, round_single
-
     scaling, base = given.scaling, round_single(given.base)
     exponents = np.arange(0, 2 * given.pairs, 2, dtype=np.float32) / np.float32(given.dim)
     powers = np.array([power(base, float(exponent)) for exponent in exponents], np.float32)
@@ -107,8 +100,6 @@ def _periods(given: Given) -> Singles:
 
 
 def _llama3(scaling: Llama3, powers: Singles) -> Singles:
-    import numpy as np
-
     length, factor = np.float32(scaling.original_max_position_embeddings), np.float32(scaling.factor)
     low, high = np.float32(scaling.low_freq_factor), np.float32(scaling.high_freq_factor)
     waves = np.float32(2 * math.pi) * powers
@@ -119,8 +110,6 @@ def _llama3(scaling: Llama3, powers: Singles) -> Singles:
 
 
 def _blended(scaling: Yarn, given: Given, powers: Singles) -> Singles:
-    import numpy as np
-
     bits, one, slow = 160, np.float32(1), np.float32(float(scaling.divisor())) * powers
     low, high = (value / (1 << bits) for value in scaling.limits(given.base, given.dim, bits))
     ramp: Singles = (np.arange(given.pairs, dtype=np.float32) - np.float32(low)) / np.float32(high - low)

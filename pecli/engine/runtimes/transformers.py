@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from pecli.engine.arrays import Singles
+from pecli.engine.numerics.float32_functions import torch_powers
 from pecli.engine.runtimes.runtime import Given, Phases, Products, Runtime, as_defined
 
 COVERED = ("none", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional")
@@ -10,10 +13,6 @@ COVERED = ("none", "linear", "dynamic", "yarn", "longrope", "llama3", "proportio
 
 def torch_powers_of(base: float, given: Given) -> Singles:
     """b^(2i/d) for every pair."""
-    import numpy as np
-
-    from pecli.engine.numerics.float32_functions import torch_powers
-
     exponents = np.arange(0, 2 * given.pairs, 2, dtype=np.float32) / np.float32(given.dim)
     return torch_powers(base, exponents)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from pecli.engine.arrays import Singles
 from pecli.engine.runtimes.runtime import (
     Given,
@@ -38,8 +40,6 @@ def _dynamic(given: Given) -> Reading:
 def _phases(given: Given) -> Phases:
     if given.kind != "linear":
         return torch_phases(given)
-    import numpy as np
-
     factor = np.float32(given.scaling.factor)
 
     def divided(places: Singles) -> Singles:

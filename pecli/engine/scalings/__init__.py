@@ -1,43 +1,31 @@
-"""The scalings of rotary frequencies by name, one file each, imported when it is asked for."""
+"""The scalings of rotary frequencies by name, one file each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from importlib import import_module
-from typing import Any
-
+from pecli.engine.scalings.dynamic import Dynamic
+from pecli.engine.scalings.linear import Linear
+from pecli.engine.scalings.llama3 import Llama3
+from pecli.engine.scalings.longrope import LongRope
+from pecli.engine.scalings.ntk import Ntk
+from pecli.engine.scalings.ntk_fixed import NtkFixed
+from pecli.engine.scalings.proportional import Proportional
 from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.scalings.yarn import Yarn
 
-_CLASSES = {
-    "none": "scaling.Scaling",
-    "linear": "linear.Linear",
-    "ntk": "ntk.Ntk",
-    "dynamic": "dynamic.Dynamic",
-    "yarn": "yarn.Yarn",
-    "longrope": "longrope.LongRope",
-    "llama3": "llama3.Llama3",
-    "proportional": "proportional.Proportional",
-    "ntk-fixed": "ntk_fixed.NtkFixed",
+SCALINGS: dict[str, type[Scaling]] = {
+    "none": Scaling,
+    "linear": Linear,
+    "ntk": Ntk,
+    "dynamic": Dynamic,
+    "yarn": Yarn,
+    "longrope": LongRope,
+    "llama3": Llama3,
+    "proportional": Proportional,
+    "ntk-fixed": NtkFixed,
 }
 
-PARAMETERS: tuple[str, ...]
+PARAMETERS = tuple(dict.fromkeys(name for kind in SCALINGS.values() for name in (*kind.required(), *kind.optional())))
 """Every parameter that belongs to some scaling."""
-
-
-class _Scalings(Mapping[str, type[Scaling]]):
-    def __getitem__(self, name: str) -> type[Scaling]:
-        module, _, attribute = _CLASSES[name].partition(".")
-        found: type[Scaling] = getattr(import_module(f"pecli.engine.scalings.{module}"), attribute)
-        return found
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_CLASSES)
-
-    def __len__(self) -> int:
-        return len(_CLASSES)
-
-
-SCALINGS = _Scalings()
 
 
 def name_of(scaling: Scaling) -> str:
@@ -46,13 +34,4 @@ def name_of(scaling: Scaling) -> str:
     >>> name_of(Scaling())
     'none'
     """
-    module, kind = type(scaling).__module__.rpartition(".")[2], type(scaling).__name__
-    return next(name for name, path in _CLASSES.items() if path == f"{module}.{kind}")
-
-
-def __getattr__(name: str) -> Any:
-    if name != "PARAMETERS":
-        raise AttributeError(f"module 'pecli.engine.scalings' has no attribute {name!r}")
-    names = (name for each in SCALINGS.values() for name in (*each.required(), *each.optional()))
-    globals()[name] = tuple(dict.fromkeys(names))
-    return globals()[name]
+    return next(name for name, kind in SCALINGS.items() if kind is type(scaling))

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from pecli.engine.scalings.ntk import Ntk
 
 
@@ -23,8 +25,6 @@ class Dynamic(Ntk):
         return factor * max(Fraction(self.length or 0), longest) / longest - (factor - 1)
 
     def stretch_in_float64(self) -> Any:
-        import numpy as np
-
         length = 0 if self.length is None else self.length
         return self.factor * np.maximum(length, self.max_position_embeddings) / self.max_position_embeddings - (
             self.factor - 1

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from pecli.engine import numerics
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics import Frequencies
@@ -47,8 +49,6 @@ class Llama3(Scaling):
         return transformed(unscaled(base, dim), blend)
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
-        import numpy as np
-
         rotations = self.original_max_position_embeddings * plain / (2 * math.pi)
         span = self.high_freq_factor - self.low_freq_factor
         keep = np.clip((rotations - self.low_freq_factor) / span, 0, 1)
@@ -60,8 +60,6 @@ class Llama3(Scaling):
             raise ParameterError("high_freq_factor", spelled(self.high_freq_factor), rule)
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        import numpy as np
-
         one, factor = np.float32(1), np.float32(self.factor)
         length = np.float32(self.original_max_position_embeddings)
         low, high = self.low_freq_factor, self.high_freq_factor

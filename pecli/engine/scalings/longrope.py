@@ -7,6 +7,8 @@ from fractions import Fraction
 from math import isqrt
 from typing import Any
 
+import numpy as np
+
 from pecli.engine import numerics
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics import Frequencies
@@ -41,8 +43,6 @@ class LongRope(Scaling):
         return divided(unscaled(base, dim), [Fraction(each) for each in self.divisors])
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
-        import numpy as np
-
         if len(self.divisors) != plain.shape[-1]:  # of another dimension
             return np.full_like(plain, np.nan)
         return plain / np.array(self.divisors)
@@ -88,6 +88,4 @@ class LongRope(Scaling):
             raise ParameterError("original_max_position_embeddings", 1, rule, "or give attention_factor")
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        import numpy as np
-
         return reciprocal(np.array(self.divisors, np.float32) * powers)

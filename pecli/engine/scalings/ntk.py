@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
+import numpy as np
+
 from pecli.engine import numerics
-from pecli.engine.numerics import Frequencies
+from pecli.engine.numerics import Frequencies, round_fixed
 from pecli.engine.scalings.scaling import Scaling
 from pecli.errors import ParameterError
 
@@ -40,8 +42,6 @@ class Ntk(Scaling):
         return numerics.geometric(base, Fraction(dim, 2), (dim + 1) // 2, log_base=log_base)
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
-        import numpy as np
-
         return plain * self.stretch_in_float64() ** (-np.arange(plain.shape[-1]) / (half - 1)) if half > 1 else plain
 
     def stretch_in_float64(self) -> Any:
@@ -49,7 +49,5 @@ class Ntk(Scaling):
         return self.factor
 
     def float32_base(self, base: float, dim: int) -> float:
-        from pecli.engine.numerics import round_fixed
-
         value = Fraction(base) * numerics.power(self.stretch(), Fraction(dim, dim - 2), _BITS)
         return round_fixed(value.numerator // value.denominator, _BITS, "float32")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from pecli.engine import numerics
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics import Frequencies
@@ -38,8 +40,6 @@ class NtkFixed(Scaling):
         return transformed(stretched, slowed)
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
-        import numpy as np
-
         return plain * self.factor ** (-(np.arange(plain.shape[-1]) + 1) / half)
 
     def float32_base(self, base: float, dim: int) -> float:

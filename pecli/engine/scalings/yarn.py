@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from pecli.engine import numerics
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics import Frequencies
@@ -76,8 +78,6 @@ class Yarn(Scaling):
         return low, high + (numerics.fixed(Fraction(1, 1000), bits) if low == high else 0)
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
-        import numpy as np
-
         low, high = (
             half * np.log(self.original_max_position_embeddings / (2 * math.pi * getattr(self, beta))) / np.log(base)
             for beta in ("beta_fast", "beta_slow")
@@ -140,8 +140,6 @@ class Yarn(Scaling):
             raise ParameterError("mscale", spelled(self.mscale), rule)
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        import numpy as np
-
         bits, one = 160, np.float32(1)
         low, high = (value / (1 << bits) for value in self.limits(base, dim, bits))
         places = np.arange(len(powers), dtype=np.float32)

@@ -300,7 +300,7 @@ STORED = tuple(name for name, recipe in RECIPES.items() if recipe.is_exact)
 
 def _choice(names: tuple[str, ...]) -> Choice:
     """The parameter. Files that were made before there were recipes do not name one: exact goes without saying."""
-    help = "how a runtime would compute the table, rounding on the way"
+    help = "emulate this precision recipe"
     return Choice(help=help, options=("exact", *names), default="exact", omitted_default="exact")
 
 

@@ -6,21 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.application import add_bias
-from pecli.engine.arrays import Array, Floats, as_dtype, numpy_dtype
+from pecli.engine.arrays import Array, ArrayLike, Floats, as_dtype, numpy_dtype
 from pecli.engine.numerics import DoubleDouble, round_double_double, round_fixed, undecided
 from pecli.engine.schemes import BIAS_RECIPE, Choice, Flag, Real, Whole, recipe_named
 from pecli.engine.schemes.scheme import Axes, Neighbour, Scheme
 from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 _MAX_KEYS = 2**24
 _SLOPE_BITS = 512

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
+from pecli.engine.arrays import Array, ArrayLike
 from pecli.engine.schemes import Parameter
 from pecli.engine.schemes.scheme import Axes, Neighbour, Scheme
+from pecli.engine.table import ByPosition, Table
 from pecli.errors import KindError, ParameterError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from pecli.engine.arrays import Array
-    from pecli.engine.table import ByPosition, Table
 
 
 class Parts(Parameter):

@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
+
+from pecli.engine.arrays import Indices
+from pecli.engine.numerics.axis_tables import Coordinates
 from pecli.errors import ParameterError, spelled
-
-if TYPE_CHECKING:
-    from pecli.engine.arrays import Indices
-    from pecli.engine.numerics.axis_tables import Coordinates
 
 AXES = "thw"
 """Time, rows and columns: the order of a grid's sizes, and of the axes of given positions."""
@@ -150,10 +150,6 @@ class GridStyle:
         self, grid: Sequence[int], keep: int, base: Sequence[float] | None, scale: Sequence[float] | None
     ) -> Coordinates:
         """The positions of all rows."""
-        import numpy as np
-
-        from pecli.engine.numerics.axis_tables import Coordinates
-
         time, height, width = (1, *grid) if len(grid) == 2 else grid
         sizes, merge, points = {"t": time, "h": height, "w": width}, self.merge, time * height * width
         values = []

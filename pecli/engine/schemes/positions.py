@@ -204,7 +204,7 @@ class Positioned(Scheme):
     ] = field(default=None, kw_only=True)
     grid: Annotated[
         GridSize | None,
-        GridParameter(help="a row per point of a grid, the last axis fastest", panel=_PANEL, omitted_default=None),
+        GridParameter(help="one row per grid point, row-major", panel=_PANEL, omitted_default=None),
     ] = field(default=None, kw_only=True)
     keep: Annotated[
         int | None,

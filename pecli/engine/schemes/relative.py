@@ -11,18 +11,18 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from hashlib import sha256
+from typing import Annotated, Any, ClassVar
 
+import numpy as np
+
+from pecli.engine.application import add_bias
+from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, ArrayLike, Indices, as_dtype, as_numpy, dtype_name
 from pecli.engine.schemes import ALWAYS_NAMED, Choice, Flag, Parameter, Whole
 from pecli.engine.schemes.positions import GridParameter, GridSize
 from pecli.engine.schemes.scheme import Axes, Scheme
+from pecli.engine.table import Table
 from pecli.errors import KindError, ParameterError, bracketed, quoted
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from pecli.engine.arrays import AnyArray, Array, Indices
-    from pecli.engine.table import Table
 
 _MAX_SEQ_LEN = 1 << 20
 
@@ -92,10 +92,6 @@ class Weights(Parameter):
         if isinstance(value, str):
             rule = "the bias follows from weights, of which a spec holds the checksum alone"
             raise ParameterError(name, quoted(value), rule, "name them: pecli relative … --weights FILE --verify")
-        import numpy as np
-
-        from pecli.engine.arrays import SIGNIFICAND_BITS, as_numpy, dtype_name
-
         array = np.asarray(as_numpy(name, value))
         if dtype_name(array.dtype) not in SIGNIFICAND_BITS:
             raise KindError(name, f"of shape {bracketed(array.shape)} and dtype {array.dtype}", self.rule)
@@ -110,8 +106,6 @@ class WeightTable(str):
     array: AnyArray
 
     def __new__(cls, array: AnyArray) -> WeightTable:
-        from hashlib import sha256
-
         made = super().__new__(cls, sha256(array.tobytes()).hexdigest())
         made.array = array.copy()
         return made
@@ -225,8 +219,6 @@ class Relative(Scheme):
 
     def rows(self, start: int, stop: int) -> Indices:
         """The numbers of queries start … stop − 1 and all keys."""
-        import numpy as np
-
         if self.grid is None:  # every row is a window of one vector
             windows = np.lib.stride_tricks.sliding_window_view(self._by_distance, self.length)
             return windows[::-1][start:stop]
@@ -238,8 +230,6 @@ class Relative(Scheme):
     @cached_property
     def _by_distance(self) -> Indices:
         """The numbers of keys L−1 before … L−1 after their query."""
-        import numpy as np
-
         kind = KINDS[self.style]
         assert kind.bucket is not None
         number = partial(kind.bucket, buckets=self.buckets, max_distance=self.max_distance, causal=self.causal)
@@ -248,8 +238,6 @@ class Relative(Scheme):
         return np.array([*before[:0:-1], *after], np.intp)
 
     def tensors(self) -> tuple[Table, ...]:
-        from pecli.engine.table import Table
-
         length = self.length
         if self.weights is None:
 
@@ -260,8 +248,6 @@ class Relative(Scheme):
         weights = self.weights.array
 
         def fill_bias(start: int, out: Array) -> None:
-            from pecli.engine.arrays import as_dtype
-
             for row in range(len(out)):
                 head, query = divmod(start + row, length)
                 out[row] = as_dtype(weights[self.rows(query, query + 1)[0], head], self.dtype)
@@ -279,8 +265,6 @@ class Relative(Scheme):
 
     def applied_to(self, x: ArrayLike) -> Array:
         """Scores (…, H, L, L) plus the bias."""
-        from pecli.engine.application import add_bias
-
         if self.weights is None:
             raise ParameterError("weights", "missing", "what is added to scores is looked up in them")
         return add_bias(x, self.in_dtype("float64").tensors()[0])

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import permutations
 from math import nextafter
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.application import rotated
-from pecli.engine.arrays import Array, Complex, Indices, Singles, numpy_dtype, widened
+from pecli.engine.arrays import Array, ArrayLike, Complex, Indices, Singles, numpy_dtype, widened
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.rotation_factors import RotationFactors
@@ -37,9 +37,6 @@ from pecli.engine.schemes.rope_parameters import RotaryParameters, parameters_of
 from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, WaveTable
 from pecli.engine.table import ByPosition, Table, stacked
 from pecli.errors import ParameterError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 USUAL_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
 """Factors of scalings that models have: one is easily taken for another."""
@@ -298,8 +295,9 @@ class Rope(RotaryParameters):
         if self.scaling == "longrope" and original is not None:
             yield {"length": original if self.effective_length > original else original + 1}
         if self.scaling in ("linear", "ntk", "ntk-fixed", "yarn", "llama3") and self.factor is not None:
-            known = (self.factor, self.factor**2)
-            yield from ({"factor": factor} for factor in USUAL_FACTORS if factor not in known)
+            smaller = [factor for factor in USUAL_FACTORS if factor < self.factor][-1:]  # others differ by more
+            larger = [factor for factor in USUAL_FACTORS if factor > self.factor][:1]
+            yield from ({"factor": factor} for factor in (*smaller, *larger) if factor != self.factor**2)
 
     def wave_table(self) -> WaveTable | None:
         if not self.is_range:

@@ -8,14 +8,12 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, cast, get_args, get_type_hints
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ArrayLike
 from pecli.engine.schemes import ALWAYS_NAMED, STORED, Choice, Parameter, Whole, recipe_named, scheme_named
 from pecli.engine.table import ByPosition, Table, by_column
 from pecli.errors import ParameterError, nearest
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from pecli.engine.scalings.scaling import Scaling
 _ROWS = Whole(help="rows of a block")
 

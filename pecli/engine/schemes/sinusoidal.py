@@ -90,7 +90,7 @@ class Sinusoidal(Positioned):
         int, Whole(help="rows of the table, unless --positions or --grid is given", high=LAST_POSITION)
     ] = unset()
     dim: Annotated[int, Whole(help="channels of a row", high=65536, default=MISSING)] = unset()
-    base: Annotated[float, Real(help="wavelengths run from 2π to 2π times this", default=10000.0, above=0)] = unset()
+    base: Annotated[float, Real(help="base of the frequencies", default=10000.0, above=0)] = unset()
     layout: Annotated[
         str,
         Choice(

@@ -12,7 +12,7 @@ from typing import Any
 
 from pecli.engine.arrays import Array, numpy_dtype, widened
 from pecli.errors import FileError, quoted
-from pecli.files.contents import Contents, UnreadTensor, data_bytes, read_contents
+from pecli.files.contents import Contents, LoadedFile, UnreadTensor, data_bytes, read_contents
 
 MAGIC = b"GGUF"
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -195,7 +195,7 @@ def read_numbers(path: str, header: Header, name: str) -> list[float] | None:
     return numbers
 
 
-def read(contents: Contents) -> tuple[dict[str, Array], tuple[UnreadTensor, ...]]:
+def read(contents: Contents) -> LoadedFile:
     """The tensors of a file; and those in types that are not read."""
     header = read_header(contents)
     tensors: dict[str, Array] = {}
@@ -209,7 +209,7 @@ def read(contents: Contents) -> tuple[dict[str, Array], tuple[UnreadTensor, ...]
             unread.append(UnreadTensor(name, kind, place.shape, count))
         else:
             unread.append(UnreadTensor(name, f"ggml type {place.kind}", place.shape, None))
-    return tensors, tuple(unread)
+    return LoadedFile(contents.path, "gguf", tensors, unread=tuple(unread))
 
 
 def _array(contents: Contents, name: str, place: Place, data: int) -> Array:

@@ -12,7 +12,6 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
 from pecli.models.encoding import ModelEncodings
-from pecli.models.find import Reach
 from pecli.views.pictures.labels import short
 from pecli.views.pictures.panels import Subject
 from pecli.views.screen import counted
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from pecli.files import LoadedFile
 
 
-NOTHING = Reach()
 _ALWAYS_NAMED, _ON_AXES = ("dim", "heads"), ("seq_len", "max_len", "offset", "slopes")
 """Parameters that a title always has, and those that the picture shows."""
 MAX_LETTERS = 40
@@ -36,14 +34,14 @@ def of_scheme(scheme: Scheme, label: str = "", context: int | None = None, windo
     return [Subject(f"{label} {name}".strip(), part.tensors(), part, context, windows[name]) for name, part in parts]
 
 
-def of_model(model: ModelEncodings, label: str, reach: Reach = NOTHING, seq_len: int = 512) -> list[Subject]:
+def of_model(model: ModelEncodings, label: str, seq_len: int = 512) -> list[Subject]:
     """The rotary encodings of a model, each of its kinds of layers a subject."""
     ropes = [encoding for encoding in model.ropes() if not encoding.no_table]
     found = []
     for encoding in ropes:
         slides = len(ropes) == 1 or "sliding" in encoding.layer_type or "local" in encoding.layer_type
         name = f"{label} {encoding.layer_type}".strip() if len(ropes) > 1 else label
-        found += of_scheme(encoding.rope(seq_len), name, reach.context, reach.window if slides else None)
+        found += of_scheme(encoding.rope(seq_len), name, model.context, model.window if slides else None)
     return found
 
 
@@ -72,9 +70,9 @@ def identified(subject: Subject) -> Subject:
     """Tables without a spec as the scheme that `identify` finds in them; unchanged where it finds none."""
     if subject.scheme is not None:
         return subject
-    from pecli.checks.identify import identify_tables
+    from pecli.checks.identify import identify_tensors
 
-    matches = identify_tables(subject.label, subject.tables).matches
+    matches = identify_tensors(subject.label, {table.name: table.array() for table in subject.tables}).matches
     if not matches:
         return subject
     scheme = matches[0].scheme

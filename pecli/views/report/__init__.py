@@ -158,12 +158,12 @@ def _model_parts(model: NamedModel, numbers: Iterator[int]) -> Iterator[str]:
     ropes = [encoding for encoding in found.ropes() if not encoding.no_table]
     if ropes:
         yield "<h3>Scaling explained</h3>" if any(_is_scaled(each) for each in ropes) else "<h3>Wavelengths</h3>"
-        yield _picture(of_model(found, model.label, model.reach), "wavelengths", numbers)
+        yield _picture(of_model(found, model.label), "wavelengths", numbers)
         yield "<h3>The table</h3>"
         yield _picture(of_scheme(ropes[0].rope(MAX_ROWS), model.label), "heatmap", numbers)
         yield from _drift(model, ropes, numbers)
         yield from _runtimes(model)
-    commands = encodings.commands(found, _given(model), context=model.reach.context)
+    commands = encodings.commands(found, _given(model), context=found.context)
     if ropes:
         commands.append(f"pecli plot rope {_given(model)} --kind wavelengths -o wavelengths.svg")
     yield f"<h3>Commands</h3>\n<pre>{text(chr(10).join(commands))}</pre>"
@@ -196,7 +196,7 @@ def _drift(model: NamedModel, ropes: Sequence[Encoding], numbers: Iterator[int])
     """How far each recipe drifts from the exact table."""
     from pecli.checks.audit import audit
 
-    rows = min(AUDITED_ROWS, model.reach.context or AUDITED_ROWS)
+    rows = min(AUDITED_ROWS, model.encodings.context or AUDITED_ROWS)
     audits = {encoding.layer_type: audit(encoding.rope(rows)) for encoding in ropes}
     yield "<h3>Drift by recipe</h3>"
     yield (

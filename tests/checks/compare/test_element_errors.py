@@ -8,12 +8,11 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pecli.checks.compare import compare
+from pecli.checks.compare import compare_arrays
 from pecli.checks.tolerance import Tolerance
-from pecli.engine.table import table_of
 
 DTYPES = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
 SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, -math.nan, 1e-320, 1e-40, -6e-8, 3e38, -1e308, 65504.0]
@@ -57,7 +56,7 @@ def measured(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> d
 
 
 def compared(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> dict[str, object]:
-    result = compare(table_of("t", expected), table_of("t", found), tolerance)
+    result = compare_arrays(expected, found, tolerance, name="t")
     return {
         "off": result.mismatched,
         "first": result.first_index,
@@ -116,6 +115,7 @@ def spoiled(values: np.ndarray, draw: np.random.Generator, share: float) -> np.n
     return np.where(draw.random(COUNT) < share, special, values)
 
 
+@settings(deadline=None)
 @given(
     st.sampled_from(DTYPES),
     st.integers(0, 2**32),
@@ -134,10 +134,10 @@ def test_pieces_are_measured_as_if_one_by_one(dtype, seed, changes, tolerance, s
     found = np.where(draw.random(COUNT) < draw.choice([1, 0.5, 0.004]), found, expected)  # not all of them, or very few
     found = spoiled(found, draw, special / 2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pecli.checks.compare.PIECE_BYTES", piece * 4)
-        patch.setattr("pecli.checks.compare.SPARSE_CHUNK", int(draw.integers(1, 200)))
+        patch.setattr("pecli.checks.compare.error_meter.PIECE_BYTES", piece * 4)
+        patch.setattr("pecli.checks.compare.error_meter.SPARSE_CHUNK", int(draw.integers(1, 200)))
         share = float(draw.choice([1 / 64, 1 / 4]))
-        for module in ("compare", "compare.bulk_errors"):
+        for module in ("compare.error_meter", "compare.bulk_errors"):
             patch.setattr(f"pecli.checks.{module}.MAX_SPARSE", share)
         assert compared(expected, found, tolerance) == measured(expected, found, tolerance)
 
@@ -162,7 +162,7 @@ def test_few_elements_of_any_dtype_are_found(dtype, few) -> None:
     found = expected.copy()
     places = np.sort(draw.choice(1001, few, replace=False))
     found[places] = ~found[places] if dtype is np.bool_ else found[places] + np.array(2, dtype)
-    result = compare(table_of("t", expected), table_of("t", found))
+    result = compare_arrays(expected, found, name="t")
     assert (result.mismatched, result.first_index, result.worst_index) == (few, (places[0],), (places[0],))
     assert result.max_abs_error == (1 if dtype is np.bool_ else 2)
 

@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 import pecli
 from pecli.engine.table import table_of
 from pecli.explain.edits import RowsWrong
-from pecli.files.save import save_tables
+from pecli.files import save_tables
 
 
 def test_another_table_is_named(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.models.find import reach
 from pecli.models.presets import presets
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures.kinds.wavelengths import bands
@@ -85,7 +84,7 @@ def of_models(*names: str) -> Picture:
         ropes = pecli.load_config(presets()[name].config).ropes()
         for encoding in ropes:
             label = f"{name} {encoding.layer_type}".strip()
-            found = reach(None, name)
+            found = pecli.load_model(name)
             window = found.window if "sliding" in encoding.layer_type or len(ropes) == 1 else None
             subjects += of_scheme(encoding.rope(64), label, found.context, window)
     return figures.picture("wavelengths", labelled(subjects), PlotRequest())

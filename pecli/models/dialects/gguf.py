@@ -9,6 +9,7 @@ import numpy as np
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError
 from pecli.files.checkpoints.gguf_file import Header, header_of, read_numbers
+from pecli.models.account import unread_keys
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.presets import presets
 from pecli.models.rope import filled
@@ -39,6 +40,9 @@ OWN_SLIDING = frozenset(_OWN_SLIDING.split())
 UNSCALED_SLIDING = frozenset(("olmo2", "laguna", "muse-glimmer"))
 """Architectures whose sliding layers have the base of the others, but no scaling."""
 LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+LONG_CONTEXT = 16384
+"""Positions from which on a base of 10000 is a surprise."""
+HARMLESS = frozenset(("rope.scaling.finetuned",))
 _SLIDING_SOURCE = "llama.cpp's sliding layers"
 
 
@@ -65,7 +69,23 @@ def read(path: str, label: str) -> ModelEncodings:
         encodings = [Encoding.of("learned", {"max_len": rows, "dim": dim})]
     else:
         encodings = _ropes(path, keys, header, arch, warnings)
-    return ModelEncodings(label, arch, tuple(encodings), tuple(warnings))
+    context, window = keys.whole("context_length"), keys.data.get("attention.sliding_window")
+    warnings += _doubts(keys, arch, encodings, context)
+    lengths = context.value if context else None, window if isinstance(window, int) and window > 0 else None
+    return ModelEncodings(label, arch, tuple(encodings), tuple(warnings), *lengths)
+
+
+def _doubts(keys: Keys, arch: str, encodings: list[Encoding], context: Value | None) -> list[str]:
+    """Keys about positions that nobody read, and a base that seems to be missing."""
+    own = {name: value for name, value in keys.data.items() if not name.startswith(("general.", "tokenizer."))}
+    found = unread_keys(
+        Keys({arch: own}, keys.path, account=keys.account), HARMLESS, {each.scheme for each in encodings}
+    )
+    plain = any(each.is_rotary and each.parameters["scaling"] == "none" for each in encodings)
+    if plain and context and context.value >= LONG_CONTEXT and "rope.freq_base" not in keys:
+        said = f"{context.source} is {context.value}, and rope.freq_base is missing"
+        found.append(f"{said}: llama.cpp then takes 10000")
+    return found
 
 
 def _keys(header: Header, label: str) -> tuple[str, Keys]:

@@ -18,6 +18,7 @@ import pecli
 LENGTH, DIM, BASE = 12, 16, 500000.0
 CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": BASE}
 ROPE = pecli.Rope(seq_len=LENGTH, dim=DIM, theta=BASE)
+ROTATED = pecli.Rope(seq_len=LENGTH, dim=DIM, theta=BASE, layout="halves")
 ATOL = 1e-3
 INV_FREQ = np.array([math.pow(BASE, -2 * i / DIM) for i in range(DIM // 2)])
 ANGLES = np.arange(LENGTH)[:, None] * INV_FREQ
@@ -45,26 +46,65 @@ def spoilt(table: Array, *place: int) -> Array:
 
 OTHER = np.arange(LENGTH)[:, None] * np.array([math.pow(10000, -2 * i / DIM) for i in range(DIM // 2)])
 OTHERS = np.cos(OTHER).astype(np.float32), np.sin(OTHER).astype(np.float32)
+POSITION_0 = np.ones_like(COS), np.zeros_like(SIN)
+
+
+def matrices(cos: Array, sin: Array) -> Array:
+    return np.stack([cos, -sin, sin, cos], -1).reshape(*cos.shape, 2, 2)
+
+
+def fixed_point(table: Array, one: int, dtype: str) -> Array:
+    return np.rint(table.astype(np.float64) * one).astype(dtype)
+
+
+def cache(array: Array) -> dict[str, Array]:
+    return {"cos_sin_cache": array}
+
+
 DUMPS: dict[str, tuple[dict[str, Array], bool]] = {
-    "as it is": (both(np.copy), True),
+    "one column per frequency": (both(np.copy), True),
     "halves": (both(halves), True),
-    "interleaved": (both(interleaved), True),
+    "interleaved, where the model rotates halves": (both(interleaved), False),
     "transformers": (both(lambda x: halves(x)[None]), True),
     "a batch axis and a head axis": (both(lambda x: x[None, None]), True),
     "megatron": (both(lambda x: halves(x)[:, None, None]), True),
     "a batch of two": (both(lambda x: np.stack([x, x])), True),
     "a batch of three, doubled": (both(lambda x: np.stack([halves(x)] * 3)), True),
     "expanded heads": (both(lambda x: np.broadcast_to(x[None, None], (1, 4, LENGTH, DIM // 2)).copy()), True),
-    "a batch and heads, doubled": (both(lambda x: np.tile(interleaved(x), (2, 4, 1, 1))), True),
+    "a batch and heads, doubled": (both(lambda x: np.tile(halves(x), (2, 4, 1, 1))), True),
+    "a batch and heads, doubled otherwise": (both(lambda x: np.tile(interleaved(x), (2, 4, 1, 1))), False),
     "heads after positions": (both(lambda x: np.repeat(x[:, None], 4, 1)), True),
     "float64": (both(lambda x: x.astype(np.float64)), True),
     "float16": (both(lambda x: x.astype(np.float16)), True),
     "float16, doubled": (both(lambda x: halves(x).astype(np.float16)[None]), True),
+    "int16": (both(lambda x: fixed_point(x, 32767, "int16")), True),
+    "int16, doubled": (both(lambda x: fixed_point(halves(x), 32768 // 2, "int16")), True),
+    "int8 is coarser than the tolerance": (both(lambda x: fixed_point(OTHERS[0], 127, "int8")), False),
     "within the tolerance": (both(lambda x: x + np.float32(5e-4)), True),
     "with frequencies": ({**both(halves), "inv_freq": INV_FREQ.astype(np.float32)}, True),
     "frequencies of float32 arithmetic": ({**both(halves), "inv_freq": (INV_FREQ * (1 + 4e-6)).astype("f4")}, True),
     "flat": (both(np.ravel), True),
     "flat, doubled": (both(lambda x: halves(x).ravel()), True),
+    "transposed": (both(lambda x: x.T), True),
+    "vLLM: cosines, then sines": (cache(np.concatenate([COS, SIN], -1)), True),
+    "vLLM, flat": (cache(np.concatenate([COS, SIN], -1).ravel()), True),
+    "SGLang: both, then both, doubled": (cache(np.concatenate([halves(COS), halves(SIN)], -1)), True),
+    "pairs": (cache(np.stack([COS, SIN], -1)), True),
+    "pairs, interleaved": (cache(np.stack([COS, SIN], -1).reshape(LENGTH, -1)), True),
+    "pairs with axes of torchtune": (cache(np.stack([COS, SIN], -1)[None, :, None]), True),
+    "complex": ({"freqs_cis": (COS + 1j * SIN).astype(np.complex64)}, True),
+    "rotation matrices": (cache(matrices(COS, SIN)), True),
+    "rotation matrices of a batch": (cache(np.stack([matrices(COS, SIN)] * 2)), True),
+    "rotation matrices, transposed": (cache(matrices(COS, -SIN)), False),
+    "stacked": (cache(np.stack([COS, SIN])), True),
+    "stacked, doubled": (cache(np.stack([halves(COS), halves(SIN)])), True),
+    "stacked, doubled otherwise": (cache(np.stack([interleaved(COS), interleaved(SIN)])), False),
+    "rows of cosines, then rows of sines": (cache(np.concatenate([COS, SIN])), True),
+    "sines first under a name of cosines": (cache(np.concatenate([SIN, COS], -1)), False),
+    "all rows at position 0": (both(np.copy, *POSITION_0), False),
+    "all rows at position 0, stacked": (cache(np.stack(POSITION_0)), False),
+    "all rows at position 0, doubled, a batch": (both(lambda x: np.stack([halves(x)] * 2), *POSITION_0), False),
+    "all rows at position 0, cosines, then sines": (cache(np.concatenate(POSITION_0, -1)), False),
     "flat, another base": (both(np.ravel, *OTHERS), False),
     "flat, an element missing": (both(lambda x: x.ravel()[:-1]), False),
     "other names": ({"cos_cached": halves(COS), "sin_cached": halves(SIN)}, True),
@@ -75,10 +115,12 @@ DUMPS: dict[str, tuple[dict[str, Array], bool]] = {
     "frequencies in float16": ({**both(np.copy), "inv_freq": INV_FREQ.astype(np.float16)}, False),
     "another base": (both(np.copy, *OTHERS), False),
     "another base, doubled": (both(lambda x: halves(x)[None], *OTHERS), False),
+    "another base, pairs": (cache(np.stack(OTHERS, -1)), False),
     "cos and sin exchanged": (both(halves, SIN, COS), False),
     "doubled with the sign changed": (both(lambda x: np.concatenate([x, -x], -1)), False),
     "an element of the second copy": (both(lambda x: np.stack([x, spoilt(x, 3, 2)])), False),
     "an element of the second half": (both(lambda x: spoilt(halves(x), 3, 13)), False),
+    "an element of a matrix": (cache(spoilt(matrices(COS, SIN), 3, 2, 0, 1)), False),
     "a batch of other positions": (both(lambda x: np.stack([x, np.roll(x, 1, 0)])), False),
     "not a number": (both(lambda x: np.where(np.arange(DIM // 2) == 3, np.float32(np.nan), x)), False),
 }  # fmt: skip
@@ -91,27 +133,59 @@ def _passes(pecli_cli: Any, *words: object) -> bool:
     return bool(outcome.json["passed"])
 
 
+def _save(file: Path, arrays: dict[str, Array]) -> None:
+    if any(array.dtype.kind == "c" for array in arrays.values()):
+        np.savez(file, **arrays)
+    else:
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, file)
+
+
 @pytest.mark.parametrize("dump", DUMPS)
 def test_every_door_has_one_verdict(pecli_cli: Any, tmp_path: Path, dump: str) -> None:
     arrays, right = DUMPS[dump]
-    file, golden, config = tmp_path / "dump.safetensors", tmp_path / "golden.safetensors", tmp_path / "config.json"
-    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, file)
-    pecli.save(golden, ROPE)
+    is_complex = any(array.dtype.kind == "c" for array in arrays.values())
+    file, golden = tmp_path / f"dump.{'npz' if is_complex else 'safetensors'}", tmp_path / "golden.safetensors"
+    _save(file, arrays)
+    pecli.save(golden, ROTATED)
+    config = tmp_path / "config.json"
     config.write_text(json.dumps(CONFIG))
+    scheme = ("rope", "--seq-len", LENGTH, "--dim", DIM, "--theta", BASE, "--layout", "halves")
     verdicts = {
         "verify": _passes(pecli_cli, "verify", file, "--config", config),
-        "--verify": _passes(pecli_cli, "rope", "--seq-len", LENGTH, "--dim", DIM, "--theta", BASE, "--verify", file),
+        "--verify": _passes(pecli_cli, *scheme, "--verify", file),
         "diff": _passes(pecli_cli, "diff", golden, file),
-        "pecli.verify": pecli.verify(arrays, ROPE, atol=ATOL).passed,
-        "pecli.verify, a model": pecli.verify(arrays, pecli.load_config(CONFIG), atol=ATOL).passed,
-        "pecli.diff": pecli.diff(ROPE.tables(), arrays, atol=ATOL).passed,
-        "pecli.diff, the other way round": pecli.diff(arrays, ROPE.tables(), atol=ATOL).passed,
+        "pecli.verify": pecli.verify(arrays, ROTATED, atol=ATOL, reasons=False).passed,
+        "pecli.diff, the other way round": pecli.diff(arrays, ROTATED.tables(), atol=ATOL, reasons=False).passed,
     }
     assert verdicts == dict.fromkeys(verdicts, right)
 
 
-def test_there_are_thirty_dumps() -> None:
-    assert len(DUMPS) >= 30
+def test_there_are_forty_dumps() -> None:
+    assert len(DUMPS) >= 40
+
+
+def test_another_doubling_passes_where_it_is_meant() -> None:
+    model = pecli.load_config(CONFIG)
+    failed = pecli.verify(both(interleaved), model, atol=ATOL)
+    assert "doubled as c0 c0 c1 c1 …, and rotated as halves" in failed.problems[0]
+    assert pecli.verify(both(interleaved), model, atol=ATOL, layout="interleaved").passed
+    assert not pecli.verify(both(halves), model, atol=ATOL, layout="interleaved").passed
+
+
+def test_sines_before_cosines_without_a_name_are_weak() -> None:
+    for spec in (ROPE, pecli.load_config(CONFIG)):
+        result = pecli.verify(np.concatenate([SIN, COS], -1), spec, atol=ATOL)
+        assert result.passed
+        assert "cos_sin: no name says that sines come before cosines" in result.weak
+
+
+def test_where_a_table_is_wrong_is_said_before_any_reason() -> None:
+    dump = {"cos": np.tile(halves(COS), (2, 4, 1, 1)), "sin": SIN}
+    dump["cos"][1, 2, 5, 3] = 2
+    found = pecli.verify(dump, ROPE, atol=ATOL, reasons=False).as_json()
+    assert found["where"] == {"rows": [[5, 5]], "columns": [[3, 3]], "heads": [[2, 2]], "batch": [[1, 1]]}
+    assert [each["worst_index"] for each in found["tensors"]] == [[1, 2, 5, 3], None]
+    assert found["explanations"] == []
 
 
 def test_how_a_table_was_read_is_said_in_a_note(pecli_cli: Any, tmp_path: Path) -> None:
@@ -156,10 +230,11 @@ def test_rows_of_cosines_then_rows_of_sines(change: Callable[[Array], Array], la
     )
     model = pecli.load_config(CONFIG)
     for spec in (ROPE, model):
-        found = pecli.verify(right, spec)
+        meant = {"layout": "interleaved"} if spec is model and layout == "interleaved" else {}
+        found = pecli.verify(right, spec, **meant)
         assert found.passed, found.sentences
-        assert f"read as (2, 12, {right.shape[1]})" in found.readings["cos_sin"]
-    assert not pecli.verify(np.concatenate([change(SIN), change(COS)]), ROPE, atol=ATOL).passed
+        assert "rows of cosines, then rows of sines" in found.readings["cos_sin"]
+    assert pecli.verify(np.concatenate([change(SIN), change(COS)]), ROPE, atol=ATOL).weak
     assert "base is 10000 (the spec says 500000)" in pecli.verify(other, model).diagnosis[0]
     assert not pecli.verify(np.concatenate([change(COS), change(COS)]), model, atol=ATOL).passed
     for dump in (right, four):

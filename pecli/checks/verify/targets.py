@@ -1,0 +1,251 @@
+"""What a tensor of a file can be: the tables of a scheme, or of a model's encodings.
+
+A configuration fixes the numbers, not how they are arranged: that is up to the file, and found out in `reading`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from pecli.checks.reading import PLURALS, Making, Target, always, fixed
+from pecli.checks.tensor_roles import role_of
+from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, AnyArray, Array, dtype_name, round_to, widened
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.positions import PositionList
+from pecli.engine.schemes.relative import Relative
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.engine.table import Table, cast, reshaped
+from pecli.errors import KindError, ParameterError
+from pecli.models.encoding import Encoding
+
+OWN_POSITIONS = ("positions", "grid", "keep", "grid_base", "grid_scale")
+"""What says where rows are if not one after the other."""
+DOUBLED_LAYOUTS = ("halves", "interleaved")
+COMPACT: dict[str, Any] = {"layout": "compact"}
+
+
+def scheme_targets(scheme: Scheme) -> list[Target]:
+    """The tables of a scheme; of a bundle, those of each of its parts by their own names."""
+    found: list[Target] = []
+    for part, one in scheme.named_parts():
+        prefix = f"{part}." if part else ""
+        layout: str = getattr(one, "layout", "")
+        tables = {table.name: table for table in one.tensors()}
+        if {*PLURALS} <= tables.keys():
+            compact = one if layout in ("", "compact") else replace(one, **COMPACT)
+            waves = {prefix + table.name: table for table in compact.tensors() if table.name in PLURALS}
+            make = always(scheme if part else compact, waves)
+            found += _wave_targets(waves, make, layout if layout in DOUBLED_LAYOUTS else "")
+        others = [table for name, table in tables.items() if name not in PLURALS]
+        common = {"quantised": "pe" in tables, "masked": "bias" in tables}
+        found += [fixed(prefix + table.name, table, scheme, **common) for table in others]
+        if not scheme.holds_several and scheme.single_array().name not in (*tables, "cos_sin"):
+            single = scheme.single_array()
+            found.append(fixed(single.name, single, scheme))
+    return found
+
+
+def _wave_targets(
+    waves: Mapping[str, Table], make: Callable[[int], Making], layout: str, *, any_rows: bool = False, **others: Any
+) -> Iterator[Target]:
+    """Cosines, sines, and both in one array."""
+    cos, sin = waves
+    shape: tuple[int | None, ...] = waves[cos].shape
+    shape = (None, *shape[1:]) if any_rows else shape
+    for names in ((cos,), (sin,), (cos, sin), (sin, cos)):
+        yield Target(names, shape, make, waves=True, transposable=True, layout=layout, quantised=True, **others)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a table is read, and how it was computed: the position of its first row, the length that dynamic scalings
+    go by, the recipe or the runtime, and how columns are meant to be doubled.
+    """
+
+    offset: int | None = None
+    length: int | None = None
+    recipe: str = "exact"
+    runtime: str = "none"
+    layout: str | None = None
+    ends: tuple[int, ...] = ()
+    """Where tables in the same file end, which frequencies may have been read at, too."""
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """Positions that are no range: `positions`, or `grid` and what belongs to it."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Place:
+        """As the options of a check say."""
+        for name in given:
+            if name not in ("offset", "length", "recipe", "runtime", "layout", *OWN_POSITIONS):
+                raise KindError(name, "given", "a model has no such option", "leave it out")
+        rules = Rope.parameters()
+        own = {name: rules[name].check(name, given[name]) for name in OWN_POSITIONS if given.get(name) is not None}
+        if own and given.get("offset") is not None:
+            raise ParameterError("offset", given["offset"], "positions are given otherwise", "leave it out")
+        if (layout := given.get("layout")) not in (None, *DOUBLED_LAYOUTS):
+            raise ParameterError("layout", repr(layout), f"it must be one of {', '.join(DOUBLED_LAYOUTS)}")
+        return cls(**{name: value for name, value in given.items() if name not in OWN_POSITIONS}, own=own)
+
+    def rope(self, encoding: Encoding, count: int, **others: Any) -> Rope:
+        """The rotary scheme of an encoding for so many rows."""
+        rows = self.own or {"seq_len": count, "offset": self.offset or 0}
+        return encoding.rope(**rows, length=self.length, recipe=self.recipe, runtime=self.runtime, **others)
+
+    def layout_of(self, encoding: Encoding) -> str:
+        """How columns are doubled for the rotation of an encoding."""
+        if self.layout or encoding.layout is None:
+            return self.layout or ""
+        return "interleaved" if encoding.layout == "interleaved" else "halves"
+
+
+def model_targets(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
+    """Every table of an encoding that a tensor of this role can be, the likelier ones first; without a role, it can be
+    anything.
+    """
+    kinds = {"rope": _rope, "alibi": _alibi, "sinusoidal": _sinusoidal, "learned": _learned, "relative": _relative}
+    if role == "rows" and encoding.is_rotary:
+        role = None  # it says that it is a table, not of what
+    if encoding.scheme not in kinds or not array.shape or not array.size:
+        return
+    for target in kinds[encoding.scheme](encoding, array, role, place):
+        if role is None or ((role_of(target.name) or target.name) == role and target.names != ("sin", "cos")):
+            yield replace(target, encoding=encoding)
+
+
+def _dtype(array: AnyArray, *, relative: bool = False) -> str:
+    """That of the expected table: the file's own, where a table can have it; frequencies and slopes are not expected
+    in half precision.
+    """
+    name = dtype_name(array.dtype)
+    name = COMPLEX.get(name, name)
+    return name if name in (("float64",) if relative else SIGNIFICAND_BITS) else "float32"
+
+
+def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
+    if role in ("inv_freq", None):
+        yield from _inverse_frequencies(encoding, array, place)
+    no_rows = "axes" in encoding.extra or encoding.no_table  # that are at one position each
+    if role == "inv_freq" or (no_rows and not place.own):
+        return
+    dtype = _dtype(array)
+
+    @cache
+    def make(rows: int) -> Making:
+        rope = place.rope(encoding, rows, dtype=dtype)
+        return rope, {table.name: table for table in rope.tensors() if table.name in PLURALS}
+
+    waves: Any = make(1)[1]
+    yield from _wave_targets(waves, make, place.layout_of(encoding), any_rows=not place.own)
+    axes: tuple[tuple[Any, ...], ...] = place.own["positions"].axes if "positions" in place.own else ()
+    if len(axes) > 1 and "axes" not in encoding.extra:
+        yield from _by_axis(encoding, axes, place, dtype)
+
+
+def _by_axis(encoding: Encoding, axes: tuple[tuple[Any, ...], ...], place: Place, dtype: str) -> Iterator[Target]:
+    """A table for each axis of positions, before sections are taken from them, as Qwen2-VL's rotary module has it."""
+    every = PositionList(chain.from_iterable(axes))
+    rope = replace(place, own={"positions": every}).rope(encoding, len(every), dtype=dtype)
+    rope = replace(rope, mrope_section=None, mrope_interleaved=None)
+    words = "one table per axis of positions: sections do not show"
+    for table in rope.tensors():
+        if table.name in PLURALS:
+            expected = reshaped(table, (len(axes), len(axes[0]), table.width))
+            yield fixed(table.name, expected, rope, waves=True, layout=place.layout_of(encoding), words=words)
+
+
+def _inverse_frequencies(encoding: Encoding, array: AnyArray, place: Place) -> Iterator[Target]:
+    """As before any call, or as at the length of tables beside; in the model's order, or as tables have them."""
+    order = encoding.extra.get("order")
+    orders = {"": None} if order is None else {"axis by axis": order, "interleaved": None}
+    lengths = {"": place.length or 1}
+    if place.length is None and encoding.follows_length:
+        lengths |= {f"at length {end}": end for end in place.ends}
+    for at, length in lengths.items():
+        rope = encoding.frequency_rope(length, recipe=place.recipe, runtime=place.runtime)
+        (made,) = (cast(each, _dtype(array, relative=True)) for each in rope.tensors() if each.name == "inv_freq")
+        for how, places in orders.items():
+            expected: Array = made.array() if places is None else made.array()[places]
+            yield fixed("inv_freq", expected, rope, words=", ".join(filter(None, (how, at))))
+
+
+def _alibi(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
+    """Exact; and as the model computes it, from rounded slopes, divided as the scores are."""
+    rounded, divisor = encoding.extra.get("slope_dtype"), encoding.extra.get("bias_divisor")
+    common = {name: encoding.parameters[name] for name in ("heads", "max_bias")}
+    scheme = Alibi(slopes=True, dtype=_dtype(array, relative=True), **common)
+    yield fixed("slopes", scheme.tensors()[0], scheme)
+    if rounded:
+        slopes = cast(scheme.in_dtype(rounded).tensors()[0], scheme.dtype)
+        yield fixed("slopes", slopes, scheme, words=f"rounded to {rounded}")
+    forms = ("symmetric", "causal", "key", "key-last")
+    for form in sorted(forms, key=lambda form: form != encoding.parameters["form"]):
+        scheme = Alibi(seq_len=array.shape[-1], form=form, dtype=_dtype(array), **common)
+        found = {f"in the {form} form": scheme.tensors()[0]}
+        if rounded and form == "key":
+            found[f"in the {form} form, slopes and products rounded to {rounded}"] = _product(scheme, rounded)
+        if divisor:
+            found |= {f"{words}, divided by √head_dim": _divided(table, divisor) for words, table in found.items()}
+        yield from (fixed("bias", table, scheme, words=words, masked=True) for words, table in found.items())
+
+
+def _product(scheme: Alibi, dtype: str) -> Table:
+    """Slope times position with both factors and the product in a dtype, as transformers computes Falcon's."""
+    (bias,) = scheme.tensors()[:1]
+    (slopes,) = replace(scheme, slopes=True, dtype=dtype).tensors()
+
+    def fill(start: int, out: Array) -> None:
+        positions = widened(round_to(np.arange(out.shape[1], dtype=np.float64), dtype))
+        heads = widened(slopes.read(start, start + len(out))).reshape(-1, 1)
+        out[...] = round_to(widened(round_to(heads * positions, dtype)), bias.dtype)
+
+    return replace(bias, fill=fill)
+
+
+def _divided(table: Table, divisor: float) -> Table:
+    by = float(np.float32(divisor))
+
+    def fill(start: int, out: Array) -> None:
+        table.fill(start, out)
+        out[...] = round_to(widened(out) / by, table.dtype)
+
+    return replace(table, fill=fill)
+
+
+def _sinusoidal(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
+    given = {**encoding.parameters, "recipe": place.recipe, "dtype": _dtype(array)}
+    stated = given.pop("offset", 0)
+    words = f"as in {given['style']}"
+    if place.own or "grid" in given:
+        given = {key: value for key, value in given.items() if key not in ("seq_len", "layout", "freq_shift")}
+        scheme = Sinusoidal(**{**given, **place.own})
+        yield fixed("pe", scheme.tensors()[0], scheme, words=words, quantised=True)
+        return
+    for offset in dict.fromkeys((stated, 0) if place.offset is None else (place.offset,)):
+
+        @cache
+        def make(rows: int, offset: int = offset) -> Making:
+            scheme = Sinusoidal(**{**given, "seq_len": rows}, offset=offset)
+            return scheme, {"pe": scheme.tensors()[0]}
+
+        where = words + (f", from position {offset}" if offset or stated else "")
+        yield Target(("pe",), (None, given["dim"]), make, words=where, quantised=True)
+
+
+def _relative(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
+    given: dict[str, Any] = {name: value for name, value in encoding.parameters.items() if name != "seq_len"}
+    scheme = Relative(**given, seq_len=None if "grid" in given else array.shape[-1])
+    yield fixed("index", scheme.tensors()[0], scheme, words=f"as in {scheme.style}")
+
+
+def _learned(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
+    shape = encoding.parameters["max_len"], encoding.parameters["dim"]
+    nothing = np.broadcast_to(np.zeros((), array.dtype), shape)
+    yield fixed("weight", nothing, words="values are learned; the shape is right")

@@ -1,0 +1,33 @@
+"""A reason is looked for this long and no longer: loops of the search ask whether there is time left."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+SECONDS = 2.0
+"""Processor time for one reason."""
+_DEADLINE: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+
+class OutOfTimeError(Exception):
+    """What was found so far is all there is."""
+
+
+@contextmanager
+def time_limit(seconds: float = SECONDS) -> Iterator[None]:
+    """Searches inside end after so much processor time; a limit inside another one does not move it."""
+    token = _DEADLINE.set(min(_DEADLINE.get(), time.process_time() + seconds))
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+def check_time() -> None:
+    """Raise OutOfTimeError where the limit has passed."""
+    if time.process_time() > _DEADLINE.get():
+        raise OutOfTimeError
