@@ -13,7 +13,7 @@ import numpy as np
 from pecli.checks.statistics import has_waves
 from pecli.engine.arrays import Array, widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table, cast, is_floating, reshaped
+from pecli.engine.table import Table, cast, is_floating, reshaped, table_of
 from pecli.explain.describe import describe
 from pecli.explain.edits import Edit, Explanation, Layout, Noise, Recipe, Runtime, parameter_edits
 from pecli.explain.recipe_search import explain_computed
@@ -131,12 +131,13 @@ def identify(source: Given) -> Identification:
     """
     path, file = opened(source)
     with file:
-        file.check(table for group in groups(file.tables) for table in group)
-        for table in _lines(file.tables[0]) if file.format == "csv" else ():
+        tables = [table_of(name, array) for name, array in file.tensors.items()]
+        file.check(table.name for group in groups(tables) for table in group)
+        for table in _lines(tables[0]) if file.format == "csv" else ():
             found = identify_tables(path, [table])
             if found.identified:
                 return found
-        return identify_tables(path, file.tables)
+        return identify_tables(path, tables)
 
 
 def identify_tables(file: str, tables: Sequence[Table]) -> Identification:
