@@ -165,6 +165,12 @@ def show_presets(presets: Sequence[tuple[Preset, ModelEncodings]]) -> None:
     screen.say("repositories and sources: pecli models | less -S")
 
 
+def searched_text(preset: Preset, model: ModelEncodings) -> str:
+    """What the words of `pecli models` are looked for in."""
+    kinds = (_brief(encoding) for encoding in model.encodings)
+    return " ".join((preset.name, preset.family, preset.repository, *preset.aliases, *kinds)).lower()
+
+
 def _brief(encoding: Encoding) -> str:
     given = encoding.parameters
     if encoding.is_rotary:
