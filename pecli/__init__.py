@@ -43,7 +43,7 @@ _HOMES = {
     "report": "pecli.views.report",
     "runtimes": "pecli.checks.runtimes",
     "resize": "pecli.tensors.resize",
-    "save": "pecli.files.save",
+    "save": "pecli.files",
     "sinusoidal_pos_embedding": "pecli.layers",
     "verify": "pecli.checks.verify",
 }
@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     from pecli.engine.schemes.scheme import Scheme
     from pecli.engine.schemes.sinusoidal import Sinusoidal
     from pecli.errors import FileError, KindError, ParameterError, PecliError
+    from pecli.files import save
     from pecli.files.load import load
-    from pecli.files.save import save
     from pecli.layers import (
         AlibiBias,
         LearnedPosEmbedding,

@@ -28,7 +28,7 @@ from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import model_check, verify
 from pecli.checks.verify.targets import OWN_POSITIONS
 from pecli.checks.verify.verification import Verification
-from pecli.engine.schemes import RECIPE, SCHEMES, Parameter, Whole, scheme_named
+from pecli.engine.schemes import RECIPE, SCHEMES, Choice, Parameter, Whole, scheme_named
 from pecli.engine.schemes.positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.rope_parameters import RUNTIME
@@ -46,6 +46,7 @@ PLACES: Mapping[str, Parameter] = {
     "length": Whole(help="the length that dynamic scalings are read at", high=LAST_POSITION),
     "recipe": RECIPE,
     "runtime": RUNTIME,
+    "layout": Choice(help="how columns come twice", options=("halves", "interleaved")),
     "seq_axis": Whole(help="the axis of positions of queries or keys", low=-64, high=64),
     **{name: Rope.parameters()[name] for name in OWN_POSITIONS},
 }
@@ -65,7 +66,7 @@ def is_manifest(path: str) -> bool:
     return path.lower().endswith(".toml")
 
 
-def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None) -> list[Check]:
+def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None, *, reasons: bool = True) -> list[Check]:
     """The checks of a manifest. Tolerances given here win over its defaults, those of a check win over both."""
     data, found = _toml(path), []
     models = cache(partial(_model, os.path.dirname(path)))
@@ -83,7 +84,7 @@ def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None) -> lis
             with _located(f"check {number}"):
                 name = _text(given, "name")
             with _located(f"check {quoted(name) if name else number}"):
-                found += _checks(path, {**common, **given}, models)
+                found += _checks(path, {**common, **given}, models, reasons)
     if not found:
         raise ParameterError(path, "empty", "a manifest has checks", "write [[check]] and file = … below it")
     return found
@@ -156,7 +157,7 @@ def _model(folder: str, kind: str, name: str) -> tuple[str, ModelEncodings | Pec
         return path, problem
 
 
-def _checks(path: str, given: Mapping[str, Any], models: Callable[[str, str], Any]) -> list[Check]:
+def _checks(path: str, given: Mapping[str, Any], models: Callable[[str, str], Any], reasons: bool) -> list[Check]:
     """One check for each file that a table of the manifest names."""
     pattern = _text(given, "file")
     if pattern in ("", "-"):
@@ -173,7 +174,7 @@ def _checks(path: str, given: Mapping[str, Any], models: Callable[[str, str], An
     for value in given.values():
         if isinstance(value, str) and _is_pipe(os.path.join(folder, value)):
             raise FileError(os.path.join(folder, value), "is a pipe or a device", "a manifest names files and folders")
-    run = partial(_target(folder, rest, models), tolerance=tolerance)
+    run = partial(_target(folder, rest, models), tolerance=tolerance, reasons=reasons)
     files = _matching(folder, pattern)
     group = "" if files == [pattern] else f"{path}: {pattern}"
     found = []
@@ -229,7 +230,7 @@ def _target(folder: str, given: dict[str, Any], models: Callable[[str, str], Any
     return model_check(model, path, os.path.join(folder, before) if before else None, layer_type=layer_type, **places)
 
 
-def _fail(problem: PecliError, file: str, tolerance: Tolerance) -> Verification:
+def _fail(problem: PecliError, file: str, **options: Any) -> Verification:
     raise problem
 
 

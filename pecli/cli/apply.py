@@ -143,7 +143,7 @@ def _write(
     scheme: str, inputs: Sequence[Input], applied: Applied, metadata: Mapping[str, str], values: Mapping[str, Any]
 ) -> int:
     """Write the results, and say so."""
-    from pecli.files.save import save_tables
+    from pecli.files import save_tables
     from pecli.views import screen
     from pecli.views.progress import BlockObserver
 

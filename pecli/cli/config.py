@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from pecli.cli import Exit, code_of, command_of, options, print_error
+from pecli.cli import Exit, code_of, command_of, options, print_error, print_note
 from pecli.engine.schemes import Whole
-from pecli.errors import ParameterError, PecliError
+from pecli.errors import ParameterError, PecliError, quoted
 
 EXAMPLES = {
     "config": (
@@ -22,6 +22,7 @@ EXAMPLES = {
     ),
     "models": (
         "pecli models",
+        "pecli models phi longrope",
         "pecli models --json | jq -r '.models[].name'",
         "pecli config --model llama-3.1-8b",
     ),
@@ -105,14 +106,27 @@ def _show(wanted: Sequence[tuple[str, str]], length: int | None, *, strict: bool
     return code
 
 
-def models(json: options.Json = False) -> int:
-    """List the presets that --model takes, by family: well-known models, each with where its settings were read."""
+def models(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="WORD…", help="Only models that have all words.", show_default=False)
+    ] = None,
+    json: options.Json = False,
+) -> int:
+    """List the presets that --model takes, by family: well-known models, each with where its settings were read.
+
+    Words are looked for in names, families, repositories and encodings. Exit code 1: no model has them all.
+    """
     from pecli.models.dialects import read_object
     from pecli.models.presets import presets
     from pecli.views import encodings as view
     from pecli.views import screen
 
-    loaded = [(preset, read_object(preset.config, preset.name)) for preset in presets().values()]
+    every = [(preset, read_object(preset.config, preset.name)) for preset in presets().values()]
+    wanted = [word.lower() for word in words or []]
+    loaded = [each for each in every if all(word in view.searched_text(*each) for word in wanted)]
+    if not loaded:
+        print_note(f"no preset has {' and '.join(map(quoted, wanted))}; the config.json of any model can be read")
+        return Exit.CHECK_FAILED
     if not json:
         view.show_presets(loaded)
         return Exit.DONE

@@ -88,7 +88,8 @@ def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str,
     from pecli.checks.verify import verify
     from pecli.views import check_results, screen
 
-    result = verify(file, scheme, tolerance, any_dtype=values["dtype"] is None)
+    reasons = values["json"] or not values["quiet"]
+    result = verify(file, scheme, tolerance, any_dtype=values["dtype"] is None, reasons=reasons)
     if values["json"]:
         screen.say_json(result.as_json())
     elif not values["quiet"]:
@@ -97,7 +98,7 @@ def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str,
 
 
 def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
-    from pecli.files import format_of, save
+    from pecli.files import format_of, save_scheme, tables_written
     from pecli.views import screen
     from pecli.views.progress import BlockObserver
 
@@ -106,14 +107,14 @@ def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
     if config is not None and os.path.exists(path) and os.path.exists(config) and os.path.samefile(path, config):
         raise ParameterError("output", path, "it would overwrite the input config", "name another file")
     parts = format_of(path) == "zarr"  # of which --json still describes the whole
-    observer = BlockObserver(scheme.name, [] if parts else save.tables_written(path, scheme), values, scheme.tensors())
+    observer = BlockObserver(scheme.name, [] if parts else tables_written(path, scheme), values, scheme.tensors())
     with observer:
-        save.save_scheme(path, scheme, on_block=observer.see)
+        save_scheme(path, scheme, on_block=observer.see)
     if values["json"]:
         screen.say_json({**scheme.spec(), "tensors": observer.tensors(), "output": path})
     elif not values["quiet"]:
         tables = ", ".join(
-            f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in save.tables_written(path, scheme)
+            f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables_written(path, scheme)
         )
         screen.say_written(path, f"{tables}, ")
 

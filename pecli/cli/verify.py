@@ -57,6 +57,8 @@ _LENGTH = "Read dynamic and longrope at this length; else where the table ends."
 Length = Annotated[str | None, options.text("--length", "INTEGER", _LENGTH, _PANEL)]
 _RECIPE = "How the tables were computed, such as float32; see pecli audit. (default: exact)"
 Recipe = Annotated[str | None, options.text("--recipe", "NAME", _RECIPE, _PANEL)]
+_LAYOUT = "How columns come twice, if otherwise than the model rotates: its weights are permuted."
+Layout = Annotated[str | None, options.choice("--layout", ("halves", "interleaved"), _LAYOUT, _PANEL)]
 _RUNTIME = f"The runtime that computed them, --length being its served context: {', '.join(RUNTIMES)}."
 Runtime = Annotated[str | None, options.choice("--runtime", tuple(RUNTIMES), _RUNTIME, _PANEL)]
 _STRICT = "A check that a known mistake would have passed, too, is a failure."
@@ -86,6 +88,7 @@ def verify(
     grid: Grid = None,
     keep: Keep = None,
     length: Length = None,
+    layout: Layout = None,
     recipe: Recipe = None,
     runtime: Runtime = None,
     before: Before = None,
@@ -111,12 +114,13 @@ def verify(
     places = {
         "config": config, "model": model, "layer_type": layer_type, "offset": offset, "length": length,
         "recipe": recipe, "runtime": runtime, "before": before, "seq_axis": seq_axis,
-        "positions": positions, "grid": grid, "keep": keep,
+        "positions": positions, "grid": grid, "keep": keep, "layout": layout,
     }  # fmt: skip
     tolerances = options.tolerances(max_ulp, atol, rtol)
     if junit is not None and any(_same(junit, file) for file in files):
         raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
-    checks = _checks(files, {name: value for name, value in places.items() if value is not None}, tolerances)
+    given = {name: value for name, value in places.items() if value is not None}
+    checks = _checks(files, given, tolerances, reasons=json or not quiet or junit is not None)
     as_table = any(map(is_manifest, files)) and not json
     outcomes = []
     watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
@@ -179,7 +183,9 @@ def _code(outcome: Outcome) -> Exit:
     return Exit.DONE if outcome.passed or outcome.skipped else Exit.CHECK_FAILED
 
 
-def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any]) -> list[Check]:
+def _checks(
+    files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any], *, reasons: bool
+) -> list[Check]:
     """What the command line asks for; all of it is looked at before anything runs."""
     from pecli.checks.manifest import Check, is_manifest, read_manifest
     from pecli.checks.tolerance import Tolerance
@@ -187,12 +193,12 @@ def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str
     if places and all(map(is_manifest, files)):
         name, value = next(iter(places.items()))
         raise ParameterError(name, repr(value), "a manifest says itself what its files should be", "leave it out")
-    run = partial(_against(places), tolerance=Tolerance(**tolerances))
+    run = partial(_against(places), tolerance=Tolerance(**tolerances), reasons=reasons)
     found: list[Check] = []
     group = "the command line" if len(files) > 1 else ""
     for file in files:
         if is_manifest(file):
-            found += read_manifest(file, tolerances)
+            found += read_manifest(file, tolerances, reasons=reasons)
         else:
             found.append(Check(file, partial(run, file), group=group))
     return found

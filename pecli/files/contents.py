@@ -9,13 +9,13 @@ import math
 import mmap
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pecli.engine.arrays import Array, numpy_dtype
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, numpy_dtype, round_to, widened
 from pecli.errors import FileError, failure, quoted
 
 MAX_STREAM = 4 << 30
@@ -25,7 +25,7 @@ MAX_BYTES = 2**62
 MAX_EMPTY_ROWS = 2**31
 """Rows that a table without elements may claim: they take no bytes of the file, but time to step through."""
 CHUNK = 1 << 20
-START = 64
+START = 512
 """Bytes that tell a file's format."""
 
 
@@ -71,7 +71,44 @@ class UnreadTensor:
     nbytes: int | None
 
 
-def data_bytes(shape: tuple[int, ...], itemsize: int, complain: Callable[[str], FileError]) -> int:
+@dataclass(frozen=True)
+class LoadedFile:
+    """The tensors of a file by name, mapped where their bytes lie plainly in a regular file, and its texts."""
+
+    path: str
+    format: str
+    tensors: dict[str, Array]
+    metadata: dict[str, str] = field(default_factory=dict)
+    unread: tuple[UnreadTensor, ...] = ()
+    """Tensors that are only named, such as quantised ones."""
+    checksums: Mapping[str, Callable[[], None]] = field(default_factory=dict, repr=False)
+    contents: Contents | None = field(default=None, repr=False)
+
+    def check(self, names: Iterable[str] | None = None) -> None:
+        """Compare these tensors, or all, with their checksums; only those of a .npz have any."""
+        for name in self.tensors if names is None else names:
+            if name in self.checksums:
+                self.checksums[name]()
+
+    def read_as(self, dtype: str) -> LoadedFile:
+        """The file with its numbers in a dtype, where its format has none of its own: .csv holds decimals alone."""
+        if self.format != "csv":
+            return self
+        floats = {name for name, array in self.tensors.items() if dtype_name(array.dtype) in SIGNIFICAND_BITS}
+        rounded = {name: round_to(widened(self.tensors[name]), dtype) for name in floats}
+        return replace(self, tensors={**self.tensors, **rounded})
+
+    def close(self) -> None:
+        """Nothing is held open: a mapping goes with its arrays."""
+
+    def __enter__(self) -> LoadedFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def data_bytes(shape: tuple[int, ...], itemsize: int, complain: Callable[[str], Exception]) -> int:
     """How many bytes a tensor of that shape takes; refuses a shape that no file can hold."""
     if len(shape) > MAX_AXES:
         raise complain(f"has {len(shape)} axes, more than {MAX_AXES}")

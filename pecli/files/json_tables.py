@@ -18,9 +18,9 @@ import numpy as np
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, numpy_dtype, round_to
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError, quoted
-from pecli.files.contents import Contents, data_bytes
+from pecli.files.contents import Contents, LoadedFile, data_bytes
 from pecli.files.number_text import check_real, decimal_rows
-from pecli.files.output import OnBlock, Output, Spec, Write
+from pecli.files.output import OnBlock, Output, Spec, Write, is_text
 from pecli.files.provenance import KEY, compact
 from pecli.files.text_tables import whole_text, write_nested
 
@@ -65,7 +65,7 @@ def _literals(block: Array) -> list[bytes]:
     return decimal_rows(block, WORDS)
 
 
-def read_json(contents: Contents) -> tuple[dict[str, Array], dict[str, str]]:
+def read(contents: Contents) -> LoadedFile:
     """What pecli's own .json files hold: every tensor with its dtype and shape, and the spec."""
     text = whole_text(contents)
     if sum(text.count(mark) for mark in (b"[", b"{", b'"')) > MAX_LISTS:
@@ -81,7 +81,7 @@ def read_json(contents: Contents) -> tuple[dict[str, Array], dict[str, str]]:
             raise contents.error(f"has more than {MAX_TENSORS} tensors")
         case _:
             raise contents.error("is not a .json file of tables", JSON_FORM)
-    return arrays, {KEY: json.dumps(value[KEY])} if KEY in value else {}
+    return LoadedFile(contents.path, "json", arrays, {KEY: json.dumps(value[KEY])} if KEY in value else {})
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def _array(contents: Contents, name: str, tensor: Any) -> Array:
         return contents.error(f"tensor {quoted(name)} {problem}")
 
     match tensor:
-        case {"data": data, "dtype": str(dtype), "shape": [*sides]} if len(tensor) == 3 and _is_text(name):
+        case {"data": data, "dtype": str(dtype), "shape": [*sides]} if len(tensor) == 3 and is_text(name):
             shape = tuple(sides)
         case _:
             raise contents.error("has a tensor that is not one", JSON_FORM)
@@ -126,12 +126,3 @@ def _numbers(dtype: str, flat: list[Any], complain: Any) -> Array:
         return round_to(np.array(flat, np.float64), dtype) if is_float else np.array(flat, dtype)
     except OverflowError:
         raise complain(f"holds a number that {dtype} does not hold") from None
-
-
-def _is_text(name: str) -> bool:
-    """Whether a name can be written down: half a surrogate pair cannot."""
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from types import TracebackType
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, numbers, round_to, widened
+from pecli.engine.arrays import Array, numbers
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, failure, listed, path_of, quoted
-from pecli.files.contents import Contents, UnreadTensor, read_contents
-from pecli.files.npy import ARRAY_NAME, read_array
+from pecli.files.contents import START, UnreadTensor, read_contents
+from pecli.files.contents import LoadedFile as LoadedFile
+from pecli.files.npy import ARRAY_NAME
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -30,62 +30,18 @@ NO_FILE = ""
 """The path of arrays in memory."""
 
 
-@dataclass(frozen=True)
-class LoadedFile:
-    """The tensors of a file by name, mapped where their bytes lie plainly in a regular file, and its texts."""
-
-    path: str
-    format: str
-    tensors: dict[str, Array]
-    metadata: dict[str, str] = field(default_factory=dict)
-    unread: tuple[UnreadTensor, ...] = ()
-    """Tensors that are only named, such as quantised ones."""
-    checksums: Mapping[str, Callable[[], None]] = field(default_factory=dict, repr=False)
-    contents: Contents | None = field(default=None, repr=False)
-
-    @cached_property
-    def tables(self) -> tuple[Table, ...]:
-        """The tensors as tables."""
-        return tuple(table_of(name, array) for name, array in self.tensors.items())
-
-    def check(self, chosen: Iterable[Any] | None = None) -> None:
-        """Compare these tensors, or all, with their checksums; only those of a .npz have any."""
-        names = self.tensors if chosen is None else [getattr(each, "name", each) for each in chosen]
-        for name in names:
-            if name in self.checksums:
-                self.checksums[name]()
-
-    def read_as(self, dtype: str) -> LoadedFile:
-        """The file with its numbers in a dtype, where its format has none of its own: .csv holds decimals alone."""
-        if self.format != "csv":
-            return self
-        floats = {name for name, array in self.tensors.items() if dtype_name(array.dtype) in SIGNIFICAND_BITS}
-        rounded = {name: round_to(widened(self.tensors[name]), dtype) for name in floats}
-        return replace(self, tensors={**self.tensors, **rounded})
-
-    def close(self) -> None:
-        """Nothing is held open: a mapping goes with its arrays."""
-
-    def __enter__(self) -> LoadedFile:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
 def load_file(path: str) -> LoadedFile:
     """Read a file of tensors, or the files of a folder or an index, as one; `-` is standard input."""
     if path.lower().rstrip("/").endswith(".zarr") and os.path.isdir(path):
         from pecli.files.zarr_store import read_store
 
-        tensors, metadata = read_store(path)
-        return LoadedFile(path, "zarr", tensors, metadata)
+        return read_store(path)
     if path != "-" and (os.path.isdir(path) or path.lower().endswith(".index.json")):
         return _load_shards(path)
     contents = read_contents(path, format_of_bytes)
-    return _READERS[format_of_bytes(contents.path, bytes(contents.data[:64]))](contents)
+    module = _READERS[format_of_bytes(contents.path, bytes(contents.data[:START]))]
+    loaded: LoadedFile = import_module(f"pecli.files.{module}").read(contents)
+    return loaded
 
 
 def _load_shards(path: str) -> LoadedFile:
@@ -166,7 +122,8 @@ def format_of_bytes(path: str, start: bytes) -> str:
     if start.startswith(b"\x93NUMPY"):
         return "npy"
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return "zip"
+        first = start[30 : 30 + int.from_bytes(start[26:28], "little")]
+        return "torch" if first.endswith(b"/data.pkl") else "npz"
     if start.startswith(b"GGUF"):
         return "gguf"
     if suffix in (".csv", ".txt", ".tsv"):
@@ -197,64 +154,17 @@ def _advice(suffix: str) -> str:
     return ""
 
 
-def _read_npy(contents: Contents) -> LoadedFile:
-    return LoadedFile(contents.path, "npy", {ARRAY_NAME: read_array(contents)})
-
-
-def _read_zip(contents: Contents) -> LoadedFile:
-    from pecli.files import npz
-
-    members = npz.members_of(contents)
-    if any(name.endswith("/data.pkl") for name in members):
-        from pecli.files.checkpoints import torch_file
-
-        return LoadedFile(contents.path, "torch", torch_file.read(contents, members))
-    tensors, metadata, checksums = npz.read(contents, members)
-    return LoadedFile(contents.path, "npz", tensors, metadata, checksums=checksums)
-
-
-def _read_safetensors(contents: Contents) -> LoadedFile:
-    from pecli.files import safetensors
-
-    tensors, metadata = safetensors.read(contents)
-    return LoadedFile(contents.path, "safetensors", tensors, metadata, contents=contents)
-
-
-def _read_gguf(contents: Contents) -> LoadedFile:
-    from pecli.files.checkpoints import gguf_file
-
-    tensors, unread = gguf_file.read(contents)
-    return LoadedFile(contents.path, "gguf", tensors, unread=unread)
-
-
-def _read_onnx(contents: Contents) -> LoadedFile:
-    from pecli.files.checkpoints import onnx_file
-
-    tensors, unread = onnx_file.read(contents)
-    return LoadedFile(contents.path, "onnx", tensors, unread=unread)
-
-
-def _read_csv(contents: Contents) -> LoadedFile:
-    from pecli.files.text_tables import read_csv
-
-    return LoadedFile(contents.path, "csv", {ARRAY_NAME: read_csv(contents)})
-
-
-def _read_json(contents: Contents) -> LoadedFile:
-    from pecli.files.json_tables import read_json
-
-    return LoadedFile(contents.path, "json", *read_json(contents))
-
-
-_READERS: dict[str, Callable[[Contents], LoadedFile]] = {
-    "npy": _read_npy,
-    "zip": _read_zip,
-    "safetensors": _read_safetensors,
-    "gguf": _read_gguf,
-    "onnx": _read_onnx,
-    "csv": _read_csv,
-    "json": _read_json,
+_READERS = {
+    "npy": "npy",
+    "npz": "npz",
+    "safetensors": "safetensors",
+    "csv": "text_tables",
+    "json": "json_tables",
+    "torch": "checkpoints.torch_file",
+    "gguf": "checkpoints.gguf_file",
+    "onnx": "checkpoints.onnx_file",
 }
+"""Modules whose `read` takes the contents of a file."""
 
 
 def _offer(name: str, names: Sequence[str]) -> str:
@@ -272,7 +182,7 @@ def opened(given: Given) -> tuple[str, LoadedFile]:
         path = os.fspath(given)
         return path, open_tensors(path)
     named: Mapping[str, Any] = given if isinstance(given, Mapping) else {ARRAY_NAME: given}
-    return NO_FILE, LoadedFile(NO_FILE, "arrays", {name: table_in_memory(name, a).array() for name, a in named.items()})
+    return NO_FILE, LoadedFile(NO_FILE, "arrays", {name: numbers(name, array) for name, array in named.items()})
 
 
 def table_in_memory(name: str, values: Any) -> Table:

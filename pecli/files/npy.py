@@ -15,7 +15,7 @@ from pecli.errors import ParameterError
 from pecli.files.output import OnBlock, Output, Spec, Write, write_blocks
 
 if TYPE_CHECKING:  # writing a file needs no reader
-    from pecli.files.contents import Contents
+    from pecli.files.contents import Contents, LoadedFile
 
 MAX_HEADER = 10_000
 """Bytes, as in numpy.load: more would keep Python's parser busy."""
@@ -59,6 +59,13 @@ def header(code: str, shape: tuple[int, ...]) -> bytes:
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(file, {"descr": code, "fortran_order": False, "shape": shape})
     return file.getvalue()
+
+
+def read(contents: Contents) -> LoadedFile:
+    """The one array of a .npy file."""
+    from pecli.files.contents import LoadedFile
+
+    return LoadedFile(contents.path, "npy", {ARRAY_NAME: read_array(contents)})
 
 
 def read_array(contents: Contents) -> Array:

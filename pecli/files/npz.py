@@ -10,14 +10,14 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 from pecli.errors import ParameterError, quoted
-from pecli.files.contents import Contents
+from pecli.files.contents import Contents, LoadedFile
 from pecli.files.npy import header, read_array, read_header, table_header
 from pecli.files.output import OnBlock, Output, Sink, Spec, Write, write_blocks
 from pecli.files.provenance import KEY, NO_DIGEST, file_order, provenance
@@ -146,7 +146,7 @@ def members_of(contents: Contents) -> dict[str, Member]:
     try:
         with zipfile.ZipFile(_DirectoryFile(contents)) as archive:
             listed, end = archive.infolist(), archive.start_dir
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, IndexError, OverflowError) as problem:
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError, IndexError, OverflowError) as problem:
         raise contents.error(f"is a broken archive: {' '.join(str(problem).split())}") from None
     here, count, _, start = struct.unpack_from("<HHII", tail, place + 8)
     zip64 = tail[max(place - 20, 0) :].startswith(b"PK\x06\x07")  # whose records hold what does not fit
@@ -186,7 +186,7 @@ class _DirectoryFile(io.RawIOBase):
     def seek(self, offset: int, whence: int = 0) -> int:
         self._at = offset + (0, self._at, len(self._contents.data))[whence]
         if self._at < 0:
-            raise ValueError("it points before its beginning")
+            raise OSError("it points before its beginning")  # which zipfile expects of files
         return self._at
 
     def read(self, size: int = -1) -> bytes:
@@ -229,14 +229,12 @@ def _refuse_bombs(contents: Contents, members: Iterable[Member]) -> None:
         raise contents.error(f"unpacks to {total:,} bytes, at most {MAX_UNPACKED:,} are read", "save it uncompressed")
 
 
-def read(
-    contents: Contents, members: Mapping[str, Member]
-) -> tuple[dict[str, Array], dict[str, str], dict[str, Callable[[], None]]]:
+def read(contents: Contents) -> LoadedFile:
     """The tensors, the metadata, and for every stored tensor what compares it with its checksum."""
     tensors: dict[str, Array] = {}
     metadata: dict[str, str] = {}
     checksums: dict[str, Callable[[], None]] = {}
-    for file, member in members.items():
+    for file, member in members_of(contents).items():
         name = file.removesuffix(".npy")
         if name == file or bad_name(name):
             raise contents.error(f"member {quoted(file)} has no place in a .npz file")
@@ -246,7 +244,7 @@ def read(
         tensors[name] = read_array(member.unpacked())
         if not member.compressed:
             checksums[name] = member.check
-    return tensors, metadata, checksums
+    return LoadedFile(contents.path, "npz", tensors, metadata, checksums=checksums)
 
 
 def _text(member: Member) -> str:

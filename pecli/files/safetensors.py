@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 from pecli.engine.arrays import Array, numpy_dtype
-from pecli.engine.table import Table
+from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError, quoted
-from pecli.files.contents import Contents, data_bytes
-from pecli.files.output import OnBlock, Output, Sink, Spec, Write, write_blocks
+from pecli.files.contents import Contents, LoadedFile, data_bytes
+from pecli.files.output import OnBlock, Output, Sink, Spec, Write, is_text, write_blocks
 from pecli.files.provenance import KEY, NO_DIGEST, compact, file_order, provenance
 
 ALIGNMENT = 8
@@ -67,18 +67,19 @@ def prepare(tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str]
     return write
 
 
-def prepare_copy(contents: Contents, tables: Sequence[Table], changed: Mapping[str, Table]) -> Write:
+def prepare_copy(contents: Contents, tensors: Mapping[str, Array], changed: Mapping[str, Table]) -> Write:
     """Writes the file again, byte for byte, but for the tensors that changed, whose dtypes and shapes did not.
 
-    `tables` are all that the file holds, in its own order.
+    `tensors` are all that the file holds, in its own order.
     """
     end = 8 + int.from_bytes(contents.data[:8], "little")
+    tables = [changed.get(name) or table_of(name, array) for name, array in tensors.items()]
     if end + sum(table.nbytes for table in tables) != len(contents.data):
         raise contents.error("changed while it was read: its header has another length now")
 
     def write(output: Output, on_block: OnBlock | None) -> None:
         output.write(contents.data[:end])
-        _write_all([changed.get(table.name, table) for table in tables], [output.write], on_block)
+        _write_all(tables, [output.write], on_block)
 
     return write
 
@@ -110,7 +111,7 @@ def _header(tables: Sequence[Table], texts: Mapping[str, str]) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-def read(contents: Contents) -> tuple[dict[str, Array], dict[str, str]]:
+def read(contents: Contents) -> LoadedFile:
     """The tensors of a .safetensors file, in the order of their data, and its metadata."""
     length = int.from_bytes(contents.data[:8], "little")
     if length > MAX_HEADER:
@@ -130,7 +131,8 @@ def read(contents: Contents) -> tuple[dict[str, Array], dict[str, str]]:
         end = stop
     contents.check_size(8 + length + end)
     start = 8 + length
-    return {name: contents.array(dtype, shape, start + begin) for begin, _, name, dtype, shape in places}, metadata
+    tensors = {name: contents.array(dtype, shape, start + begin) for begin, _, name, dtype, shape in places}
+    return LoadedFile(contents.path, "safetensors", tensors, metadata, contents=contents)
 
 
 def _parsed(contents: Contents, text: bytes) -> dict[str, Any]:
@@ -175,7 +177,7 @@ def _place(contents: Contents, name: str, entry: Any) -> tuple[int, int, str, st
             numbers = [*shape, begin, end]
         case _:
             raise complain("has a broken header: dtype, shape and data_offsets are expected")
-    if not all(type(number) is int and 0 <= number < 2**63 for number in numbers) or not _is_text(name):
+    if not all(type(number) is int and 0 <= number < 2**63 for number in numbers) or not is_text(name):
         raise complain("has a broken header: shape and data_offsets are lists of whole numbers")
     if code not in DTYPES:
         raise complain(f"has dtype {quoted(code[:20])}, which is not known")
@@ -183,12 +185,3 @@ def _place(contents: Contents, name: str, entry: Any) -> tuple[int, int, str, st
     if end - begin != size:
         raise complain(f"needs {size} bytes, its data_offsets are {begin} and {end}")
     return begin, end, name, DTYPES[code], tuple(shape)
-
-
-def _is_text(name: str) -> bool:
-    """Whether a name can be written down: half a surrogate pair cannot."""
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -15,7 +15,8 @@ import numpy as np
 from pecli.engine.arrays import AnyArray, Array
 from pecli.engine.table import Table, results_in_order
 from pecli.errors import ParameterError
-from pecli.files.contents import CHUNK, Contents
+from pecli.files.contents import CHUNK, Contents, LoadedFile
+from pecli.files.npy import ARRAY_NAME
 from pecli.files.number_text import check_real, decimal_rows, text_blocks
 from pecli.files.output import OnBlock, Output, Spec, Write
 
@@ -79,7 +80,7 @@ def whole_text(contents: Contents) -> bytes:
     return bytes(contents.data)
 
 
-def read_csv(contents: Contents) -> Array:
+def read(contents: Contents) -> LoadedFile:
     """A table of float64, one row per line; without fractions and exponents it holds integers. The first line may be a
     header; where its first cell is empty, the first column numbers the rows, as pandas writes it. A .txt or .tsv file
     may have spaces or tabs between its numbers, as np.savetxt writes it.
@@ -96,7 +97,8 @@ def read_csv(contents: Contents) -> Array:
         text = _with_commas(text)
     columns = text.count(b",", 0, text.find(b"\n") % (len(text) + 1)) + 1
     values = _parsed(contents, text, columns)
-    return values[:, 1:] if has_header and first.startswith(b",") else values
+    values = values[:, 1:] if has_header and first.startswith(b",") else values
+    return LoadedFile(contents.path, "csv", {ARRAY_NAME: values})
 
 
 def _parsed(contents: Contents, text: bytes, columns: int) -> AnyArray:

@@ -13,17 +13,16 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.arrays import Array, numpy_dtype
-from pecli.engine.table import Table, results_in_order
-from pecli.errors import FileError, ParameterError
+from pecli.engine.table import Table
+from pecli.errors import FileError, ParameterError, PecliError
+from pecli.files.contents import LoadedFile
 from pecli.files.npy import ARRAY_NAME, CODES
 from pecli.files.output import OnBlock, Spec, check_free_space, temporary_name
 from pecli.files.provenance import KEY
 
-METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
-MAX_METADATA = 1 << 24
 MAX_BYTES = 4 << 30
 """Of all arrays of a store, which are read into memory."""
-
+MAX_METADATA = 1 << 24
 Region = tuple[slice, ...]
 
 
@@ -33,12 +32,12 @@ def chunk_shape(table: Table) -> tuple[int, ...]:
     >>> chunk_shape(Table("bias", "float32", (8, 1024, 1024), lambda start, out: None))
     (2, 1024, 1024)
     """
-    left = table.block_rows()
-    sides = []
-    for side in reversed(table.shape[:-1] if len(table.shape) > 1 else table.shape):
-        sides.append(max(1, min(side, left)))
-        left = left // side if side and left >= side else 1
-    return (*reversed(sides), *table.shape[-1:]) if len(table.shape) > 1 else tuple(sides)
+    rows = table.block_rows()
+    sides = list(table.shape[-1:]) if len(table.shape) > 1 else []
+    for side in reversed(table.shape[: len(table.shape) - len(sides)]):
+        sides.insert(0, max(1, min(side, rows)))
+        rows = rows // side if side and rows >= side else 1
+    return tuple(sides)
 
 
 def box_of(table: Table, region: Region) -> Array:
@@ -52,12 +51,6 @@ def box_of(table: Table, region: Region) -> Array:
 
 def save_store(path: str, tables: Sequence[Table], spec: Spec | None, on_block: OnBlock | None = None) -> None:
     """Write a store, which appears when it is complete; one that is there is not written over."""
-    _module(ParameterError("output", path, "the zarr package writes Zarr stores", "pip install zarr"))
-    for table in tables:
-        if table.dtype not in CODES:
-            raise ParameterError("dtype", table.dtype, ".zarr cannot hold it", "write .safetensors")
-        if not table.size:
-            raise ParameterError("output", f".zarr for {table.shape}", "a store has at least one chunk", "write .npy")
     if os.path.lexists(path):
         raise FileError(path, "is there already", "remove it, or name another")
     check_free_space(path, sum(table.nbytes for table in tables))
@@ -65,18 +58,28 @@ def save_store(path: str, tables: Sequence[Table], spec: Spec | None, on_block: 
     temporary = os.path.join(folder, temporary_name(name))
     try:
         for table, array in zip(tables, create_arrays(temporary, tables, spec), strict=True):
-            _write_chunks(table, array, on_block)
+            starts = product(*(range(0, side, step) for side, step in zip(table.shape, array.chunks, strict=True)))
+            for start in starts:
+                region = tuple(slice(at, at + step) for at, step in zip(start, array.chunks, strict=True))
+                array[region] = block = box_of(table, region)
+                if on_block is not None:
+                    on_block(table, block)
         os.rename(temporary, path)
     except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        if isinstance(error, (OSError, ValueError, KeyError, TypeError)):
-            raise FileError(path, f"cannot be written as a Zarr store: {_line(error)}") from None
-        raise
+        if isinstance(error, PecliError) or not isinstance(error, (OSError, ValueError, KeyError, TypeError)):
+            raise
+        raise FileError(path, f"cannot be written as a Zarr store: {_line(error)}") from None
 
 
 def create_arrays(path: str, tables: Sequence[Table], spec: Spec | None) -> list[Any]:
     """The arrays of a new store, of which no chunk is written yet."""
     zarr = _module(ParameterError("output", path, "the zarr package writes Zarr stores", "pip install zarr"))
+    for table in tables:
+        if table.dtype not in CODES:
+            raise ParameterError("dtype", table.dtype, ".zarr cannot hold it", "write .safetensors")
+        if not table.size:
+            raise ParameterError("output", f".zarr for {table.shape}", "a store has at least one chunk", "write .npy")
     attributes = {} if spec is None else {KEY: json.loads(json.dumps(dict(spec)))}
     group = zarr.open_group(zarr.storage.LocalStore(path), mode="w", zarr_format=3, attributes=attributes)
     same = {"compressors": None, "fill_value": 0, "config": {"write_empty_chunks": True}}
@@ -88,41 +91,26 @@ def create_arrays(path: str, tables: Sequence[Table], spec: Spec | None) -> list
     ]
 
 
-def _write_chunks(table: Table, array: Any, on_block: OnBlock | None) -> None:
-    chunks = array.chunks
-    starts = product(*(range(0, side, step) for side, step in zip(table.shape, chunks, strict=True)))
-    regions = (tuple(slice(at, at + step) for at, step in zip(start, chunks, strict=True)) for start in starts)
-
-    def made(region: Region) -> tuple[Region, Array]:
-        return region, box_of(table, region)
-
-    for region, block in map(made, regions) if table.in_order else results_in_order(made, regions):
-        array[region] = block
-        if on_block is not None:
-            on_block(table, block)
-
-
-def read_store(path: str) -> tuple[dict[str, Array], dict[str, str]]:
+def read_store(path: str) -> LoadedFile:
     """The arrays of a store in memory, and its metadata."""
     zarr = _module(FileError(path, "is a Zarr store, which the zarr package reads", "pip install zarr"))
     files = _plain_files(path)
     try:
-        found = zarr.open(zarr.storage.LocalStore(path, read_only=True), mode="r")
-        single = isinstance(found, zarr.Array)
-        arrays = {ARRAY_NAME: found} if single else dict(sorted(found.arrays()))
-        spec = None if single else found.attrs.get(KEY)
+        group = zarr.open(zarr.storage.LocalStore(path, read_only=True), mode="r")
+        single = isinstance(group, zarr.Array)
+        arrays = {ARRAY_NAME: group} if single else dict(sorted(group.arrays()))
         if not arrays or sum(array.nbytes for array in arrays.values()) > MAX_BYTES:
             raise FileError(path, f"has no arrays, or more than {MAX_BYTES:,} bytes of them, which are not read")
         for name, array in arrays.items():
-            folder = os.path.normpath(os.path.join(path, array.path))
-            chunks = [file for file in files if os.path.normpath(file).startswith(folder + os.sep)]
-            _check_chunks(path, name, array, chunks)
+            folder = os.path.join(os.path.normpath(os.path.join(path, array.path)), "")
+            _check_chunks(path, name, array, [file for file in files if os.path.normpath(file).startswith(folder)])
         tensors = {name: np.asarray(array[...]) for name, array in arrays.items()}
-    except (FileError, MemoryError):
+    except (PecliError, MemoryError):
         raise
     except Exception as error:  # whatever a codec or a store raises, it is the file that is wrong
         raise FileError(path, f"is not a Zarr store that can be read: {_line(error)}") from None
-    return tensors, {} if spec is None else {KEY: json.dumps(spec)}
+    spec = None if single else group.attrs.get(KEY)
+    return LoadedFile(path, "zarr", tensors, {} if spec is None else {KEY: json.dumps(spec)})
 
 
 def _plain_files(path: str) -> list[str]:
@@ -133,11 +121,11 @@ def _plain_files(path: str) -> list[str]:
             file = os.path.join(folder, name)
             if os.path.islink(file) or not (os.path.isfile(file) or os.path.isdir(file)):
                 raise FileError(path, f"{name} in it is not a plain file")
-        for name in names:
-            if name not in METADATA:
-                chunks.append(os.path.join(folder, name))
-            elif (size := os.path.getsize(os.path.join(folder, name))) > MAX_METADATA:
-                raise FileError(path, f"{name} in it has {size:,} bytes, at most {MAX_METADATA:,} are read")
+            if name == "zarr.json" or name.startswith(".z"):
+                if os.path.getsize(file) > MAX_METADATA:
+                    raise FileError(path, f"{name} in it has more than {MAX_METADATA:,} bytes")
+            elif name in names:
+                chunks.append(file)
     return chunks
 
 
@@ -148,9 +136,8 @@ def _check_chunks(path: str, name: str, array: Any, files: list[str]) -> None:
     if len(files) < array.nchunks:
         raise FileError(path, f"is not complete: {array.nchunks - len(files)} of {array.nchunks} chunks are missing")
     codecs = [type(codec).__name__.removesuffix("Codec").lower() for codec in (*array.filters, *array.compressors)]
-    if array.shards or (codecs and codecs != ["zstd"]):
-        other = ", ".join(codecs) or "sharding"
-        raise FileError(path, f"{name} is stored with {other}, which is not read", "store it without, or with zstd")
+    if array.shards or codecs not in ([], ["zstd"]):
+        raise FileError(path, f"{name} is stored with {', '.join(codecs) or 'shards'}, which is not read")
     size = math.prod(array.chunks) * array.dtype.itemsize
     for file in files if codecs else ():
         with open(file, "rb") as chunk:
@@ -168,8 +155,7 @@ def _zstd_size(head: bytes) -> int | None:
     return int.from_bytes(head[start : start + count], "little") + 256 * (flag == 1) if count else None
 
 
-def _module(missing: Exception) -> Any:
-    """Zarr itself, which does not come with pecli."""
+def _module(missing: PecliError) -> Any:
     try:
         import zarr
     except ImportError:

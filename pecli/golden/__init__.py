@@ -26,8 +26,8 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import failure
+from pecli.files import save
 from pecli.files.output import open_output
-from pecli.files.save import save
 from pecli.models.find import load_model
 from pecli.models.presets import presets
 from pecli.tensors.apply import apply

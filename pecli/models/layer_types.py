@@ -267,12 +267,11 @@ def head_of(keys: Keys, own: Keys, family: Family, layer: str, *, axes: int, sev
     size = head_size(keys, layer, several=several)
     if axes:
         return Head(size, _axis(size, axes, family))
-    given = _partial(keys, own, scaled=scaled)
-    is_read = not family.ignores_rotary_dim and (given is None or "partial_rotary_factor" not in own)
+    is_read = not family.ignores_rotary_dim and PARTIALS[0] not in own
     direct = keys.whole("rotary_dim", low=0) if is_read else None
     if direct is not None and direct.value:
         return Head(size, direct)
-    partial = given or default(family.partial, family.source)
+    partial = _partial(keys, own, scaled=scaled) or default(family.partial, family.source)
     if partial is None or partial.value == 1:
         return Head(size, size, None)
     if family.wide_partial and partial.value > 1:

@@ -144,14 +144,13 @@ def filled(found: dict[str, Value], magnitude: float | None = None) -> dict[str,
 
 
 def _theta(keys: Keys, own: Keys, layer: Layer, family: Family) -> Value:
-    ratio = keys.number("rope_ratio")
-    within = keys.section("attn_config")
+    within = keys.part("attn_config")
     found = (
         layer.theta
         or own.number("rope_theta")
         or keys.number(*THETAS)
         or (within and within.number("rope_theta"))
-        or (Value(10000.0 * ratio.value, f"10000 · {ratio.source}") if ratio else None)
+        or ((ratio := keys.number("rope_ratio")) and Value(10000.0 * ratio.value, f"10000 · {ratio.source}"))
         or default(family.theta, family.source)
         or Value(10000.0, "default")
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 
 import numpy as np
@@ -174,11 +175,11 @@ MALFORMED = {
     CHECK + "scheme = 'rope'\nseq_len = 4\ndim = 8\nlayout = 'halfs'": "did you mean 'halves'?",
     CHECK + "scheme = 'rope'\nseq_len = 4\ndim = 8\nbase = 1979-05-27": "base is datetime.date",
     CHECK + "atol = 'x'": "check 1: atol is 'x'",
-    "[[check]\nfile = 'x'": "is not TOML; ",
+    "[[check]\nfile = 'x'": "is not TOML: ",
     CHECK + "atol\n": "line 3",
-    "a = [" * 5000: "is not TOML; ",
-    f"a = {'1' * 5000}": "is not TOML; ",
-    CHECK + "file = 'y'": "is not TOML; ",
+    "a = [" * 5000: "is not TOML: ",
+    f"a = {'1' * 5000}": "is not TOML: ",
+    CHECK + "file = 'y'": "is not TOML: ",
     CHECK + '"a\\nb" = 1': r"'a\nb' is unknown",
 }  # fmt: skip
 
@@ -187,7 +188,7 @@ MALFORMED = {
 def test_malformed_manifests(manifest, pecli_cli, text) -> None:
     path = manifest(text)
     outcome = pecli_cli("verify", path)
-    assert outcome.code == 2
+    assert outcome.code == (3 if "is not TOML" in outcome.err else 2)
     assert outcome.out == ""
     assert outcome.err.startswith(f"pecli: error: {path}")
     assert MALFORMED[text] in outcome.err
@@ -196,12 +197,21 @@ def test_malformed_manifests(manifest, pecli_cli, text) -> None:
 
 def test_not_text_and_not_there(tmp_path) -> None:
     (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(ParameterError, match="UTF-8"):
+    with pytest.raises(FileError, match="UTF-8"):
         read_manifest(str(tmp_path / "x.toml"))
     with pytest.raises(FileError, match="does not exist"):
         read_manifest(str(tmp_path / "y.toml"))
     with pytest.raises(FileError, match="folder"):
         read_manifest(str(tmp_path))
+
+
+@pytest.mark.parametrize("key", ["file = 'pipe'", "file = 'pipe:cos'", "file = 'x.npy'\nbefore = 'pipe'"])
+def test_a_pipe_is_no_file_of_a_manifest(manifest, pecli_cli, tmp_path, key) -> None:
+    path = manifest(f"[[check]]\n{key}\nscheme = 'rope'\nseq_len = 4\ndim = 4\n")
+    os.mkfifo(os.path.join(os.path.dirname(path), "pipe"))
+    outcome = pecli_cli("verify", path)
+    assert outcome.code == 3
+    assert "is a pipe or a device" in outcome.err
 
 
 def test_a_manifest_takes_little_memory_whatever_it_holds(manifest, peak_memory) -> None:

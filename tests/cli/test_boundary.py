@@ -14,8 +14,8 @@ import pytest
 import pecli
 from pecli.checks import manifest
 from pecli.engine.table import table_of
+from pecli.files import save_tables, write_file
 from pecli.files.safetensors import prepare
-from pecli.files.save import save_tables, write_file
 
 SMALL = ["sinusoidal", "--seq-len", "8", "--dim", "4"]
 START = "from pecli.__main__ import main; import sys; sys.argv = ['pecli', '--version']; main()"

@@ -42,3 +42,15 @@ def test_the_shell_completes_a_model(process) -> None:
     words = {"_PECLI_COMPLETE": "complete_bash", "COMP_WORDS": "pecli rope --model llama-3.1", "COMP_CWORD": "3"}
     found = process(env={**os.environ, **words}).stdout.decode().split()
     assert found == ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]
+
+
+def test_words_choose_among_them(pecli_cli) -> None:
+    found = pecli_cli("models", "Qwen", "mrope", "--json")
+    assert found.code == 1
+    names = [model["name"] for model in pecli_cli("models", "alibi", "--json").json["models"]]
+    assert names == ["bloom", "bloom-560m", "mpt-7b"]
+    assert [line.split()[0] for line in pecli_cli("models", "phi", "longrope").out.splitlines()[1:]] == [
+        "phi-3-mini-128k-2024-04",
+        "phi-4-mini",
+        "phi-3.5-mini",
+    ]

@@ -9,8 +9,8 @@ import pytest
 
 from pecli.engine.table import table_of
 from pecli.errors import FileError
+from pecli.files import SINGLE, save_tables
 from pecli.files.load import load_file
-from pecli.files.save import SINGLE, save_tables
 
 TABLES = [
     table_of("cos", np.cos(np.arange(6.0)).reshape(2, 3).astype(np.float32)),
@@ -40,8 +40,8 @@ def outcome(data: bytes, name: str = "mutated") -> str:
         file.truncate()
     try:
         with load_file(name) as loaded:
-            for table in loaded.tables:
-                table.array()
+            for array in loaded.tensors.values():
+                array.copy()
             loaded.check()
     except FileError as error:
         return str(error)

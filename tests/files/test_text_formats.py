@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
-from pecli.files import number_text
-from pecli.files.save import save_tables
+from pecli.files import number_text, save_tables
 
 Arrays = dict[str, NDArray[np.generic]]
 FLOATS = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]

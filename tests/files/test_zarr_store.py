@@ -15,7 +15,7 @@ import pecli
 from pecli.engine import table as table_module
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
-from pecli.files.save import save_scheme, save_tables
+from pecli.files import save_scheme, save_tables
 from pecli.files.zarr_store import box_of
 
 zarr = pytest.importorskip("zarr", reason="zarr is not installed")

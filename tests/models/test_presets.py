@@ -103,6 +103,6 @@ def test_values_agree_with_another_source(name: str) -> None:
 
 def test_a_shell_completes_names_and_repositories() -> None:
     assert preset_names("llama-3.1") == ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]
-    assert preset_names("Whisper") == ["whisper-tiny"]
+    assert preset_names("Whisper") == ["whisper-tiny", "whisper-large-v3"]
     assert "Qwen/Qwen3-8B" in preset_names("qwen/")
     assert preset_names("nothing-") == []

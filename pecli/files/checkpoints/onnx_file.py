@@ -15,7 +15,7 @@ import numpy as np
 from pecli.engine.arrays import Array, dtype_name
 from pecli.errors import FileError, quoted
 from pecli.files.checkpoints import path_beside
-from pecli.files.contents import Contents, UnreadTensor, data_bytes, read_contents
+from pecli.files.contents import Contents, LoadedFile, UnreadTensor, data_bytes, read_contents
 
 MAX_BYTES = (1 << 31) - 1
 """Of a message, by the rules of protobuf."""
@@ -25,7 +25,7 @@ _UNREAD = frozenset({0, 8, 21, 22, 23, 24, 25, 26})
 """No type, texts, and types of less than a byte."""
 
 
-def read(contents: Contents) -> tuple[dict[str, Array], tuple[UnreadTensor, ...]]:
+def read(contents: Contents) -> LoadedFile:
     """The initialisers and constants of a model, those of inner graphs included; and those that are only named."""
     try:
         onnx = import_module("onnx")
@@ -53,7 +53,7 @@ def read(contents: Contents) -> tuple[dict[str, Array], tuple[UnreadTensor, ...]
             unread[name] = UnreadTensor(name, f"onnx type {tensor.data_type}", tuple(tensor.dims), None)
         else:
             tensors[name] = _array(onnx, contents, name, tensor, beside)
-    return tensors, tuple(unread.values())
+    return LoadedFile(contents.path, "onnx", tensors, unread=tuple(unread.values()))
 
 
 def _tensors(onnx: Any, graph: Any, prefix: str, depth: int = 0) -> Iterator[tuple[str, Any]]:

@@ -10,16 +10,15 @@ import io
 import math
 import pickle
 import pickletools
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 
 from pecli.engine.arrays import Array, numpy_dtype
-from pecli.errors import FileError, quoted
-from pecli.files.contents import Contents, data_bytes
-from pecli.files.npz import Member
+from pecli.errors import quoted
+from pecli.files.contents import Contents, LoadedFile, data_bytes
+from pecli.files.npz import Member, members_of
 
 MAX_PICKLE = 64 << 20
 MAX_OPCODES = 2_000_000
@@ -36,9 +35,9 @@ a few bytes can stand for a tree without end.
 """
 MAX_REPEATED = 64 << 20
 """Bytes that a tensor may have beyond those of its storage, as an expanded one does."""
-SAFETENSORS = "write the tensors with safetensors.torch.save_file"
-
-STORAGE_DTYPES = {
+BYTES = "bytes"
+"""The dtype of a storage that leaves it to its tensors to say what the bytes are."""
+STORAGES = {
     "FloatStorage": "float32",
     "DoubleStorage": "float64",
     "HalfStorage": "float16",
@@ -51,65 +50,36 @@ STORAGE_DTYPES = {
     "BoolStorage": "bool",
     "ComplexFloatStorage": "complex64",
     "ComplexDoubleStorage": "complex128",
+    "UntypedStorage": BYTES,
 }
-BYTES = "bytes"
-"""The dtype of a storage that leaves it to its tensors to say what the bytes are."""
-_SMALL_DTYPES = {"float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"}
-_DTYPES = frozenset({*STORAGE_DTYPES.values(), "uint16", "uint32", "uint64", *_SMALL_DTYPES})
+DTYPES = frozenset(
+    {*STORAGES.values(), "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz"}
+    | {"float8_e5m2fnuz", "float8_e8m0fnu"}
+) - {BYTES}
 
 
 class PickleError(ValueError):
     """The pickle holds something that is not read, or is broken; the text says what."""
 
 
-class _Stateless:
-    """A record whose fields a pickle cannot set: BUILD asks for `__setstate__` first."""
-
-    __slots__ = ()
-
-    def __setstate__(self, state: Any) -> NoReturn:
-        raise PickleError("sets the state of an object; it is not run")
-
-
-@dataclass(frozen=True)
-class Storage(_Stateless):
-    """A run of numbers in a member of its own: its dtype, the member's key, and how many elements it has."""
-
-    dtype: str
-    key: str
-    count: int
-
-
-@dataclass(frozen=True)
-class StridedTensor(_Stateless):
-    """A view of a storage; offset and strides count elements of the tensor's dtype."""
-
-    storage: Storage
-    dtype: str
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    @property
-    def span(self) -> int:
-        """How many elements lie between the first and the last, both included."""
-        if not math.prod(self.shape):
-            return 0
-        return 1 + sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
-
-
-def read(contents: Contents, members: Mapping[str, Member]) -> dict[str, Array]:
+def read(contents: Contents) -> LoadedFile:
     """The tensors of a file of torch.save by name; in nested dicts and lists that is their path, joined with dots."""
+    members = members_of(contents)
     root = next(name for name in members if name.endswith("/data.pkl")).removesuffix("data.pkl")
     order = _small_member(members, f"{root}byteorder", 16) or b"little"
     if order not in (b"little", b"big"):
         raise contents.error("has an unknown byte order")
-    try:
-        tensors = read_tensors(_small_member(members, f"{root}data.pkl", MAX_PICKLE) or b"")
-    except PickleError as problem:
-        raise contents.error(str(problem), SAFETENSORS) from None
+    data = _small_member(members, f"{root}data.pkl", MAX_PICKLE) or b""
     storages = {name.removeprefix(f"{root}data/"): member for name, member in members.items()}
-    return {name: _array(contents, storages, name, tensor, order == b"big") for name, tensor in tensors.items()}
+    try:
+        check_opcodes(data)
+        value = _Unpickler(io.BytesIO(data), storages, order == b"big").load()
+        return LoadedFile(contents.path, "torch", _named(value))
+    except Exception as problem:  # whatever a broken pickle leads to
+        known = (
+            str(problem) if isinstance(problem, PickleError) else f"holds a broken pickle ({type(problem).__name__})"
+        )
+        raise contents.error(known, "write the tensors with safetensors.torch.save_file") from None
 
 
 def _small_member(members: Mapping[str, Member], name: str, limit: int) -> bytes | None:
@@ -122,54 +92,23 @@ def _small_member(members: Mapping[str, Member], name: str, limit: int) -> bytes
     return bytes(member.contents.data)
 
 
-def _array(
-    contents: Contents, storages: Mapping[str, Member], name: str, tensor: StridedTensor, big_endian: bool
-) -> Array:
-    def complain(problem: str) -> FileError:
-        return contents.error(f"tensor {quoted(name)} {problem}")
-
-    storage = tensor.storage
-    itemsize = numpy_dtype(tensor.dtype).itemsize
-    size = data_bytes(tensor.shape, itemsize, complain)
-    member = storages.get(storage.key)
-    if member is None:
-        raise contents.error(f"has no member for the storage {quoted(storage.key)} of {quoted(name)}")
-    if member.compressed or member.size != storage.count * (1 if storage.dtype == BYTES else itemsize):
-        raise contents.error(f"the storage {quoted(storage.key)} of {quoted(name)} has not the size that it claims")
-    if (tensor.offset + tensor.span) * itemsize > member.size:
-        raise complain(f"reaches beyond its storage of {member.size} bytes")
-    if size > member.size + MAX_REPEATED:
-        raise complain(f"claims {size} bytes, of a storage of {member.size}")
-    flat = member.contents.array(tensor.dtype, (tensor.span,), tensor.offset * itemsize, big_endian=big_endian)
-    strides = [stride * itemsize for stride in tensor.strides]
-    return np.lib.stride_tricks.as_strided(flat, tensor.shape, strides, writeable=False)
-
-
-def read_tensors(data: bytes) -> dict[str, StridedTensor]:
-    """The tensors of a pickle by name."""
-    try:
-        check_opcodes(data)
-        root = _Unpickler(io.BytesIO(data)).load()
-    except PickleError:
-        raise
-    except Exception as problem:  # whatever a broken pickle leads to
-        raise PickleError(f"holds a broken pickle ({type(problem).__name__})") from None
-    tensors: dict[str, StridedTensor] = {}
+def _named(value: Any) -> dict[str, Array]:
+    tensors: dict[str, Array] = {}
     letters = 0
-    for path, tensor in _walk(root):
+    for path, array in _walk(value):
         if path in tensors:
             raise PickleError(f"names the tensor {quoted(path)} twice")
-        tensors[path] = tensor
+        tensors[path] = array
         letters += len(path)
         if letters > MAX_NAMES:
             raise _too_nested()
     return tensors
 
 
-def _walk(root: Any) -> Iterator[tuple[str, StridedTensor]]:
+def _walk(root: Any) -> Iterator[tuple[str, Array]]:
     """The tensors in nested dicts and lists, in order, each with its path."""
-    if isinstance(root, StridedTensor):
-        yield "array", root
+    if isinstance(root, _Tensor):
+        yield "array", root.array
     pending = [("", iter(_items(root)))]
     seen = 0
     while pending:
@@ -179,8 +118,8 @@ def _walk(root: Any) -> Iterator[tuple[str, StridedTensor]]:
             name = f"{path}.{key}" if path else f"{key}"
             if seen > MAX_NODES or len(name) > MAX_NAME or len(pending) > MAX_DEPTH:
                 raise _too_nested()
-            if isinstance(value, StridedTensor):
-                yield name, value
+            if isinstance(value, _Tensor):
+                yield name, value.array
             elif inner := _items(value):
                 pending.append((name, iter(inner)))
                 break
@@ -280,17 +219,47 @@ class _Depths:
         self.stack[-1] = max([self.stack[-1], *(depth + 1 for depth in items)])
 
 
-class _Name(_Stateless):
-    """A class or function that a pickle names: it can be called if its stand-in can, and has no state to be set."""
+class _StandIn:
+    """What takes the place of something that a pickle names; its state cannot be set."""
 
-    __slots__ = ("call", "name")
+    def __setstate__(self, state: Any) -> NoReturn:
+        raise PickleError("sets the state of an object; it is not run")
 
-    def __init__(self, name: str, call: Callable[..., Any]) -> None:
+
+class _Tensor(_StandIn):
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+
+class _Storage(_StandIn):
+    """The bytes of a member, and their dtype."""
+
+    def __init__(self, contents: Contents, dtype: str, big_endian: bool) -> None:
+        self.contents = contents
+        self.dtype = dtype
+        self.big_endian = big_endian
+
+
+class _Name(_StandIn):
+    """A class or function that a pickle names."""
+
+    def __init__(self, name: str) -> None:
         self.name = name
-        self.call = call
 
     def __call__(self, *arguments: Any) -> Any:
-        return self.call(*arguments)
+        match self.name, arguments:
+            case "OrderedDict", ():
+                return _Dict()
+            case (("device" | "Size"), _):
+                return None
+            case "_rebuild_parameter", (_Tensor() as tensor, *_):
+                return tensor
+            case "_rebuild_tensor_v2", (_Storage() as storage, offset, tuple(shape), tuple(strides), *_):
+                return _Tensor(_array(storage, storage.dtype, offset, shape, strides))
+            case "_rebuild_tensor_v3", (_Storage() as storage, offset, tuple(shape), tuple(strides), _, _, dtype, *_):
+                return _Tensor(_array(storage, getattr(dtype, "name", ""), offset, shape, strides))
+            case _:
+                raise PickleError(f"calls {self.name} in an unknown way; it is not run")
 
 
 class _Dict(dict[Any, Any]):
@@ -300,78 +269,53 @@ class _Dict(dict[Any, Any]):
         """Leave it."""
 
 
+_ADMITTED = frozenset(
+    {"collections.OrderedDict", "torch.device", "torch.Size", "torch.storage.UntypedStorage"}
+    | {f"torch._utils.{name}" for name in ("_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter")}
+    | {f"torch.{name}" for name in [*STORAGES, *DTYPES] if name != "UntypedStorage"}
+)
+
+
 class _Unpickler(pickle.Unpickler):
     """An unpickler that knows the few constructors of state dicts, and no others."""
 
-    def find_class(self, module: str, name: str) -> Any:
-        known = _GLOBALS.get(f"{module}.{name}")
-        if known is None:
+    def __init__(self, file: io.BytesIO, storages: Mapping[str, Member], big_endian: bool) -> None:
+        super().__init__(file)
+        self._storages = storages
+        self._big_endian = big_endian
+
+    def find_class(self, module: str, name: str) -> _Name:
+        if f"{module}.{name}" not in _ADMITTED:
             shown = quoted(f"{module}.{name}")
             raise PickleError(f"asks for {shown}, which is none of the few constructors of state dicts; it is not run")
-        return known
+        return _Name(name)
 
-    def persistent_load(self, pid: Any) -> Storage:
+    def persistent_load(self, pid: Any) -> _Storage:
         """A storage: ("storage", type, key, device, count)."""
         match pid:
-            case ("storage", _Name(name=kind), str(key), _, count) if _is_length(count):
-                dtype = BYTES if kind == "UntypedStorage" else STORAGE_DTYPES.get(kind)
+            case ("storage", _Name(name=kind), str(key), _, int(count)) if kind in STORAGES:
+                dtype = STORAGES[kind]
             case _:
                 raise PickleError("names a storage in an unknown way")
-        if dtype is None:
-            raise PickleError(f"names a storage of an unknown type, {quoted(kind)}")
-        return Storage(dtype, key, count)
+        member = self._storages.get(key)
+        if member is None:
+            raise PickleError(f"has no member for the storage {quoted(key)}")
+        if member.compressed or member.size != count * (1 if dtype == BYTES else numpy_dtype(dtype).itemsize):
+            raise PickleError(f"the storage {quoted(key)} has not the size that it claims")
+        return _Storage(member.contents, dtype, self._big_endian)
 
 
-def _is_length(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**62
-
-
-def _no_call(*arguments: Any) -> NoReturn:
-    raise PickleError("calls what is no constructor; it is not run")
-
-
-def _ordered_dict(*items: Any) -> _Dict:
-    if items:
-        raise PickleError("makes an OrderedDict in an unknown way")
-    return _Dict()
-
-
-def _tensor_v2(storage: Any, offset: Any, shape: Any, strides: Any, *rest: Any) -> StridedTensor:
-    return _tensor(storage, offset, shape, strides, storage.dtype if isinstance(storage, Storage) else BYTES)
-
-
-def _tensor_v3(
-    storage: Any, offset: Any, shape: Any, strides: Any, grad: Any, hooks: Any, dtype: Any, *rest: Any
-) -> StridedTensor:
-    if not isinstance(dtype, _Name) or dtype.name not in _DTYPES:
-        raise PickleError("rebuilds a tensor of an unknown dtype")
-    return _tensor(storage, offset, shape, strides, dtype.name)
-
-
-def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, dtype: str) -> StridedTensor:
-    """A tensor whose numbers make sense; whether it lies in its storage, the file knows."""
+def _array(storage: _Storage, dtype: str, offset: Any, shape: tuple[Any, ...], strides: tuple[Any, ...]) -> Array:
+    """A view of a storage; offset and strides count elements of the tensor's dtype."""
     numbers = (offset, *shape, *strides)
-    same_dtype = isinstance(storage, Storage) and storage.dtype in (dtype, BYTES)
-    if not same_dtype or dtype == BYTES or len(shape) != len(strides) or not all(map(_is_length, numbers)):
+    same = storage.dtype in (dtype, BYTES) and dtype in DTYPES and len(shape) == len(strides)
+    if not same or not all(type(number) is int and 0 <= number < 2**62 for number in numbers):
         raise PickleError("rebuilds a tensor in an unknown way")
-    return StridedTensor(storage, dtype, offset, tuple(shape), tuple(strides))
-
-
-def _parameter(tensor: Any, *rest: Any) -> StridedTensor:
-    if not isinstance(tensor, StridedTensor):
-        raise PickleError("makes a parameter of what is no tensor")
-    return tensor
-
-
-_CONSTRUCTORS: dict[str, Callable[..., Any]] = {
-    "collections.OrderedDict": _ordered_dict,
-    "torch._utils._rebuild_tensor_v2": _tensor_v2,
-    "torch._utils._rebuild_tensor_v3": _tensor_v3,
-    "torch._utils._rebuild_parameter": _parameter,
-    "torch.device": lambda *arguments: None,
-    "torch.Size": lambda *arguments: None,
-}
-_PLAIN = ["torch.storage.UntypedStorage", *(f"torch.{name}" for name in [*STORAGE_DTYPES, *_DTYPES])]
-_GLOBALS = {
-    name: _Name(name.rpartition(".")[2], _CONSTRUCTORS.get(name, _no_call)) for name in [*_CONSTRUCTORS, *_PLAIN]
-}
+    available = len(storage.contents.data)
+    itemsize = numpy_dtype(dtype).itemsize
+    size = data_bytes(shape, itemsize, lambda problem: PickleError(f"holds a tensor that {problem}"))
+    span = 1 + sum((side - 1) * stride for side, stride in zip(shape, strides, strict=True)) if math.prod(shape) else 0
+    if (offset + span) * itemsize > available or size > available + MAX_REPEATED:
+        raise PickleError(f"holds a tensor of {size} bytes that reaches beyond its storage of {available}")
+    flat = storage.contents.array(dtype, (span,), offset * itemsize, big_endian=storage.big_endian)
+    return np.lib.stride_tricks.as_strided(flat, shape, [stride * itemsize for stride in strides], writeable=False)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from pecli.errors import quoted
 from pecli.models import non_rotary
 from pecli.models.dialects.dialect import Dialect
 from pecli.models.encoding import Encoding
@@ -62,7 +63,7 @@ def _part(keys: Keys, label: str, model_type: str | None, *, is_text: bool, visi
 
 
 def _warn_of_nothing(part: Part, found: list[Encoding], warnings: list[str]) -> None:
-    kind = _kind_of(part.keys, part.model_type)
+    kind = None if found else _kind_of(part.keys, part.model_type)
     if not found and not (kind and kind.note):  # which says it already
         warnings.append("no positional encoding was found: no key names one")
 
@@ -157,6 +158,9 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
     _warn_of_unknown(part, family is not None, warnings)
     if not rotary and part.vision and family is not None and not family.axes:
         return []
+    said = keys.word(*_SAYS)
+    if said is not None and said.value.lower() not in _ROTARY:
+        warnings.append(f"{said.source} is {quoted(said.value)}, but other keys ask for rope, which is what is read")
     beside = _with_notes(non_rotary.beside(part.model_type, vision=part.vision), keys, warnings)
     return [*rope_encodings(keys, family or Family(), warnings, vision=part.vision), *beside]
 
@@ -202,11 +206,15 @@ def _with_notes(kind: non_rotary.Kind, keys: Keys, warnings: list[str]) -> list[
     return kind.encodings(keys)
 
 
+_SAYS = ("position_embedding_type", "position_embeddings_type", "pos_emb_type")
+_ROTARY = ("rope", "rotary", "rotary_position_embedding")
+
+
 def _says_rotary(keys: Keys) -> bool:
-    said = keys.word("position_embedding_type", "position_embeddings_type", "pos_emb_type")
+    said = keys.word(*_SAYS)
     within = keys.part("attn_config")
     return bool(
-        (said and said.value.lower() in ("rope", "rotary"))
+        (said and said.value.lower() in _ROTARY)
         or (within and (within.any("rope_theta") or within.data.get("rope") is True))
     )
 

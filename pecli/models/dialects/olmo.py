@@ -38,7 +38,7 @@ def _read(keys: Keys, warnings: list[str]) -> list[Encoding]:
 
 def _recognises(keys: Keys) -> bool:
     own = _settings(keys)
-    known = keys.data.get("model_type") in (None, "olmo", "hf_olmo")
+    known = keys.data.get("model_type") in (None, "olmo", "hf_olmo", "llada", "mmada")
     return known and own.any("d_model") and own.any("n_heads") and own.any(*_SIGNS) and "rope_parameters" not in own
 
 

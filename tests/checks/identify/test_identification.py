@@ -258,7 +258,7 @@ def test_a_file_one_tensor_and_arrays_by_name(tmp_path) -> None:
 def test_a_spec_in_the_file_is_not_believed(tmp_path) -> None:
     path = tmp_path / "t.npz"
     from pecli.engine.table import table_of
-    from pecli.files.save import save_tables
+    from pecli.files import save_tables
 
     spec = {**pecli.Sinusoidal(12, 8).spec(), "version": "0"}
     save_tables(str(path), [table_of("pe", pecli.Alibi(12).tables()["slopes"])], spec)

@@ -1,0 +1,120 @@
+"""The account of keys: what looks like positions changes the result, or is named; what does not fit is said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pecli
+from pecli.models.find import load_config
+from pecli.models.presets import presets
+
+DATA = Path(__file__).parent / "data"
+CONFIGS = [json.loads(line)["config"] for line in (DATA / "rope_families.jsonl").read_text().splitlines()[::2]]
+CONFIGS += [json.loads(line)["config"] for line in (DATA / "rope_random.jsonl").read_text().splitlines()[::10]]
+CONFIGS += [each["config"] for each in json.loads((DATA / "dialects.json").read_text())]
+CONFIGS += [preset.config for preset in list(presets().values())[::5]]
+
+_NUMBERS = """
+    rope_theta rope_base rope_freq_base rotary_emb_base rotary_base global_rope_theta local_rope_theta swa_rope_theta
+    rope_local_base_freq compress_rope_theta layer_theta my_theta position_embedding_base max_period attn_factor
+    attention_factor yarn_factor yarn_beta_fast rope_factor rope_scaling_factor rope_scale rope_ratio mscale
+    mscale_all_dim rope_ntk_alpha ntk_alpha alibi_bias_max freq_scale base_freq inv_freq_scale rope_mscale
+    original_max_position_embeddings rotary_dim rotary_pct rope_pct partial_rotary_factor rotary_percent rope_dim
+    rotary_scaling_factor llama_4_scaling_beta position_offset rope_start rope_attention_scaling
+    relative_attention_num_buckets max_relative_positions max_position_embeddings n_positions position_interpolation
+"""
+_WORDS = "position_embedding_type positional_embedding pos_emb pos_emb_type rope_type rope_style rotary_type"
+_FLAGS = """
+    use_fope use_alibi rope_interleave rotary_interleaved mrope_interleaved no_rope use_mrope yarn dynamic_ntk
+"""
+OFF = ("use_rope", "rope", "rotary", "use_rotary_embeddings", "apply_rotary")
+OBJECTS: dict[str, Any] = {"rope_foo": {"a": 1.5}, "yarn_config": {"factor": 3.0}, "position_scaling": {"x": 2}}
+ADDED: dict[str, Any] = {
+    **dict.fromkeys(_NUMBERS.split(), 0.3125),
+    **dict.fromkeys(_WORDS.split(), "wibble"),
+    **dict.fromkeys(_FLAGS.split(), True),
+    **dict.fromkeys(OFF, False),
+    **OBJECTS,
+}
+WITHIN = (
+    "alpha",
+    "beta_fast",
+    "attn_factor",
+    "mscale",
+    "factor_2",
+    "extrapolation_factor",
+    "wibble",
+    "low_freq_factor",
+)
+
+
+def answer(config: dict[str, Any]) -> tuple[str, str]:
+    """What is read, and what is said about it; an error is an answer, too."""
+    try:
+        model = load_config(config)
+        return repr((model.encodings, model.context)), " ".join(model.warnings)
+    except pecli.PecliError as problem:
+        return str(problem), str(problem)
+
+
+def test_no_key_about_positions_is_passed_over_in_silence() -> None:
+    silent = []
+    for config in CONFIGS:
+        before, _ = answer(config)
+        for name, value in ADDED.items():
+            if name in config or (name in OFF and "'rope'" not in before):
+                continue
+            after, said = answer({**config, name: value})
+            if after == before and name not in said:
+                silent.append((config.get("model_type"), name))
+    assert silent == []
+
+
+def test_no_key_within_settings_is_passed_over_in_silence() -> None:
+    silent = []
+    for config in CONFIGS:
+        before, _ = answer(config)
+        for section in ("rope_scaling", "rope_parameters"):
+            settings = config.get(section)
+            if not settings or "full_attention" in settings:
+                continue
+            for name in WITHIN:
+                after, said = answer({**config, section: {**settings, name: 0.4375}})
+                if name not in settings and after == before and name not in said:
+                    silent.append((config.get("model_type"), section, name))
+    assert silent == []
+
+
+def test_the_nearest_known_key_is_offered() -> None:
+    config = {"model_type": "qwen3", "head_dim": 128, "max_position_embeddings": 131072}
+    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768, "attn_factor": 0.878}
+    (warning,) = load_config({**config, "rope_scaling": scaling}).warnings
+    assert "rope_scaling.attn_factor is 0.878" in warning
+    assert "did you mean 'attention_factor'?" in warning
+
+
+def test_a_key_that_a_class_ignores_is_named_with_the_class() -> None:
+    model = load_config({"model_type": "qwen2", "hidden_size": 4096, "num_attention_heads": 32, "rotary_pct": 0.5})
+    assert model.one().rotary_dim == 64  # no class of transformers has that key, so that it is a dialect's
+    model = load_config({"model_type": "qwen2", "head_dim": 128, "partial_rotary_factor": 0.5})
+    assert model.one().rotary_dim == 128
+    assert "partial_rotary_factor is 0.5, which the code of Qwen2Config ignores" in model.warnings
+
+
+INCONSISTENT = {
+    "8 × 4096 positions make 32768, but the model says 131072": {
+        "max_position_embeddings": 131072,
+        "rope_scaling": {"type": "yarn", "factor": 8.0, "original_max_position_embeddings": 4096},
+    },
+    "rope_scaling may have been lost": {"rope_theta": 5e5, "max_position_embeddings": 131072},
+}
+
+
+@pytest.mark.parametrize("said", INCONSISTENT)
+def test_settings_that_do_not_fit_are_told(said: str) -> None:
+    warnings = load_config({"model_type": "llama", "head_dim": 128, **INCONSISTENT[said]}).warnings
+    assert any(said in warning for warning in warnings)
