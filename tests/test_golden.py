@@ -247,6 +247,7 @@ def test_golden_runner_in_c_fails_where_float32_does(tmp_path: Path) -> None:
     assert min(float(line.split()[-5]) for line in wrong) > 0.1
 
 
+@pytest.mark.thorough
 def test_golden_runner_in_torch_fails_where_float32_does(suite: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     lines = ran(sys.executable, RUNNERS / "runner_torch.py", suite)

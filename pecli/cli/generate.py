@@ -88,7 +88,8 @@ def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str,
     from pecli.checks.verify import verify
     from pecli.views import check_results, screen
 
-    result = verify(file, scheme, tolerance, any_dtype=values["dtype"] is None)
+    reasons = values["json"] or not values["quiet"]
+    result = verify(file, scheme, tolerance, any_dtype=values["dtype"] is None, reasons=reasons)
     if values["json"]:
         screen.say_json(result.as_json())
     elif not values["quiet"]:

@@ -14,7 +14,7 @@ from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 
 if TYPE_CHECKING:
-    from pecli.checks.manifest import Check, Outcome
+    from pecli.checks.run import Check, Outcome
 
 EXAMPLES = (
     "pecli verify rope.safetensors",
@@ -58,6 +58,8 @@ _LENGTH = "Read dynamic and longrope at this length; else where the table ends."
 Length = Annotated[str | None, options.text("--length", "INTEGER", _LENGTH, _PANEL)]
 _RECIPE = "How the tables were computed, such as float32; see pecli audit. (default: exact)"
 Recipe = Annotated[str | None, options.text("--recipe", "NAME", _RECIPE, _PANEL)]
+_LAYOUT = "How columns come twice, if otherwise than the model rotates: its weights are permuted."
+Layout = Annotated[str | None, options.choice("--layout", ("halves", "interleaved"), _LAYOUT, _PANEL)]
 _RUNTIME = f"The runtime that computed them, --length being its served context: {', '.join(RUNTIMES)}."
 Runtime = Annotated[str | None, options.choice("--runtime", tuple(RUNTIMES), _RUNTIME, _PANEL)]
 _STRICT = "A check that a known mistake would have passed, too, is a failure."
@@ -89,6 +91,7 @@ def verify(
     grid: Grid = None,
     keep: Keep = None,
     length: Length = None,
+    layout: Layout = None,
     recipe: Recipe = None,
     runtime: Runtime = None,
     before: Before = None,
@@ -109,19 +112,22 @@ def verify(
 
     Exit code 0: all hold what they should; 1: one does not; 2: a manifest is wrong; 3: a file cannot be read.
     """
-    from pecli.checks.manifest import is_manifest, run_all
+    from pecli.checks.run import is_manifest, run_all
     from pecli.views.progress import counting
 
     places = {
         "config": config, "model": model, "layer_type": layer_type, "offset": offset, "length": length,
         "recipe": recipe, "runtime": runtime, "before": before, "seq_axis": seq_axis,
-        "positions": positions, "grid": grid, "keep": keep,
+        "positions": positions, "grid": grid, "keep": keep, "layout": layout,
     }  # fmt: skip
     tolerances = options.tolerances(max_ulp, atol, rtol)
     if junit is not None and any(_same(junit, file) for file in files):
         raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
     given = {name: value for name, value in places.items() if value is not None}
-    checks = _checks(files, given, tolerances) if golden is None else _answers(golden, files, given, tolerances)
+    if golden is None:
+        checks = _checks(files, given, tolerances, reasons=json or not quiet or junit is not None)
+    else:
+        checks = _answers(golden, files, given, tolerances)
     as_table = any(map(is_manifest, files)) and not json
     outcomes = []
     watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
@@ -136,7 +142,7 @@ def verify(
 
 def _summary(outcomes: list[Outcome], *, as_table: bool, json: bool, quiet: bool, junit: str | None) -> int:
     """What there is to say of all checks together, and the exit code."""
-    from pecli.checks.manifest import without_tables
+    from pecli.checks.run import without_tables
     from pecli.views import checklist
 
     problems = without_tables(outcomes)
@@ -184,20 +190,24 @@ def _code(outcome: Outcome) -> Exit:
     return Exit.DONE if outcome.passed or outcome.skipped else Exit.CHECK_FAILED
 
 
-def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any]) -> list[Check]:
+def _checks(
+    files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any], *, reasons: bool
+) -> list[Check]:
     """What the command line asks for; all of it is looked at before anything runs."""
-    from pecli.checks.manifest import Check, is_manifest, read_manifest
+    from pecli.checks.run import Check, is_manifest
     from pecli.checks.tolerance import Tolerance
 
     if places and all(map(is_manifest, files)):
         name, value = next(iter(places.items()))
         raise ParameterError(name, repr(value), "a manifest says itself what its files should be", "leave it out")
-    run = partial(_against(places), tolerance=Tolerance(**tolerances))
+    run = partial(_against(places), tolerance=Tolerance(**tolerances), reasons=reasons)
     found: list[Check] = []
     group = "the command line" if len(files) > 1 else ""
     for file in files:
         if is_manifest(file):
-            found += read_manifest(file, tolerances)
+            from pecli.checks.manifest import read_manifest
+
+            found += read_manifest(file, tolerances, reasons=reasons)
         elif not places and os.path.isfile(os.path.join(file, "index.json")):
             from pecli.golden.verify import suite_checks
 
@@ -220,7 +230,7 @@ def _answers(folder: str, files: list[str], places: Mapping[str, str], tolerance
 
 def _against(places: Mapping[str, str]) -> Any:
     """What compares a file with what the options name: a model, or the spec that it carries."""
-    from pecli.checks.manifest import PLACES
+    from pecli.checks.run import PLACES
     from pecli.checks.verify import model_check
     from pecli.checks.verify import verify as verify_carried
     from pecli.cli.options import check_one

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pecli.checks.diff import diff
-from pecli.checks.manifest import Check
+from pecli.checks.run import Check
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import Verification, verify
 from pecli.engine.arrays import AnyArray as Array
