@@ -14,7 +14,7 @@ from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 
 if TYPE_CHECKING:
-    from pecli.checks.manifest import Check, Outcome
+    from pecli.checks.run import Check, Outcome
 
 EXAMPLES = (
     "pecli verify rope.safetensors",
@@ -108,7 +108,7 @@ def verify(
 
     Exit code 0: all hold what they should; 1: one does not; 2: a manifest is wrong; 3: a file cannot be read.
     """
-    from pecli.checks.manifest import is_manifest, run_all
+    from pecli.checks.run import is_manifest, run_all
     from pecli.views.progress import counting
 
     places = {
@@ -135,7 +135,7 @@ def verify(
 
 def _summary(outcomes: list[Outcome], *, as_table: bool, json: bool, quiet: bool, junit: str | None) -> int:
     """What there is to say of all checks together, and the exit code."""
-    from pecli.checks.manifest import without_tables
+    from pecli.checks.run import without_tables
     from pecli.views import checklist
 
     problems = without_tables(outcomes)
@@ -187,7 +187,7 @@ def _checks(
     files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any], *, reasons: bool
 ) -> list[Check]:
     """What the command line asks for; all of it is looked at before anything runs."""
-    from pecli.checks.manifest import Check, is_manifest, read_manifest
+    from pecli.checks.run import Check, is_manifest
     from pecli.checks.tolerance import Tolerance
 
     if places and all(map(is_manifest, files)):
@@ -198,6 +198,8 @@ def _checks(
     group = "the command line" if len(files) > 1 else ""
     for file in files:
         if is_manifest(file):
+            from pecli.checks.manifest import read_manifest
+
             found += read_manifest(file, tolerances, reasons=reasons)
         else:
             found.append(Check(file, partial(run, file), group=group))
@@ -206,7 +208,7 @@ def _checks(
 
 def _against(places: Mapping[str, str]) -> Any:
     """What compares a file with what the options name: a model, or the spec that it carries."""
-    from pecli.checks.manifest import PLACES
+    from pecli.checks.run import PLACES
     from pecli.checks.verify import model_check
     from pecli.checks.verify import verify as verify_carried
     from pecli.cli.options import check_one

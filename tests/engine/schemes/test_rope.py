@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from flint import arb
 
 from pecli.engine.schemes.rope import Rope
+from pecli.errors import ParameterError
 from tests.oracle import bits, rational, rounded, wave_bits
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
@@ -100,3 +102,13 @@ def test_an_offset_is_a_slice_of_a_longer_table(dtype):
     part = Rope(100, 16, dtype=dtype, offset=299).tables()
     for name in ("cos", "sin"):
         assert part[name].tobytes() == longer[name][299:399].tobytes()
+
+
+def test_the_signature_shows_every_parameter_and_its_aliases():
+    shown = inspect.signature(Rope).parameters
+    assert [*shown] == [*inspect.signature(Rope.__init__).parameters][1:]
+    assert {*Rope.parameters(), "theta"} <= {*shown}
+    assert shown["dim"].annotation is int
+    assert repr(Rope(4, 8, theta=5e5)) == "Rope(seq_len=4, dim=8, base=500000.0)"
+    with pytest.raises(ParameterError, match="theta is given beside base"):
+        Rope(4, 8, base=1e4, theta=5e5)
