@@ -134,12 +134,13 @@ class Recorder:
         self.folder = folder
         self.tests: dict[str, dict[str, Any]] = {}
         self.entered: set[tuple[str, int]] = set()
+        self.root = f"{ROOT}{os.sep}"
         self.prefix = f"{ROOT / 'pecli'}{os.sep}"
 
     def trace(self, frame: Any, event: str, argument: object) -> None:
         code = frame.f_code
         if code.co_filename.startswith(self.prefix):
-            self.entered.add((os.path.relpath(code.co_filename, ROOT), code.co_firstlineno))
+            self.entered.add((code.co_filename, code.co_firstlineno))
         elif code.co_name == "_execute_child":
             self.entered.add((PROCESS, 0))
 
@@ -154,7 +155,7 @@ class Recorder:
         threading.settrace(None)  # type: ignore[arg-type]
         record = self.tests.setdefault(item.nodeid, {})
         record["seconds"] = sum(os.times()[:4]) - sum(before[:4])
-        record["entered"] = sorted(f"{name}:{line}" for name, line in self.entered)
+        record["entered"] = sorted(f"{name.removeprefix(self.root)}:{line}" for name, line in self.entered)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         record = self.tests.setdefault(report.nodeid, {})
