@@ -6,7 +6,7 @@ context. Errors are absolute, against the exact values rounded to float32 (float
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 
 from pecli.checks.statistics import finite
 from pecli.checks.tolerance import DRIFT
-from pecli.engine.arrays import Array, Floats, Indices, as_dtype, widened
+from pecli.engine.arrays import Array, Floats, Indices, Positions, as_dtype, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import ByPosition, results_in_order
 from pecli.errors import KindError
@@ -89,10 +89,11 @@ class Audit:
         """The mean error of a recipe over all elements."""
         return float(drift.sums.sum()) / (self.numbers.count * len(self.numbers.groups))
 
-    def curve(self, drift: Drift) -> tuple[list[float], list[float]]:
-        """Positions, each in the middle of a stretch, and the largest errors there."""
+    def curve(self, drift: Drift) -> tuple[Floats, Floats]:
+        """Positions from 1 on, each in the middle of a stretch, and the largest errors there; NaN for none."""
         middles = np.sqrt(np.maximum(self.edges[:-1], 0.5) * np.maximum(self.edges[1:] - 1, 0.5))
-        return middles.tolist(), drift.largest.tolist()
+        errors = np.where((drift.largest > 0) & np.isfinite(drift.largest), drift.largest, np.nan)
+        return middles[middles >= 1], errors[middles >= 1]
 
     def as_json(self) -> dict[str, Any]:
         """The audit as plain data."""
@@ -138,25 +139,42 @@ def audit(
         raise KindError("scheme", repr(scheme), "it must be a scheme", "such as Rope(seq_len=4096, dim=128)")
     scheme.by_position()  # refuses what has no recipes
     chosen = _chosen(scheme, (recipes,) if isinstance(recipes, str) else recipes)
-    reference = _computed(scheme, "exact", "float64" if scheme.dtype == "float64" else "float32")
-    tables = [_computed(scheme, recipe, scheme.dtype) for recipe in chosen]
-    edges = _edges(reference.first, reference.first + reference.count)
-    stretches, frequencies = len(edges) - 1, len(reference.values)
-    drifts = [Drift(name, np.zeros(stretches), np.zeros(stretches), np.zeros(frequencies)) for name in chosen]
-    result = Audit(scheme, tolerance, reference, edges, drifts)
-    step = max(2, _BLOCK_ELEMENTS // max(1, len(reference.groups)))
+    exact = _computed(scheme, "exact", "float64" if scheme.dtype == "float64" else "float32")
+    tables = {recipe: _computed(scheme, recipe, scheme.dtype) for recipe in chosen}
+    return measure(scheme, exact, tables, tolerance, on_block=on_block)
 
-    def measure(start: int) -> list[_Errors]:
-        before, stop = max(start - 1, 0), min(start + step, reference.count)  # with the row before, which may be equal
-        exact = reference.read(before, stop)
-        return [_errors(table.read(before, stop), exact, start - before) for table in tables]
 
-    starts = range(0, reference.count, step)
-    for start, found in zip(starts, results_in_order(measure, starts), strict=True):
-        for drift, errors in zip(result.drifts, found, strict=True):
-            _add(result, drift, errors, reference.first + start)
+def measure(
+    scheme: Scheme,
+    exact: ByPosition,
+    tables: Mapping[str, ByPosition],
+    tolerance: float,
+    places: Positions | None = None,
+    on_block: Callable[[int], None] | None = None,
+) -> Audit:
+    """The errors of tables against an exact one, block by block. Rows are at these places, or from the first on."""
+    stop = exact.first + exact.count if places is None else int(places[-1]) + 1
+    edges = _edges(exact.first, stop)
+    stretches = len(edges) - 1
+    frequencies = len(exact.values)
+    drifts = [Drift(name, np.zeros(stretches), np.zeros(stretches), np.zeros(frequencies)) for name in tables]
+    result = Audit(scheme, tolerance, exact, edges, drifts)
+    step = max(2, _BLOCK_ELEMENTS // max(1, len(exact.groups)))
+
+    def errors_from(start: int) -> list[_Errors]:
+        before = max(start - 1, 0)  # with the row before, which may be equal
+        end = min(start + step, exact.count)
+        expected = exact.read(before, end)
+        return [_errors(table.read(before, end), expected, start - before) for table in tables.values()]
+
+    starts = range(0, exact.count, step)
+    for start, measured in zip(starts, results_in_order(errors_from, starts), strict=True):
+        end = min(start + step, exact.count)
+        positions = np.arange(exact.first + start, exact.first + end) if places is None else places[start:end]
+        for drift, errors in zip(drifts, measured, strict=True):
+            _add(result, drift, errors, positions)
         if on_block is not None:
-            on_block(min(step, reference.count - start))
+            on_block(end - start)
     return result
 
 
@@ -209,21 +227,23 @@ def _errors(table: Array, exact: Array, before: int) -> _Errors:
     return _Errors(largest, sums, error.max(axis=0), worst, None if equal is None else equal + 1 - before)
 
 
-def _add(result: Audit, drift: Drift, errors: _Errors, first: int) -> None:
-    """Take the rows from the position `first` on into account."""
-    numbers, (row, column, *values) = result.numbers, errors.worst
+def _add(result: Audit, drift: Drift, errors: _Errors, positions: Positions) -> None:
+    """Take the rows at these positions into account."""
+    numbers = result.numbers
+    row, column, expected, found = errors.worst
     if errors.largest[row] > drift.max_abs_error:
         drift.max_abs_error = float(errors.largest[row])
-        drift.worst = Worst(first + row, int(numbers.groups[column]), numbers.names[column], *values)
-    stretches = np.searchsorted(result.edges, np.arange(first, first + len(errors.sums)), side="right") - 1
+        place = int(positions[row])
+        drift.worst = Worst(place, int(numbers.groups[column]), numbers.names[column], expected, found)
+    stretches = np.searchsorted(result.edges, positions, side="right") - 1
     np.maximum.at(drift.largest, stretches, errors.largest)
     np.add.at(drift.sums, stretches, errors.sums)
     np.maximum.at(drift.by_frequency, numbers.groups, errors.by_column)
     beyond = np.flatnonzero(errors.largest > result.tolerance)
     if drift.first_beyond is None and beyond.size:
-        drift.first_beyond = first + int(beyond[0])
+        drift.first_beyond = int(positions[beyond[0]])
     if drift.first_equal is None and errors.equal is not None:
-        drift.first_equal = first + errors.equal
+        drift.first_equal = int(positions[errors.equal])
 
 
 def _collision(table: Array, exact: Array) -> int | None:

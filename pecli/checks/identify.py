@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pecli.checks.statistics import has_waves
-from pecli.engine.arrays import Array, widened
+from pecli.checks.tensor_roles import role_of
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, round_to, widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import Table, cast, is_floating, reshaped
 from pecli.explain.describe import describe
-from pecli.explain.edits import Edit, Explanation, Layout, Noise, Recipe, Runtime, parameter_edits
+from pecli.explain.edits import Edit, Explanation, Incomplete, Layout, Noise, Recipe, Runtime, parameter_edits
 from pecli.explain.recipe_search import explain_computed
 from pecli.explain.sample import MAX_FULL_READ, sample
 from pecli.explain.search import recognise
 from pecli.explain.sinusoid_readings import named_pairs
 from pecli.explain.words import clause, command_of, lacking
 from pecli.files.load import opened
+from pecli.files.npy import ARRAY_NAME
 from pecli.files.number_text import numerals
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ MEASURED_ROWS = 256
 """Whose rounding errors are measured; those of all others are alike."""
 SQUARES = 0.05
 """By how much cos² + sin² may vary, in dumps of few digits."""
+MAX_VECTOR = 1 << 13
+"""Elements of a vector that may be frequencies or slopes: no model has as many."""
+MAX_BEND = 1e-2
+"""How far angles may be from multiples of the row, relative to the largest: bfloat16 rounds that much."""
+MIN_ANGLE = 2.0
+"""The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
 MAX_TENSORS = 256
 """Tensors that are looked at in one file."""
 _POSITIONAL = re.compile(
@@ -131,97 +138,116 @@ def identify(source: Given) -> Identification:
     """
     path, file = opened(source)
     with file:
-        file.check(table for group in groups(file.tables) for table in group)
-        for table in _lines(file.tables[0]) if file.format == "csv" else ():
-            found = identify_tables(path, [table])
+        file.check()
+        for array in _lines(file.tensors[ARRAY_NAME]) if file.format == "csv" else ():
+            found = identify_tensors(path, {ARRAY_NAME: array})
             if found.identified:
                 return found
-        return identify_tables(path, file.tables)
+        return identify_tensors(path, file.tensors)
 
 
-def identify_tables(file: str, tables: Sequence[Table]) -> Identification:
-    """The same for tables of an open file, under the name that it was asked for by."""
-    chosen = groups(tables)
+def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
+    """The same for tensors of an open file, under the name that it was asked for by."""
+    chosen = groups(tensors)
     if not chosen:
-        none = "it holds no tensor" if not tables else ""
-        many = f"it holds {len(tables)} tensors, and no name speaks of positions: name one, as {file or 'FILE'}:NAME"
+        none = "it holds no tensor" if not tensors else ""
+        many = f"it holds {len(tensors)} tensors, and no name speaks of positions: name one, as {file or 'FILE'}:NAME"
         return Identification(file, (), (none or many,))
     matches: list[Match] = []
     description: list[str] = []
     while chosen:
         group = chosen.pop(0)
-        if found := _matches(group) or _matches(_apart(group)):
+        if found := next(filter(None, map(_matches, _views(group))), []):
             matches += found
         elif len(group) > 1:  # what is no pair may still be something alone
-            chosen[:0] = [[table] for table in group]
+            chosen[:0] = [{name: array} for name, array in group.items()]
         else:
-            description += describe(sample(group[0].name, group[0].array()))
+            description += describe(sample(*next(iter(group.items()))))
     return Identification(file, tuple(_merged(matches)), tuple(description))
 
 
-def _apart(group: Sequence[Table]) -> list[Table]:
-    """Rows of cosines and rows of sines after each other, or the other way round, as two tables in one."""
-    first, *others = group
-    if others or len(first.shape) != 2 or first.rows % 2 or first.size > MAX_FULL_READ or not is_floating(first):
-        return []
-    both = reshaped(first, (2, first.rows // 2, first.width))
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = (widened(both.array()) ** 2).sum(axis=0)
-        return [both] if squares.size and np.ptp(squares) < SQUARES * squares.max() else []
+def _views(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
+    """Tensors as they are, without axes of length 1, and with rows of cosines apart from rows of sines."""
+    yield group
+    if any(1 in array.shape for array in group.values()):
+        yield {name: np.squeeze(array) for name, array in group.items() if array.size > 1}
+    ((name, array), *others) = group.items()
+    is_small = array.ndim == 2 and len(array) % 2 == 0 and array.size <= MAX_FULL_READ
+    if not others and is_small and dtype_name(array.dtype) in SIGNIFICAND_BITS:
+        both = array.reshape(2, len(array) // 2, array.shape[1])
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = (widened(both) ** 2).sum(axis=0)
+            if squares.size and np.ptp(squares) < SQUARES * squares.max():
+                yield {name: both}
 
 
-def _matches(group: Sequence[Table]) -> list[Match]:
-    if not group or not all(table.size for table in group):
+def _matches(group: Mapping[str, Array]) -> list[Match]:
+    if not group or not all(array.size for array in group.values()):
         return []
-    if len(group) == 1 and (match := _by_first_rows(group[0])) is not None:
+    if any(max(array.shape, default=1) == array.size > MAX_VECTOR for array in group.values()):
+        return []
+    if len(group) == 1 and (match := _by_first_rows(*next(iter(group.items())))) is not None:
         return [match]
-    tables = {table.name: table for table in group}
-    found = [
-        _match(each, tables)
-        for each in recognise({name: table.array() for name, table in tables.items()})
-        if each.scheme is not None
-    ]
+    found = [_match(each, group) for each in recognise(group) if each.scheme is not None] or _by_angles(group)
+    if any(role_of(name) == "both" for name in group):
+        found.sort(key=lambda match: match.scheme.applied_as != "rotation")
     return [each for each in found if each.runtimes] or found
 
 
-def _by_first_rows(table: Table) -> Match | None:
+def _by_angles(group: Mapping[str, Array]) -> list[Match]:
+    """Angles of which nobody has taken the cosine and the sine yet: lines, from row to row."""
+    ((name, array), *others) = group.items()
+    if others or array.ndim != 2 or len(array) < 3 or dtype_name(array.dtype) not in SIGNIFICAND_BITS:
+        return []
+    angles = widened(array)
+    with np.errstate(all="ignore"):
+        steps = angles[1] - angles[0]
+        bent = np.abs(angles - angles[0] - np.arange(len(angles))[:, None] * steps).max()
+        if not (bent <= MAX_BEND * np.abs(angles).max() and steps.all() and np.abs(angles).max() > MIN_ANGLE):
+            return []
+    waves = {"cos": np.cos(angles), "sin": np.sin(angles)}
+    found = [each for each in recognise(waves) if each.scheme is not None]
+    return [
+        Match(each.scheme, each.residual, (name,), (Incomplete("angles"), *each.edits), each.open)
+        for each in found
+        if each.scheme is not None
+    ]
+
+
+def _by_first_rows(name: str, array: Array) -> Match | None:
     """What makes a table of many rows, where the first of them tell it, and all others are bit for bit what they should
     be. That takes a fraction of a search in all of them.
     """
-    if len(table.shape) != 2 or not MIN_ELEMENTS <= table.size <= MAX_FULL_READ or table.dtype not in _DTYPES:
+    dtype = dtype_name(array.dtype)
+    if array.ndim != 2 or not MIN_ELEMENTS <= array.size <= MAX_FULL_READ or dtype not in _DTYPES:
         return None
-    first = replace(table, shape=(FIRST_ROWS, table.width))
-    if table.rows < MEASURED_ROWS or not has_waves(widened(first.array())):
+    if len(array) < MEASURED_ROWS or not has_waves(widened(array[:FIRST_ROWS])):
         return None
-    found = recognise({table.name: first.array()})
+    found = recognise({name: array[:FIRST_ROWS]})
     if len(found) != 1 or found[0].open or not all(isinstance(edit, Layout) for edit in found[0].edits):
         return None
     scheme: Any = found[0].scheme
     if getattr(scheme, "seq_len", None) != FIRST_ROWS:
         return None
-    scheme, values = replace(scheme, dtype=table.dtype, seq_len=table.rows), table.array()
+    scheme = replace(scheme, dtype=dtype, seq_len=len(array))
     for made in (scheme.single_array(), *scheme.tensors()):
-        if made.shape == table.shape and made.dtype == table.dtype and _same_bits(made.array(), values):
+        if made.shape == array.shape and made.dtype == dtype and made.array().tobytes() == array.tobytes():
             wide = scheme.in_dtype("float64")
             exact = {each.name: each for each in (wide.single_array(), *wide.tensors())}[made.name]
-            error = float(np.abs(widened(exact.read(0, MEASURED_ROWS)) - widened(values[:MEASURED_ROWS])).max())
+            error = float(np.abs(widened(exact.read(0, MEASURED_ROWS)) - widened(array[:MEASURED_ROWS])).max())
             told = replace(found[0], scheme=scheme, residual=max(error, found[0].residual))
-            return _match(told, {table.name: table})
+            return _match(told, {name: array})
     return None
 
 
-def _same_bits(one: Array, other: Array) -> bool:
-    return np.array_equal(one.view(f"u{one.itemsize}"), other.view(f"u{other.itemsize}"))
-
-
-def _match(found: Explanation, tables: Mapping[str, Table]) -> Match:
+def _match(found: Explanation, tensors: Mapping[str, Array]) -> Match:
     """The match as a recipe or a runtime computes it, where one makes these tables."""
     scheme, edits, residual = found.scheme, found.edits, found.residual
     assert scheme is not None
     how = [edit.found for edit in edits if isinstance(edit, Recipe)]
     runtimes: list[str] = []
     if scheme.runtime_names():
-        samples = {name: sample(name, tables[name].array()) for name in found.tensors}
+        samples = {name: sample(name, tensors[name]) for name in found.tensors}
         computed = explain_computed(scheme.computed_as("exact"), samples)
         if computed is not None:
             recipes = [edit.found for edit in computed.edits if isinstance(edit, Recipe)]
@@ -235,17 +261,16 @@ def _match(found: Explanation, tables: Mapping[str, Table]) -> Match:
     return Match(scheme, residual, found.tensors, edits, found.open, tuple(runtimes))
 
 
-def groups(tables: Sequence[Table]) -> list[list[Table]]:
+def groups(tensors: Mapping[str, Array]) -> list[dict[str, Array]]:
     """The tensors to look at, cosines with their sines; none where many are there and no name speaks of positions."""
-    chosen = list(tables)
-    if len(tables) > MAX_UNNAMED:
-        chosen = [table for table in tables if _POSITIONAL.search(table.name)][:MAX_TENSORS]
-    left = {table.name: table for table in chosen}
+    left = dict(tensors)
+    if len(tensors) > MAX_UNNAMED:
+        left = dict([(name, array) for name, array in tensors.items() if _POSITIONAL.search(name)][:MAX_TENSORS])
     found = []
-    for cos, sin in named_pairs([table.name for table in chosen]):
+    for cos, sin in named_pairs(list(left)):
         if cos in left and sin in left and left[cos].shape == left[sin].shape and left[cos].dtype == left[sin].dtype:
-            found.append([left.pop(cos), left.pop(sin)])
-    return found + [[table] for table in left.values()]
+            found.append({cos: left.pop(cos), sin: left.pop(sin)})
+    return found + [{name: array} for name, array in left.items()]
 
 
 def _merged(matches: Iterable[Match]) -> list[Match]:
@@ -273,21 +298,16 @@ def _same_law(one: Scheme, other: Scheme) -> bool:
     return one.name == other.name and not any(parameter_edits(one, other, _PLACES))
 
 
-def _lines(lines: Table) -> Iterator[Table]:
+def _lines(lines: Array) -> Iterator[Array]:
     """Lines of text in every dtype that their decimals are the shortest of, in the shapes whose rows they can be."""
+    rows, width = lines.shape
+    some = lines[: max(1, _MAX_SPELT // max(1, width))]
     for dtype in (*_DTYPES, "float64"):
-        table = cast(lines, dtype)
-        if dtype == "float64" or _is_spelt_in(lines, table):
-            yield table
-            rows, width = table.rows, table.width
+        array = round_to(widened(lines), dtype)
+        spelt = [float(text) for text in numerals(array[: len(some)])]
+        if dtype == "float64" or np.array_equal(spelt, some.reshape(-1), equal_nan=True):
+            yield array
             if rows % 2 == 0:  # cosines, then sines
-                yield reshaped(table, (2, rows // 2, width))
-            if rows % width == 0:  # the biases of heads
-                yield reshaped(table, (rows // width, width, width))
-
-
-def _is_spelt_in(lines: Table, table: Table) -> bool:
-    """Whether decimals are those that pecli, or NumPy, would write for the dtype of the table."""
-    some = min(lines.rows, max(1, _MAX_SPELT // max(1, lines.width)))
-    again = [float(text) for text in numerals(table.read(0, some))]
-    return np.array_equal(again, lines.read(0, some).reshape(-1), equal_nan=True)
+                yield array.reshape(2, rows // 2, width)
+            if width and rows % width == 0:  # the biases of heads
+                yield array.reshape(rows // width, width, width)

@@ -17,23 +17,19 @@ from __future__ import annotations
 import glob
 import os
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING
 from functools import cache, partial
 from typing import Any
 
+from pecli.checks.run import PLACES, Check
 from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import model_check, verify
-from pecli.checks.verify.targets import OWN_POSITIONS
 from pecli.checks.verify.verification import Verification
-from pecli.engine.schemes import RECIPE, SCHEMES, Parameter, Whole, scheme_named
-from pecli.engine.schemes.positions import LAST_POSITION
-from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.rope_parameters import RUNTIME
+from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import FileError, NoTablesError, ParameterError, PecliError, nearest, quoted, translated
+from pecli.errors import FileError, ParameterError, PecliError, nearest, quoted
 from pecli.models import presets
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import find_model
@@ -41,15 +37,6 @@ from pecli.models.find import find_model
 TOLERANCES = ("max_ulp", "atol", "rtol")
 _COMMON = ("name", "file", *TOLERANCES)
 _TARGETS = ("model", "config", "scheme")
-PLACES: Mapping[str, Parameter] = {
-    "offset": Whole(help="position of the first row", low=0, high=LAST_POSITION),
-    "length": Whole(help="the length that dynamic scalings are read at", high=LAST_POSITION),
-    "recipe": RECIPE,
-    "runtime": RUNTIME,
-    "seq_axis": Whole(help="the axis of positions of queries or keys", low=-64, high=64),
-    **{name: Rope.parameters()[name] for name in OWN_POSITIONS},
-}
-"""Where the tables of a model are read, and how they were computed."""
 MAX_DEPTH = 100
 """Folders in a pattern: beyond, Python's recursion ends, and so do paths."""
 MAX_BYTES = 512 << 10
@@ -60,12 +47,7 @@ _NESTED = re.compile(rf"^[ \t]*+\[{{0,2}}+[ \t]*+{_KEYS}{{2}}|(?<![\w-]){_KEYS}{
 memory that grow with the square of them."""
 
 
-def is_manifest(path: str) -> bool:
-    """Whether a file is a manifest, going by its name."""
-    return path.lower().endswith(".toml")
-
-
-def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None) -> list[Check]:
+def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None, *, reasons: bool = True) -> list[Check]:
     """The checks of a manifest. Tolerances given here win over its defaults, those of a check win over both."""
     data, found = _toml(path), []
     models = cache(partial(_model, os.path.dirname(path)))
@@ -83,7 +65,7 @@ def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None) -> lis
             with _located(f"check {number}"):
                 name = _text(given, "name")
             with _located(f"check {quoted(name) if name else number}"):
-                found += _checks(path, {**common, **given}, models)
+                found += _checks(path, {**common, **given}, models, reasons)
     if not found:
         raise ParameterError(path, "empty", "a manifest has checks", "write [[check]] and file = … below it")
     return found
@@ -156,7 +138,7 @@ def _model(folder: str, kind: str, name: str) -> tuple[str, ModelEncodings | Pec
         return path, problem
 
 
-def _checks(path: str, given: Mapping[str, Any], models: Callable[[str, str], Any]) -> list[Check]:
+def _checks(path: str, given: Mapping[str, Any], models: Callable[[str, str], Any], reasons: bool) -> list[Check]:
     """One check for each file that a table of the manifest names."""
     pattern = _text(given, "file")
     if pattern in ("", "-"):
@@ -173,7 +155,7 @@ def _checks(path: str, given: Mapping[str, Any], models: Callable[[str, str], An
     for value in given.values():
         if isinstance(value, str) and _is_pipe(os.path.join(folder, value)):
             raise FileError(os.path.join(folder, value), "is a pipe or a device", "a manifest names files and folders")
-    run = partial(_target(folder, rest, models), tolerance=tolerance)
+    run = partial(_target(folder, rest, models), tolerance=tolerance, reasons=reasons)
     files = _matching(folder, pattern)
     group = "" if files == [pattern] else f"{path}: {pattern}"
     found = []
@@ -229,7 +211,7 @@ def _target(folder: str, given: dict[str, Any], models: Callable[[str, str], Any
     return model_check(model, path, os.path.join(folder, before) if before else None, layer_type=layer_type, **places)
 
 
-def _fail(problem: PecliError, file: str, tolerance: Tolerance) -> Verification:
+def _fail(problem: PecliError, file: str, **options: Any) -> Verification:
     raise problem
 
 
@@ -247,98 +229,3 @@ def _scheme(given: Mapping[str, Any]) -> Scheme:
         if key not in values and kind.default_of(key) is MISSING:
             raise ParameterError(key, "missing", parameter.rule)
     return kind(**values)
-
-
-@dataclass(frozen=True)
-class Check:
-    """A file, what checks it, and the name and manifest that the check has, if any."""
-
-    file: str
-    run: Callable[[], Verification]
-    name: str = ""
-    manifest: str = ""
-    group: str = ""
-    """What names the files that this one was given with, where they are several."""
-
-    @property
-    def label(self) -> str:
-        return self.name or self.file
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a check: a result, or the problem that there is none."""
-
-    check: Check
-    result: Verification | PecliError
-    seconds: float
-    strict: bool = False
-    """Whether a check that known mistakes would have passed, too, counts as failed."""
-
-    @property
-    def passed(self) -> bool:
-        return self.status == "passed"
-
-    @property
-    def status(self) -> str:
-        """`passed`, `failed`, `weak` (which only a strict check is), `skipped` or `error`."""
-        if not isinstance(self.result, Verification):
-            return "skipped" if self.skipped else "error"
-        if not self.result.passed:
-            return "failed"
-        return "weak" if self.strict and self.result.weak else "passed"
-
-    @property
-    def skipped(self) -> bool:
-        """Whether it is one of several files, and has no positional tables."""
-        return isinstance(self.result, NoTablesError) and bool(self.check.group)
-
-    def as_json(self) -> dict[str, Any]:
-        name = {"name": self.check.label} if self.check.manifest else {}
-        if isinstance(self.result, Verification):
-            return {**name, **self.result.as_json(), "status": self.status}
-        found = Verification(self.check.file, "", (), diagnosis=(str(self.result),)).as_json()
-        return {**name, **found, "scheme": None, "passed": False, "status": self.status}
-
-
-def without_tables(outcomes: Sequence[Outcome]) -> list[FileError]:
-    """A problem for each group of files none of which has positional tables: something was to be checked."""
-    groups: dict[str, list[Outcome]] = {}
-    for outcome in outcomes:
-        groups.setdefault(outcome.check.group, []).append(outcome)
-    empty = {group: len(found) for group, found in groups.items() if all(outcome.skipped for outcome in found)}
-    advice = "modern checkpoints compute them: use a dump"
-    return [FileError(group, f"none of {count} files has positional tables", advice) for group, count in empty.items()]
-
-
-def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcome]:
-    """The outcomes in the order of the checks, as soon as they are there."""
-    from pecli.engine.table import share_of_threads, thread_count
-
-    threads = thread_count()
-    workers = min(threads, len(checks))
-    if workers < 2:
-        yield from (_run(check, strict) for check in checks)
-        return
-    from concurrent.futures import ThreadPoolExecutor
-
-    def run(check: Check) -> Outcome:
-        with share_of_threads(max(1, threads // workers)):
-            return _run(check, strict)
-
-    pool = ThreadPoolExecutor(workers)
-    try:
-        for running in [pool.submit(run, check) for check in checks]:
-            yield running.result()
-    finally:  # an interrupt waits for no check
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _run(check: Check, strict: bool) -> Outcome:
-    start = time.perf_counter()
-    result: Verification | PecliError
-    try:
-        result = check.run()
-    except Exception as problem:  # whatever becomes of one check, the others go on
-        result = translated(problem)
-    return Outcome(check, result, time.perf_counter() - start, strict)

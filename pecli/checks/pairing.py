@@ -21,6 +21,8 @@ MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
 """What tensors hold that belong together under unlike names."""
 WAVE_ROLES = ("cos", "sin", "both", ANYTHING, None)
 """What tensors hold whose columns may belong to frequencies."""
+MASK = -6e4
+"""What only a mask is below; the most negative number of float16 is −65504."""
 
 Pair = tuple[str, Array, Array]
 """A name, and one table as A and as B have it."""
@@ -51,7 +53,9 @@ class Fit:
         one, other = self.arrays
         if self.reading is not None:
             return self.reading.parts
-        return (Part(one, other, numbered(other.shape)),) if one.shape == other.shape else ()
+        if one.shape != other.shape:
+            return ()
+        return (Part(one, other, numbered(other.shape), masked=_is_masked(one) and _is_masked(other)),)
 
     @property
     def note(self) -> str:
@@ -59,8 +63,10 @@ class Fit:
         return f"{'A' if self.reads_a else 'B'}: {words}" if words else ""
 
     def compared(self, tolerance: Tolerance, *, any_dtype: bool) -> Comparison:
-        if self.reading is None:
+        if self.reading is None and not self.parts:
             return compare_arrays(*self.arrays, tolerance, name=self.name, any_dtype=any_dtype)
+        if self.reading is None:
+            return compare(self.parts, self.arrays[1].shape, tolerance, name=self.name, any_dtype=any_dtype)
         shape = self.reading.array.shape
         role = self.reading.name
         result = compare(self.reading.parts, shape, tolerance, name=self.name, role=role, any_dtype=any_dtype)
@@ -159,7 +165,7 @@ def _fit(one: str, other: str, ours: Array, theirs: Array, lines: bool) -> Fit:
         return fit
     sides = [(False, ours, theirs), (True, theirs, ours)]
     for reads_a, expected, found in sorted(sides, key=lambda side: side[1].dtype.kind in "iu"):
-        targets = list(_targets(one, expected, waves, lines))
+        targets = [replace(each, masked=_is_masked(expected)) for each in _targets(one, expected, waves, lines)]
         if (reading := best_reading(found, targets, lines=lines)) is not None:
             return replace(fit, reading=reading, reads_a=reads_a)
     if waves and (reading := _arranged(ours, theirs, lines)) is not None:
@@ -183,6 +189,12 @@ def _squeezed(shape: tuple[int, ...], lines: bool) -> tuple[int, ...]:
     """Without axes of length 1; but one row stays a row, unless it is a line of text."""
     plain = tuple(length for length in shape if length != 1)
     return plain if len(plain) > 1 or (lines and shape[-1:] == (1,) and plain) else shape
+
+
+def _is_masked(array: AnyArray) -> bool:
+    """Whether the last key is hidden from the first query: by −∞, or by a dtype's most negative number."""
+    is_square = array.ndim > 1 and array.shape[-1] == array.shape[-2] > 1 and array.size > 0
+    return is_square and array.dtype.kind in "fV" and bool(array[(0,) * (array.ndim - 1)][-1] <= MASK)
 
 
 def _arranged(ours: AnyArray, theirs: AnyArray, lines: bool) -> Reading | None:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pecli.checks.audit import measure
 from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.engine.arrays import Array, Floats, Positions, widened
 from pecli.engine.runtimes import RUNTIMES, runtime_named
 from pecli.engine.schemes import Choice, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
+from pecli.engine.table import ByPosition
 from pecli.errors import ParameterError, UnsupportedError
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import find_model
@@ -58,8 +60,8 @@ class RuntimeResult:
     max_abs_error: float = 0.0
     """The largest error of what it computes, float32 included."""
     worst_position: int = 0
-    curve: tuple[Positions, Floats] | None = None
-    """The largest error at every position that was compared."""
+    curve: tuple[Floats, Floats] | None = None
+    """Positions, and the largest errors around them."""
 
     @property
     def departs(self) -> bool:
@@ -149,32 +151,36 @@ def _result(encoding: Encoding, name: str, length: int, context: int | None, tol
         rope = encoding.rope(1, length=length, runtime=name)
     except UnsupportedError as lacking:
         return RuntimeResult(name, runtime.version, lacks=lacking.rule)
-    defined, reading = rope.computed_as("exact"), rope.runtime_reading
+    reading = rope.runtime_reading
     ends = reading.rows
     if ends is None and runtime.limits_to_context and context is not None:
         ends = int(context * (rope.factor or 1)) if rope.scaling == "linear" else context
-    places, expected = _expected(defined, min(length, ends or length))
-    rows = _errors(rope, expected, places).max(axis=1)
-    departure = _errors(rope.as_read(), expected, places) if reading.causes else np.zeros((1, 1))
-    beyond = departure > tolerance
-    pairs = np.flatnonzero(beyond.any(axis=0)).tolist()
+    count = min(length, ends or length)
+    defined = rope.computed_as("exact")
+    tables = {"computed": rope, **({"read": rope.as_read()} if reading.causes else {})}
+    places, exact = _exact(defined, count)
+    measured = measure(rope, exact, {each: _rows(table, places) for each, table in tables.items()}, tolerance, places)
+    computed = measured.drifts[0]
+    departure = measured.drifts[-1] if reading.causes else None
+    pairs = [] if departure is None else np.flatnonzero(departure.by_frequency > tolerance).tolist()
+    first = None if departure is None else departure.first_beyond
     return RuntimeResult(
         name,
         runtime.version,
         causes=reading.causes,
         notes=reading.notes,
         rows=ends if ends is not None and ends < length else None,
-        departure=float(departure.max()),
-        first_beyond=_first_beyond(rope.as_read(), defined, places, beyond.any(axis=1), tolerance) if pairs else None,
+        departure=0.0 if departure is None else departure.max_abs_error,
+        first_beyond=None if first is None else _first_beyond(tables["read"], defined, places, first, tolerance),
         pairs=(pairs[0], pairs[-1]) if pairs else None,
-        max_abs_error=float(rows.max()),
-        worst_position=int(places[rows.argmax()]),
-        curve=(places, rows),
+        max_abs_error=computed.max_abs_error,
+        worst_position=computed.worst.position if computed.worst else 0,
+        curve=measured.curve(computed),
     )
 
 
 @lru_cache(maxsize=1)
-def _expected(defined: Rope, count: int) -> tuple[Positions, Mapping[str, Array]]:
+def _exact(defined: Rope, count: int) -> tuple[Positions, ByPosition]:
     """The first positions and some of the others, with the last, and the exact rows there, which every runtime is
     compared with.
     """
@@ -182,19 +188,28 @@ def _expected(defined: Rope, count: int) -> tuple[Positions, Mapping[str, Array]
     doublings = max(0.0, np.log2(count / DENSE_POSITIONS))
     far = DENSE_POSITIONS * 2.0 ** (np.arange(1, int(doublings * PER_DOUBLING) + 1) / PER_DOUBLING)
     places = np.unique(np.concatenate([near, far.astype(np.int64), [count - 1]]))
-    return places, defined.at(places)
+    rows = _rows(defined, places)
+    exact = rows.read(0, len(places))
+    return places, replace(rows, read=lambda start, stop: exact[start:stop])
 
 
-def _errors(rope: Rope, expected: Mapping[str, Array], places: Positions) -> Floats:
-    """The larger of the errors of cos and sin, by position and pair."""
-    found = rope.at(places)
-    cos, sin = (np.abs(widened(found[name]) - widened(expected[name])) for name in ("cos", "sin"))
-    return np.maximum(cos, sin)
+def _rows(rope: Rope, places: Positions) -> ByPosition:
+    """Cosines and sines at these positions, by pair."""
+    pairs = np.arange(len(rope.angular_frequencies()))
+
+    def read(start: int, stop: int) -> Array:
+        found = rope.at(places[start:stop])
+        return np.concatenate([found["cos"], found["sin"]], axis=1)
+
+    names = ("cos",) * len(pairs) + ("sin",) * len(pairs)
+    frequencies = list(rope.angular_frequencies())
+    return ByPosition(0, len(places), "frequencies", frequencies, np.concatenate([pairs, pairs]), names, read)
 
 
-def _first_beyond(read: Rope, defined: Rope, places: Positions, beyond: Any, tolerance: float) -> int:
+def _first_beyond(read: Rope, defined: Rope, places: Positions, beyond: int, tolerance: float) -> int:
     """The first position beyond the tolerance, the ones that were skipped just before it included."""
-    row = int(np.argmax(beyond))
-    between = np.arange(places[max(row - 1, 0)], places[row] + 1, dtype=np.int64)
-    errors = _errors(read, defined.at(between), between).max(axis=1)
+    row = int(np.searchsorted(places, beyond))
+    between = np.arange(places[max(row - 1, 0)], beyond + 1, dtype=np.int64)
+    found, expected = (_rows(rope, between).read(0, len(between)) for rope in (read, defined))
+    errors = np.abs(widened(found) - widened(expected)).max(axis=1)
     return int(between[np.argmax(errors > tolerance)])

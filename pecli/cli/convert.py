@@ -18,8 +18,7 @@ from pecli.files.provenance import KEY, carried_spec
 from pecli.tensors.convert import DTYPE, HEAD_RULES, PAIRS, Conversion, Converted, ScoreCheck, heads_of
 from pecli.tensors.head_layout import ORDERS
 from pecli.tensors.inputs import open_file
-from pecli.views import screen
-from pecli.views.progress import counting
+from pecli.views import counting, screen
 
 EXAMPLES = (
     "pecli convert rope.npz -o rope.safetensors",
@@ -116,7 +115,7 @@ def convert(
     checked = made.check() if check else None
     passed = checked is None or checked.change < MAX_SCORE_CHANGE
     if output is not None and passed:
-        total = sum(table.nbytes for table in loaded.tables)
+        total = sum(array.nbytes for array in loaded.tensors.values())
         with counting("convert", total, values) as advance:
             written.save(output, on_block=lambda table, block: advance(block.nbytes))
     _report(written, output if passed else None, checked, values)
@@ -163,8 +162,8 @@ class _Written:
 
             changed = {name: self.made.table(name) for name in self.made.moves}
             assert self.file.contents is not None
-            write = prepare_copy(self.file.contents, self.file.tables, changed)
-            write_file(path, write, sum(table.nbytes for table in self.file.tables), on_block)
+            write = prepare_copy(self.file.contents, self.file.tensors, changed)
+            write_file(path, write, len(self.file.contents.data), on_block)
             return
         texts = {name: text for name, text in self.file.metadata.items() if name != KEY}
         spec = None if self.is_changed else carried_spec(self.file.path, self.file.metadata)

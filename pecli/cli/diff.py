@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from pecli import __version__
-from pecli.cli import Exit, command_line, options, print_error
-from pecli.errors import FileError, ParameterError
-
-if TYPE_CHECKING:
-    from pecli.files import LoadedFile
+from pecli.cli import Exit, command_line, options
+from pecli.errors import ParameterError
 
 EXAMPLES = (
     "pecli diff ours.safetensors theirs.safetensors",
@@ -51,6 +48,7 @@ def diff(
     Exit code 0: equal within the tolerance; 1: different; 3: a file cannot be read.
     """
     from pecli.checks.diff import diff_open, error_maps
+    from pecli.files import open_tensors
     from pecli.views import check_results, screen
 
     tolerance = options.tolerance(max_ulp, atol, rtol)
@@ -59,9 +57,9 @@ def diff(
 
         check_suffix(output)
     with ExitStack() as stack:
-        files = _open(stack, a, b)
-        if files is None:
-            return Exit.FILE
+        if a.split(":")[0] == b.split(":")[0] == "-":
+            raise ParameterError("A and B", "- and -", "standard input can be read once only")
+        files = stack.enter_context(open_tensors(a)), stack.enter_context(open_tensors(b))
         result = diff_open((a, files[0]), (b, files[1]), tolerance, reasons=json or not quiet)
         if json:
             screen.say_json(result.as_json())
@@ -79,21 +77,3 @@ def diff(
         if not (json or quiet):
             screen.say_written(output)
     return Exit.DONE if result.passed else Exit.CHECK_FAILED
-
-
-def _open(stack: ExitStack, a: str, b: str) -> tuple[LoadedFile, LoadedFile] | None:
-    """Both files; every one that cannot be read has its line."""
-    from pecli.files import open_tensors
-
-    if a.split(":")[0] == b.split(":")[0] == "-":
-        raise ParameterError("A and B", "- and -", "standard input can be read once only")
-    opened: list[LoadedFile] = []
-    problems: dict[str, FileError] = {}
-    for path in (a, b):
-        try:
-            opened.append(stack.enter_context(open_tensors(path)))
-        except FileError as problem:
-            problems[str(problem)] = problem  # which are one, where one file is given twice
-    for each in problems.values():
-        print_error(each)
-    return (opened[0], opened[1]) if len(opened) == 2 else None

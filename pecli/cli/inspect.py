@@ -88,17 +88,16 @@ def _profile(file: LoadedFile, chosen: dict[str, Array], found: dict[str, Any], 
     """Read the data; say whether the stored hash holds, where all of the file was looked at."""
     from hashlib import sha256
 
-    from pecli.checks.identify import identify_tables
+    from pecli.checks.identify import identify_tensors
     from pecli.checks.statistics import profile
-    from pecli.engine.table import raw_bytes, table_of
+    from pecli.engine.table import raw_bytes
     from pecli.files.provenance import KEY
 
     file.check()
     for array, entry in zip(chosen.values(), found["tensors"], strict=True):
         entry.update(profile(array))
     if len(chosen) <= MAX_IDENTIFIED:
-        tables = [table_of(name, array) for name, array in chosen.items()]
-        found["matches"] = [match.as_json() for match in identify_tables(file.path, tables).matches]
+        found["matches"] = [match.as_json() for match in identify_tensors(file.path, chosen).matches]
     spec = found["metadata"].get(KEY)
     if isinstance(spec, dict) and "sha256" in spec and whole:
         digest = sha256()

@@ -14,7 +14,7 @@ from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 
 if TYPE_CHECKING:
-    from pecli.checks.manifest import Check, Outcome
+    from pecli.checks.run import Check, Outcome
 
 EXAMPLES = (
     "pecli verify rope.safetensors",
@@ -24,6 +24,7 @@ EXAMPLES = (
     "pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2",
     "pecli verify q_after.npy --before q_before.npy --model llama-3.1-8b --atol 1e-3",
     "pecli verify pecli.toml --junit report.xml",
+    "pecli verify golden; pecli verify --golden golden answers.npz",
     "",
     "A manifest, whose paths start from its folder:",
     "",
@@ -57,6 +58,8 @@ _LENGTH = "Read dynamic and longrope at this length; else where the table ends."
 Length = Annotated[str | None, options.text("--length", "INTEGER", _LENGTH, _PANEL)]
 _RECIPE = "How the tables were computed, such as float32; see pecli audit. (default: exact)"
 Recipe = Annotated[str | None, options.text("--recipe", "NAME", _RECIPE, _PANEL)]
+_LAYOUT = "How columns come twice, if otherwise than the model rotates: its weights are permuted."
+Layout = Annotated[str | None, options.choice("--layout", ("halves", "interleaved"), _LAYOUT, _PANEL)]
 _RUNTIME = f"The runtime that computed them, --length being its served context: {', '.join(RUNTIMES)}."
 Runtime = Annotated[str | None, options.choice("--runtime", tuple(RUNTIMES), _RUNTIME, _PANEL)]
 _STRICT = "A check that a known mistake would have passed, too, is a failure."
@@ -65,6 +68,8 @@ _BEFORE = "FILE… are queries or keys after the rotation; this is what they wer
 Before = Annotated[str | None, options.text("--before", "FILE", _BEFORE, _PANEL)]
 _AXIS = "The axis of their positions, if not the last but one: -3 for (batch, L, heads, D)."
 SeqAxis = Annotated[str | None, options.text("--seq-axis", "INTEGER", _AXIS, _PANEL)]
+_GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CASE.TENSOR; see pecli golden."
+Golden = Annotated[str | None, options.text("--golden", "FOLDER", _GOLDEN, options.CHECK)]
 Junit = Annotated[str | None, options.text("--junit", "FILE", "Write a JUnit report.", options.OUTPUT)]
 Files = Annotated[
     list[str],
@@ -86,6 +91,7 @@ def verify(
     grid: Grid = None,
     keep: Keep = None,
     length: Length = None,
+    layout: Layout = None,
     recipe: Recipe = None,
     runtime: Runtime = None,
     before: Before = None,
@@ -94,6 +100,7 @@ def verify(
     atol: options.Atol = None,
     rtol: options.Rtol = None,
     strict: Strict = False,
+    golden: Golden = None,
     junit: Junit = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -105,18 +112,22 @@ def verify(
 
     Exit code 0: all hold what they should; 1: one does not; 2: a manifest is wrong; 3: a file cannot be read.
     """
-    from pecli.checks.manifest import is_manifest, run_all
-    from pecli.views.progress import counting
+    from pecli.checks.run import is_manifest, run_all
+    from pecli.views import counting
 
     places = {
         "config": config, "model": model, "layer_type": layer_type, "offset": offset, "length": length,
         "recipe": recipe, "runtime": runtime, "before": before, "seq_axis": seq_axis,
-        "positions": positions, "grid": grid, "keep": keep,
+        "positions": positions, "grid": grid, "keep": keep, "layout": layout,
     }  # fmt: skip
     tolerances = options.tolerances(max_ulp, atol, rtol)
     if junit is not None and any(_same(junit, file) for file in files):
         raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
-    checks = _checks(files, {name: value for name, value in places.items() if value is not None}, tolerances)
+    given = {name: value for name, value in places.items() if value is not None}
+    if golden is None:
+        checks = _checks(files, given, tolerances, reasons=json or not quiet or junit is not None)
+    else:
+        checks = _answers(golden, files, given, tolerances)
     as_table = any(map(is_manifest, files)) and not json
     outcomes = []
     watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
@@ -131,7 +142,7 @@ def verify(
 
 def _summary(outcomes: list[Outcome], *, as_table: bool, json: bool, quiet: bool, junit: str | None) -> int:
     """What there is to say of all checks together, and the exit code."""
-    from pecli.checks.manifest import without_tables
+    from pecli.checks.run import without_tables
     from pecli.views import checklist
 
     problems = without_tables(outcomes)
@@ -179,28 +190,47 @@ def _code(outcome: Outcome) -> Exit:
     return Exit.DONE if outcome.passed or outcome.skipped else Exit.CHECK_FAILED
 
 
-def _checks(files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any]) -> list[Check]:
+def _checks(
+    files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any], *, reasons: bool
+) -> list[Check]:
     """What the command line asks for; all of it is looked at before anything runs."""
-    from pecli.checks.manifest import Check, is_manifest, read_manifest
+    from pecli.checks.run import Check, is_manifest
     from pecli.checks.tolerance import Tolerance
 
     if places and all(map(is_manifest, files)):
         name, value = next(iter(places.items()))
         raise ParameterError(name, repr(value), "a manifest says itself what its files should be", "leave it out")
-    run = partial(_against(places), tolerance=Tolerance(**tolerances))
+    run = partial(_against(places), tolerance=Tolerance(**tolerances), reasons=reasons)
     found: list[Check] = []
     group = "the command line" if len(files) > 1 else ""
     for file in files:
         if is_manifest(file):
-            found += read_manifest(file, tolerances)
+            from pecli.checks.manifest import read_manifest
+
+            found += read_manifest(file, tolerances, reasons=reasons)
+        elif not places and os.path.isfile(os.path.join(file, "index.json")):
+            from pecli.golden.verify import suite_checks
+
+            found += suite_checks(file)
         else:
             found.append(Check(file, partial(run, file), group=group))
     return found
 
 
+def _answers(folder: str, files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any]) -> list[Check]:
+    """A port's answers to a golden suite."""
+    from pecli.checks.tolerance import Tolerance
+    from pecli.golden.verify import answer_checks
+
+    for name, value in places.items():
+        raise ParameterError(name, repr(value), "the suite says what its cases are", "leave it out")
+    allowed = Tolerance(**tolerances) if tolerances else None
+    return [check for file in files for check in answer_checks(folder, file, allowed)]
+
+
 def _against(places: Mapping[str, str]) -> Any:
     """What compares a file with what the options name: a model, or the spec that it carries."""
-    from pecli.checks.manifest import PLACES
+    from pecli.checks.run import PLACES
     from pecli.checks.verify import model_check
     from pecli.checks.verify import verify as verify_carried
     from pecli.cli.options import check_one

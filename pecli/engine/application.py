@@ -235,7 +235,7 @@ def _add(x: Array, out: Array, read: Callable[[int, int], Array]) -> None:
 
 
 def _floating(name: str, x: ArrayLike) -> Array:
-    values: Array = np.asarray(as_numpy(name, x))
+    values: Array = as_numpy(name, x)
     if dtype_name(values.dtype) not in FLOATS:
         raise KindError(name, f"of dtype {values.dtype}", "it must be of a floating dtype")
     if values.ndim < 2:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from pecli.engine.arrays import (
-    COMPLEX,
     SIGNIFICAND_BITS,
     Array,
     Indices,
@@ -171,26 +170,6 @@ def reshaped(table: Table, shape: tuple[int, ...]) -> Table:
     return replace(seen, fill=fill)
 
 
-def rows_of(table: Table, expected: Table) -> Table:
-    """Lines of a .csv, which has no other axes, as the table whose rows they may be; else as they are."""
-    alike = (table.rows, table.width) == (expected.rows, expected.width)
-    return reshaped(table, expected.shape) if alike else table
-
-
-def as_pairs(table: Table) -> Table:
-    """Complex numbers as (…, 2): the real part, then the imaginary one."""
-    seen = replace(table, dtype=COMPLEX[table.dtype], shape=(*table.shape, 2))
-
-    def fill(start: int, out: Array) -> None:  # a row of the new table is one number of the old
-        width = table.width
-        first = start // width
-        rows = table.read(first, -(-(start + len(out)) // width)).reshape(-1)
-        numbers = np.ascontiguousarray(rows[start - first * width :][: len(out)])
-        out[...] = numbers.view(out.dtype).reshape(out.shape)
-
-    return replace(seen, fill=fill)
-
-
 def stacked(name: str, parts: Sequence[Table]) -> Table:
     """Tables of one shape and dtype, one after the other along a new first axis."""
     first = parts[0]
@@ -203,16 +182,6 @@ def stacked(name: str, parts: Sequence[Table]) -> Table:
 
     in_order = any(part.in_order for part in parts)
     return Table(name, first.dtype, (len(parts), *first.shape), fill, in_order)
-
-
-def squeezed_views(table: Table) -> Iterator[Table]:
-    """The table, and the table with fewer axes of length 1, as batch and head axes often are."""
-    shapes = [table.shape]
-    while shapes[-1][:1] == (1,) and len(shapes[-1]) > 1:
-        shapes.append(shapes[-1][1:])
-    shapes.append(tuple(length for length in table.shape if length != 1) or (1,))
-    for shape in dict.fromkeys(shapes):
-        yield reshaped(table, shape)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -20,6 +20,7 @@ from pecli.explain.edits import (
     Heads,
     Mask,
     Negated,
+    Parameter,
     Repeated,
     Scaled,
     Transposed,
@@ -198,6 +199,10 @@ def _regions(values: Floats, masked: Flags, distance: Floats) -> Iterator[tuple[
 def _steps(distance: Floats, length: int, mask: str) -> Iterator[tuple[str, Floats, tuple[Edit, ...]]]:
     """What slopes are multiplied by in each form."""
     keys = np.broadcast_to(np.arange(length, dtype=np.float64), distance.shape)
+    for further, spelt in ((1, "i − j + 1"), (-1, "i − j − 1")):
+        if len(distance) > 1:
+            edit = Parameter("distance", "i − j", spelt)
+            yield "causal" if mask else "symmetric", -(np.abs(distance) + further), (edit,)
     if mask:
         yield "causal", -np.abs(distance), ()
         yield "key", keys, (Mask("causal"),)

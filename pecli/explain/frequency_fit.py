@@ -282,15 +282,23 @@ def fit_near_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
         return Fit(each, curve.misfit(each.frequencies()), cost)
 
     yield [fit(each, 0.5 * k) for k, each in enumerate(starts)]
+    exponents = _exponents(starts[0], curve)
     others = [
-        fit(each, 0.95 if each.half == 2 * starts[0].half else 1.0 + 0.05 * k)  # rather than the root of the base
+        fit(each, 0.95 if each.half in (2 * starts[0].half, starts[0].half / 2) else 1.0 + 0.05 * k)  # not the base
         for k, each in enumerate(neighbours(replace(prior, law=starts[0])))
         if each.count == count  # the scheme's own neighbours have its dim
     ]
     names = [name for name in ("base", *law.scaling.frequency_parameters(), "scale") if name in SEARCHED]
-    yield others + [
-        replace(one, cost=one.cost + 1) for start in starts for name in names for one in fitted(start, name, curve)
-    ]
+    yield (
+        others
+        + [fit(each, cost) for each, cost in exponents]
+        + [
+            replace(one, cost=one.cost + 1 - 0.05 * (name == "length"))
+            for start in starts
+            for name in names
+            for one in fitted(start, name, curve)
+        ]
+    )
     yield [replace(one, cost=one.cost + 2.2) for one in fit_laws(curve, float(starts[0].half), scales=not prior.rotary)]
     double = [
         replace(one, cost=one.cost + other.cost + 1)
@@ -304,7 +312,26 @@ def fit_near_prior(prior: WaveScheme, curve: Curve) -> Iterator[list[Fit]]:
     yield list(fit_longrope(curve, float(starts[0].half))) if prior.rotary else []
 
 
+def _exponents(law: Law, curve: Curve) -> list[tuple[Law, float]]:
+    """The base that the spec says, without scaling and with exponents over another whole number: half the dimension,
+    i/(d/2 − 1), a hidden size; with costs.
+    """
+    straight = geometric(curve)
+    if straight is None or straight[1] <= 0:
+        return []
+    level, step, level_error, step_error = straight
+    over = 2 * math.log(law.base) / step
+    whole, error = round(over), SIGMAS * over * step_error / step + 1e-6 * over
+    if abs(level) > SIGMAS * level_error + 1e-6 or abs(over - whole) > error or error > 0.25 or whole < 2:
+        return []
+    likely = whole in (law.half, 2 * law.half - 2, 4 * law.half) or whole % (2 * law.half) == 0
+    cost = (0.95 if likely else 1.35) + (law.scaling != NO_SCALING)
+    return [(replace(law, half=whole / 2, scaling=NO_SCALING, rotating=None), cost)]
+
+
 MIN_FREQUENCIES = 4
+MAX_UNINITIALISED = 1e-9
+"""Radians per position: below it, even the fastest frequency is what memory happened to hold."""
 TIMESTEPS = 1000.0
 """What diffusion models multiply positions from 0 to 1 by."""
 MIN_RECOGNISED = 6
@@ -320,7 +347,7 @@ INVERSES = {"wavelengths": 2 * math.pi, "1/inv_freq": 1.0}
 def explain_frequencies(one: Sample, prior: WaveScheme) -> list[Explanation]:
     """Explanations of a vector of frequencies by what it should be."""
     values = one.values.reshape(-1)
-    if np.isnan(values).any() or not values.any():
+    if np.isnan(values).any() or np.abs(values).max() < MAX_UNINITIALISED:
         return [Explanation((Uninitialised(),), None, math.inf, 0.0, (one.name,))]
     if not np.isfinite(values).all() or np.iscomplexobj(values) or len(values) < 2:
         return []

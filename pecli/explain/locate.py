@@ -23,6 +23,8 @@ MAX_ELEMENTS = 8
 MAX_SHARE = 0.25
 """Of the rows, columns or heads, that may be wrong in a table that is right otherwise."""
 MAX_LISTED = 64
+FREQUENCY_RTOL = 1e-5
+"""What frequencies and slopes of other programs are off by at most, relatively."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,10 @@ class Located:
     def edits(self) -> list[Edit]:
         """What may be named as wrong: elements; else rows, columns or heads, whichever are the smaller part."""
         places = np.argwhere(self.wrong)
-        if 0 < len(places) <= MAX_ELEMENTS:
+        if 0 < len(places) <= min(MAX_ELEMENTS, MAX_SHARE * self.wrong.size):
             return [ElementsWrong(tuple(tuple(place) for place in places.tolist()))]
+        if self.wrong.ndim < 2:
+            return []
         found: list[tuple[float, Edit]] = []
         for kind, axis in ((RowsWrong, -2), (ColumnsWrong, -1)):
             flags = self.along((axis,))
@@ -66,7 +70,7 @@ class Located:
         heads may be wrong by a parameter.
         """
         if not isinstance(edit, RowsWrong):
-            return isinstance(edit, ElementsWrong)
+            return isinstance(edit, ElementsWrong) and self.wrong.ndim > 1
         rows = self.along((-2,))
         values = np.moveaxis(self.one.values, -2, 0)[rows]
         at_an_end = (rows[0] or rows[-1]) and np.count_nonzero(rows) > 1
@@ -75,9 +79,11 @@ class Located:
 
 def located(prior: Scheme, one: Sample, atol: float) -> Located | None:
     """Where a tensor is not what the prior makes, beyond the tolerance and rounding; None where shapes differ."""
-    if len(one.shape) < 2 or not one.whole or np.iscomplexobj(one.values):
+    if not one.whole or np.iscomplexobj(one.values):
         return None
     errors = scheme_errors(prior, drifts=True)({one.name: one})
+    if len(one.shape) == 1:
+        return Located(one, errors, ~(np.abs(errors.left) <= FREQUENCY_RTOL))
     if errors.left.shape != one.shape:
         return None
     return Located(one, errors, out_of_tolerance(errors, one.values, one.dtype, atol))

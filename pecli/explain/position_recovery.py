@@ -230,6 +230,8 @@ SLOW = 1.2
 ANGLE_NOISE = 2e-7
 """Of an angle in float32; relative where it is small."""
 MIN_ANGLE = 1e-9
+MAX_BASE_DIGITS = 4
+"""Of a base beside positions that are all fitted, too."""
 SLACK = 2e-4
 """What other programs' float32 angles of a thousand radians are off by."""
 
@@ -284,7 +286,8 @@ def _bases(waves: Complex, denominators: Sequence[float]) -> Iterator[tuple[floa
             error = 16 * ANGLE_NOISE * denominator * value
             known = [base for base in BASES if abs(base - value) <= 4 * error]
             found |= dict.fromkeys((base, denominator) for base in (*known, plainest(value, error)))
-    yield from sorted(found, key=lambda each: digits(each[0]))
+    plain = [each for each in found if each[0] in BASES or digits(each[0]) <= MAX_BASE_DIGITS]
+    yield from sorted(plain, key=lambda each: digits(each[0]))
 
 
 def _axes(waves: Complex, frequency: Floats) -> tuple[list[list[float]], list[int]] | None:

@@ -52,13 +52,17 @@ from pecli.explain.recipe_search import (
 from pecli.explain.sample import Sample, precision, sample
 from pecli.explain.sinusoid_schemes import wave_scheme
 from pecli.explain.sinusoid_search import explain_waves
-from pecli.explain.time_limit import OutOfTimeError, time_limit
+from pecli.explain.time_limit import OutOfTimeError, check_time, time_limit
 
 WAVES = ("cos", "sin", "cos_sin", "pe")
 MAX_TRANSFORMED = 1 << 22
 """Elements of an expected table that is made whole."""
 MAX_COMPARED = 1 << 24
 """Elements of two tables that are compared with each other."""
+MAX_VECTOR = 1 << 14
+"""Elements of a vector that may be frequencies or slopes."""
+MIN_RANGE = 16
+"""Rows that are right, and rows that are a table of their own, where both are in one."""
 MIN_ANGLE = 2.0
 """The largest of a table that may be angles: cosines and sines, even times an attention factor, are smaller."""
 UNITS = 4
@@ -284,19 +288,23 @@ def _anywhere(prior: Scheme, alone: Samples, atol: float) -> Explanation | None:
 
 def _by_range(prior: Any, waves: Samples, atol: float) -> Explanation | None:
     """Rows up to one, or from one on, as a table of their own, where all others are right."""
-    every = [located(prior, one, atol) for one in waves.values()] if getattr(prior, "is_range", False) else [None]
+    every = [located(prior, one, 0.0) for one in waves.values()] if getattr(prior, "is_range", False) else [None]
     cuts = {found.first_wrong_row if found is not None else None for found in every}
     cut = cuts.pop() if len(cuts) == 1 else None
     if cut is None or every[0] is None:
         return None
     length, after = prior.seq_len, bool(every[0].along((-2,))[-1])
+    if not MIN_RANGE <= cut <= length - MIN_RANGE:
+        return None
     first, last = (cut, length - 1) if after else (0, cut - 1)
     part = replace(prior, offset=prior.offset + first, seq_len=last - first + 1)
     arrays = {name: one.values[..., first : last + 1, :].astype(one.dtype) for name, one in waves.items()}
     samples = {name: sample(name, array) for name, array in arrays.items()}
-    found = next(_explained(part, samples, arrays, atol, SEARCHES[1:]), None)
+    found = next(_explained(part, samples, arrays, atol, SEARCHES[3:]), None)
     if found is None or {*found.tensors} != {*waves}:
         return None
+    if any(isinstance(edit, Rows) or getattr(edit, "name", "") == "offset" for edit in found.edits):
+        return None  # an order of rows, which is one of the whole table
     edits = (*found.edits, RowRange(first, last))
     return replace(found, edits=edits, scheme=None, errors=None, residual=found.residual)
 
@@ -304,12 +312,12 @@ def _by_range(prior: Any, waves: Samples, atol: float) -> Explanation | None:
 SEARCHES: Searches = (
     (lambda prior, samples, atol: explain_computed(prior, samples), _together),
     (_in_part, _each),
+    (_by_range, _waves),
     (_by_neighbour, _waves),
     (_by_waves, _waves),
     (_other_scheme, _waves),
     (_by_kind, _each),
     (_by_parameter, _together),
-    (_by_range, _waves),
     (_transformed, _each),
     (_anywhere, _each),
 )
@@ -371,8 +379,11 @@ def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float = 0.0)
 def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
     """What made arrays that belong together (cosines and sines, or one alone), the best first."""
     with _limited():
+        check_time()
         samples = {name: _as_made(sample(name, array)) for name, array in arrays.items()}
         one = next(iter(samples.values()))
+        if one.is_vector and one.values.size > MAX_VECTOR:
+            return []
         for search, alone in RECOGNISERS:
             every = best(search(one if alone else samples)) if not alone or len(samples) == 1 else []
             right = (_recognised(each, samples, arrays) for each in every)

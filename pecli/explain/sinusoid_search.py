@@ -139,6 +139,8 @@ def explain_readings(readings: Iterable[Reading], prior: WaveScheme | None, atol
 
 def _all_readings(found: Mapping[str, Sample], prior: WaveScheme | None) -> Iterator[Reading]:
     """Rows that wrap show at once, and come first; padding last. Readings with the expected channels before others."""
+    if not any(np.ptp(one.values) for one in found.values()):
+        return  # a constant is no wave
     plain = list(readings(found, prior.form if prior else None))
     plain.sort(key=lambda reading: prior is not None and reading.channels != prior.law.count)
     for reading in plain[:1]:
@@ -404,12 +406,15 @@ def _difference(by: Proposal, prior: WaveScheme, place: Positions) -> Descriptio
     """What differs from the prior."""
     (signs, start, order), reading, law = place, by.reading, by.fit.law
     changes = law_edits(prior, law)
-    edits = [*reading.edits, *layout_edit(prior, reading.form), *signs, *changes, *order]
+    layout = layout_edit(prior, reading.form)
+    if prior.rotary and layout and _is_sinusoidal(reading) and signs == (Swapped(),):
+        layout, signs = (Parameter("scheme", prior.scheme.name, "sinusoidal"),), ()
+    edits = [*reading.edits, *layout, *signs, *changes, *order]
     if reading.length != prior.length and not reading.edits:
         edits.append(Parameter("seq_len", prior.length, reading.length))
     if by.amplitude != by.usual:
         edits.append(amplitude_edit(prior, prior.amplitude, by.amplitude))
-    cos_first, more = prior.cos_first != (Swapped() in signs), {"dtype": reading.dtype}
+    cos_first, more = prior.cos_first != (Swapped() in place[0]), {"dtype": reading.dtype}
     scheme = scheme_of(law, max(0, start), reading.length, by.amplitude, reading.form, prior.rotary, cos_first, **more)
     return scheme, edits, max(0.0, by.fit.cost - sum(edit.cost for edit in changes))
 

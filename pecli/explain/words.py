@@ -38,6 +38,8 @@ _PARAMETERS: Mapping[Any, str] = {
     ("divisors", "other"): "{expected} has other values",
     "inv_freq": "inv_freq holds {found}, not {expected}",
     "exponent_dim": f"the exponent is over {{found}} {_SPEC}",
+    ("scheme", "sinusoidal"): "this is a sinusoidal table, not the cosines and sines of a rotary one",
+    "distance": "distances are off by one: {found}, not {expected}",
 }
 """Of a parameter, one value of it, or one for another: the narrowest counts."""
 
@@ -65,6 +67,8 @@ def _parameter(edit: Parameter) -> str:
         words = "{name} is {found}, as the spec says"
     elif found == f"{expected}, applied twice":
         words = "the {expected} scaling is applied twice"
+    elif name == "attention_factor" and math.isclose(found, (expected or 1.0) ** 2, rel_tol=1e-6):
+        words = "the attention factor is applied twice: {found}, not {expected}"
     return words.format(name=_NAMES.get(name, name), expected=said(expected), found=said(found))
 
 
@@ -210,7 +214,7 @@ def lacking(edits: Iterable[Edit], scheme: Any) -> tuple[Edit, ...]:
             return not hasattr(scheme, "cos_first")
         if isinstance(edit, Parameter):
             factor = edit.name == "attention_factor" and scheme.attention_factor_value() != edit.found
-            return bool(factor or edit.name in ("position_axis", "inv_freq"))
+            return bool(factor or edit.name in ("position_axis", "inv_freq", "distance", "scheme"))
         return not (edit.storage or isinstance(edit, (Rotation, Runtime)))
 
     return tuple(edit for edit in edits if lacks(edit))

@@ -12,13 +12,10 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, numpy_dtype, round_to, widened
-from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, failure, quoted
 
 MAX_STREAM = 4 << 30
@@ -87,15 +84,9 @@ class LoadedFile:
     checksums: Mapping[str, Callable[[], None]] = field(default_factory=dict, repr=False)
     contents: Contents | None = field(default=None, repr=False)
 
-    @cached_property
-    def tables(self) -> tuple[Table, ...]:
-        """The tensors as tables."""
-        return tuple(table_of(name, array) for name, array in self.tensors.items())
-
-    def check(self, chosen: Iterable[Any] | None = None) -> None:
+    def check(self, names: Iterable[str] | None = None) -> None:
         """Compare these tensors, or all, with their checksums; only those of a .npz have any."""
-        names = self.tensors if chosen is None else [getattr(each, "name", each) for each in chosen]
-        for name in names:
+        for name in self.tensors if names is None else names:
             if name in self.checksums:
                 self.checksums[name]()
 

@@ -146,7 +146,7 @@ def members_of(contents: Contents) -> dict[str, Member]:
     try:
         with zipfile.ZipFile(_DirectoryFile(contents)) as archive:
             listed, end = archive.infolist(), archive.start_dir
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, IndexError, OverflowError) as problem:
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError, IndexError, OverflowError) as problem:
         raise contents.error(f"is a broken archive: {' '.join(str(problem).split())}") from None
     here, count, _, start = struct.unpack_from("<HHII", tail, place + 8)
     zip64 = tail[max(place - 20, 0) :].startswith(b"PK\x06\x07")  # whose records hold what does not fit
@@ -186,7 +186,7 @@ class _DirectoryFile(io.RawIOBase):
     def seek(self, offset: int, whence: int = 0) -> int:
         self._at = offset + (0, self._at, len(self._contents.data))[whence]
         if self._at < 0:
-            raise ValueError("it points before its beginning")
+            raise OSError("it points before its beginning")  # which zipfile expects of files
         return self._at
 
     def read(self, size: int = -1) -> bytes:

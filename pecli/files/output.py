@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pecli.engine.arrays import Array
@@ -30,64 +30,48 @@ SYNC_BYTES = 1 << 26
 """How much is written before it is sent on: a small part of a large file, and not so little that syncs queue up."""
 
 
-class BackgroundSync:
-    """A thread that syncs a file now and then, so that the last sync has little left to do."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._waiting = 0
-        self._pool: ThreadPoolExecutor | None = None
-        self._running: Future[None] | None = None
-
-    def wrote(self, count: int) -> None:
-        """Take note of more bytes; sync if they are many and the last sync is done."""
-        self._waiting += count
-        if self._waiting >= SYNC_BYTES and (self._running is None or self._running.done()):
-            self._sync()
-
-    def _sync(self) -> None:
-        from concurrent.futures import ThreadPoolExecutor
-
-        self.wait()
-        self._pool = self._pool or ThreadPoolExecutor(1)
-        sync = getattr(os, "fdatasync", os.fsync)  # macOS has only the latter
-        self._running, self._waiting = self._pool.submit(sync, self._descriptor), 0
-
-    def wait(self) -> None:
-        """Wait for the thread; an error that it met is raised here, the system would not report it to the last sync."""
-        running, self._running = self._running, None
-        if running is not None:
-            running.result()
-
-    def close(self) -> None:
-        """Be done with the file, whatever became of it."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=True)
-
-
 class Output:
-    """Bytes on their way out, through a file descriptor; a seekable one can be patched, and is synced on the way."""
+    """Bytes on their way out, through a file descriptor; a seekable one can be patched, and a thread syncs it now and
+    then, so that the last sync has little left to do.
+    """
 
     def __init__(self, path: str, descriptor: int, seekable: bool) -> None:
-        self.path, self.seekable = path, seekable
+        self.path = path
+        self.seekable = seekable
         self._descriptor = descriptor
-        self._sync = BackgroundSync(descriptor) if seekable else None
+        self._unsynced = 0
+        self._pool: ThreadPoolExecutor | None = None
+        self._syncing: Future[None] | None = None
 
     def write(self, data: Buffer) -> None:
         """Append `data`, all of it: one call to the system may take less."""
         left = memoryview(data)
         if left.ndim != 1 or left.itemsize != 1:
             left = left.cast("B")
-        count = len(left)
+        self._unsynced += len(left)
         try:
             while left:
                 left = left[_write_some(self._descriptor, left) :]
-            if self._sync is not None:
-                self._sync.wrote(count)
+            if self.seekable and self._unsynced >= SYNC_BYTES and (self._syncing is None or self._syncing.done()):
+                self._start_sync()
         except BrokenPipeError:  # not an error of the file: whoever read it has seen enough
             raise
         except OSError as error:
             raise failure(self.path, error) from None
+
+    def _start_sync(self) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        self._wait()
+        self._unsynced = 0
+        self._pool = self._pool or ThreadPoolExecutor(1)
+        self._syncing = self._pool.submit(getattr(os, "fdatasync", os.fsync), self._descriptor)  # macOS has only fsync
+
+    def _wait(self) -> None:
+        """Wait for the thread; an error that it met is raised here, the system would not report it to the last sync."""
+        syncing, self._syncing = self._syncing, None
+        if syncing is not None:
+            syncing.result()
 
     def patch(self, offset: int, data: bytes) -> None:
         """Overwrite bytes that were written before; only a seekable output can."""
@@ -105,8 +89,7 @@ class Output:
     def finish(self, replaced: os.stat_result | None) -> None:
         """Give a new file the mode and owner of the one it replaces, and have it on disk."""
         try:
-            if self._sync is not None:
-                self._sync.wait()
+            self._wait()
             if replaced is not None and hasattr(os, "fchown"):  # Windows has neither owners nor modes
                 os.fchmod(self._descriptor, _take_over(self._descriptor, replaced))
             os.fsync(self._descriptor)
@@ -115,8 +98,8 @@ class Output:
 
     def close(self) -> None:
         """Let go of the descriptor."""
-        if self._sync is not None:
-            self._sync.close()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
         with suppress(OSError):  # a synced file has nothing left to fail, a pipe nobody to tell
             os.close(self._descriptor)
 
@@ -359,25 +342,19 @@ MIN_THREADED_BYTES = 1 << 18
 
 def write_blocks(table: Table, sinks: Sequence[Sink], on_block: OnBlock | None = None) -> None:
     """Hand every block of the table to all the sinks, in order; the sinks work side by side where that is worth it."""
-    if len(sinks) < 2 or table.nbytes < MIN_THREADED_BYTES:
-        _write_blocks(table, lambda data: [sink(data) for sink in sinks], on_block)
-        return
-    from concurrent.futures import ThreadPoolExecutor
+    others = sinks[1:]
+    with ExitStack() as stack:
+        pool: ThreadPoolExecutor | None = None
+        if others and table.nbytes >= MIN_THREADED_BYTES:
+            from concurrent.futures import ThreadPoolExecutor
 
-    first, *others = sinks
-    with ThreadPoolExecutor(len(others)) as pool:
-
-        def side_by_side(data: memoryview) -> None:
-            working = [pool.submit(sink, data) for sink in others]
-            first(data)
+            pool = stack.enter_context(ThreadPoolExecutor(len(others)))
+        for block in table.blocks():
+            data = raw_bytes(block)
+            working = [pool.submit(sink, data) for sink in others] if pool else []
+            for sink in sinks[: 1 if pool else None]:
+                sink(data)
             for future in working:
                 future.result()
-
-        _write_blocks(table, side_by_side, on_block)
-
-
-def _write_blocks(table: Table, sink: Sink, on_block: OnBlock | None) -> None:
-    for block in table.blocks():
-        sink(raw_bytes(block))
-        if on_block is not None:
-            on_block(table, block)
+            if on_block is not None:
+                on_block(table, block)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from pecli.engine.arrays import numpy_dtype
-from pecli.engine.table import Table
+from pecli.engine.arrays import Array, numpy_dtype
+from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError, quoted
 from pecli.files.contents import Contents, LoadedFile, data_bytes
 from pecli.files.output import OnBlock, Output, Sink, Spec, Write, is_text, write_blocks
@@ -67,18 +67,19 @@ def prepare(tables: Sequence[Table], spec: Spec | None, texts: Mapping[str, str]
     return write
 
 
-def prepare_copy(contents: Contents, tables: Sequence[Table], changed: Mapping[str, Table]) -> Write:
+def prepare_copy(contents: Contents, tensors: Mapping[str, Array], changed: Mapping[str, Table]) -> Write:
     """Writes the file again, byte for byte, but for the tensors that changed, whose dtypes and shapes did not.
 
-    `tables` are all that the file holds, in its own order.
+    `tensors` are all that the file holds, in its own order.
     """
     end = 8 + int.from_bytes(contents.data[:8], "little")
+    tables = [changed.get(name) or table_of(name, array) for name, array in tensors.items()]
     if end + sum(table.nbytes for table in tables) != len(contents.data):
         raise contents.error("changed while it was read: its header has another length now")
 
     def write(output: Output, on_block: OnBlock | None) -> None:
         output.write(contents.data[:end])
-        _write_all([changed.get(table.name, table) for table in tables], [output.write], on_block)
+        _write_all(tables, [output.write], on_block)
 
     return write
 

@@ -15,10 +15,7 @@ _FLOAT_NAMES = "float64, float32, float16 or bfloat16"
 
 def floating(name: str, value: ArrayLike) -> NDArray[Any]:
     """The value as an array, which has to be of a floating dtype."""
-    try:
-        array: NDArray[Any] = np.asarray(as_numpy(name, value))
-    except ValueError:  # lists of unequal lengths
-        raise ParameterError(name, "ragged", "it must be an array", "give every row the same length") from None
+    array = as_numpy(name, value)
     if dtype_name(array.dtype) not in SIGNIFICAND_BITS:
         advice = f"convert it first, as with {name}.astype('float32')"
         raise KindError(name, f"of dtype {array.dtype}", f"it must be {_FLOAT_NAMES}", advice)
@@ -54,9 +51,7 @@ def float_name(dtype: DTypeLike | None) -> str:
     """The name of a floating dtype, however it is given; None is float32."""
     if dtype is None:
         return "float32"
-    if (
-        isinstance(dtype, str) and dtype in SIGNIFICAND_BITS
-    ):  # NumPy knows «bfloat16» only once ml_dtypes has been imported
+    if isinstance(dtype, str) and dtype in SIGNIFICAND_BITS:  # NumPy knows «bfloat16» only by ml_dtypes
         return dtype
     try:
         name = dtype_name(dtype)

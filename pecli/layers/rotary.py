@@ -171,10 +171,7 @@ class RotaryPosEmbedding:
 
     def _ids(self, position_ids: ArrayLike, length: int) -> NDArray[np.int64]:
         """position_ids, checked and copied."""
-        try:
-            ids = np.asarray(as_numpy("position_ids", position_ids))
-        except ValueError:  # lists of unequal lengths
-            raise ParameterError("position_ids", "ragged", f"they must be of shape ({length},)") from None
+        ids = as_numpy("position_ids", position_ids)
         if not ids.size and not isinstance(position_ids, np.ndarray):
             ids = ids.astype(np.int64)  # NumPy takes an empty list for floats
         if ids.dtype.kind not in "iu":

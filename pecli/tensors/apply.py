@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pecli.engine.application import LAYOUTS, add_rows, rotate
-from pecli.engine.arrays import Array, as_numpy
+from pecli.engine.arrays import Array, as_numpy, numbers
 from pecli.engine.rotation_factors import RotationFactors
 from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.engine.schemes.positions import LAST_POSITION
@@ -19,7 +19,6 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import table_of
 from pecli.errors import KindError, ParameterError
-from pecli.files.load import table_in_memory
 from pecli.models.attention import attention_of
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, find_model
@@ -62,7 +61,7 @@ def apply(
     >>> apply(np.ones((2, 4)), Rope(seq_len=2, dim=4), offset=1).round(3).tolist()
     [[-0.301, 0.99, 1.382, 1.01], [-1.325, 0.98, 0.493, 1.02]]
     """
-    each = Input(table_in_memory("x", x).array(), "x")
+    each = Input(numbers("x", x), "x")
     seq_axis = AXIS.check("seq_axis", seq_axis)
     given = {"positions": positions, "layout": layout, "shift": shift, "layer_type": layer_type}
     given |= {"trailing": FLAG.check("trailing", trailing), "inverse": FLAG.check("inverse", inverse)}
@@ -72,7 +71,7 @@ def apply(
         return encoding.applied_to(each.array)
     if _is_array(encoding):
         _refuse(given, "a learned table")
-        weight = Input(table_in_memory("the table", encoding).array(), "the table")
+        weight = Input(numbers("the table", encoding), "the table")
         return add_learned(each, weight, 0 if offset is None else OFFSET.check("offset", offset))
     rows = _row_positions(offset, positions, shift)
     if isinstance(encoding, Scheme):
@@ -176,12 +175,7 @@ def _row_positions(offset: int | None, positions: ArrayLike | None, shift: int |
         if offset is not None or positions is not None:
             raise ParameterError("shift", shift, "a shift needs no positions", "leave out one of them")
     if positions is not None:
-        try:
-            return position_ids(np.asarray(as_numpy("positions", positions)))
-        except ValueError as problem:
-            if isinstance(problem, ParameterError):
-                raise
-            raise ParameterError("positions", "ragged", "they must be an array of integers") from None
+        return position_ids(as_numpy("positions", positions))
     return RowPositions(0 if offset is None else OFFSET.check("offset", offset))
 
 

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS, rotate
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, dtype_name, numpy_dtype, round_to, widened
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, dtype_name, numbers, numpy_dtype, round_to, widened
 from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, listed, quoted
-from pecli.files.load import table_in_memory
 from pecli.models.attention import attention_of
 from pecli.models.find import Model
 from pecli.tensors.head_layout import (
@@ -86,7 +85,7 @@ def convert(
         None if dtype is None else DTYPE.check("dtype", dtype),
     )
     by_name = tensors if isinstance(tensors, Mapping) else {"array": tensors}
-    arrays = {name: table_in_memory(name, array).array() for name, array in by_name.items()}
+    arrays = {name: numbers(name, array) for name, array in by_name.items()}
     made = conversion.of(arrays, "the file")
     results = {name: made.array(name) for name in arrays}
     return results if isinstance(tensors, Mapping) else results["array"]

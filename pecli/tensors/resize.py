@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, dtype_name, round_to, widened
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, Indices, dtype_name, numbers, round_to, widened
 from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.errors import KindError, ParameterError
-from pecli.files.load import table_in_memory
 
 _ELEMENTS = 1 << 18
 """About as many are made at once, so that float64 copies stay small."""
@@ -50,7 +49,7 @@ def resize(
     >>> resize(np.array([[0.0], [1.0], [2.0], [3.0]]), 2).tolist()
     [[0.5], [2.5]]
     """
-    array = table_in_memory(name, table).array()
+    array = numbers(name, table)
     if dtype_name(array.dtype) not in SIGNIFICAND_BITS:
         raise KindError(name, f"of dtype {array.dtype}", "a learned table has floating elements")
     if array.ndim < 2 or set(array.shape[:-2]) - {1} or not array.size:

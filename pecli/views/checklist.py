@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pecli.checks.manifest import Outcome
+from pecli.checks.run import Outcome
 from pecli.checks.verify.verification import Verification
 from pecli.errors import FileError
 from pecli.files.load import split_name

@@ -13,10 +13,6 @@ from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.presets import Preset
 from pecli.views import screen
 
-MAX_CELL = 12
-"""Letters that a column between the first and the last is wide, on a terminal that has no room for all of it."""
-_BREAK = "\x1f"
-"""Marks where a word may be broken."""
 SHOWN = (2, 1)
 """How many of the first and of the last numbers of a long list are shown."""
 
@@ -76,49 +72,7 @@ def _ends(values: Sequence[float]) -> str:
 
 def _show_encoding(encoding: Encoding, seq_len: int | None) -> None:
     where = encoding.layer_type or "all layers"
-    _grid((f"{where}: {encoding.scheme}", "value", "source"), rows_of(encoding, seq_len))
-
-
-def _grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Aligned columns; on a terminal with rich, in a pipe as plain text that nothing cuts."""
-    if not screen.is_terminal():
-        screen.say_columns(columns, rows, indent="  ")
-        return
-    shown = [[screen.printable(text) for text in row] for row in (columns, *rows)]
-    if not screen.fits(shown, gap=3):
-        _say_narrow(shown)
-        return
-    from rich.text import Text
-
-    table = screen.grid([(name, "left") for name in shown[0]])
-    for row in shown[1:]:
-        table.add_row(*map(Text, row))
-    screen.console().print(table)
-
-
-def _say_narrow(lines: Sequence[Sequence[str]]) -> None:
-    """Rows whose last cell takes several lines, in its column, words broken after a dot where they are too long for it;
-    or farther left.
-    """
-    width = screen.console().width
-    first, *middle, _ = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    widths = [first, *(min(each, MAX_CELL) for each in middle)]  # a longer cell moves those after it
-    for number, (*cells, last) in enumerate(lines):
-        before = "  ".join(map(str.ljust, cells, widths))
-        room = width - len(before) - 2
-        words = (word if len(word) <= room else word.replace(".", f".{_BREAK} ") for word in last.split(" "))
-        last = " ".join(words)
-        longest = max(map(len, last.split()), default=0)
-        start = next((start for start in (len(before) + 2, first + 2) if start + longest <= width), 4)
-        own = screen.filled(last, " " * start, " " * start)
-        if max(len(before.rstrip()), sum(widths) + 2 * len(middle)) > width:
-            found = screen.filled("  ".join(filter(None, [*cells, last])), "", "    ")
-        elif own and start == len(before) + 2:
-            found = [f"{before}  {own[0].strip()}", *own[1:]]
-        else:
-            found = [before.rstrip(), *own]
-        for line in found:
-            screen.say_styled((line.replace(f"{_BREAK} ", "").replace(_BREAK, ""), "" if number else "dim"))
+    screen.say_table((f"{where}: {encoding.scheme}", "value", "source"), rows_of(encoding, seq_len), indent="  ")
 
 
 def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> None:
@@ -135,7 +89,7 @@ def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> N
         screen.say_styled(("no differences", "bold"))
         return
     screen.say_styled(("differences", "bold"))
-    _grid(["", *(model.file for model in models)], rows)
+    screen.say_table(["", *(model.file for model in models)], rows, indent="  ")
 
 
 def _flat(model: ModelEncodings, seq_len: int | None) -> dict[str, str]:
@@ -158,10 +112,10 @@ def show_presets(presets: Sequence[tuple[Preset, ModelEncodings]]) -> None:
         families.setdefault(preset.family, []).append(row)
     if not screen.is_terminal():
         rows = [row for found in families.values() for row in found]
-        _grid(["name", "context", "encodings", "family", "repository", "source"], rows)
+        screen.say_table(["name", "context", "encodings", "family", "repository", "source"], rows, indent="  ")
         return
     for family, found in families.items():
-        _grid([family, "context", "encodings"], [row[:3] for row in found])
+        screen.say_table([family, "context", "encodings"], [row[:3] for row in found])
     screen.say("repositories and sources: pecli models | less -S")
 
 

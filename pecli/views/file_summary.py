@@ -80,7 +80,7 @@ def show(found: dict[str, Any]) -> None:
         *(name for name in STATISTICS if any(name in each for each in tensors)),
     ]
     if tensors:
-        screen.say_columns(columns, [[_cell(tensor.get(column)) for column in columns] for tensor in tensors])
+        screen.say_table(columns, [[_cell(tensor.get(column)) for column in columns] for tensor in tensors])
     for tensor in tensors:
         for lines in (_profile(tensor), _numbers(tensor)):
             _say_below(tensor["name"], lines)

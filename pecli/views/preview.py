@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import spelled
 from pecli.views import screen
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 _ROWS, _COLUMNS = (4, 2), (5, 2)
 """How much is shown of a long table: from its beginning, and from its end."""
@@ -88,67 +84,47 @@ def _show(scheme: Scheme) -> None:
     corners = [corner(table, first if len(table.shape) == 2 else 0) for table in scheme.tensors()]
     given = {name: value for name, value in scheme.spec()["parameters"].items() if value is not None}
     if screen.is_terminal():
-        _show_rich(scheme, given, corners)
+        named = (f"  {name} {spelled(value)}" for name, value in given.items())
+        screen.say_labelled(scheme.name, "bold", "".join(named))
     else:
-        _show_plain(scheme, given, corners)
+        screen.say(" ".join([scheme.name, *(f"{name}={spelled(value)}" for name, value in given.items())]))
+    number = _coloured if screen.is_terminal() else _number
+    dots = ("…", "dim") if screen.is_terminal() else "..."
+    for part in corners:
+        screen.say()
+        screen.say_styled((part.title, "bold cyan"))
+        rows: list[list[screen.Cell]] = []
+        for row in part.rows:
+            values = iter(row[1] if row else ())
+            cells = [dots if column is None or row is None else number(next(values)) for column in part.columns]
+            rows.append([(row[0], "dim") if row else dots, *cells])
+        heads = [_text(dots) if column is None else str(column) for column in part.columns]
+        screen.say_table(["", *heads], _right(rows), right=True)
+
+
+def _right(rows: Sequence[Sequence[screen.Cell]]) -> list[list[screen.Cell]]:
+    """Rows whose first cells are aligned at the right, too."""
+    width = max(len(_text(row[0])) for row in rows)
+    return [[(_text(row[0]).rjust(width), "dim"), *row[1:]] for row in rows]
+
+
+def _text(cell: screen.Cell) -> str:
+    return cell if isinstance(cell, str) else cell[0]
 
 
 def _number(value: float) -> str:
     return f"{value:.7g}" if math.isfinite(value) else str(value)
 
 
-def _show_plain(scheme: Scheme, given: dict[str, object], corners: Sequence[Corner]) -> None:
-    screen.say(" ".join([scheme.name, *(f"{name}={spelled(value)}" for name, value in given.items())]))
-    for part in corners:
-        screen.say()
-        screen.say(part.title)
-        gap = part.columns.index(None) if None in part.columns else len(part.columns)
-        lines = [["", *("..." if column is None else str(column) for column in part.columns)]]
-        for row in part.rows:
-            cells = ["..."] * len(part.columns) if row is None else [_number(value) for value in row[1]]
-            if row is not None and None in part.columns:
-                cells.insert(gap, "...")
-            lines.append([row[0] if row else "...", *cells])
-        for text in screen.aligned(lines, right=True):
-            screen.say(text)
-
-
-def _show_rich(scheme: Scheme, given: dict[str, object], corners: Sequence[Corner]) -> None:
-    from rich.text import Text
-
-    console = screen.console()
-    heading = Text(scheme.name, style="bold")
-    for name, value in given.items():
-        heading.append(f"  {name} ", style="dim").append(spelled(value))
-    console.print(heading)
-    for part in corners:
-        console.print(Text(f"\n{part.title}", style="bold cyan"))
-        grid = screen.grid([("", "right"), *((_head(column), "right") for column in part.columns)])
-        for row in part.rows:
-            if row is None:
-                grid.add_row(*["…"] * (1 + len(part.columns)), style="dim")
-                continue
-            values = iter(row[1])
-            cells = [Text("…", style="dim") if column is None else _coloured(next(values)) for column in part.columns]
-            grid.add_row(Text(row[0], style="dim"), *cells)
-        console.print(grid)
-
-
-def _head(column: int | None) -> str:
-    return "…" if column is None else str(column)
-
-
-def _coloured(value: float) -> Text:
+def _coloured(value: float) -> tuple[str, str]:
     """Warm for positive, cool for negative, so that waves can be seen in the numbers; seven characters at most.
 
     Both are legible on white and on black, which the sixteen colours of a terminal's theme need not be.
     """
-    from rich.text import Text
-
-    style = "dim" if value == 0 or not math.isfinite(value) else POSITIVE if value > 0 else NEGATIVE
     if value == 0 or not math.isfinite(value):
-        return Text(f"{value:g}", style=style)
-    return Text(f"{value:.4f}" if 1e-3 <= abs(value) < 10 else f"{value:.1e}", style=style)
+        return f"{value:g}", "dim"
+    style = POSITIVE if value > 0 else NEGATIVE
+    return (f"{value:.4f}" if 1e-3 <= abs(value) < 10 else f"{value:.1e}"), style
 
 
 def show_slopes(scheme: Scheme) -> None:
@@ -158,10 +134,11 @@ def show_slopes(scheme: Scheme) -> None:
         for slope in slopes:
             screen.say(_shortest(slope, scheme.dtype))
         return
-    grid = screen.grid([("head", "right"), ("slope", "right"), ("as a power of two", "right")])
-    for head, slope in enumerate(slopes):
-        grid.add_row(str(head), _shortest(slope, scheme.dtype), f"2^{math.log2(slope):.6g}" if slope else "")
-    screen.console().print(grid)
+    rows = [
+        [str(head), _shortest(slope, scheme.dtype), f"2^{math.log2(slope):.6g}" if slope else ""]
+        for head, slope in enumerate(slopes)
+    ]
+    screen.say_table(["head", "slope", "as a power of two"], rows, right=True)
 
 
 def _shortest(value: float, dtype: str) -> str:

@@ -8,15 +8,16 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 
 _COMMAND = re.compile(r"##(?=\[|vso\[)")
 """What GitHub Actions and Azure Pipelines take for a command, wherever it is in a line."""
+MIN_LAST = 16
+"""Characters that a last column needs, so that its cells are wrapped in it."""
 MAX_GROUP = 24
 """Letters that stay in one line between gaps of several spaces."""
 _LEADING = re.compile(r"^(\s*)::")
@@ -33,17 +34,6 @@ def console() -> Console:
     from rich.console import Console
 
     return Console(file=sys.stdout, highlight=False)
-
-
-def grid(columns: Sequence[tuple[str, Literal["left", "right"]]] = ()) -> Table:
-    """An empty table for the console, with heads and no more lines than it needs; nothing in these columns wraps."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), header_style="dim", show_edge=False)
-    for name, side in columns:
-        table.add_column(name, justify=side, no_wrap=True, overflow="crop")
-    return table
 
 
 def printable(text: str, stream: TextIO | None = None) -> str:
@@ -122,22 +112,47 @@ def say_styled(*parts: tuple[str, str]) -> None:
     console().print(Text.assemble(*((printable(text), style) for text, style in parts)), soft_wrap=True)
 
 
-def say_columns(columns: Sequence[str], rows: Sequence[Sequence[str]], indent: str = "") -> None:
-    """Columns of text under their heads, nothing cut; a terminal that is too narrow has the first one on lines of its
-    own.
+Cell = str | tuple[str, str]
+"""A text, or a text with its style on a terminal."""
+
+
+def say_table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: str = "", right: bool = False) -> None:
+    """Columns of text under their heads, nothing cut; `right` aligns all but the first column for numbers.
+
+    Where a terminal is too narrow, the last cell takes several lines, or the first cell has a line of its own.
     """
-    lines = [columns, *rows]
-    if is_terminal() and len(columns) > 1 and not fits([[indent + line[0], *line[1:]] for line in lines]):
-        rest = aligned([line[1:] for line in lines])
-        for number, (line, cells) in enumerate(zip(lines, rest, strict=True)):
-            say_styled((indent + line[0], "dim" if not number else ""))
-            for part in _wrapped(cells, f"{indent}  "):
-                say_styled((part, "dim" if not number else ""))
-        return
-    heads, *others = aligned(lines)
-    say_styled((indent + heads, "dim"))
-    for text in others:
-        say(indent + text)
+    lines = [[(head, "dim") for head in heads], *([_styled(cell) for cell in row] for row in rows)]
+    if not any(heads):
+        lines = lines[1:]
+    widths = [max(len(line[k][0]) for line in lines) for k in range(len(heads))]
+    room = console().width if is_terminal() else sys.maxsize
+    before = len(indent) + sum(widths[:-1]) + 2 * (len(widths) - 1)
+    for line in lines:
+        sides = [str.rjust if right and k else str.ljust for k in range(len(line))]
+        padded = [(side(text, width), style) for side, (text, style), width in zip(sides, line, widths, strict=True)]
+        if before + len(line[-1][0] if not right else padded[-1][0]) <= room:
+            parts = [part for text, style in padded for part in (("  ", ""), (text, style))][1:]
+            while parts[1:] and not parts[-1][0].strip():
+                parts.pop()
+            parts[-1] = (parts[-1][0].rstrip(), parts[-1][1])
+            say_styled((indent, ""), *parts)
+        elif not right and room - before >= max([MIN_LAST, *map(len, line[-1][0].split())]):
+            first, *others = filled(line[-1][0], " " * before, " " * before)
+            parts = [part for text, style in padded[:-1] for part in ((text, style), ("  ", ""))]
+            say_styled((indent, ""), *parts, (first.strip(), line[-1][1]))
+            for other in others:
+                say_styled((other, line[-1][1]))
+        else:
+            say_styled((indent + line[0][0], line[0][1]))
+            for part in filled(
+                "  ".join(text for text, _ in (padded if right else line)[1:]), f"{indent}  ", f"{indent}    "
+            ):
+                say_styled((part, line[-1][1]))
+
+
+def _styled(cell: Cell) -> tuple[str, str]:
+    text, style = (cell, "") if isinstance(cell, str) else cell
+    return printable(text), style
 
 
 def aligned(lines: Sequence[Sequence[str]], *, right: bool = False) -> list[str]:
@@ -149,12 +164,6 @@ def aligned(lines: Sequence[Sequence[str]], *, right: bool = False) -> list[str]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     side = str.rjust if right else str.ljust
     return ["  ".join(map(side, line, widths)).rstrip() for line in lines]
-
-
-def fits(lines: Sequence[Sequence[str]], gap: int = 2) -> bool:
-    """Whether lines of cells, aligned, are no wider than the terminal."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return sum(widths) + gap * (len(widths) - 1) <= console().width
 
 
 def say_json(value: Any) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.checks.manifest import Check, is_manifest, read_manifest, run_all
+from pecli.checks.manifest import read_manifest
+from pecli.checks.run import Check, is_manifest, run_all
 from pecli.checks.verify.verification import Verification
 from pecli.engine.table import share_of_threads, thread_count
 from pecli.errors import DefectError, FileError, ParameterError

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from tests.explain.test_computed_tables import config
 
 import pecli
 from pecli.checks.runtimes import RuntimeResult
 from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError
 from tests.engine.runtimes.test_runtimes import COMPUTED
+from tests.explain.test_recipe_search import config
 
 POSITIONS = COMPUTED["positions"]
 
@@ -37,8 +37,10 @@ def test_gpt_oss(runtime: str) -> None:
     assert found.departure == pytest.approx(2.7, abs=0.05)
     assert found.max_abs_error >= error.max() - 6e-3
     places, errors = found.curve
-    ours = errors[np.searchsorted(places, POSITIONS[POSITIONS < 8192])]
-    assert ours == pytest.approx(error[POSITIONS < 8192], abs=5e-4)  # float32 is off by that much itself
+    near = POSITIONS[(POSITIONS > 0) & (POSITIONS < 10)]  # farther on, a point of the curve stands for many positions
+    ours = errors[np.searchsorted(places, near)]
+    assert ours == pytest.approx(error[np.isin(POSITIONS, near)], abs=5e-4)  # float32 is off by that much itself
+    assert errors[places < 8192].max() >= error[POSITIONS < 8192].max() - 5e-4
 
 
 def test_where_all_agree_but_for_float32() -> None:

@@ -6,9 +6,9 @@ import json
 
 import numpy as np
 import pytest
-from tests.explain.test_computed_tables import config, dump
 
 import pecli
+from tests.explain.test_recipe_search import config, dump
 
 
 def written(tmp_path, case: str) -> str:
@@ -25,7 +25,7 @@ def test_one_screen_of_80_columns(pecli_cli) -> None:
     assert max(map(len, lines)) <= 80
     assert lines[0] == "gpt-oss-20b, served with a context of 131,072"
     assert lines[1].startswith("transformers (5.22.2)    as defined; float32 off by up to 6.3e-3")
-    assert lines[3] == "llama.cpp (ggml 0.25.3)  departs by 2.7 from position 4 on, pairs 9–17"
+    assert lines[3] == "llama.cpp (ggml 0.25.3)  deviates by up to 2.7, from position 4, pairs 9–17"
     assert lines[4] == "  rounds YaRN's limits to 8 and 18; the config says truncate: false"
     assert lines[-1] == "Not as defined: llama.cpp, mlx-lm (tolerance 0.001)."
 
@@ -34,7 +34,7 @@ CAUSES = {
     "phi-3-mini-128k, context 4096": ["takes the long factors at any length"],
     "dynamic-2, context 8192": [
         "its dynamic NTK is not dynamic",
-        "there are positions up to 4,095 only",
+        "its table ends at position 4,095",
         "it has no dynamic scaling: GGUF files have none",
     ],
 }
@@ -53,7 +53,7 @@ def test_strictly(pecli_cli) -> None:
     assert pecli_cli("runtimes", "gpt-oss-20b", "--length", 64, "--strict", "-q", "--tolerance", 3).code == 0
     assert pecli_cli("runtimes", "gpt-oss-20b", "--length", 64, "--strict", "-q", "--runtime", "vllm").code == 0
     agreed = pecli_cli("runtimes", "--model", "llama-3.1-8b", "--length", 4096, "--strict")
-    assert (agreed.code, agreed.out.splitlines()[-1]) == (0, "All agree but for float32.")
+    assert (agreed.code, agreed.out.splitlines()[-1]) == (0, "All agree up to float32 rounding.")
 
 
 def test_json_and_a_picture(pecli_cli, tmp_path) -> None:

@@ -15,7 +15,7 @@ from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.engine.table import Table, as_pairs, cast, reshaped, squeezed_views, stacked, table_of
+from pecli.engine.table import Table, cast, reshaped, stacked, table_of
 from tests.engine import strategies
 from tests.engine.strategies import quick
 from tests.oracle import DTYPES
@@ -173,26 +173,8 @@ def test_every_block_of_every_shape(shape, rows) -> None:
     np.testing.assert_array_equal(np.concatenate(list(table.blocks(rows))).reshape(shape), ARRAY.reshape(shape))
 
 
-@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
-@pytest.mark.parametrize("rows", [1, 3, 1000])
-def test_complex_numbers_as_pairs(dtype, rows) -> None:
-    numbers = (ARRAY[0] + 1j * ARRAY[1]).astype(dtype)
-    table = as_pairs(table_of("t", numbers))
-    expected = np.stack([numbers.real, numbers.imag], -1)
-    assert (table.shape, table.dtype) == (expected.shape, str(expected.dtype))
-    np.testing.assert_array_equal(np.concatenate(list(table.blocks(rows))).reshape(table.shape), expected)
-
-
 @pytest.mark.parametrize("rows", [1, 5, 12, 1000])
 def test_one_after_the_other(rows) -> None:
     table = stacked("both", [table_of("a", ARRAY[0]), table_of("b", ARRAY[1])])
     assert (table.name, table.shape, table.dtype) == ("both", ARRAY.shape, "float32")
     np.testing.assert_array_equal(np.concatenate(list(table.blocks(rows))).reshape(ARRAY.shape), ARRAY)
-
-
-def test_axes_of_length_one() -> None:
-    assert [view.shape for view in squeezed_views(table_of("t", np.zeros((1, 1, 4, 1, 2))))] == [
-        (1, 1, 4, 1, 2), (1, 4, 1, 2), (4, 1, 2), (4, 2)
-    ]  # fmt: skip
-    assert [view.shape for view in squeezed_views(table_of("t", np.zeros(())))] == [(), (1,)]
-    assert [view.shape for view in squeezed_views(table_of("t", np.zeros((1, 1))))] == [(1, 1), (1,)]

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.explain.search import explain
+from pecli.explain.words import sentence
 
 LENGTH, DIM, BASE = 256, 64, 10000.0
 INV_FREQ = BASE ** (-np.arange(0, DIM, 2) / DIM)
@@ -123,8 +125,8 @@ def test_sections_at_positions_of_an_image() -> None:
 
 def test_integers() -> None:
     table = np.rint(127 * np.cos(np.outer(np.arange(LENGTH), INV_FREQ))).astype(np.int8)
-    (reason,) = pecli.verify({"cos": table}, PLAIN, atol=1e-3).diagnosis
-    assert "values are scaled by 127; rounded to integers" in reason
+    (why,) = explain(PLAIN, {"cos": table}, 1e-3)
+    assert "values are scaled by 127; rounded to integers" in sentence(why)
     (match, *_) = pecli.identify(table).matches
     assert "127" in match.command + match.form
     assert "rounded to integers" in match.form
@@ -158,7 +160,7 @@ def test_waves_that_turn_often_are_searched_for_offsets_that_are_near() -> None:
         (lambda f: 2 * np.pi / f, "inv_freq holds wavelengths, not frequencies; max"),
         (lambda f: 1 / f, "inv_freq holds 1/inv_freq, not frequencies; max"),
         (lambda f: f[::-1].copy(), "inv_freq: channels are in reverse order; max"),
-        (lambda f: f.astype(np.float16), "inv_freq: rounded to float16; max"),
+        (lambda f: f.astype(np.float16), "inv_freq: computed by the recipe float16-inv-freq"),
         (lambda f: 0 * f, "inv_freq was never initialised"),
     ],
 )

@@ -48,7 +48,7 @@ def test_every_dtype_there_and_back(folder: Path, dtype: object) -> None:
     assert official.tobytes() == array.tobytes()
     with load_file("a.safetensors") as loaded:
         assert loaded.metadata == {}
-        assert loaded.tables[0].array().tobytes() == array.tobytes()
+        assert loaded.tensors["a"].tobytes() == array.tobytes()
 
 
 def test_small_elements_do_not_misalign_large_ones(folder: Path) -> None:
@@ -64,16 +64,16 @@ def test_what_the_official_library_writes_is_read(folder: Path, arrays: Arrays) 
     safetensors.numpy.save_file({**arrays, 'grö"ße': np.zeros((0, 3), "f2")}, "a.safetensors", metadata)
     with load_file("a.safetensors") as loaded:
         assert loaded.metadata == metadata
-        assert len(loaded.tables) == 4
-        for table in loaded.tables:
-            assert np.array_equal(table.array(), arrays.get(table.name, np.zeros((0, 3))))
+        assert len(loaded.tensors) == 4
+        for name, array in loaded.tensors.items():
+            assert np.array_equal(array, arrays.get(name, np.zeros((0, 3))))
 
 
 def test_one_tensor_by_name(folder: Path, tables: list[Table], arrays: Arrays) -> None:
     save_tables("a.safetensors", tables, None)
     with open_tensors("a.safetensors:cos") as loaded:
-        (table,) = loaded.tables
-        assert np.array_equal(table.array(), arrays["cos"])
+        (found,) = loaded.tensors.values()
+        assert np.array_equal(found, arrays["cos"])
 
 
 def test_reserved_names_and_unknown_dtypes_are_not_written(folder: Path) -> None:
@@ -88,4 +88,4 @@ def test_ten_thousand_tensors_open(folder: Path) -> None:
     tensors = {f"model.layers.{number}.self_attn.q_proj.weight": np.zeros((2, 2), "f4") for number in range(10_000)}
     safetensors.numpy.save_file(tensors, "a.safetensors")
     with load_file("a.safetensors") as loaded:
-        assert len(loaded.tables) == 10_000
+        assert len(loaded.tensors) == 10_000

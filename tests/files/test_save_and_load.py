@@ -178,21 +178,21 @@ def test_files_that_cannot_be_read(folder: Path, path: str, problem: str) -> Non
 def test_a_literal_name_comes_first(folder: Path) -> None:
     np.save("a:b.npy", np.arange(3))
     with open_tensors("a:b.npy") as loaded:
-        assert loaded.tables[0].shape == (3,)
+        assert loaded.tensors["array"].shape == (3,)
     save_tables("a.npz", [table_of("x:y", np.arange(4)), table_of("y", np.arange(5))], None)
     with open_tensors("a.npz:y") as loaded:
-        assert [table.shape for table in loaded.tables] == [(5,)]
+        assert [array.shape for array in loaded.tensors.values()] == [(5,)]
 
 
 def test_files_and_tensors_may_both_have_colons_in_their_names(folder: Path) -> None:
     np.savez("a.npz", **{"dense/kernel:0": np.arange(4), ":": np.arange(5)})
     for text, size in (("a.npz:dense/kernel:0", 4), ("a.npz::", 5)):
         with open_tensors(text) as loaded:
-            assert [table.size for table in loaded.tables] == [size]
+            assert [array.size for array in loaded.tensors.values()] == [size]
     np.savez("a.npz:dense", **{"kernel:0": np.arange(6)})
     Path("a.npz:dense.npz").rename("a.npz:dense")
     with open_tensors("a.npz:dense:kernel:0") as loaded:
-        assert loaded.tables[0].size == 6
+        assert loaded.tensors["kernel:0"].size == 6
     with pytest.raises(FileError, match=r"^a.npz: has no tensor 'bias:0'"):
         open_tensors("a.npz:bias:0")
 
@@ -231,7 +231,7 @@ def test_standard_input_through_a_pipe_or_a_file(folder: Path, data: NDArray[np.
     script = (
         "import numpy as np; from pecli.files.load import load_file\n"
         "with load_file('-') as loaded:\n"
-        "    print(loaded.path, np.array_equal(loaded.tables[0].array(), np.load('a.npy')))\n"
+        "    print(loaded.path, np.array_equal(loaded.tensors['array'], np.load('a.npy')))\n"
     )
     for pipe in (True, False):
         with open("a.npy", "rb") as file:
@@ -256,8 +256,8 @@ def test_reading_from_a_fifo(folder: Path, tables: list[Table], suffix: str, cha
         if change == b"":
             with load_file("pipe") as loaded:
                 by_name = {table.name: table for table in tables}
-                for table in loaded.tables:
-                    assert np.array_equal(table.array(), by_name.get(table.name, tables[0]).array())
+                for name, array in loaded.tensors.items():
+                    assert np.array_equal(array, by_name.get(name, tables[0]).array())
         else:
             with pytest.raises(FileError, match="trailing bytes|follows its end" if change else "truncated"):
                 load_file("pipe")

@@ -108,7 +108,7 @@ class TestEveryLayer:
 
     @every_layer
     def test_ragged_lists_are_refused(self, make, shape):
-        with pytest.raises(ParameterError, match="ragged"):
+        with pytest.raises(ParameterError, match="unlike lengths"):
             make()([[1.0, 2.0], [3.0]])
 
     @every_layer
@@ -163,6 +163,11 @@ class TestEveryLayer:
         layer(x)
         found = first(layer.backward(weight))
         np.testing.assert_allclose(found, numerical_gradient(lambda x: (layer(x) * weight).sum(), x), atol=1e-8)
+
+    @every_layer
+    def test_masked_arrays_are_refused(self, make, shape):
+        with pytest.raises(TypeError, match="is a masked array; its hidden values would count"):
+            make()(np.ma.masked_greater(random(*shape), 0))
 
     @every_layer
     def test_copies_and_pickles(self, make, shape):

@@ -127,7 +127,7 @@ class TestRotary:
             RotaryPosEmbedding()(np.zeros((2, 4)), ids)
 
     def test_ragged_ids(self):
-        with pytest.raises(ParameterError, match="position_ids is ragged"):
+        with pytest.raises(ParameterError, match="position_ids is a list of lists of unlike lengths"):
             RotaryPosEmbedding()(np.zeros((2, 4)), [[0], [1, 2]])
 
     def test_no_ids_for_no_rows(self):

@@ -102,7 +102,7 @@ class Broken:
         (Q, {"inverse": "no"}, "inverse is 'no'"),
         (Q, {"trailing": 1}, "trailing is 1"),
         (Q, {"offset": "3"}, "offset is '3'"),
-        (Q, {"shift": None, "positions": [[1, 2], [3]]}, "positions is ragged"),
+        (Q, {"shift": None, "positions": [[1, 2], [3]]}, "positions is a list of lists of unlike lengths"),
         (Q, {"layout": 3}, "layout is 3"),
         (np.ma.masked_greater(Q, 0), {}, "masked"),
         (np.rec.fromarrays([Q[0, 0, :, 0]], names="a"), {}, "a table holds numbers"),

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pecli.checks.compare import Comparison
-from pecli.checks.manifest import Check, Outcome
+from pecli.checks.run import Check, Outcome
 from pecli.checks.verify.verification import Verification
 from pecli.errors import FileError, ParameterError
 from pecli.views import checklist

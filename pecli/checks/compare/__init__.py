@@ -243,13 +243,14 @@ def _expected(
     """Rows of what is expected, as a new array unless they lie in one already."""
     if isinstance(part.expected, np.ndarray):
         ours: AnyArray = np.ascontiguousarray(part.expected[index].reshape(count, -1))
+        ours = ours if part.step else np.asarray(part.decoded(ours))
     else:
         ours = part.expected.read(start, start + count)
     if part.step:
         ours = np.rint(widened(ours) / part.step) * part.step
     elif single is not None:
         ours = round_to(widened(ours), single.name)
-    return -ours if part.negated else ours
+    return np.negative(ours) if part.negated else ours
 
 
 def _fill_in(result: Comparison, summary: ErrorSummary, parts: Sequence[Part]) -> None:

@@ -45,7 +45,8 @@ def scheme_targets(scheme: Scheme) -> list[Target]:
             make = always(scheme if part else compact, waves)
             found += _wave_targets(waves, make, layout if layout in DOUBLED_LAYOUTS else "")
         others = [table for name, table in tables.items() if name not in PLURALS]
-        found += [fixed(prefix + table.name, table, scheme, quantised=table.name == "pe") for table in others]
+        common = {"quantised": "pe" in tables, "masked": "bias" in tables}
+        found += [fixed(prefix + table.name, table, scheme, **common) for table in others]
         if not scheme.holds_several and scheme.single_array().name not in (*tables, "cos_sin"):
             single = scheme.single_array()
             found.append(fixed(single.name, single, scheme))

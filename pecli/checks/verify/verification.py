@@ -76,6 +76,8 @@ MAX_WAVE = 2.0
 """The largest value of cosines and sines, attention factors included."""
 MAX_PROBED = 256
 """Rows that are looked at for waves."""
+MAX_WIDTH = 1 << 14
+"""Columns of a positional table; weights may have a million."""
 MAX_ROUNDING_ULP = 4
 """Units of the last place that other programs' sines and powers lose, where all else is right."""
 
@@ -183,7 +185,7 @@ def conclusion(
 
 def _is_table(array: Array) -> bool:
     """Whether numbers look like those of a positional table: waves, or frequencies."""
-    if array.dtype.kind not in "fcV" or array.ndim < 2 or not array.size:
+    if array.dtype.kind not in "fcV" or array.ndim < 2 or not 0 < array.shape[-1] <= MAX_WIDTH or not array.size:
         return False
     rows = widened(array.real[(0,) * (array.ndim - 2)][:MAX_PROBED])
     with np.errstate(all="ignore"):

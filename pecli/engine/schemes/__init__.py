@@ -254,8 +254,8 @@ _MIN_NORMAL, _MAX_FLOAT32 = 2.0**-126, (2 - 2.0**-23) * 2.0**127
 
 
 class Recipe(NamedTuple):
-    """The dtypes of positions, frequencies, their product and the table: any combination of float32 and bfloat16,
-    or exact for the first three; the table in any dtype, or, where it is empty, in the one that is asked for.
+    """The dtypes of positions, frequencies, their product and the table: any combination of float32, bfloat16 and
+    float16, or exact for the first three; the table in any dtype, or, where it is empty, in the one that is asked for.
     """
 
     positions: str = "float32"
@@ -284,6 +284,9 @@ RECIPES = {
     "bfloat16-inv-freq": Recipe(frequencies="bfloat16"),
     "bfloat16-positions": Recipe(positions="bfloat16"),
     "bfloat16-phases": Recipe(product="bfloat16"),
+    "float16-inv-freq": Recipe(frequencies="float16"),
+    "float16-positions": Recipe(positions="float16"),
+    "float16-phases": Recipe(product="float16"),
     "bfloat16-autocast": Recipe("bfloat16", "bfloat16", "bfloat16"),
     "bfloat16-module": Recipe(frequencies="bfloat16", table="bfloat16"),
     "float32-bfloat16-table": Recipe(table="bfloat16"),

@@ -26,6 +26,7 @@ from pecli.engine.runtimes.runtime import Phases
 from pecli.engine.schemes import Recipe
 from pecli.engine.schemes.grid_styles import AxisBlock
 
+MAX_FLOAT16 = 65504.0
 _CHUNK = 1 << 13
 """Elements dealt with at once, so that intermediate arrays stay in the cache."""
 _MIN_ROTATED = 1 << 20
@@ -166,7 +167,9 @@ class RecipeFiller:
 
 
 def _rounded(values: Singles, dtype: str) -> Singles:
-    """Values that only a dtype has, in float32."""
+    """Values that only a dtype has, in float32; beyond the largest float16 they stay there."""
+    if dtype == "float16":
+        return np.clip(values, -MAX_FLOAT16, MAX_FLOAT16).astype(np.float16).astype(np.float32)
     return as_bfloat16(values) if dtype == "bfloat16" else values
 
 

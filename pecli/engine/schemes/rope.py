@@ -295,8 +295,9 @@ class Rope(RotaryParameters):
         if self.scaling == "longrope" and original is not None:
             yield {"length": original if self.effective_length > original else original + 1}
         if self.scaling in ("linear", "ntk", "ntk-fixed", "yarn", "llama3") and self.factor is not None:
-            known = (self.factor, self.factor**2)
-            yield from ({"factor": factor} for factor in USUAL_FACTORS if factor not in known)
+            smaller = [factor for factor in USUAL_FACTORS if factor < self.factor][-1:]  # others differ by more
+            larger = [factor for factor in USUAL_FACTORS if factor > self.factor][:1]
+            yield from ({"factor": factor} for factor in (*smaller, *larger) if factor != self.factor**2)
 
     def wave_table(self) -> WaveTable | None:
         if not self.is_range:

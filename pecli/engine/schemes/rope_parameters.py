@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cache, cached_property, wraps
 from inspect import Parameter as SignatureParameter
 from inspect import signature
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pecli.engine import numerics
 from pecli.engine.runtimes import RUNTIMES, runtime_named
@@ -49,9 +49,10 @@ def with_aliases(kind: type[SchemeType]) -> type[SchemeType]:
     def init(self: Scheme, *args: Any, **values: Any) -> None:
         plain(self, *args, **kind.by_own_names(values))
 
-    own = signature(plain)
-    others = [SignatureParameter(name, SignatureParameter.KEYWORD_ONLY, default=None) for name in names]
-    init.__signature__ = own.replace(parameters=[*own.parameters.values(), *others])  # type: ignore[attr-defined]
+    own, types = signature(plain), get_type_hints(kind)
+    parameters = [each.replace(annotation=types.get(each.name, each.annotation)) for each in own.parameters.values()]
+    parameters += [SignatureParameter(name, SignatureParameter.KEYWORD_ONLY, default=None) for name in names]
+    init.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     kind.__init__ = init  # type: ignore[method-assign]
     return kind
 

@@ -70,9 +70,9 @@ def identified(subject: Subject) -> Subject:
     """Tables without a spec as the scheme that `identify` finds in them; unchanged where it finds none."""
     if subject.scheme is not None:
         return subject
-    from pecli.checks.identify import identify_tables
+    from pecli.checks.identify import identify_tensors
 
-    matches = identify_tables(subject.label, subject.tables).matches
+    matches = identify_tensors(subject.label, {table.name: table.array() for table in subject.tables}).matches
     if not matches:
         return subject
     scheme = matches[0].scheme

@@ -25,7 +25,7 @@ from pecli.files.output import open_output
 from pecli.files.provenance import carried_spec
 from pecli.models.encoding import Encoding
 from pecli.models.find import Model, NamedModel, named_model
-from pecli.views import check_results, encodings, file_summary
+from pecli.views import check_results, drift, encodings, file_summary
 from pecli.views.pictures.figure import svg
 from pecli.views.pictures.panels import Subject
 from pecli.views.pictures.subjects import labelled, of_file, of_model, of_scheme
@@ -195,7 +195,6 @@ def _figure(drawing: str, caption: str) -> str:
 def _drift(model: NamedModel, ropes: Sequence[Encoding], numbers: Iterator[int]) -> Iterator[str]:
     """How far each recipe drifts from the exact table."""
     from pecli.checks.audit import audit
-    from pecli.views import drift
 
     rows = min(AUDITED_ROWS, model.encodings.context or AUDITED_ROWS)
     audits = {encoding.layer_type: audit(encoding.rope(rows)) for encoding in ropes}
@@ -322,25 +321,13 @@ def identification(result: Identification, about: str) -> str:
 
 def drifts(audits: Mapping[str, Audit]) -> str:
     """The errors of every recipe, for each kind of layer."""
-    lines = []
-    for name, found in audits.items():
-        for each in found.drifts:
-            errors = f"{each.max_abs_error:.2g}", f"{found.mean(each):.2g}"
-            lines.append((name, each.recipe, *errors, f"{found.kept_positions(each):,}"))
-    tolerance = next(iter(audits.values())).tolerance
-    return table(("", "recipe", "max", "mean", f"positions within {tolerance:g}"), lines, (2, 3, 4))
+    lines = [[name, *row] for name, found in audits.items() for row in drift.summary_rows(found)]
+    return table(("", "recipe", *drift.SUMMARY[1:]), lines, (2, 3, 4, 5))
 
 
 def runtime_results(found: RuntimeComparison) -> str:
     """What every runtime does, and why."""
-    from pecli.views import drift
-
-    lines = [
-        (name, f"{each.runtime} ({each.version})", drift.verdict(each)[0], "; ".join(drift.reasons(each)))
-        for name, results in found.layers.items()
-        for each in results
-    ]
-    return table(("", "runtime", f"with a context of {found.length:,}", "why"), lines)
+    return table(("", "runtime", f"with a context of {found.length:,}", "why"), drift.runtime_rows(found))
 
 
 def _answer(yes: bool, words: tuple[str, str], about: str) -> str:

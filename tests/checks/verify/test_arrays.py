@@ -91,6 +91,7 @@ def test_an_array_that_gives_nothing_up_is_refused() -> None:
         pecli.identify(Closed())
 
 
+@pytest.mark.thorough
 def test_tensors_of_torch() -> None:
     torch = pytest.importorskip("torch", reason="torch is no dependency of the tests")
     for dtype in (torch.float32, torch.bfloat16, torch.float16):

@@ -10,7 +10,6 @@ import pytest
 from flint import arb
 
 from pecli.engine.schemes.alibi import Alibi
-from tests.engine.schemes.refusals import breaks_a_rule, is_never_right
 from tests.oracle import DTYPES, bits, rational, rounded
 
 ALL = tuple(DTYPES)
@@ -153,41 +152,3 @@ def test_which_tensors_there_are():
     assert [(t.name, t.shape) for t in Alibi(4, 6).tensors()] == [("bias", (4, 6, 6)), ("slopes", (4,))]
     assert [(t.name, t.shape) for t in Alibi(4, 6, form="key").tensors()] == [("bias", (4, 1, 6)), ("slopes", (4,))]
     assert Alibi(4, 6).single_array().name == "bias"
-
-
-WRONG = [
-    ({"heads": 0}, "heads", "0", "it must be a whole number from 1 to 65,536"),
-    ({"heads": -1}, "heads", "-1", "it must be a whole number from 1 to 65,536"),
-    ({"heads": 65537}, "heads", "65537", "it must be a whole number from 1 to 65,536"),
-    ({"heads": None}, "heads", "missing", "it must be a whole number from 1 to 65,536"),
-    ({"seq_len": 0}, "seq_len", "0", "it must be a whole number from 1 to 2^24"),
-    ({"seq_len": -1}, "seq_len", "-1", "it must be a whole number from 1 to 2^24"),
-    ({"seq_len": 2**63}, "seq_len", "9223372036854775808", "it must be a whole number from 1 to 2^24"),
-    ({"max_bias": 0}, "max_bias", "0", "it must be a finite number above 1e-30, up to 256"),
-    ({"max_bias": -8.0}, "max_bias", "-8", "it must be a finite number above 1e-30, up to 256"),
-    ({"max_bias": math.nan}, "max_bias", "nan", "it must be a finite number above 1e-30, up to 256"),
-    ({"max_bias": math.inf}, "max_bias", "inf", "it must be a finite number above 1e-30, up to 256"),
-    ({"max_bias": 257}, "max_bias", "257", "it must be a finite number above 1e-30, up to 256"),
-    ({"rule": "papr"}, "rule", "'papr'", "it must be one of paper, naive; did you mean 'paper'?"),
-    ({"form": "casual"}, "form", "'casual'", "did you mean 'causal'?"),
-    ({"form": "key_last"}, "form", "'key_last'", "did you mean 'key-last'?"),
-    ({"dtype": "f32"}, "dtype", "'f32'", "it must be one of float64, float32, float16, bfloat16"),
-]
-
-
-@pytest.mark.parametrize(("change", "name", "given", "rule"), WRONG, ids=str)
-def test_values_that_break_a_rule(change, name, given, rule):
-    breaks_a_rule(Alibi, {"heads": 4, "seq_len": 8, **change}, name, given, rule)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *[(name, value) for name in ("heads", "seq_len") for value in (True, "4", 4.0)],
-        *[("max_bias", value) for value in (True, "8", 8j)],
-        *[("slopes", value) for value in (1, "yes", 0)],
-    ],
-    ids=str,
-)
-def test_kinds_that_are_never_right(name, value):
-    is_never_right(Alibi, {"heads": 4, name: value}, name)

@@ -14,7 +14,6 @@ from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
-from tests.engine.schemes.refusals import breaks_a_rule, is_never_right
 from tests.oracle import bits, normal_quantile, philox, rational, ulps
 
 ROWS, DIM = 2000, 64
@@ -211,41 +210,6 @@ def test_log():
         limit = max(1e-16, 2 * np.spacing(abs(float(true))))
         assert float(abs(arb(float(found)) - true).upper()) <= limit
     ctx.prec = before
-
-
-WRONG = [
-    ({"max_len": 0}, "max_len", "0", "it must be a whole number from 1 to 2^40"),
-    ({"max_len": -1}, "max_len", "-1", "it must be a whole number from 1 to 2^40"),
-    ({"max_len": 2**63}, "max_len", "9223372036854775808", "it must be a whole number from 1 to 2^40"),
-    ({"dim": 0}, "dim", "0", "it must be a whole number from 1 to 65,536"),
-    ({"std": math.nan}, "std", "nan", "it must be a finite number above 0, up to 1e+30"),
-    ({"std": math.inf}, "std", "inf", "it must be a finite number above 0, up to 1e+30"),
-    ({"std": 0}, "std", "0", "it must be a finite number above 0, up to 1e+30"),
-    ({"std": -0.02}, "std", "-0.02", "it must be a finite number above 0, up to 1e+30"),
-    ({"std": 1e31}, "std", "1e+31", "it must be a finite number above 0, up to 1e+30"),
-    ({"seed": -1}, "seed", "-1", "it must be a whole number from 0 to 2^64 − 1"),
-    ({"seed": 2**64}, "seed", "18446744073709551616", "it must be a whole number from 0 to 2^64 − 1"),
-    ({"init": "trunc_normal"}, "init", "'trunc_normal'", "did you mean 'trunc-normal'?"),
-    ({"init": "xavier"}, "init", "'xavier'", "it must be one of normal, trunc-normal, uniform, xavier-uniform, zeros"),
-    ({"dtype": "double"}, "dtype", "'double'", "it must be one of float64, float32, float16, bfloat16"),
-]
-
-
-@pytest.mark.parametrize(("change", "name", "given", "rule"), WRONG, ids=str)
-def test_values_that_break_a_rule(change, name, given, rule):
-    breaks_a_rule(LearnedInit, {"max_len": 4, "dim": 8, **change}, name, given, rule)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *[(name, value) for name in ("max_len", "dim", "seed") for value in (True, "4", 4.0)],
-        *[("std", value) for value in (True, "0.02", 1j)],
-    ],
-    ids=str,
-)
-def test_kinds_that_are_never_right(name, value):
-    is_never_right(LearnedInit, {"max_len": 4, "dim": 8, name: value}, name)
 
 
 def test_specs_that_name_the_generator_still_count():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import inspect
 from fractions import Fraction
 
 import numpy as np
@@ -10,8 +10,7 @@ import pytest
 from flint import arb
 
 from pecli.engine.schemes.rope import Rope
-from pecli.errors import KindError, ParameterError
-from tests.engine.schemes.refusals import breaks_a_rule
+from pecli.errors import ParameterError
 from tests.oracle import bits, rational, rounded, wave_bits
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
@@ -105,40 +104,11 @@ def test_an_offset_is_a_slice_of_a_longer_table(dtype):
         assert part[name].tobytes() == longer[name][299:399].tobytes()
 
 
-WRONG = [
-    ({"seq_len": 0}, "seq_len", "0", "it must be a whole number from 1 to 2^40"),
-    ({"seq_len": -1}, "seq_len", "-1", "it must be a whole number from 1 to 2^40"),
-    ({"seq_len": 2**63}, "seq_len", "9223372036854775808", "it must be a whole number from 1 to 2^40"),
-    ({"offset": 2**40 - 2}, "offset", "1099511627774", "the last position must be at most 2^40"),
-    ({"offset": -1}, "offset", "-1", "it must be a whole number from 0 to 2^40"),
-    ({"dim": 0}, "dim", "0", "it must be an even whole number from 2 to 65,536"),
-    ({"dim": 7}, "dim", "7", "it must be an even whole number from 2 to 65,536"),
-    ({"dim": 65538}, "dim", "65538", "it must be an even whole number from 2 to 65,536"),
-    ({"base": math.nan}, "base", "nan", "it must be a finite number above 0"),
-    ({"base": math.inf}, "base", "inf", "it must be a finite number above 0"),
-    ({"base": 0.0}, "base", "0", "it must be a finite number above 0"),
-    ({"base": -1}, "base", "-1", "it must be a finite number above 0"),
-    ({"base": 1e-20}, "base", "1e-20", "frequencies must stay below 2^64 radians per position"),
-    ({"layout": "interleave"}, "layout", "'interleave'", "did you mean 'interleaved'?"),
-    ({"dtype": "float23"}, "dtype", "'float23'", "did you mean 'float32'?"),
-]
-
-
-@pytest.mark.parametrize(("change", "name", "given", "rule"), WRONG, ids=str)
-def test_values_that_break_a_rule(change, name, given, rule):
-    breaks_a_rule(Rope, {"seq_len": 4, "dim": 8, **change}, name, given, rule)
-
-
-@pytest.mark.parametrize("name", ["seq_len", "dim", "offset"])
-@pytest.mark.parametrize("value", [True, "8", 8.0, None], ids=repr)
-def test_kinds_that_are_no_whole_number(name, value):
-    if value is None and name == "offset":
-        value = b"8"
-    with pytest.raises(ParameterError if value is None else KindError, match=f"^{name} is .*whole number"):
-        Rope(**{"seq_len": 4, "dim": 8, name: value})
-
-
-@pytest.mark.parametrize("value", [True, "10000", 1j], ids=repr)
-def test_kinds_that_are_no_number(value):
-    with pytest.raises(KindError, match=r"^base is .*; it must be a finite number above 0"):
-        Rope(4, 8, base=value)
+def test_the_signature_shows_every_parameter_and_its_aliases():
+    shown = inspect.signature(Rope).parameters
+    assert [*shown] == [*inspect.signature(Rope.__init__).parameters][1:]
+    assert {*Rope.parameters(), "theta"} <= {*shown}
+    assert shown["dim"].annotation is int
+    assert repr(Rope(4, 8, theta=5e5)) == "Rope(seq_len=4, dim=8, base=500000.0)"
+    with pytest.raises(ParameterError, match="theta is given beside base"):
+        Rope(4, 8, base=1e4, theta=5e5)

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from pecli.engine.schemes.sinusoidal import EVEN_ONLY, STYLES, Sinusoidal
-from pecli.errors import KindError, ParameterError
-from tests.engine.schemes.refusals import breaks_a_rule, is_never_right
+from pecli.engine.schemes.grid_styles import ADDED
+from pecli.engine.schemes.sinusoidal import EVEN_ONLY, GRID_STYLES, STYLES, Sinusoidal
+from pecli.errors import ParameterError
 from tests.oracle import bits, sinusoidal_bits
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
@@ -276,75 +276,5 @@ def test_extreme_amplitudes_are_right_or_refused(amplitude):
     np.testing.assert_array_equal(bits(found).ravel(), sinusoidal_bits(row, column, dim=4, amplitude=amplitude))
 
 
-WHOLE, REAL = "it must be a whole number from", "it must be a finite number"
-
-WRONG = [
-    ({"seq_len": 0}, "seq_len", "0", f"{WHOLE} 1 to 2^40"),
-    ({"seq_len": -1}, "seq_len", "-1", f"{WHOLE} 1 to 2^40"),
-    ({"seq_len": 2**63}, "seq_len", "9223372036854775808", f"{WHOLE} 1 to 2^40"),
-    ({"seq_len": 2**40, "offset": 2}, "offset", "2", "the last position must be at most 2^40"),
-    ({"offset": 2**40 + 1}, "offset", "1099511627777", f"{WHOLE} 0 to 2^40"),
-    ({"offset": -1}, "offset", "-1", f"{WHOLE} 0 to 2^40"),
-    ({"dim": 0}, "dim", "0", f"{WHOLE} 1 to 65,536"),
-    ({"dim": -8}, "dim", "-8", f"{WHOLE} 1 to 65,536"),
-    ({"dim": 65537}, "dim", "65537", f"{WHOLE} 1 to 65,536"),
-    ({"base": math.nan}, "base", "nan", f"{REAL} above 0"),
-    ({"base": math.inf}, "base", "inf", f"{REAL} above 0"),
-    ({"base": -math.inf}, "base", "-inf", f"{REAL} above 0"),
-    ({"base": 0}, "base", "0", f"{REAL} above 0"),
-    ({"base": -0.0}, "base", "-0", f"{REAL} above 0"),
-    ({"base": -10000.0}, "base", "-10000", f"{REAL} above 0"),
-    ({"base": 10**400}, "base", "inf", f"{REAL} above 0"),
-    ({"base": 1e-30}, "base", "1e-30", "frequencies must stay below 2^64 radians per position"),
-    ({"scale": 0}, "scale", "0", f"{REAL} above 0"),
-    ({"scale": math.nan}, "scale", "nan", f"{REAL} above 0"),
-    ({"scale": 1e30}, "scale", "1e+30", "frequencies must stay below 2^64 radians per position"),
-    ({"amplitude": 0}, "amplitude", "0", f"{REAL} above 1e-30"),
-    ({"amplitude": math.inf}, "amplitude", "inf", f"{REAL} above 1e-30"),
-    ({"freq_shift": math.nan}, "freq_shift", "nan", REAL),
-    ({"freq_shift": 4}, "freq_shift", "4", "it must leave at least 0.5 of D/2 = 4"),
-    ({"freq_shift": 3.75}, "freq_shift", "3.75", "it must leave at least 0.5 of D/2 = 4"),
-    ({"padding_idx": -1}, "padding_idx", "-1", f"{WHOLE} 0 to 2^40"),
-    (
-        {"dtype": "float8"},
-        "dtype",
-        "'float8'",
-        "it must be one of float64, float32, float16, bfloat16; did you mean 'float",
-    ),
-    ({"dtype": "bfloat"}, "dtype", "'bfloat'", "did you mean 'bfloat16'?"),
-    ({"layout": "halfs"}, "layout", "'halfs'", "it must be one of interleaved, halves; did you mean 'halves'?"),
-    ({"layout": ""}, "layout", "''", "it must be one of interleaved, halves"),
-    ({"style": "wisper"}, "style", "'wisper'", "did you mean 'whisper'?"),
-    ({"style": "zzz"}, "style", "'zzz'", "it must be one of paper,"),
-    ({"style": "marian", "dim": 7}, "dim", "7", "the marian style has even dims only"),
-]
-
-
-@pytest.mark.parametrize(("change", "name", "given", "rule"), WRONG, ids=str)
-def test_values_that_break_a_rule(change, name, given, rule):
-    breaks_a_rule(Sinusoidal, {"seq_len": 4, "dim": 8, **change}, name, given, rule)
-
-
-@pytest.mark.parametrize("name", ["seq_len", "dim", "offset", "padding_idx"])
-@pytest.mark.parametrize("value", [True, "4", 4.0, np.float32(4), 4 + 0j, [4], b"4"], ids=repr)
-def test_kinds_that_are_no_whole_number(name, value):
-    is_never_right(Sinusoidal, {"seq_len": 4, "dim": 8, name: value}, name, "it must be a whole number")
-
-
-@pytest.mark.parametrize("name", ["base", "scale", "amplitude", "freq_shift"])
-@pytest.mark.parametrize("value", [True, "1", b"1", 1j, [1.0], object], ids=repr)
-def test_kinds_that_are_no_number(name, value):
-    with pytest.raises(KindError, match=f"^{name} is .*; it must be a finite number"):
-        Sinusoidal(4, 8, **{name: value})
-
-
-@pytest.mark.parametrize("value", [1, 0, "yes", "true"], ids=repr)
-def test_kinds_that_are_no_flag(value):
-    with pytest.raises(KindError, match=r"^cos_first is .*; it must be true or false"):
-        Sinusoidal(4, 8, cos_first=value)
-
-
-@pytest.mark.parametrize("name", ["seq_len", "dim"])
-def test_what_must_be_given(name):
-    with pytest.raises(ParameterError, match=rf"^{name} is "):
-        Sinusoidal(**{"seq_len": 4, "dim": 8, name: None})
+def test_styles_on_grids_are_those_that_are_described():
+    assert tuple(ADDED) == GRID_STYLES

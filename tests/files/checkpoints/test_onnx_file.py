@@ -98,7 +98,7 @@ def test_types_without_a_dtype_are_named(onnx: Any, folder: Path) -> None:
     text = onnx.helper.make_tensor("words", onnx.TensorProto.STRING, [1], [b"word"])
     Path("x.onnx").write_bytes(model(onnx, text, tensor(onnx)))
     with load_file("x.onnx") as file:
-        assert [table.name for table in file.tables] == ["a"]
+        assert list(file.tensors) == ["a"]
         assert [each.name for each in file.unread] == ["words"]
 
 

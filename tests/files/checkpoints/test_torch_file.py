@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from pecli.errors import FileError
-from pecli.files.load import load, load_file
+from pecli.files.load import load
 
 DATA = Path(__file__).parent / "data"
 NUMBERS = np.arange(24, dtype=np.float32)
@@ -51,12 +51,6 @@ def test_views_of_storages() -> None:
     for name, array in expected.items():
         assert found[name].dtype == array.dtype, name
         np.testing.assert_array_equal(found[name], array, err_msg=name)
-
-
-def test_rows_of_a_view_in_any_order() -> None:
-    with load_file(str(DATA / "torch_views.pt")) as file:
-        table = next(table for table in file.tables if table.name == "permuted")
-        np.testing.assert_array_equal(table.read(2, 5).reshape(-1), [4, 5, 6, 7, 16, 17, 18, 19, 8, 9, 10, 11])
 
 
 def test_state_dict_of_a_model() -> None:
