@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pecli.models.families import plain_name
-from pecli.models.non_rotary import Kind, Learned, Several, Unsupported
+from pecli.models.table_kinds import Kind, Learned, Several, Unsupported
 
 
 @cache

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pecli.models import class_tables, families, layer_types, non_rotary
+from pecli.models import class_tables, families, layer_types, non_rotary, table_kinds
 from pecli.models.rope import LENGTHS
 
 _MORE = """
@@ -33,7 +33,7 @@ KEYS = {
     *layer_types.WIDTHS,
     *layer_types.HEADS,
     *LENGTHS,
-    *non_rotary.ROWS,
+    *table_kinds.ROWS,
     *_MORE.split(),
     *(key for rows in class_tables._tables().values() for row in rows if len(row) == 4 for key in (row[1], row[3])),
 } - {""}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pecli.errors import quoted
-from pecli.models import non_rotary
+from pecli.models import non_rotary, table_kinds
 from pecli.models.class_tables import tables_of
 from pecli.models.dialects.dialect import Dialect
 from pecli.models.encoding import Encoding
@@ -156,7 +156,7 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
     said = keys.word(*_SAYS)
     if said is not None and said.value.lower() not in _KNOWN_WORDS:
         warnings.append(f"{said.source} is {quoted(said.value)}, which is none of {', '.join(_KNOWN_WORDS)}")
-    if kind is not None and (not rotary or isinstance(kind, (non_rotary.Biased, non_rotary.Unsupported))):
+    if kind is not None and (not rotary or isinstance(kind, (table_kinds.Biased, table_kinds.Unsupported))):
         _warn_of_unknown(part, family is not None or plain_name(part.model_type) in non_rotary.FAMILIES, warnings)
         return _with_notes(kind, keys, warnings)
     if not rotary and family is None:
@@ -167,26 +167,26 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
     if said is not None and said.value.lower() in _KNOWN_WORDS[len(_ROTARY) :]:
         warnings.append(f"{said.source} is {quoted(said.value)}, but other keys ask for rope, which is what is read")
     known = non_rotary.beside(part.model_type, vision=part.vision)
-    beside = _with_notes(known or tables_of(part.model_type) or non_rotary.NOTHING, keys, warnings)
+    beside = _with_notes(known or tables_of(part.model_type) or table_kinds.NOTHING, keys, warnings)
     return [*rope_encodings(keys, family or Family(), warnings, vision=part.vision), *beside]
 
 
-def _kind_of(keys: Keys, model_type: str | None) -> non_rotary.Kind | None:
+def _kind_of(keys: Keys, model_type: str | None) -> table_kinds.Kind | None:
     """The kind of encoding that a family, or keys that say so outright, ask for; None where neither does."""
     kind = non_rotary.FAMILIES.get(plain_name(model_type))
-    if isinstance(kind, non_rotary.Choice):
+    if isinstance(kind, table_kinds.Choice):
         kind = kind.chosen(keys)
     word, nope = _said(keys), keys.flag("mla_use_nope")
     if word == "alibi" or _has_alibi(keys):
-        return kind if isinstance(kind, non_rotary.Biased) else non_rotary.Biased()
-    if isinstance(kind, non_rotary.Biased):
+        return kind if isinstance(kind, table_kinds.Biased) else table_kinds.Biased()
+    if isinstance(kind, table_kinds.Biased):
         return kind
     if word in ("nope", "none") or (nope is not None and nope.value):
-        return non_rotary.NOTHING
-    if kind is None and word in ("absolute", "learned", "learned_absolute") and keys.any(*non_rotary.ROWS):
-        return non_rotary.Learned()
+        return table_kinds.NOTHING
+    if kind is None and word in ("absolute", "learned", "learned_absolute") and keys.any(*table_kinds.ROWS):
+        return table_kinds.Learned()
     if word == "relative" or (kind is None and _says_relative(keys)):
-        return non_rotary.Unsupported(non_rotary.RELATIVE_NOTE.format(plain_name(model_type) or "it"))
+        return table_kinds.Unsupported(non_rotary.RELATIVE_NOTE.format(plain_name(model_type) or "it"))
     return kind
 
 
@@ -207,7 +207,7 @@ def _says_relative(keys: Keys) -> bool:
     return _said(keys).startswith("relative")
 
 
-def _with_notes(kind: non_rotary.Kind, keys: Keys, warnings: list[str]) -> list[Encoding]:
+def _with_notes(kind: table_kinds.Kind, keys: Keys, warnings: list[str]) -> list[Encoding]:
     warnings.extend(kind.notes(keys))
     return kind.encodings(keys)
 
