@@ -128,35 +128,37 @@ def mutants_of(path: Path) -> list[Mutant]:
 
 
 class Recorder:
-    """A plugin of pytest: which functions every test enters, whether it starts processes, and how long it takes."""
+    """A plugin of pytest: which functions every test enters, whether it starts processes, and its CPU time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.tests: dict[str, dict[str, Any]] = {}
         self.entered: set[tuple[str, int]] = set()
+        self.root = f"{ROOT}{os.sep}"
         self.prefix = f"{ROOT / 'pecli'}{os.sep}"
 
     def trace(self, frame: Any, event: str, argument: object) -> None:
         code = frame.f_code
         if code.co_filename.startswith(self.prefix):
-            self.entered.add((os.path.relpath(code.co_filename, ROOT), code.co_firstlineno))
+            self.entered.add((code.co_filename, code.co_firstlineno))
         elif code.co_name == "_execute_child":
             self.entered.add((PROCESS, 0))
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.entered = set()
+        before = os.times()
         threading.settrace(self.trace)
         sys.settrace(self.trace)
         yield
         sys.settrace(None)
         threading.settrace(None)  # type: ignore[arg-type]
-        record = self.tests.setdefault(item.nodeid, {"seconds": 0.0})
-        record["entered"] = sorted(f"{name}:{line}" for name, line in self.entered)
+        record = self.tests.setdefault(item.nodeid, {})
+        record["seconds"] = sum(os.times()[:4]) - sum(before[:4])
+        record["entered"] = sorted(f"{name.removeprefix(self.root)}:{line}" for name, line in self.entered)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        record = self.tests.setdefault(report.nodeid, {"seconds": 0.0})
-        record["seconds"] += report.duration
+        record = self.tests.setdefault(report.nodeid, {})
         record["passed"] = record.get("passed", True) and not report.failed
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -212,8 +214,9 @@ def noticed(mutant: Mutant, tree: Path, names: list[str], seconds: float) -> str
     """Which batch of tests fails with the mutant; nothing if none does."""
     path = tree / mutant.file
     source = path.read_bytes()
-    path.write_bytes(mutant.applied(source))
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "PECLI_THREADS": "2"}
+    write(path, mutant.applied(source))
+    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PECLI_THREADS": "2"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     try:
         for batch in (names[:FIRST_BATCH], names[FIRST_BATCH:]):
             if batch:
@@ -226,8 +229,15 @@ def noticed(mutant: Mutant, tree: Path, names: list[str], seconds: float) -> str
     except subprocess.TimeoutExpired:
         return "killed by the clock"
     finally:
-        path.write_bytes(source)
+        write(path, source)
     return ""
+
+
+def write(path: Path, source: bytes) -> None:
+    """Source whose bytecode is not mistaken for that of a mutant of the same size and second."""
+    path.write_bytes(source)
+    for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
+        compiled.unlink()
 
 
 def main() -> int:
