@@ -81,6 +81,8 @@ class Learned(Kind):
     dim: tuple[str, ...] = ()
     more: int = 0
     """Rows beyond those of the positions."""
+    offset: int | None = None
+    """The row of the first position, where the rows beyond do not come first."""
     padded: bool = False
     """Whether the first position has the row after that of the padding token."""
     name: str = ""
@@ -94,7 +96,8 @@ class Learned(Kind):
         std = keys.number("initializer_range", "init_std")
         if std is not None:
             found["std"] = std
-        first = _padding(keys, low=-1)[1] if self.padded else Value(self.more if self.rows else 0, "family")
+        more = self.more if self.offset is None else self.offset
+        first = _padding(keys, low=-1)[1] if self.padded else Value(more if self.rows else 0, "family")
         return [Encoding.of("learned", found, {"offset": first} if first.value else {}, layer_type=self.name)]
 
 
@@ -113,6 +116,8 @@ class Sinusoidal(Kind):
     dim: tuple[str, ...] = ()
     name: str = ""
     cos_first: bool = False
+    relative: bool = False
+    """At positions L − 1 … −(L − 1), as Conformers have it."""
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         said = {"layout": "interleaved", "freq_shift": 0.0, **STYLES[self.style]}
@@ -123,8 +128,9 @@ class Sinusoidal(Kind):
             "base": Value(10000.0, "default"),
             **{name: Value(said[name], f"style {self.style}") for name in ("layout", "freq_shift")},
         }
-        if self.cos_first:
-            found["cos_first"] = Value(True, "family")
+        for name in ("cos_first", "relative"):
+            if getattr(self, name):
+                found[name] = Value(True, "family")
         if self.style in ("fairseq", "m2m100", "fsmt"):
             padding, first = _padding(keys)
             found |= {"padding_idx": padding, "offset": first}
@@ -230,7 +236,7 @@ class Several(Kind):
     parts: tuple[Learned | Sinusoidal, ...] = ()
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        known = [part for part in self.parts if keys.resolves(*part.rows)]
+        known = [part for part in self.parts if not part.rows or keys.resolves(*part.rows)]
         return [each for part in known or self.parts for each in part.encodings(keys)]
 
 
@@ -283,11 +289,11 @@ _NAMES: dict[Kind, str] = {
     "megatron_bert mobilebert blenderbot blenderbot_small git imagegpt decision_transformer ernie "
     "metaclip_2_text_model chinese_clip_text_model altclip_text_model groupvit_text_model owlvit_text_model "
     "clipseg_text_model align_text_model bridgetower_text_model splinter squeezebert aimv2_text_model "
-    "realm nystromformer yoso big_bird tvp vilt",
+    "realm big_bird tvp vilt",
     Learned(dim=("embedding_size",)): "albert electra convbert",
     Learned(padded=True): "roberta xlm_roberta xlm_roberta_xl camembert roberta_prelayernorm xmod longformer "
     "data2vec_text mpnet ibert lilt layoutlmv3 luke markuplm",
-    Learned(more=2): "bart mbart opt biogpt plbart mvp",
+    Learned(more=2): "bart mbart opt biogpt plbart mvp nystromformer yoso mra",
     Choice(key="sinusoidal_pos_embds", then=Sinusoidal(), otherwise=Learned()): "distilbert",
     Choice(
         key="sinusoidal_embeddings",
@@ -343,7 +349,24 @@ _NAMES: dict[Kind, str] = {
         ),
     ): "speecht5",
     Sinusoidal(style="whisper", rows=_SOURCE, dim=("d_model",)): "qwen2_audio_encoder qwen2_5_omni_audio_encoder "
-    "qwen3_omni_moe_audio_encoder voxtral_encoder",
+    "qwen3_omni_moe_audio_encoder voxtral_encoder audioflamingo3_encoder moss_transcribe_diarize_audio",
+    Sinusoidal(style="whisper", rows=("max_position_embeddings",), dim=("d_model",)): "qwen3_asr_encoder",
+    Sinusoidal(relative=True, rows=("max_position_embeddings",), dim=("hidden_size",)): "parakeet_encoder "
+    "nemotron_asr_streaming_encoder",
+    Sinusoidal(style="x-transformers", dim=("hidden_size",)): "canary_decoder",
+    Choice(
+        key="position_embeddings_type",
+        value="relative",
+        then=Sinusoidal(relative=True, rows=_SOURCE, dim=("hidden_size",)),
+        otherwise=None,
+        default="relative",
+    ): "wav2vec2_conformer wav2vec2_bert",
+    Several(
+        parts=(
+            Sinusoidal(relative=True, rows=_SOURCE, dim=("hidden_size",), name="speech_encoder"),
+            Sinusoidal(style="m2m100", rows=("max_position_embeddings",), dim=("hidden_size",), name="text"),
+        )
+    ): "seamless_m4t seamless_m4t_v2",
     Biased(form="key"): "bloom",
     Choice(
         key="alibi", then=Biased(_FALCON, form="key", slope_dtype="bfloat16", scaled=True), otherwise=None
@@ -365,12 +388,20 @@ _NAMES: dict[Kind, str] = {
     "regnet bit mobilenet_v1 mobilenet_v2 efficientnet poolformer timm_backbone encodec dac",
 }
 _RELATIVE = """
-    longt5 pix2struct deberta xlnet transfo_xl wav2vec2 hubert wavlm swinv2 beit
-    parakeet_encoder fastspeech2_conformer seamless_m4t gemma4_audio udop
+    longt5 pix2struct deberta xlnet transfo_xl wav2vec2 hubert wavlm swinv2 beit fastspeech2_conformer gemma4_audio udop
 """
+_OWN_KINDS = {
+    "fastspeech2_conformer": "its encoder and decoder have `pecli sinusoidal --relative` of hidden_size channels",
+    "gemma3n_audio": "its encoder has sines and cosines of relative positions within chunks, projected by a layer",
+    "gemma4_audio": "its encoder has sines and cosines of relative positions within chunks, projected by a layer",
+    "swinv2": "its windows have a bias by a small network of log-spaced coordinates, not a table",
+    "wavlm": "its first layer has T5's buckets of relative positions, gated by the queries; a convolution comes before",
+}
+"""What families have that no scheme describes."""
 FAMILIES: dict[str, Kind] = {
     **{name: kind for kind, names in _NAMES.items() for name in names.split()},
     **{name: Unsupported(RELATIVE_NOTE.format(name)) for name in _RELATIVE.split()},
+    **{name: Unsupported(note) for name, note in _OWN_KINDS.items()},
 }
 _BESIDE: dict[Kind, str] = {
     Learned(rows=("num_position_embeddings",), name="patches"): "qwen3_vl_vision qwen3_vl_moe_vision qwen3_5_vision "
@@ -383,8 +414,8 @@ BESIDE: dict[str, Kind] = {name: kind for kind, names in _BESIDE.items() for nam
 """What comes beside a rotary encoding."""
 
 
-def beside(model_type: str | None, *, vision: bool) -> Kind:
-    """What a family has beside its rotary encoding."""
+def beside(model_type: str | None, *, vision: bool) -> Kind | None:
+    """What a family has beside its rotary encoding; None where nothing is known."""
     name = plain_name(model_type)
     names = (name, f"{name}_vision", f"{name}_vision_model") if vision else (name,)
-    return next((BESIDE[each] for each in names if each in BESIDE), NOTHING)
+    return next((BESIDE[each] for each in names if each in BESIDE), None)
