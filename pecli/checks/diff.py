@@ -167,7 +167,12 @@ def _explained(
         is_noise = not result.problem and result.max_ulp_error is not None and result.max_ulp_error <= MAX_NOISE_ULP
         if not is_noise and (result.size <= MAX_SEARCHED or not _are_close_draws(*fit.arrays)):
             pairs += fit.searched()
-    return found + (_searched(pairs[:MAX_EXPLAINED], scheme, tolerance) if pairs else [])
+    if pairs:
+        from pecli.explain.time_limit import time_limit
+
+        with time_limit():
+            found += _searched(pairs[:MAX_EXPLAINED], scheme, tolerance)
+    return found
 
 
 def _are_close_draws(one: Array, other: Array) -> bool:
