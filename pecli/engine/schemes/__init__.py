@@ -83,21 +83,14 @@ class Parameter(ABC):
     """Whether a command takes the name of a file for it, whose one array is then checked."""
 
     def __init__(
-        self,
-        *,
-        help: str,
-        default: Any = None,
-        aliases: tuple[str, ...] = (),
-        panel: str = "",
+        self, help: str, *, default: Any = None, aliases: tuple[str, ...] = (), panel: str = "",
         omitted_default: Any = ALWAYS_NAMED,
-    ) -> None:
-        self.help, self.default, self.aliases, self.panel, self.omitted_default = (
-            help,
-            default,
-            aliases,
-            panel,
-            omitted_default,
-        )
+    ) -> None:  # fmt: skip
+        self.help = help
+        self.default = default
+        self.aliases = aliases
+        self.panel = panel
+        self.omitted_default = omitted_default
 
     def parse(self, name: str, text: str) -> Any:
         """The value that a text stands for."""
@@ -117,8 +110,8 @@ class Whole(Parameter):
 
     metavar = "INTEGER"
 
-    def __init__(self, *, low: int = 1, high: int = 2**40, even: bool = False, **common: Any) -> None:
-        super().__init__(**common)
+    def __init__(self, help: str, *, low: int = 1, high: int = 2**40, even: bool = False, **common: Any) -> None:
+        super().__init__(help, **common)
         self.low, self.high, self.even = low, high, even
         kind = "an even whole number" if even else "a whole number"
         self.rule = f"it must be {kind} from {low} to {_power(high)}"
@@ -160,9 +153,15 @@ class Real(Parameter):
     metavar = "NUMBER"
 
     def __init__(
-        self, *, above: float | None = None, at_least: float = -math.inf, up_to: float = math.inf, **common: Any
+        self,
+        help: str,
+        *,
+        above: float | None = None,
+        at_least: float = -math.inf,
+        up_to: float = math.inf,
+        **common: Any,
     ) -> None:
-        super().__init__(**common)
+        super().__init__(help, **common)
         self.above, self.at_least, self.up_to = above, at_least, up_to
         limits = [] if above is None else [f"above {above:g}"]
         if at_least > -math.inf:
@@ -197,8 +196,8 @@ class Real(Parameter):
 class Choice(Parameter):
     """One of a few words."""
 
-    def __init__(self, *, options: tuple[str, ...], **common: Any) -> None:
-        super().__init__(**common)
+    def __init__(self, help: str, *, options: tuple[str, ...], **common: Any) -> None:
+        super().__init__(help, **common)
         self.options = options
         self.rule = f"it must be one of {', '.join(options)}"
 
@@ -234,8 +233,8 @@ class OptionalFlag(Flag):
 class ListOf(Parameter):
     """Several values that follow one rule."""
 
-    def __init__(self, *, each: Parameter, **common: Any) -> None:
-        super().__init__(**common)
+    def __init__(self, help: str, *, each: Parameter, **common: Any) -> None:
+        super().__init__(help, **common)
         self.each = each
         self.metavar = f"{each.metavar},…"
         self.rule = f"each of them, separated by commas, {each.rule.removeprefix('it ')}"

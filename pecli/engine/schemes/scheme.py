@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, cast, get_args, get_type_hints
 
@@ -15,7 +15,7 @@ from pecli.errors import ParameterError, nearest
 
 if TYPE_CHECKING:
     from pecli.engine.scalings.scaling import Scaling
-_ROWS = Whole(help="rows of a block")
+_ROWS = Whole("rows of a block")
 
 ROW_NAMES = (
     "sin_cos", "sincos", "wpe", "pe", "embed_positions", "position_embeddings", "position_embedding",
@@ -110,9 +110,8 @@ class Scheme(ABC):
     is_configured: ClassVar[bool] = False
     """Whether models' configurations have its parameters, so that a command may take them from there."""
 
-    dtype: Annotated[str, Choice(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))] = field(
-        default="float32", kw_only=True
-    )
+    _: KW_ONLY
+    dtype: Annotated[str, Choice("type of the numbers", options=tuple(SIGNIFICAND_BITS))] = "float32"
 
     def __post_init__(self) -> None:
         self._complete({})
