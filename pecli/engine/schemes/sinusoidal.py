@@ -224,15 +224,9 @@ class Sinusoidal(Positioned):
     def axis_waves(self) -> AxisWaves:
         from pecli.engine.schemes.recipe_tables import block_waves
 
-        return block_waves(
-            self.coordinates(),
-            self.axis_blocks,
-            self.base,
-            shift=self.freq_shift,
-            scale=self.scale,
-            amplitude=self.amplitude,
-            in_turns=self.grid_style is not None and self.grid_style.in_turns,
-        )
+        in_turns = self.grid_style is not None and self.grid_style.in_turns
+        numbers = self.base, self.freq_shift, self.scale, self.amplitude
+        return block_waves(self.coordinates(), self.axis_blocks, *numbers, in_turns=in_turns)
 
     def coordinates(self) -> Coordinates:
         if not self.relative:
