@@ -144,8 +144,7 @@ def _write(
 ) -> int:
     """Write the results, and say so."""
     from pecli.files import save_tables
-    from pecli.views import screen
-    from pecli.views.progress import BlockObserver
+    from pecli.views import BlockObserver, screen
 
     path: str = values["output"]
     tables = [table_of(each.name, array) for each, array in zip(inputs, applied.arrays, strict=True)]
