@@ -18,8 +18,7 @@ from pecli.files.output import KEY, OnBlock, is_stream
 from pecli.tensors.convert import DTYPE, HEAD_RULES, PAIRS, Conversion, Converted, ScoreCheck, heads_of
 from pecli.tensors.head_layout import ORDERS
 from pecli.tensors.inputs import open_file
-from pecli.views import screen
-from pecli.views.progress import counting
+from pecli.views import counting, screen
 
 EXAMPLES = (
     "pecli convert rope.npz -o rope.safetensors",

@@ -113,7 +113,7 @@ def verify(
     Exit code 0: all hold what they should; 1: one does not; 2: a manifest is wrong; 3: a file cannot be read.
     """
     from pecli.checks.run import is_manifest, run_all
-    from pecli.views.progress import counting
+    from pecli.views import counting
 
     places = {
         "config": config, "model": model, "layer_type": layer_type, "offset": offset, "length": length,

@@ -16,7 +16,6 @@ from pecli.checks.reading import Target, best_reading
 from pecli.checks.tensor_roles import role_of
 from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verify.against_model import verify_model
-from pecli.checks.verify.rotated import verify_rotated
 from pecli.checks.verify.targets import Place, scheme_targets
 from pecli.checks.verify.verification import Checked, Verification, conclusion
 from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, Array, dtype_name
@@ -218,6 +217,8 @@ def model_check(
         if seq_axis is not None:
             raise ParameterError("seq_axis", seq_axis, "it is the axis of queries or keys", "give `before`, too")
         return partial(verify_model, model=found, layer_type=layer_type, **options)
+    from pecli.checks.verify.rotated import verify_rotated
+
     for name in place.own:
         rule = "with `before`, one position follows the other"
         raise ParameterError(name, quoted(options[name]), rule, "leave it out")
