@@ -193,7 +193,8 @@ class Heads:
         for weight, kind in counted:
             fits = self._narrowed(fits, weight, kind)
         keys, dim = fits[0]
-        if len(fits) > 1:
+        is_guess = is_open and not self.head_dim and counted[0][1] == "qkv"
+        if len(fits) > 1 or is_guess:
             weight, kind = counted[0]
             ways = " or ".join(f"{_counted(keys, 'kv head')} of {dim}" for keys, dim in fits)
             what = {"k": "k", "qkv": "q, k and v"}[kind]
