@@ -70,7 +70,7 @@ def _matrices(subject: Subject, request: PlotRequest) -> Iterator[tuple[Table, s
             continue
         outer = table.rows // table.shape[-2]
         if table.shape[-2] == 1:
-            yield Table(table.name, table.dtype, (outer, table.shape[-1]), table.fill, table.in_order), name, "head"
+            yield Table(table.name, table.dtype, (outer, table.shape[-1]), table.fill), name, "head"
             continue
         for index in chosen(request, outer, 8, "heads"):
             outermost, *_, row, _ = subject.axes_of(table).names
