@@ -14,14 +14,7 @@ from pecli.views import drift, encodings, file_summary, preview, screen
 
 
 @pytest.mark.parametrize(
-    ("count", "text"),
-    [
-        (0, "0 bytes"),
-        (1023, "1023 bytes"),
-        (1024, "1.0 KiB"),
-        (10_240, "10 KiB"),
-        (2**52, "4.0 PiB"),
-    ],
+    ("count", "text"), [(0, "0 bytes"), (1023, "1023 bytes"), (1024, "1.0 KiB"), (10_240, "10 KiB"), (2**52, "4.0 PiB")]
 )
 def test_sizes(count: int, text: str) -> None:
     assert screen.size(count) == text
