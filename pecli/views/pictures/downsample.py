@@ -114,7 +114,7 @@ class _Means:
 
     def result(self) -> Floats:
         known = (self._weights > 0) & ~np.isnan(self._not_finite)
-        return np.divide(self._sums, self._weights, out=self._not_finite, where=known)
+        return np.asarray(np.divide(self._sums, self._weights, out=self._not_finite, where=known))
 
 
 def fitted_to(values: Floats, rows: int, columns: int, reduce: str = "mean") -> tuple[Floats, int]:
@@ -136,7 +136,7 @@ def mean_rows(values: Floats, count: int) -> Floats:
     """At most `count` rows, each the mean of those it stands for."""
     if len(values) <= count:
         return values
-    means = _Means(*values.shape, count)
+    means = _Means(len(values), values.shape[1], count)
     means.add(0, values)
     return means.result()
 
