@@ -296,3 +296,19 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(pecli_cli, suite: Pa
     assert pecli_cli("verify", "--golden", suite, tmp_path / "other.npz").code == 3
     assert pecli_cli("verify", "--golden", tmp_path, tmp_path / "answers.npz").code == 3
     assert pecli_cli("verify", "--golden", suite, tmp_path / "answers.npz", "--model", "llama-2-7b").code == 2
+
+
+def test_golden_models_agree_with_transformers_within_the_stated_tolerance(suite: Path) -> None:
+    theirs = json.loads((Path(__file__).parent / "golden_transformers.json").read_text())
+    assert len(theirs) >= 20
+    index = entries(suite)
+    for name, parts in theirs.items():
+        spelled = tensors(suite, f"model-{name}-table")
+        for part, values in parts.items():
+            found = np.array(spelled[part]["decimal"]).reshape(spelled[part]["shape"])
+            error = np.abs(found - np.array(values).reshape(found.shape)).max(axis=1)
+            near, far = error[0], error.max()
+            limits = index[f"model-{name}-table"]["tolerances"]
+            assert near <= 2 * limits["float32"], name
+            assert far <= limits["float32_arithmetic"], name
+            assert far > limits["float32"], name  # float32 arithmetic shows
