@@ -254,3 +254,61 @@ def test_golden_runner_in_torch_fails_where_float32_does(suite: Path) -> None:
     assert all("explains it" in line for line in lines if line.startswith("FAILED"))
     wrong = ran(sys.executable, RUNNERS / "runner_torch.py", suite, "--mistake")
     assert any(line.startswith("FAILED  rotate-interleaved") for line in wrong)
+
+
+def test_golden_suite_verifies_and_every_mistake_is_named(pecli_cli, suite: Path) -> None:
+    outcome = pecli_cli("verify", suite, "--json")
+    results = {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
+    assert outcome.code == 0, {name: result["diagnosis"] for name, result in results.items() if not result["passed"]}
+    assert len([name for name in results if name.startswith("mistake-")]) >= 12
+
+
+def test_golden_suite_that_was_changed_fails(pecli_cli, suite: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(suite, tmp_path / "suite")
+    index = json.loads((copy / "index.json").read_text())
+    (copy / "table-default.json").write_text((copy / "table-default.json").read_text().replace("0.5", "0.6", 1))
+    by_name = {entry["name"]: entry for entry in index["cases"]}
+    by_name["mistake-swapped"]["edits"] = [{"edit": "negated", "which": "cos"}]  # a reason that is not the right one
+    by_name["table-yarn"]["parameters"]["factor"] = 8.0
+    (copy / "index.json").write_text(json.dumps(index))
+    outcome = pecli_cli("verify", copy, "--json")
+    failed = {result["file"] for result in map(json.loads, outcome.out.splitlines()) if not result["passed"]}
+    assert (outcome.code, failed) == (1, {"table-default", "mistake-swapped", "table-yarn"})
+
+
+def test_golden_answers_of_a_port_get_verdicts_with_reasons(pecli_cli, suite: Path, tmp_path: Path) -> None:
+    places = np.array(json.loads((suite / "index.json").read_text())["positions"], np.float64)
+    angles = places[:, None] * 10000.0 ** (-np.arange(16) / 16)
+    answers = {
+        "table-default.cos": np.cos(angles).astype(np.float32),
+        "table-default.sin": np.sin(angles).astype(np.float32),
+        "table-theta-500000/cos": np.cos(angles),
+        "table-theta-500000/sin": np.sin(angles),
+        "frequencies-default": 10000.0 ** (-np.arange(16) / 16),
+    }
+    np.savez(tmp_path / "answers.npz", **answers)
+    outcome = pecli_cli("verify", "--golden", suite, tmp_path / "answers.npz", "--json")
+    results = {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
+    verdicts = {name: result["passed"] for name, result in results.items()}
+    assert verdicts == {"table-default": True, "table-theta-500000": False, "frequencies-default": True}
+    assert results["table-theta-500000"]["explanations"][0]["edits"][0]["name"] == "base"
+    np.savez(tmp_path / "other.npz", **{"no-such-case.cos": np.ones(4)})
+    assert pecli_cli("verify", "--golden", suite, tmp_path / "other.npz").code == 3
+    assert pecli_cli("verify", "--golden", tmp_path, tmp_path / "answers.npz").code == 3
+    assert pecli_cli("verify", "--golden", suite, tmp_path / "answers.npz", "--model", "llama-2-7b").code == 2
+
+
+def test_golden_models_agree_with_transformers_within_the_stated_tolerance(suite: Path) -> None:
+    theirs = json.loads((Path(__file__).parent / "golden_transformers.json").read_text())
+    assert len(theirs) >= 20
+    index = entries(suite)
+    for name, parts in theirs.items():
+        spelled = tensors(suite, f"model-{name}-table")
+        for part, values in parts.items():
+            found = np.array(spelled[part]["decimal"]).reshape(spelled[part]["shape"])
+            error = np.abs(found - np.array(values).reshape(found.shape)).max(axis=1)
+            near, far = error[0], error.max()
+            limits = index[f"model-{name}-table"]["tolerances"]
+            assert near <= 2 * limits["float32"], name
+            assert far <= limits["float32_arithmetic"], name
+            assert far > limits["float32"], name  # float32 arithmetic shows

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Array, Flags, Positions, dtype_name, widened
+from pecli.engine.arrays import AnyArray, Array, dtype_name, widened
 from pecli.engine.table import Table, raw_bytes, results_in_order
 
 SLICE_ELEMENTS = 1 << 16
@@ -158,73 +158,18 @@ def _sum(values: list[float]) -> float:
 SHARES = (0.01, 0.25, 0.5, 0.75, 0.99)
 _DOUBLE = ("float64", "int64", "uint64", "int32", "uint32")
 """Dtypes whose values float32 cannot hold."""
-_DIGIT = 16
-"""Bits of a value that one pass over the data looks at."""
 
 
 def quantiles(rows: Array) -> dict[str, float] | None:
-    """Exact quantiles in flat memory, elements and not means of two, by share; None without any finite value.
-
-    The bits of a float, its sign adjusted, are an integer in the order of the values. Each pass is a histogram of the
-    next 16 bits, among the values that share the bits before with a quantile.
-    """
-    bits = 64 if dtype_name(rows.dtype) in _DOUBLE else 32
-    found = dict.fromkeys(SHARES, 0)
-    ranks: dict[float, int] = {}
-    likely = np.ones(1 << _DIGIT, np.bool_)  # by the first 16 bits
-    for shift in range(bits - _DIGIT, -1, -_DIGIT):
-        counts = _histograms(rows, bits, shift, {*found.values()}, likely)
-        if not ranks:
-            size = int(counts[0].sum())
-            if not size:
-                return None
-            ranks = {share: int(share * (size - 1)) for share in SHARES}
-        for share, prefix in found.items():
-            running = np.cumsum(counts[prefix])
-            digit = int(np.searchsorted(running, ranks[share], side="right"))
-            ranks[share] -= int(running[digit] - counts[prefix][digit])
-            found[share] = prefix << _DIGIT | digit
-        if shift == bits - _DIGIT:
-            likely = np.isin(_ordered(np.arange(1 << _DIGIT, dtype=np.uint16)), [*found.values()])
-    keys = np.array([*found.values()], f"u{bits // 8}")
-    values = (~_ordered(~keys)).view(f"f{bits // 8}").tolist()  # the inverse
-    return {f"{share:g}": value for share, value in zip(found, values, strict=True)}
-
-
-def _histograms(rows: Array, bits: int, shift: int, prefixes: set[int], likely: Flags) -> dict[int, Positions]:
-    """Of the values that begin with each prefix, how many have which next 16 bits."""
-
-    def counted(task: Array) -> dict[int, Positions]:
-        counts = {prefix: np.zeros(1 << _DIGIT, np.int64) for prefix in prefixes}
-        for piece in _slices(task):
-            keys = _ordered(_finite_bits(piece, bits, likely)) >> shift
-            for prefix in prefixes:
-                digits = keys[keys >> _DIGIT == prefix] & 0xFFFF if prefix else keys
-                counts[prefix] += np.bincount(digits.astype(np.intp), minlength=1 << _DIGIT)
-        return counts
-
-    total = {prefix: np.zeros(1 << _DIGIT, np.int64) for prefix in prefixes}
-    for counts in results_in_order(counted, _slices(rows, SLICE_ELEMENTS * SLICES_PER_TASK)):
-        for prefix in prefixes:
-            total[prefix] += counts[prefix]
-    return total
-
-
-def _finite_bits(values: Array, size: int, likely: Flags) -> Any:
-    """The bits of the finite values as floats of that size, of those that begin with likely bits."""
-    floats: Any = widened(values) if values.dtype.kind == "V" else values
+    """Exact quantiles, elements and not means of two, by share; None without any finite value."""
     with np.errstate(invalid="ignore", over="ignore"):
-        floats = floats.astype(f"f{size // 8}", copy=False)
-        is_finite = np.isfinite(floats)
-    bits = np.ascontiguousarray(floats[is_finite]).view(f"u{size // 8}")
-    return bits if likely.all() else bits[likely[bits >> (size - _DIGIT)]]
-
-
-def _ordered(bits: Any) -> Any:
-    """The bits of floats as integers in their order: all of them flipped below zero, else the sign."""
-    size = bits.dtype.itemsize
-    below = bits.view(f"i{size}") >> (8 * size - 1)
-    return bits ^ (below.view(bits.dtype) | bits.dtype.type(1 << (8 * size - 1)))
+        floats = np.asarray(rows).astype("f8" if dtype_name(rows.dtype) in _DOUBLE else "f4", copy=False)
+        values = floats[np.isfinite(floats)]
+    if not values.size:
+        return None
+    ranks = [int(share * (values.size - 1)) for share in SHARES]
+    values.partition(ranks)
+    return {f"{share:g}": float(values[rank]) for share, rank in zip(SHARES, ranks, strict=True)}
 
 
 MAX_PROBED = 64

@@ -90,9 +90,8 @@ def _command(kind: type[Scheme]) -> Any:
 
 def _audit(scheme: Scheme, values: Mapping[str, Any]) -> int:
     from pecli.checks.audit import audit
-    from pecli.views import drift, screen
+    from pecli.views import counting, drift, screen
     from pecli.views.pictures import figure
-    from pecli.views.progress import counting
 
     path, tolerance = values["output"], ERROR.parse("tolerance", values["tolerance"])
     if path is not None:

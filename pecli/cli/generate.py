@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 Output = Annotated[str | None, options.output(f"{options.FORMATS}.")]
 Verify = Annotated[
-    str | None,
-    options.text("--verify", "FILE", "Compare this file (or FILE:NAME) with the table.", options.CHECK),
+    str | None, options.text("--verify", "FILE", "Compare this file (or FILE:NAME) with the table.", options.CHECK)
 ]
 _SHARED = (
     keyword("output", Output, None),
@@ -99,8 +98,7 @@ def _check(scheme: Scheme, file: str, tolerance: Tolerance, values: Mapping[str,
 
 def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
     from pecli.files import format_of, save_scheme, tables_written
-    from pecli.views import screen
-    from pecli.views.progress import BlockObserver
+    from pecli.views import BlockObserver, screen
 
     options.check_output(path, json=values["json"], example="pe.npy")
     config = values.get("config")
@@ -120,8 +118,7 @@ def _write(scheme: Scheme, path: str, values: Mapping[str, Any]) -> None:
 
 
 def _describe(scheme: Scheme, values: Mapping[str, Any]) -> int:
-    from pecli.views import screen
-    from pecli.views.progress import BlockObserver
+    from pecli.views import BlockObserver, screen
 
     observer = BlockObserver(scheme.name, [], values, scheme.tensors())
     screen.say_json({**scheme.spec(), "tensors": observer.tensors(), "output": None})

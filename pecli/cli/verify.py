@@ -24,6 +24,7 @@ EXAMPLES = (
     "pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2",
     "pecli verify q_after.npy --before q_before.npy --model llama-3.1-8b --atol 1e-3",
     "pecli verify pecli.toml --junit report.xml",
+    "pecli verify golden; pecli verify --golden golden answers.npz",
     "",
     "A manifest, whose paths start from its folder:",
     "",
@@ -67,6 +68,8 @@ _BEFORE = "FILE… are queries or keys after the rotation; this is what they wer
 Before = Annotated[str | None, options.text("--before", "FILE", _BEFORE, _PANEL)]
 _AXIS = "The axis of their positions, if not the last but one: -3 for (batch, L, heads, D)."
 SeqAxis = Annotated[str | None, options.text("--seq-axis", "INTEGER", _AXIS, _PANEL)]
+_GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CASE.TENSOR; see pecli golden."
+Golden = Annotated[str | None, options.text("--golden", "FOLDER", _GOLDEN, options.CHECK)]
 Junit = Annotated[str | None, options.text("--junit", "FILE", "Write a JUnit report.", options.OUTPUT)]
 Files = Annotated[
     list[str],
@@ -97,6 +100,7 @@ def verify(
     atol: options.Atol = None,
     rtol: options.Rtol = None,
     strict: Strict = False,
+    golden: Golden = None,
     junit: Junit = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -109,7 +113,7 @@ def verify(
     Exit code 0: all hold what they should; 1: one does not; 2: a manifest is wrong; 3: a file cannot be read.
     """
     from pecli.checks.run import is_manifest, run_all
-    from pecli.views.progress import counting
+    from pecli.views import counting
 
     places = {
         "config": config, "model": model, "layer_type": layer_type, "offset": offset, "length": length,
@@ -120,7 +124,10 @@ def verify(
     if junit is not None and any(_same(junit, file) for file in files):
         raise ParameterError("junit", junit, "it is one of the files to verify", "name another")
     given = {name: value for name, value in places.items() if value is not None}
-    checks = _checks(files, given, tolerances, reasons=json or not quiet or junit is not None)
+    if golden is None:
+        checks = _checks(files, given, tolerances, reasons=json or not quiet or junit is not None)
+    else:
+        checks = _answers(golden, files, given, tolerances)
     as_table = any(map(is_manifest, files)) and not json
     outcomes = []
     watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
@@ -201,9 +208,24 @@ def _checks(
             from pecli.checks.manifest import read_manifest
 
             found += read_manifest(file, tolerances, reasons=reasons)
+        elif not places and os.path.isfile(os.path.join(file, "index.json")):
+            from pecli.golden.verify import suite_checks
+
+            found += suite_checks(file)
         else:
             found.append(Check(file, partial(run, file), group=group))
     return found
+
+
+def _answers(folder: str, files: list[str], places: Mapping[str, str], tolerances: Mapping[str, Any]) -> list[Check]:
+    """A port's answers to a golden suite."""
+    from pecli.checks.tolerance import Tolerance
+    from pecli.golden.verify import answer_checks
+
+    for name, value in places.items():
+        raise ParameterError(name, repr(value), "the suite says what its cases are", "leave it out")
+    allowed = Tolerance(**tolerances) if tolerances else None
+    return [check for file in files for check in answer_checks(folder, file, allowed)]
 
 
 def _against(places: Mapping[str, str]) -> Any:

@@ -147,10 +147,14 @@ def _rotation_cases() -> Iterator[Case]:
         yield _rotated(name, row["tests"], Rope(seq_len=6, dim=16, **row["parameters"]), (1, 2, 6, 16), settings)
 
 
+def applied_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What `apply` takes; JSON has lists for arrays."""
+    return {key: np.array(value) if key == "positions" else value for key, value in settings.items()}
+
+
 def _rotated(name: str, tests: str, rope: Rope, shape: Sequence[int], settings: Mapping[str, Any]) -> Case:
     before = _inputs(*shape)
-    given: dict[str, Any] = {key: np.array(value) if key == "positions" else value for key, value in settings.items()}
-    tensors = {"before": before, "after": apply(before, rope, **given)}
+    tensors = {"before": before, "after": apply(before, rope, **applied_settings(settings))}
     farthest = float(settings.get("offset", 0)) + max(shape)
     tests = f"queries or keys before and after: {tests}"
     return Case(f"rotate-{name}", tests, tensors, _float64(rope), settings, largest_position=farthest)

@@ -154,3 +154,24 @@ def test_yaml(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(pecli.FileError):
             load_model(path)
+
+
+FREQUENCIES = json.loads((Path(__file__).parent / "data" / "diffusers_frequencies.json").read_text())
+
+
+@pytest.mark.parametrize("name", FREQUENCIES)
+def test_axes_of_diffusers_have_frequencies_of_their_own(name: str) -> None:
+    config = {"_class_name": name}
+    if name.startswith("HiDream"):
+        config |= {"axes_dims_rope": [64, 32, 32]}
+    (encoding,) = load_config(config)
+    np.testing.assert_allclose(encoding.inverse_frequencies(), FREQUENCIES[name], rtol=2e-5)
+    assert encoding.layout == "interleaved"
+    (other,) = load_config({**config, "rope_theta": 3.0})
+    assert other.inverse_frequencies() != encoding.inverse_frequencies()
+
+
+def test_a_class_of_diffusers_that_rotates_otherwise_is_named() -> None:
+    model = load_config({"_class_name": "LTXVideoTransformer3DModel"})
+    assert not model.encodings
+    assert "fractions of a video" in model.warnings[0]

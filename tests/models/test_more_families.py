@@ -88,7 +88,7 @@ def test_compressed_layers_have_a_base_of_their_own() -> None:
 def test_a_table_of_time_beside_the_language_model() -> None:
     config = next(case["config"] for case in CASES if case["case"].startswith("musicflamingo/"))
     model = load_config(config)
-    assert {each.layer_type: each.part for each in model.encodings} == {"": "audio", "text": ""}
+    assert {each.layer_type: each.part for each in model.encodings} == {"": "audio", "text": "", "audio": "audio"}
     assert model.one().layer_type == "text"
 
 

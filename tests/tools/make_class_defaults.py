@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pecli.models import families, layer_types, non_rotary
+from pecli.models import class_tables, families, layer_types, non_rotary, table_kinds
 from pecli.models.rope import LENGTHS
 
 _MORE = """
@@ -33,9 +33,10 @@ KEYS = {
     *layer_types.WIDTHS,
     *layer_types.HEADS,
     *LENGTHS,
-    *non_rotary.ROWS,
+    *table_kinds.ROWS,
     *_MORE.split(),
-}
+    *(key for rows in class_tables._tables().values() for row in rows if len(row) == 4 for key in (row[1], row[3])),
+} - {""}
 
 
 _GEMMAS = ("gemma4_text", "gemma4_unified_text", "diffusion_gemma_text", "embedding_gemma2_text")
@@ -149,7 +150,11 @@ def main() -> None:
     modules = rotary_modules()
     for config in classes():
         name = families.plain_name(config.model_type)
-        known = families.family_of(name, vision="vision" in name) or name in non_rotary.FAMILIES
+        known = (
+            families.family_of(name, vision="vision" in name)
+            or name in non_rotary.FAMILIES
+            or class_tables.tables_of(name)
+        )
         if name and known and name not in found and set(values := sizes(config)) - {"pad_token_id"}:
             row: list[Any] = [config.__name__, values]
             if config.__name__ in modules and (keys := ignored(config, modules[config.__name__])):

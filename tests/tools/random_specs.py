@@ -18,7 +18,7 @@ from pecli.errors import ParameterError
 
 DTYPES = ("float32", "float16", "bfloat16")
 BASES = (10000.0, 10000.0, 500000.0, 1e6, 100.0, 150000.0, 5e6, 160000.0, 1000.0, 8e6, 12345.0, 25000.0)
-KINDS = ("sinusoidal", "sinusoidal", "rope", "rope", "rope", "rope", "alibi", "learned-init")
+KINDS = ("sinusoidal", "sinusoidal", "rope", "rope", "rope", "rope", "alibi")
 
 
 def random_scheme(rng: np.random.Generator, recipes: float = 0.0) -> Scheme:

@@ -83,6 +83,39 @@ def vector(rng: Rng, rows: int, dim: int) -> Array:
     return np.sort(values)[::-1] if rng.random() < 0.5 else values
 
 
+def mask(rng: Rng, rows: int, dim: int) -> Array:
+    """Causal masks and windows, of zeros and ones or of large negative numbers."""
+    distance = np.subtract.outer(np.arange(rows), np.arange(rows))
+    seen = (distance >= 0) & (distance < int(rng.choice([rows, 16, 8])))
+    return np.where(seen, 0.0, float(rng.choice([-np.inf, -10000.0, -65504.0, 1.0])))
+
+
+def signal(rng: Rng, rows: int, dim: int) -> Array:
+    """Frames of sound, wavelets, a DCT, Fourier features of coordinates (NeRF), timesteps at random times."""
+    at, index = np.arange(rows)[:, None], np.arange(dim)
+    kind = int(rng.integers(5))
+    if kind == 0:
+        sound = np.sin(np.cumsum(rng.uniform(0.01, 0.3, rows * dim))) + 0.01 * rng.normal(size=rows * dim)
+        return np.asarray(sound.reshape(rows, dim))
+    if kind == 1:
+        scale = np.geomspace(1, rows / 8, dim)
+        return np.exp(-(((at - rows / 2) / scale) ** 2)) * np.cos(5 * (at - rows / 2) / scale)
+    if kind == 2:
+        return np.cos(np.pi / dim * (index + 0.5) * at) * np.sqrt(2 / dim)
+    if kind == 3:
+        return np.sin(np.pi * 2.0 ** (index % 10) * rng.uniform(-1, 1, (rows, 1)) + np.pi / 2 * (index // 10 % 2))
+    angles = rng.uniform(0, 1000, (rows, 1)) * 10000.0 ** (-np.arange(dim // 2) / (dim // 2))
+    return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def bent(rng: Rng, rows: int, dim: int) -> Array:
+    """tanh, squares and other functions of the elements of real tables."""
+    angles = np.outer(np.arange(rows), 10000.0 ** (-np.arange(dim) / dim))
+    wave = np.cos(angles) if rng.random() < 0.5 else np.sin(angles)
+    bend = [np.tanh, np.square, lambda x: x**3, np.abs, lambda x: np.maximum(x, 0), lambda x: np.exp(x) - 1]
+    return np.asarray(bend[int(rng.integers(len(bend)))](wave))
+
+
 KINDS: dict[str, Callable[[Rng, int, int], Array]] = {
     "noise": noise,
     "weights": weights,
@@ -90,6 +123,9 @@ KINDS: dict[str, Callable[[Rng, int, int], Array]] = {
     "image": image,
     "other waves": other_waves,
     "vector": vector,
+    "mask": mask,
+    "signal": signal,
+    "bent": bent,
 }
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pecli.engine.schemes.grid_styles import ROTARY
@@ -19,10 +22,13 @@ DIFFUSERS_CLASS = "_class_name"
 
 def _read(keys: Keys, warnings: list[str]) -> list[Encoding]:
     name = keys.word(DIFFUSERS_CLASS)
-    if name is None or name.value not in DIFFUSERS:
-        warnings.append(f"{DIFFUSERS_CLASS} {quoted(name.value if name else '')} is none of {', '.join(DIFFUSERS)}")
+    known = readers()
+    if name is None or name.value not in known:
+        note = _data()["notes"].get(name.value if name else "")
+        said = f"{DIFFUSERS_CLASS} {quoted(name.value if name else '')}"
+        warnings.append(f"{said}: {note}" if note else f"{said} is none of {', '.join(known)}")
         return []
-    reader, values = DIFFUSERS[name.value]
+    reader, values = known[name.value]
     return [reader(keys.with_defaults(ClassDefaults(name.value, values)))]
 
 
@@ -46,10 +52,13 @@ def _axial_rope(style: str, axes: str = "") -> Callable[[Keys], Encoding]:
         else:
             head = Value(sum(map(int, split.value)), f"the sum of {split.source}")
         extra = {
-            "axes": Value(3, "family"),
-            "style": Value(style, "family"),
+            "axes": Value(len(split.value), "family"),
             "axis_channels": Value([int(count) for count in split.value], split.source),
         }
+        reason = f"its positions have {len(split.value)} axes, which --axes and --positions give channels and numbers"
+        if style:
+            extra["style"] = Value(style, "family")
+            reason = "its positions have three axes, time, rows and columns; give a grid"
         base = keys.number("rope_theta", "theta") or Value(10000.0, "default")
         return Encoding.of(
             "rope",
@@ -58,7 +67,7 @@ def _axial_rope(style: str, axes: str = "") -> Callable[[Keys], Encoding]:
             layout=INTERLEAVED,
             head_dim=head.value,
             sources={"head_dim": head.source, "layout": "family"},
-            no_table="its positions have three axes, time, rows and columns; give a grid",
+            no_table=reason,
         )
 
     return read
@@ -113,16 +122,8 @@ def _cogvideox(keys: Keys) -> Encoding:
     return Encoding.of("sinusoidal", found)
 
 
-_AXES = (16, 56, 56)
 _PATCHES = {"sample_size": 128, "patch_size": 2}
 DIFFUSERS: dict[str, tuple[Callable[[Keys], Encoding], dict[str, Any]]] = {
-    "FluxTransformer2DModel": (_axial_rope("flux", "axes_dims_rope"), {"axes_dims_rope": _AXES}),
-    "QwenImageTransformer2DModel": (_axial_rope("qwen-image", "axes_dims_rope"), {"axes_dims_rope": _AXES}),
-    "HunyuanVideoTransformer3DModel": (
-        _axial_rope("hunyuan-video", "rope_axes_dim"),
-        {"rope_axes_dim": _AXES, "rope_theta": 256.0},
-    ),
-    "WanTransformer3DModel": (_axial_rope("wan"), {"attention_head_dim": 128}),
     "CogVideoXTransformer3DModel": (
         _cogvideox,
         {
@@ -144,5 +145,21 @@ DIFFUSERS: dict[str, tuple[Callable[[Keys], Encoding], dict[str, Any]]] = {
     "PixArtTransformer2DModel": (_pixart, {**_PATCHES, "num_attention_heads": 16, "attention_head_dim": 72}),
 }
 """How the configuration of each class is read, and what it means by keys that are left out."""
+
+
+@cache
+def _data() -> dict[str, Any]:
+    """Classes that rotate by several axes, each with the key of its channels and its defaults, from diffusers.json."""
+    found: dict[str, Any] = json.loads((Path(__file__).parent / "diffusers.json").read_text("utf-8"))
+    return found
+
+
+@cache
+def readers() -> dict[str, tuple[Callable[[Keys], Encoding], dict[str, Any]]]:
+    """How the configuration of each class is read, and what it means by keys that are left out."""
+    axial = {name: (_axial_rope(row["style"], row["axes"]), row["values"]) for name, row in _data()["axial"].items()}
+    wan = {name: (_axial_rope("wan"), {"attention_head_dim": 128}) for name in _data()["wan"]}
+    return {**axial, **wan, **DIFFUSERS}
+
 
 DIALECT = Dialect("a configuration of diffusers", lambda keys: DIFFUSERS_CLASS in keys, _read, names_model=True)

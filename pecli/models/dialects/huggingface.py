@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pecli.errors import quoted
-from pecli.models import non_rotary
+from pecli.models import non_rotary, table_kinds
+from pecli.models.class_tables import tables_of
 from pecli.models.dialects.dialect import Dialect
 from pecli.models.encoding import Encoding
 from pecli.models.families import Family, class_defaults, family_of, model_type_of, plain_name
@@ -63,7 +64,9 @@ def _part(keys: Keys, label: str, model_type: str | None, *, is_text: bool, visi
 
 
 def _warn_of_nothing(part: Part, found: list[Encoding], warnings: list[str]) -> None:
-    kind = None if found else _kind_of(part.keys, part.model_type)
+    kind = None if found else _kind_of(part.keys, part.model_type) or tables_of(part.model_type)
+    if kind is not None and not _kind_of(part.keys, part.model_type):
+        warnings.extend(kind.notes(part.keys))
     if not found and not (kind and kind.note):  # which says it already
         warnings.append("no positional encoding was found: no key names one")
 
@@ -144,13 +147,16 @@ def _is_vision(label: str, model_type: str | None) -> bool:
 def _own(part: Part, warnings: list[str]) -> list[Encoding]:
     """The encodings that a part's own keys ask for."""
     keys = part.keys
-    kind = _kind_of(keys, part.model_type)
     family = family_of(part.model_type, vision=part.vision)
+    kind = _kind_of(keys, part.model_type) or (tables_of(part.model_type) if family is None else None)
     rotary = (keys.any(*EVIDENCE) or _says_rotary(keys)) and not _says_relative(keys)
     if keys.data.get("qk_rope_head_dim") == 0 and not keys.any("rope_parameters", "rope_scaling", *THETAS):
         warnings.append(f"{keys.prefix}qk_rope_head_dim is 0: there is no rope")
         return []
-    if kind is not None and (not rotary or isinstance(kind, (non_rotary.Biased, non_rotary.Unsupported))):
+    said = keys.word(*_SAYS)
+    if said is not None and said.value.lower() not in _KNOWN_WORDS:
+        warnings.append(f"{said.source} is {quoted(said.value)}, which is none of {', '.join(_KNOWN_WORDS)}")
+    if kind is not None and (not rotary or isinstance(kind, (table_kinds.Biased, table_kinds.Unsupported))):
         _warn_of_unknown(part, family is not None or plain_name(part.model_type) in non_rotary.FAMILIES, warnings)
         return _with_notes(kind, keys, warnings)
     if not rotary and family is None:
@@ -158,29 +164,29 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
     _warn_of_unknown(part, family is not None, warnings)
     if not rotary and part.vision and family is not None and not family.axes:
         return []
-    said = keys.word(*_SAYS)
-    if said is not None and said.value.lower() not in _ROTARY:
+    if said is not None and said.value.lower() in _KNOWN_WORDS[len(_ROTARY) :]:
         warnings.append(f"{said.source} is {quoted(said.value)}, but other keys ask for rope, which is what is read")
-    beside = _with_notes(non_rotary.beside(part.model_type, vision=part.vision), keys, warnings)
+    known = non_rotary.beside(part.model_type, vision=part.vision)
+    beside = _with_notes(known or tables_of(part.model_type) or table_kinds.NOTHING, keys, warnings)
     return [*rope_encodings(keys, family or Family(), warnings, vision=part.vision), *beside]
 
 
-def _kind_of(keys: Keys, model_type: str | None) -> non_rotary.Kind | None:
+def _kind_of(keys: Keys, model_type: str | None) -> table_kinds.Kind | None:
     """The kind of encoding that a family, or keys that say so outright, ask for; None where neither does."""
     kind = non_rotary.FAMILIES.get(plain_name(model_type))
-    if isinstance(kind, non_rotary.Choice):
+    if isinstance(kind, table_kinds.Choice):
         kind = kind.chosen(keys)
     word, nope = _said(keys), keys.flag("mla_use_nope")
     if word == "alibi" or _has_alibi(keys):
-        return kind if isinstance(kind, non_rotary.Biased) else non_rotary.Biased()
-    if isinstance(kind, non_rotary.Biased):
+        return kind if isinstance(kind, table_kinds.Biased) else table_kinds.Biased()
+    if isinstance(kind, table_kinds.Biased):
         return kind
     if word in ("nope", "none") or (nope is not None and nope.value):
-        return non_rotary.NOTHING
-    if kind is None and word in ("absolute", "learned", "learned_absolute") and keys.any(*non_rotary.ROWS):
-        return non_rotary.Learned()
+        return table_kinds.NOTHING
+    if kind is None and word in ("absolute", "learned", "learned_absolute") and keys.any(*table_kinds.ROWS):
+        return table_kinds.Learned()
     if word == "relative" or (kind is None and _says_relative(keys)):
-        return non_rotary.Unsupported(non_rotary.RELATIVE_NOTE.format(plain_name(model_type) or "it"))
+        return table_kinds.Unsupported(non_rotary.RELATIVE_NOTE.format(plain_name(model_type) or "it"))
     return kind
 
 
@@ -201,13 +207,27 @@ def _says_relative(keys: Keys) -> bool:
     return _said(keys).startswith("relative")
 
 
-def _with_notes(kind: non_rotary.Kind, keys: Keys, warnings: list[str]) -> list[Encoding]:
+def _with_notes(kind: table_kinds.Kind, keys: Keys, warnings: list[str]) -> list[Encoding]:
     warnings.extend(kind.notes(keys))
     return kind.encodings(keys)
 
 
 _SAYS = ("position_embedding_type", "position_embeddings_type", "pos_emb_type")
 _ROTARY = ("rope", "rotary", "rotary_position_embedding")
+_KNOWN_WORDS = (
+    *_ROTARY,
+    "absolute",
+    "learned",
+    "learned_absolute",
+    "alibi",
+    "nope",
+    "none",
+    "relative",
+    "relative_key",
+    "relative_key_query",
+    "sine",
+    "rotary_2d",
+)
 
 
 def _says_rotary(keys: Keys) -> bool:

@@ -251,12 +251,7 @@ def test_pixels_of_a_constant_and_of_what_is_not_finite() -> None:
 
 def test_extremes_and_long_titles_are_no_trouble(tmp_path) -> None:
     heat = HeatmapPanel("t" * 300, np.array([[1e308, -1e308]]), row_count=1, column_count=2, limits=(-1e308, 1e308))
-    figure.save(
-        mpl_render.render(
-            Picture("word " * 200, [heat]),
-        ),
-        str(tmp_path / "x.png"),
-    )
+    figure.save(mpl_render.render(Picture("word " * 200, [heat])), str(tmp_path / "x.png"))
     assert (tmp_path / "x.png").stat().st_size > 1000
 
 
