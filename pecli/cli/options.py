@@ -176,7 +176,7 @@ def parsed(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> di
 
 def options_of(kind: type[Scheme]) -> list[inspect.Parameter]:
     """The options that make a scheme of that kind, as parameters of a Typer command."""
-    own = [option(label, parameter, kind) for label, parameter in kind.settings().items()]
+    own = [option(label, parameter, kind) for label, parameter in kind.parameters().items()]
     return own + [keyword(*each) for each in _model_options(kind)]
 
 
@@ -210,11 +210,11 @@ def _model_options(kind: type[Scheme]) -> tuple[tuple[str, Any, Any], ...]:
 def scheme_from(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
     """The scheme that the options ask for; only what was given is passed on, so that a style can fill in the rest."""
     if "config" in values:
-        modelled = _of_model(values, kind.settings()) if kind.is_configured else _part_of_model(kind, values)
+        modelled = _of_model(values, kind.parameters()) if kind.is_configured else _part_of_model(kind, values)
         if modelled is not None:
             return modelled
-    given = parsed(kind.settings(), values)
-    for name, parameter in kind.settings().items():
+    given = parsed(kind.parameters(), values)
+    for name, parameter in kind.parameters().items():
         if name not in given and kind.default_of(name) is MISSING:
             raise ParameterError(name, "missing", parameter.rule)
     return kind(**given)
@@ -263,8 +263,8 @@ def _part_of_model(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme | No
             raise ParameterError("model", repr(found.file), f"it has no {kind.name} table, but {schemes}")
         given = repr(layer_type) if layer_type else "missing"
         raise ParameterError("layer_type", given, f"{found.file} has {kind.name} tables for {names}", "name one")
-    own = {name: value for name, value in chosen[0].parameters.items() if name in kind.settings()}
-    return kind(**own | parsed(kind.settings(), values))
+    own = {name: value for name, value in chosen[0].parameters.items() if name in kind.parameters()}
+    return kind(**own | parsed(kind.parameters(), values))
 
 
 def names_model(values: Mapping[str, Any]) -> bool:
