@@ -34,14 +34,10 @@ def inspect(
     ],
     stats: Annotated[
         bool,
-        typer.Option(
-            "--stats",
-            help="Read the data too: range, mean, quantiles, zeros, NaN, norms of rows, SHA-256.",
-        ),
+        typer.Option("--stats", help="Read the data too: range, mean, quantiles, zeros, NaN, norms of rows, SHA-256."),
     ] = False,
     pattern: Annotated[
-        str | None,
-        options.text("--filter", "PATTERN", "Only tensors whose names match, such as '*.wpe.*'."),
+        str | None, options.text("--filter", "PATTERN", "Only tensors whose names match, such as '*.wpe.*'.")
     ] = None,
     rows: Annotated[
         str | None, options.text("--rows", "RANGE", "Show the numbers of these rows, such as 0:8 or -4:.")
