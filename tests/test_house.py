@@ -62,7 +62,7 @@ MAX_ASKED = 2
 SAME_THING = {
     # a scheme, its layer, its configuration, its application; a command, its work, its view
     *["additive", "alibi", "relative", "rope", "rotary"],
-    *["apply", "audit", "convert", "diff", "extend", "golden", "identify", "resize", "runtimes", "verification"],
+    *["apply", "audit", "convert", "diff", "extend", "golden", "identify", "resize", "runtimes", "verify"],
 }
 """Names that files of several folders share because they hold the same thing."""
 
