@@ -137,6 +137,7 @@ def test_approximate_frequencies_agree(case: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+@pytest.mark.sample(18)
 def test_tables_are_correctly_rounded(case: str, dtype: str) -> None:
     offset = 99_990
     made = rope(case, offset=offset, dtype=dtype)

@@ -49,6 +49,7 @@ def test_the_naive_rule(dtype):
 
 @pytest.mark.parametrize("max_bias", [1.0, 4.0, 16.0, 0.3, 256.0])
 @pytest.mark.parametrize("heads", [1, 6, 8, 12, 71])
+@pytest.mark.sample(12)
 def test_other_limits(heads, max_bias):
     for dtype in ALL:
         found = slopes(heads, max_bias=max_bias, dtype=dtype)
@@ -91,6 +92,7 @@ def brute_force(form: str, exponents: list[Fraction], seq_len: int, dtype: str) 
 @pytest.mark.parametrize("dtype", ALL)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("heads", "seq_len"), [(1, 1), (3, 1), (2, 2), (12, 17), (5, 9)])
+@pytest.mark.sample(24)
 def test_forms(heads, seq_len, form, dtype):
     found = Alibi(heads, seq_len, form=form, dtype=dtype).tables()["bias"]
     np.testing.assert_array_equal(bits(found), brute_force(form, get_slopes(heads), seq_len, dtype))

@@ -159,6 +159,7 @@ def test_philox_known_answers():
 
 @pytest.mark.parametrize("seed", [0, 1, 12345, 2**32, 2**63, 2**64 - 1])
 @pytest.mark.parametrize("start", [0, 1, 3, 4, 1001, 2**40 + 2, 2**56 - 9])
+@pytest.mark.sample(12)
 def test_uniform_is_philox(seed, start):
     expected = [(word >> 12) / 2**52 + 2.0**-53 for word in words(seed, start, 9)]
     found = learned.Philox(seed, start).uniform(9)

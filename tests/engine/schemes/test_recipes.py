@@ -73,6 +73,7 @@ def ggml_phases(positions: np.ndarray, dim: int, base: float) -> np.ndarray:
 @pytest.mark.parametrize("offset", [0, 4000, 131000, 2**20 - 100, 2**24 - 40])
 @pytest.mark.parametrize(("dim", "base"), [(128, 10000.0), (64, 500000.0), (2, 10000.0), (10, 0.5)])
 @pytest.mark.parametrize(("recipe", "phases"), [("float32", hf_phases), ("float32-recurrence", ggml_phases)])
+@pytest.mark.sample(20)
 def test_formulas_in_float32(recipe, phases, dim, base, offset):
     found = Rope(80, dim, base, offset=offset, recipe=recipe).tables()
     angles = phases(np.arange(offset, offset + 80), dim, base)
@@ -221,6 +222,7 @@ def test_layouts_hold_the_same_numbers(recipe):
 
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("scaling", SCALINGS, ids=lambda each: str(each["scaling"]))
+@pytest.mark.sample(26)
 def test_scalings_stay_near_the_exact_table(recipe, scaling):
     """At small positions every recipe is right to the precision of the dtype that it rounds to."""
     rope = Rope(3, 32, recipe=recipe, **scaling)

@@ -31,6 +31,7 @@ def hold_against_oracle(
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("offset", [0, 10**6 - 150, 2**40 - 300])
 @pytest.mark.parametrize("base", [10000.0, 500000.0, 1e6, 1e20, 2.0, 0.5, 1.0])
+@pytest.mark.sample(12)
 def test_bases(base, offset, dtype):
     hold_against_oracle(300, 128, 800, base=base, offset=offset, dtype=dtype)
 

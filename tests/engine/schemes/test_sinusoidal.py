@@ -36,6 +36,7 @@ def hold_against_oracle(rows: int, dim: int, samples: int, seed: int, **options)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("offset", OFFSETS)
 @pytest.mark.parametrize("base", [2.0, 100.0, 10000.0, 500000.0, 1e6, 1e20, 0.5, 1.0, 1e300, 1e-5])
+@pytest.mark.sample(16)
 def test_bases(base, offset, dtype):
     hold_against_oracle(300, 64, 1500, 1, base=base, offset=offset, dtype=dtype)
 
@@ -43,6 +44,7 @@ def test_bases(base, offset, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("offset", OFFSETS)
 @pytest.mark.parametrize("dim", [1, 2, 3, 64, 127, 1024])
+@pytest.mark.sample(12)
 def test_dims(dim, offset, dtype):
     hold_against_oracle(280, dim, 1000, 2, offset=offset, dtype=dtype)
 
@@ -55,6 +57,7 @@ def test_the_widest_table(dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("layout", "cos_first"), LAYOUTS)
 @pytest.mark.parametrize("dim", [1, 2, 3, 5, 64])
+@pytest.mark.sample(16)
 def test_layouts(dim, layout, cos_first, dtype):
     hold_against_oracle(100, dim, 700, 4, layout=layout, cos_first=cos_first, dtype=dtype, offset=123_456)
 
@@ -81,6 +84,7 @@ def test_layouts(dim, layout, cos_first, dtype):
     ],
     ids=str,
 )
+@pytest.mark.sample(12)
 def test_scale_amplitude_and_shift(options, dtype):
     hold_against_oracle(200, 64, 1000, 5, dtype=dtype, **options)
 
@@ -173,6 +177,7 @@ def test_every_style_has_a_formula_here():
 
 @pytest.mark.parametrize("dim", [2, 4, 6, 64, 7, 33])
 @pytest.mark.parametrize("style", FORMULAS)
+@pytest.mark.sample(36)
 def test_styles(style, dim):
     if dim % 2 and style in EVEN_ONLY:
         with pytest.raises(ParameterError):
