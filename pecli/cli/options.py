@@ -244,6 +244,23 @@ def _of_model(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) ->
     return _of_layers(values, given)
 
 
+ModelArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="MODEL", help="A preset, config.json, params.json, .gguf, or a folder with one.", show_default=False
+    ),
+]
+
+
+def one_model(*names: str | None) -> str:
+    """The model that is named, once, by an argument or an option."""
+    given = [name for name in names if name is not None]
+    if len(given) != 1:
+        count = "missing" if not given else f"given {len(given)} times"
+        raise ParameterError("MODEL", count, "name one model", "see pecli models")
+    return given[0]
+
+
 def names_model(values: Mapping[str, Any]) -> bool:
     """Whether the options name a model."""
     config, model, layer_type = (values.get(name) for name in ("config", "model", "layer_type"))
