@@ -13,7 +13,7 @@ from pecli.engine.runtimes import RUNTIMES
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import ParameterError, UnsupportedError
+from pecli.errors import UnsupportedError
 
 DATA = Path(__file__).with_name("data")
 CASES = json.loads((DATA / "cases.json").read_text())
@@ -176,15 +176,6 @@ def test_it_is_part_of_the_spec() -> None:
     assert rope.spec()["parameters"]["runtime"] == "mlx-lm"
     assert Scheme.from_spec(rope.spec()) == rope
     assert "runtime" not in Rope(4, 8).spec()["parameters"]
-
-
-def test_what_does_not_go_together() -> None:
-    with pytest.raises(ParameterError, match="has an arithmetic of its own"):
-        Rope(4, 8, runtime="vllm", recipe="float32")
-    with pytest.raises(ParameterError, match="none scaling does not use it"):
-        Rope(4, 8, length=4096)
-    with pytest.raises(ParameterError, match=r"did you mean 'llama\.cpp'"):
-        Rope(4, 8, runtime="llamacpp")
 
 
 def test_rows_do_not_depend_on_their_block() -> None:

@@ -15,7 +15,6 @@ from pecli.cli.app import run
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.errors import ParameterError
 from tests.oracle import ulps
 
 DATA = Path(__file__).parent / "data" / "grids"
@@ -227,49 +226,6 @@ def test_scalings_go_on_at_given_positions() -> None:
     np.testing.assert_array_equal(
         Rope(positions=places, **yarn).tables()["sin"], Rope(100, **yarn).tables()["sin"][places]
     )
-
-
-WRONG = [
-    (Sinusoidal, {"grid": (4, 4), "dim": 16}, "style is missing"),
-    (Sinusoidal, {"grid": (4, 4), "dim": 16, "style": "whisper"}, "style is 'whisper'; on grids"),
-    (Sinusoidal, {"grid": (4, 4), "dim": 18, "style": "mae"}, "dim is 18; the mae style gives its axes w 9, h 9"),
-    (Sinusoidal, {"dim": 16, "style": "mae"}, "grid is missing"),
-    (Sinusoidal, {"grid": (2, 4, 4), "dim": 16, "style": "mae"}, "grid is 2x4x4; the mae style has no axis of time"),
-    (Sinusoidal, {"grid": (0, 4), "dim": 16, "style": "mae"}, "it must be HxW or TxHxW"),
-    (Sinusoidal, {"grid": (4,), "dim": 16, "style": "mae"}, "it must be HxW or TxHxW"),
-    (Sinusoidal, {"grid": (4, 4), "dim": 16, "style": "mae", "seq_len": 17}, "seq_len is 17; the grid 4x4 has 16 rows"),
-    (Sinusoidal, {"grid": (4, 4), "dim": 16, "style": "detr", "grid_base": (4,)}, "positions of its own"),
-    (Sinusoidal, {"positions": [0, math.nan], "dim": 4}, r"positions\[1\] is nan; a position is a finite number"),
-    (Sinusoidal, {"positions": [0, 2**40 + 1], "dim": 4}, r"positions\[1\] is 1099511627777; a position is"),
-    (Sinusoidal, {"positions": np.arange(8).reshape(2, 2, 2), "dim": 4}, r"positions is of shape \(2, 2, 2\)"),
-    (Sinusoidal, {"positions": [], "dim": 4}, "positions is empty"),
-    (Sinusoidal, {"positions": [[0, 1], [2]], "dim": 4}, "positions is axes of 2, 1 positions"),
-    (Sinusoidal, {"positions": np.zeros((2, 5)), "dim": 4}, r"positions is of shape \(2, 5\)"),
-    (Sinusoidal, {"positions": [1, 2], "dim": 4, "offset": 3}, "offset is 3; positions are given otherwise"),
-    (Sinusoidal, {"positions": [1, 2], "grid": (1, 2), "dim": 4, "style": "mae"}, "leave one out"),
-    (Sinusoidal, {"seq_len": 4, "dim": 4, "keep": 1}, "keep is 1; it belongs to a grid"),
-    (Rope, {"grid": (3, 4), "dim": 32, "style": "qwen2-vl"}, "grid is 3x4; the qwen2-vl style merges 2 x 2"),
-    (Rope, {"grid": (3, 4), "axes": (16, 16), "style": "flux"}, "axes is 16,16; the flux style has the axes t, h, w"),
-    (Rope, {"grid": (3, 4), "axes": (8, 8, 8), "dim": 32, "style": "flux"}, "must be even and add up to dim"),
-    (
-        Rope,
-        {"positions": np.zeros((3, 5)), "dim": 32},
-        r"positions is of shape \(3, 5\); the frequencies follow 1 axis",
-    ),
-    (Rope, {"positions": np.zeros((2, 5)), "axes": (8, 8, 16)}, r"they must be of shape \(3, L\)"),
-    (Rope, {"seq_len": 5, "axes": (8, 8, 16)}, "they are those of --positions or of a --style"),
-    (
-        Rope,
-        {"grid": (3, 4), "dim": 32, "style": "eva", "scaling": "linear", "factor": 2.0},
-        "has frequencies of its own",
-    ),
-]
-
-
-@pytest.mark.parametrize(("kind", "parameters", "words"), WRONG)
-def test_what_does_not_fit_is_refused(kind: type[Scheme], parameters: dict, words: str) -> None:
-    with pytest.raises(ParameterError, match=words):
-        kind(**parameters)
 
 
 @pytest.mark.parametrize(
