@@ -36,6 +36,7 @@ class TestRotary:
     @both_layouts
     @every_float
     @pytest.mark.parametrize("shape", [(5, 2), (5, 6), (2, 5, 4), (2, 1, 3, 5, 8), (1, 4)])
+    @pytest.mark.sample(16)
     def test_closed_form(self, interleaved, dtype, shape):
         x = random(*shape, dtype=dtype)
         found = RotaryPosEmbedding(interleaved=interleaved)(x)

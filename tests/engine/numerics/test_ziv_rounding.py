@@ -37,6 +37,7 @@ def naive(case: dict) -> int:
 
 @pytest.mark.parametrize("before", [0, 1, 70])
 @pytest.mark.parametrize("case", CASES, ids=name_of)
+@pytest.mark.sample(20)
 def test_hardest_elements(case, before):
     """Alone, and as part of a table that begins before it."""
     before = min(before, case["position"])

@@ -35,6 +35,7 @@ def hold_against_oracle(rows: int, dim: int, samples: int, seed: int, **options)
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("offset", OFFSETS)
+@pytest.mark.sample(2)
 def test_bases_and_dims(offset, dtype):
     for base in (2.0, 100.0, 10000.0, 500000.0, 1e6, 1e20, 0.5, 1.0, 1e300, 1e-5):
         hold_against_oracle(300, 64, 1500, 1, base=base, offset=offset, dtype=dtype)
@@ -57,6 +58,7 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.sample(1)
 def test_layouts_scale_amplitude_and_shift(dtype):
     for layout, cos_first in LAYOUTS:
         for dim in (1, 2, 3, 5, 64):
