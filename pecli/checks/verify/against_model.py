@@ -69,7 +69,10 @@ def _with_frequencies(file: LoadedFile) -> dict[str, Array]:
     """The tensors of a file; of a .gguf, with frequencies instead of the factors that divide them."""
     path = config_file(file.path) if file.format == "folder" else file.path
     made = factor_frequencies(path) if file.format == "gguf" or path.endswith(".gguf") else {}
-    return {name: made[name].array() if name in made else array for name, array in file.tensors.items()}
+    named = ((name, made.get(name), array) for name, array in file.tensors.items())
+    return {
+        name if table is None else table.name: array if table is None else table.array() for name, table, array in named
+    }
 
 
 class _Search:
