@@ -218,7 +218,7 @@ def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tole
 
 def _scheme_of(file: LoadedFile) -> Scheme | None:
     """The scheme of the spec that a file carries; None where it carries none that makes a table."""
-    from pecli.files.provenance import carried_spec
+    from pecli.files.contents import carried_spec
 
     try:
         spec = carried_spec(file.path, file.metadata)

@@ -20,8 +20,7 @@ from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError, quoted
 from pecli.files.contents import Contents, LoadedFile, data_bytes
 from pecli.files.number_text import check_real, decimal_rows
-from pecli.files.output import OnBlock, Output, Spec, Write, is_text
-from pecli.files.provenance import KEY, compact
+from pecli.files.output import KEY, OnBlock, Output, Spec, Write, compact, is_text
 from pecli.files.text_tables import whole_text, write_nested
 
 JSON_FORM = (

@@ -11,8 +11,20 @@ from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError, quoted
 from pecli.files.contents import Contents, LoadedFile, data_bytes
-from pecli.files.output import OnBlock, Output, Sink, Spec, Write, is_text, write_blocks
-from pecli.files.provenance import KEY, NO_DIGEST, compact, file_order, provenance
+from pecli.files.output import (
+    KEY,
+    NO_DIGEST,
+    OnBlock,
+    Output,
+    Sink,
+    Spec,
+    Write,
+    compact,
+    file_order,
+    is_text,
+    provenance,
+    write_blocks,
+)
 
 ALIGNMENT = 8
 MAX_HEADER = 16 << 20

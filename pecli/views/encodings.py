@@ -39,11 +39,7 @@ def rows_of(encoding: Encoding, seq_len: int | None) -> list[tuple[str, str, str
         at = "" if seq_len is None else f"at length {seq_len}"
         values = encoding.inverse_frequencies(seq_len) or []
         rows += [
-            (
-                "rotary_dim",
-                cell(encoding.rotary_dim),
-                "the last channels of a head" if encoding.trailing else "",
-            ),
+            ("rotary_dim", cell(encoding.rotary_dim), "the last channels of a head" if encoding.trailing else ""),
             ("layout", encoding.layout or "", encoding.sources.get("layout", "")),
             ("attention_factor", cell(encoding.attention_factor(seq_len)), at or "multiplies cos and sin"),
             ("inv_freq", _ends(values), at or f"{len(values)} values"),

@@ -98,7 +98,7 @@ def test_a_grid_grows(pecli_cli) -> None:
         (
             ["convert", "model.safetensors", *PAIRS, "--heads", "3", "-o", "x.npz"],
             2,
-            "(16, 6); 16 rows are not 3 heads; check --heads and --kv-heads, or give --head-dim",
+            "(16, 6); 16 rows are not 3 heads; check --heads, --kv-heads and --head-dim",
         ),
         (["convert", "model.safetensors", *PAIRS, "--heads", "4", "--kv-heads", "3", "-o", "x.npz"], 2, "multiple"),
         (["convert", "model.safetensors", *PAIRS, "--heads", "4", "--include", "wq*", "-o", "x.npz"], 2, "(16, 6)"),

@@ -76,6 +76,7 @@ def test_npy_holds_the_plain_tensor(pecli_cli, scheme, tmp_path) -> None:
 
 @pytest.mark.parametrize("scheme", SMALL)
 @pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.sample(8)
 def test_the_same_command_gives_the_same_bytes(pecli_cli, scheme, suffix, tmp_path, monkeypatch) -> None:
     for threads in ("1", "8"):
         monkeypatch.setenv("PECLI_THREADS", threads)

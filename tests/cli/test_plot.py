@@ -162,11 +162,7 @@ ERRORS = [
     (["missing.npy"], 3, "does not exist"),
     (["broken.npy"], 3, "broken.npy: "),
     (["vector.npy"], 2, "no table with rows and columns"),
-    (
-        ["table.npy", "--kind", "wavelengths"],
-        2,
-        "which pecli identify does not know, has no such",
-    ),
+    (["table.npy", "--kind", "wavelengths"], 2, "which pecli identify does not know, has no such"),
     (["table.npy", "--dim", "4"], 2, "--dim is unknown"),
     (["rope", "--dimm", "4"], 2, "did you mean --dim"),
     (["rope", "--dim", "7"], 2, "--dim is 7"),
@@ -253,14 +249,7 @@ def test_a_long_table_is_drawn_in_flat_memory(pecli_cli) -> None:
     assert "800000" in shown.out
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--model", "llama-3.1-8b"],
-        ["--config=llama-3.1-8b"],
-        ["llama-3.1-8b"],
-    ],
-)
+@pytest.mark.parametrize("words", [["--model", "llama-3.1-8b"], ["--config=llama-3.1-8b"], ["llama-3.1-8b"]])
 def test_a_model_stands_for_its_rotary_scheme(pecli_cli, words) -> None:
     expected = pecli_cli("plot", "rope", "--model", "llama-3.1-8b", "--kind", "wavelengths")
     assert pecli_cli("plot", *words, "--kind", "wavelengths").out == expected.out != ""

@@ -134,6 +134,8 @@ KINDS = {
     "swin": Kind(None, rows=_window),
 }
 _LOG = ("seq_len", "buckets", "max_distance")
+_MAX_DISTANCE = Whole("t5, deberta: distance of the last bucket (128; 512)", low=2, high=1 << 20)
+_WEIGHTS = Weights("the learned table: make the bias that the model adds, (heads, L, L)", omitted_default=None)
 
 
 @dataclass(frozen=True)
@@ -151,18 +153,13 @@ class Relative(Scheme):
         "pecli relative --style swin --grid 7x7 --weights model.safetensors:relative_position_bias_table -o bias.npy",
     )
 
-    style: Annotated[str, Choice(help="whose relative positions", options=tuple(KINDS))]
-    seq_len: Annotated[int | None, Whole(help="t5, deberta: queries and keys", high=_MAX_SEQ_LEN)] = None
-    buckets: Annotated[int | None, Whole(help="t5, deberta: number of buckets (32; 256)", low=4, high=1 << 12)] = None
-    max_distance: Annotated[
-        int | None, Whole(help="t5, deberta: distance of the last bucket (128; 512)", low=2, high=1 << 20)
-    ] = None
-    causal: Annotated[bool, Flag(help="t5: all keys after the query share a bucket")] = False
-    grid: Annotated[GridSize | None, GridParameter(help="swin: rows and columns of a window")] = None
-    weights: Annotated[
-        WeightTable | None,
-        Weights(help="the learned table: make the bias that the model adds, (heads, L, L)", omitted_default=None),
-    ] = None
+    style: Annotated[str, Choice("whose relative positions", options=tuple(KINDS))]
+    seq_len: Annotated[int | None, Whole("t5, deberta: queries and keys", high=_MAX_SEQ_LEN)] = None
+    buckets: Annotated[int | None, Whole("t5, deberta: number of buckets (32; 256)", low=4, high=1 << 12)] = None
+    max_distance: Annotated[int | None, _MAX_DISTANCE] = None
+    causal: Annotated[bool, Flag("t5: all keys after the query share a bucket")] = False
+    grid: Annotated[GridSize | None, GridParameter("swin: rows and columns of a window")] = None
+    weights: Annotated[WeightTable | None, _WEIGHTS] = None
 
     checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "index": ("relative_position_index", "relative_position_buckets", "relative_position_bucket", "rel_pos_index"),

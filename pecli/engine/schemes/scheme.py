@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, cast, get_args, get_type_hints
 
@@ -15,7 +15,7 @@ from pecli.errors import ParameterError, nearest
 
 if TYPE_CHECKING:
     from pecli.engine.scalings.scaling import Scaling
-_ROWS = Whole(help="rows of a block")
+_ROWS = Whole("rows of a block")
 
 ROW_NAMES = (
     "sin_cos", "sincos", "wpe", "pe", "embed_positions", "position_embeddings", "position_embedding",
@@ -99,8 +99,6 @@ class Scheme(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     examples: ClassVar[tuple[str, ...]]
-    presets: ClassVar[Mapping[str, Parameter]] = {}
-    """Words that stand for several parameters at once; they leave no trace in the spec."""
     checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {"rows": ROW_NAMES}
     """What checkpoints call its tensors, by role; a longer name may end in one of these, as in `rope_cos`."""
     applied_as: ClassVar[str] = "rows"
@@ -110,9 +108,8 @@ class Scheme(ABC):
     is_configured: ClassVar[bool] = False
     """Whether models' configurations have its parameters, so that a command may take them from there."""
 
-    dtype: Annotated[str, Choice(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))] = field(
-        default="float32", kw_only=True
-    )
+    _: KW_ONLY
+    dtype: Annotated[str, Choice("type of the numbers", options=tuple(SIGNIFICAND_BITS))] = "float32"
 
     def __post_init__(self) -> None:
         self._complete({})
@@ -146,20 +143,15 @@ class Scheme(ABC):
         return parameters
 
     @classmethod
-    def settings(cls) -> dict[str, Parameter]:
-        """All that may be given: the parameters, and the words that stand for several of them."""
-        return {**cls.parameters(), **cls.presets}
-
-    @classmethod
     def parameter_of_alias(cls) -> dict[str, str]:
         """The other names of parameters in Python, and the parameters."""
-        aliases = ((alias, name) for name, parameter in cls.settings().items() for alias in parameter.aliases)
+        aliases = ((alias, name) for name, parameter in cls.parameters().items() for alias in parameter.aliases)
         return {alias.lstrip("-").replace("-", "_"): name for alias, name in aliases}
 
     @classmethod
     def by_own_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
         """Values by the names of the parameters, where some are given by an alias."""
-        if values.keys() <= cls.settings().keys():
+        if values.keys() <= cls.parameters().keys():
             return dict(values)
         named: dict[str, Any] = {}
         known = cls.parameter_of_alias()
@@ -178,9 +170,9 @@ class Scheme(ABC):
 
     @classmethod
     def default_of(cls, name: str) -> Any:
-        """What counts for a setting that is not given; MISSING where it has to be."""
+        """What counts for a parameter that is not given; MISSING where it has to be."""
         own = {f.name: f.default for f in fields(cls)}.get(name)
-        return cls.settings()[name].default if own is None else own
+        return cls.parameters()[name].default if own is None else own
 
     @classmethod
     @cache

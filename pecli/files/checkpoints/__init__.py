@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pecli.errors import FileError, failure, quoted
+from pecli.files.contents import INDEX
 
-INDEX = ".index.json"
 MAX_INDEX = 16 << 20
 MAX_SHARDS = 1024
 KINDS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".npz", ".npy")

@@ -36,12 +36,14 @@ def test_pi(bits):
 @pytest.mark.parametrize(
     "value", [1e-300, 0.001, 0.5, 2 / 3, 0.999999, 1.0, 1.0000001, 4 / 3, 2.0, 3.7, 10000.0, 1e20, 1e308]
 )
+@pytest.mark.sample(12)
 def test_log(value, bits):
     assert units_off(numerics.log(Fraction(value), bits), arb(value).log(), bits) <= UNITS
 
 
 @pytest.mark.parametrize("bits", BITS)
 @pytest.mark.parametrize("value", [-700.0, -40.25, -1.0, -1e-9, 0.0, 1e-9, 0.6931471805599453, 1.0, 10.5, 44.0])
+@pytest.mark.sample(10)
 def test_exp(value, bits):
     given = numerics.fixed(Fraction(value), bits)
     assert units_off(numerics.exp(given, bits), (arb(given) / arb(2) ** bits).exp(), bits) <= UNITS
@@ -52,6 +54,7 @@ def test_exp(value, bits):
 @pytest.mark.parametrize(
     "exponent", [Fraction(0), Fraction(-1, 64), Fraction(-63, 64), Fraction(-2, 127), Fraction(1, 3)]
 )
+@pytest.mark.sample(20)
 def test_power(base, exponent, bits):
     assert units_off(numerics.power(Fraction(base), exponent, bits), arb(base) ** rational(exponent), bits) <= UNITS
 

@@ -15,6 +15,7 @@ from tests.oracle import bits, rational, rounded
 
 @pytest.mark.parametrize("base", [2.0, 10000.0, 500000.0, 1e20, 1e300, 0.5, 1.0, 0.001])
 @pytest.mark.parametrize(("denominator", "count"), [(Fraction(32), 32), (Fraction(127, 2), 64), (Fraction(512), 512)])
+@pytest.mark.sample(8)
 def test_every_frequency_is_rounded_once(base, denominator, count):
     found = np.array(geometric(base, denominator, count).floats())
     true = rounded(lambda: [arb(base) ** rational(-i / denominator) for i in range(count)], "float64")
