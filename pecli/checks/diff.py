@@ -16,7 +16,7 @@ from pecli.checks.compare import (
     problems_of,
     where_json,
 )
-from pecli.checks.compare.error_summary import widest
+from pecli.checks.compare.element_errors import widest
 from pecli.checks.pairing import Fit, Pair, fits_of, with_dtypes
 from pecli.checks.statistics import has_waves
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of

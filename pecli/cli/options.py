@@ -247,6 +247,23 @@ def _of_model(values: Mapping[str, Any], parameters: Mapping[str, Parameter]) ->
     return _of_layers(values, given)
 
 
+ModelArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="MODEL", help="A preset, config.json, params.json, .gguf, or a folder with one.", show_default=False
+    ),
+]
+
+
+def one_model(*names: str | None) -> str:
+    """The model that is named, once, by an argument or an option."""
+    given = [name for name in names if name is not None]
+    if len(given) != 1:
+        count = "missing" if not given else f"given {len(given)} times"
+        raise ParameterError("MODEL", count, "name one model", "see pecli models")
+    return given[0]
+
+
 def _part_of_model(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme | None:
     """The scheme of a model's table of that kind, with what was given in place of what the model says."""
     if not names_model(values):

@@ -6,9 +6,7 @@ The prior is all that differs between commands: a scheme (`explain`), another ta
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, combinations, islice
 from typing import Any
@@ -52,7 +50,7 @@ from pecli.explain.recipe_search import (
 from pecli.explain.sample import Sample, precision, sample
 from pecli.explain.sinusoid_schemes import wave_scheme
 from pecli.explain.sinusoid_search import explain_waves
-from pecli.explain.time_limit import OutOfTimeError, check_time, time_limit
+from pecli.explain.time_limit import check_time, limited
 
 WAVES = ("cos", "sin", "cos_sin", "pe")
 MAX_TRANSFORMED = 1 << 22
@@ -72,26 +70,13 @@ Samples = Mapping[str, Sample]
 Searches = Sequence[tuple[Callable[[Any, Samples, float], Explanation | None], Callable[[Samples], list[Samples]]]]
 
 
-@contextmanager
-def _limited() -> Iterator[None]:
-    """Hostile numbers, and the end of the time for one reason, end the search: no verdict depends on it."""
-    try:
-        with np.errstate(all="ignore"), time_limit():
-            yield
-    except OutOfTimeError:
-        return
-    except (ArithmeticError, np.linalg.LinAlgError):
-        if os.environ.get("PECLI_DEBUG"):
-            raise
-
-
 def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> list[Explanation]:
     """Why tables of a scheme, by its names for them, are not what it makes: for each group of them the best reason."""
     if prior.holds_several:
         return _by_part(prior, found, atol)
     out: list[Explanation] = []
     found = {name: array for name, array in found.items() if array.size}
-    with _limited():
+    with limited():
         if (bits := _by_bits(prior, found, atol)) is not None:
             return [bits]
         samples = {name: sample(name, array) for name, array in found.items()}
@@ -183,11 +168,11 @@ def _by_bits(prior: Scheme, arrays: Mapping[str, Array], atol: float) -> Explana
     """Numbers of the prior's, of which the file has the bits."""
     for found, dtypes in BITS.items():
         if arrays and all(dtype_name(array.dtype) in dtypes.split() for array in arrays.values()):
-            samples = {name: sample(name, _reread(array, found)) for name, array in arrays.items()}
-            off, limit = distance(prior, samples), max(atol, UNITS * precision(found))
-            some = any((np.abs(one.values) > limit).any() for one in samples.values())  # most bits are those of zero
-            if some and off.largest <= limit:
-                return Explanation((Bits(found),), prior, off.largest, off.root_mean_square, tuple(arrays))
+            numbers = {name: _reread(array, found) for name, array in arrays.items()}
+            samples = {name: sample(name, array) for name, array in numbers.items()}
+            bits = Explanation((Bits(found),), prior, 0.0, 0.0, tuple(arrays), errors=scheme_errors(prior))
+            if (right := accepted(bits, samples, numbers, atol, prior.dtype)) is not None:
+                return right
     return None
 
 
@@ -352,7 +337,7 @@ def explain_pair(name: str, one: Array, other: Array, atol: float = 0.0) -> Expl
     """What makes the second array of the first."""
     if max(one.size, other.size) > MAX_COMPARED or not one.size or not other.size:
         return None
-    with _limited():
+    with limited():
         theirs = sample(name, other)
         ours = sample(name, one, whole=theirs.whole)
         limit = max(atol, _units(ours), _units(theirs))
@@ -378,7 +363,7 @@ def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float = 0.0)
 
 def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
     """What made arrays that belong together (cosines and sines, or one alone), the best first."""
-    with _limited():
+    with limited():
         check_time()
         samples = {name: _as_made(sample(name, array)) for name, array in arrays.items()}
         one = next(iter(samples.values()))

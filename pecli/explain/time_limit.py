@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+
+import numpy as np
 
 SECONDS = 2.0
 """Processor time for one reason."""
@@ -25,6 +28,19 @@ def time_limit(seconds: float = SECONDS) -> Iterator[None]:
         yield
     finally:
         _DEADLINE.reset(token)
+
+
+@contextmanager
+def limited() -> Iterator[None]:
+    """Hostile numbers, and the end of the time for one reason, end the search: no verdict depends on it."""
+    try:
+        with np.errstate(all="ignore"), time_limit():
+            yield
+    except OutOfTimeError:
+        return
+    except (ArithmeticError, np.linalg.LinAlgError):
+        if os.environ.get("PECLI_DEBUG"):
+            raise
 
 
 def check_time() -> None:

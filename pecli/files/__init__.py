@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pecli import __version__
-from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import KindError, ParameterError, path_of, quoted
 from pecli.files.output import OnBlock, Spec, Write, check_free_space, is_stream, is_text, open_output
@@ -19,6 +18,7 @@ from pecli.files.output import OnBlock, Spec, Write, check_free_space, is_stream
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from pecli.engine.schemes.scheme import Scheme
     from pecli.files.load import LoadedFile, load_file, open_tensors
 
 __all__ = ["LoadedFile", "format_of", "load_file", "open_output", "open_tensors", "save", "save_scheme", "save_tables"]
@@ -68,6 +68,8 @@ def save(path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] 
 
     A scheme's .safetensors or .npz file carries its spec and can be verified with no other word.
     """
+    from pecli.engine.schemes.scheme import Scheme  # files are compared without schemes
+
     path = path_of("path", path)
     if isinstance(tables, Scheme):
         save_scheme(path, tables)

@@ -24,7 +24,7 @@ MAX_LINE = 96
 """Characters of a line about a tensor; a longer one is broken between its parts."""
 PICTURE_LINES = 16
 """How much of a terminal the errors of a tensor take."""
-MIN_ERROR = 1e-300
+MIN_ERROR = 1e-280
 """The smallest error that has a colour of its own, as a power of ten."""
 MIN_SHARE = 1e-16
 """Of the largest error, what the colours reach down to."""

@@ -173,7 +173,7 @@ def _command(encoding: Encoding, keys: int, *, alone: bool) -> str:
     name = "learned-init" if encoding.scheme == "learned" else encoding.scheme
     kind = scheme_named(name)
     size = {"seq_len": keys} if "form" in encoding.parameters else {}
-    settings = {key: value for key, value in {**encoding.parameters, **size}.items() if key in kind.settings()}
+    settings = {key: value for key, value in {**encoding.parameters, **size}.items() if key in kind.parameters()}
     with suppress(ParameterError):  # the command itself says what is wrong
         settings = {key: value for key, value in settings.items() if key not in kind(**settings).inert_parameters}
     options = {f"--{key.replace('_', '-')}": value for key, value in settings.items() if value is not False}

@@ -169,7 +169,7 @@ ERRORS = [
     (["rope", "--against"], 2, "stands before a scheme"),
     (["rope", "--size", "8", "-o", "x.png"], 2, "such as 8x5"),
     (["rope", "--size", "8x5"], 2, "add -o x.png"),
-    (["rope", "--dark"], 2, "--dark is given; it belongs to a figure"),
+    (["rope", "--dark"], 2, "--dark is given; it only applies with -o"),
     (["rope", "--dpi", "1", "-o", "x.png"], 2, "--dpi"),
     (["rope", "--dpi", "2400", "-o", "x.png"], 2, "more than 67,108,864 pixels"),
     (["rope", "--dpi", "10", "--size", "100x100", "-o", "x.png"], 2, "more than 67,108,864 pixels"),

@@ -72,7 +72,8 @@ def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
     from pecli.models.dialects.gguf import factor_frequencies
 
     made = factor_frequencies(path)
-    return {name: made[name].array() if name in made else array for name, array in file.tensors.items()}
+    tensors = {name: array for name, array in file.tensors.items() if name not in made}
+    return {**tensors, **{table.name: table.array() for table in made.values()}}
 
 
 class _Search:

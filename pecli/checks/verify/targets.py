@@ -100,8 +100,8 @@ class Place:
         return encoding.rope(**rows, length=self.length, recipe=self.recipe, runtime=self.runtime, **others)
 
     def layout_of(self, encoding: Encoding) -> str:
-        """How columns are doubled for the rotation of an encoding."""
-        if self.layout or encoding.layout is None:
+        """How columns are doubled for the rotation of an encoding; nothing where either way will do."""
+        if self.layout or encoding.layout is None or encoding.tables_in_halves:
             return self.layout or ""
         return "interleaved" if encoding.layout == "interleaved" else "halves"
 

@@ -99,18 +99,20 @@ class _Means:
 
     def add(self, start: int, block: Array) -> None:
         """Take the rows from `start` on into account."""
-        values = widened(block)
         first = int(np.searchsorted(self.edges, start, side="right")) - 1
-        stop = int(np.searchsorted(self.edges, start + len(values)))
+        stop = int(np.searchsorted(self.edges, start + len(block)))
         starts = np.maximum(self.edges[first:stop] - start, 0)
+        values = block if block.dtype.kind in "fiu" else widened(block)
         finite = np.isfinite(values)
-        self._weights[first:stop] += np.add.reduceat(finite, starts, axis=0, dtype=np.float64)
-        if not finite.all():
+        if finite.all():
+            self._weights[first:stop] += np.diff(starts, append=len(block))[:, None]
+        else:
+            self._weights[first:stop] += np.add.reduceat(finite, starts, axis=0, dtype=np.float64)
             others = np.maximum.reduceat(np.where(finite, -np.inf, values), starts, axis=0)
             self._not_finite[first:stop] = np.maximum(self._not_finite[first:stop], others)
             values = np.where(finite, values, 0.0)
         with np.errstate(over="ignore"):
-            self._sums[first:stop] += np.add.reduceat(values, starts, axis=0)
+            self._sums[first:stop] += np.add.reduceat(values, starts, axis=0, dtype=np.float64)
 
     def result(self) -> Floats:
         known = (self._weights > 0) & ~np.isnan(self._not_finite)
