@@ -20,11 +20,10 @@ import numpy as np
 from pecli import __version__
 from pecli.engine.arrays import AnyArray as Array
 from pecli.engine.arrays import round_to, widened
+from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.alibi import Alibi
-from pecli.engine.schemes.relative import Relative
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import failure
 from pecli.files import save
 from pecli.files.output import open_output
@@ -81,46 +80,30 @@ class Case:
         }
 
 
-def _float64(scheme: Any, **changes: Any) -> Any:
-    return replace(scheme, dtype="float64", **changes)
-
-
-def _table(name: str, tests: str, scheme: Any, **settings: Any) -> Case:
-    made = _float64(scheme)
-    places = getattr(made, "positions", None)
-    farthest = float(np.max(np.abs(places))) if places is not None else float(getattr(made, "seq_len", None) or 0)
-    return Case(name, tests, made.tables(), made, settings, largest_position=farthest)
-
-
-def _frequencies(name: str, tests: str, scheme: Rope) -> Case:
-    made = _float64(scheme)
-    tensors = {
-        "inv_freq": np.array(made.inverse_frequencies()),
-        "attention_factor": np.array(made.attention_factor_value()),
-    }
-    return Case(name, tests, tensors, made)
+def _case(name: str, tests: str, scheme: Any) -> Case:
+    """The tables of a scheme; of one whose name says so, its frequencies and attention factor alone."""
+    made = replace(scheme, dtype="float64")
+    if not name.startswith("frequencies-"):
+        places = getattr(made, "positions", None)
+        farthest = np.max(np.abs(places)) if places is not None else getattr(made, "seq_len", None) or 0
+        return Case(name, tests, made.tables(), made, largest_position=float(farthest))
+    values = {"inv_freq": made.inverse_frequencies(), "attention_factor": made.attention_factor_value()}
+    return Case(name, tests, {key: np.array(value) for key, value in values.items()}, made)
 
 
 DATA: dict[str, Any] = json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))
 """Scalings, rotations, grids and mistakes, a row each."""
 
 
-def _rope(**given: Any) -> Rope:
-    return Rope(**{"positions": POSITIONS, "dim": 32, **given})
+def _table_cases() -> Iterator[Case]:
+    for row in DATA["tables"]:
+        given = row["parameters"]
+        if given.get("positions") == "near and far":
+            given = {**given, "positions": POSITIONS}
+        yield _case(row["name"], row["tests"], scheme_named(row["scheme"])(**given))
 
 
-def _scaling_cases() -> Iterator[Case]:
-    for name, row in DATA["scalings"].items():
-        rope = _rope(**row["parameters"])
-        yield _frequencies(f"frequencies-{name}", f"frequencies and attention factor: {row['tests']}", rope)
-        yield _table(f"table-{name}", f"cos and sin near and far: {row['tests']}", rope)
-    for layout in ("halves", "interleaved"):
-        yield _table(f"table-{layout}", f"two columns per frequency, {layout}", _rope(layout=layout))
-    for dim in (2, 4, 64, 128):
-        yield _table(f"table-dim-{dim}", f"a rotary dimension of {dim}", _rope(dim=dim, positions=(1, 257, 131071)))
-
-
-def _preset_cases(names: Iterable[str]) -> Iterator[Case]:
+def _model_cases(names: Iterable[str]) -> Iterator[Case]:
     for name in names:
         model = load_model(name)
         for encoding in model.ropes():
@@ -128,9 +111,9 @@ def _preset_cases(names: Iterable[str]) -> Iterator[Case]:
                 continue
             label = "-".join(filter(None, (os.path.basename(name), encoding.layer_type.replace("/", "-"))))
             tests = f"frequencies of {model.file} before any call"
-            yield _frequencies(f"model-{label}", tests, encoding.frequency_rope())
+            yield _case(f"frequencies-{label}", tests, encoding.frequency_rope())
             rope = encoding.rope(None, positions=FAR_AND_NEAR)
-            yield _table(f"model-{label}-table", f"cos and sin of {model.file}", rope)
+            yield _case(f"model-{label}", f"cos and sin of {model.file}", rope)
 
 
 def _inputs(*shape: int, seed: int = 0) -> Array:
@@ -157,39 +140,7 @@ def _rotated(name: str, tests: str, rope: Rope, shape: Sequence[int], settings: 
     tensors = {"before": before, "after": apply(before, rope, **applied_settings(settings))}
     farthest = float(settings.get("offset", 0)) + max(shape)
     tests = f"queries or keys before and after: {tests}"
-    return Case(f"rotate-{name}", tests, tensors, _float64(rope), settings, largest_position=farthest)
-
-
-_SMALL_GRID: dict[str, Any] = {"grid": (3, 4)}
-
-
-def _other_cases() -> Iterator[Case]:
-    for name, given in DATA["rope_grids"].items():
-        yield _table(f"grid-rope-{name}", f"a grid that is not square, as {name} has it", Rope(**given))
-    for style in ("mae", "vit-mae", "detr", "timm"):
-        grid = Sinusoidal(**_SMALL_GRID, dim=16, style=style)
-        yield _table(f"grid-sinusoidal-{style}", f"a grid that is not square, as {style} has it", grid)
-    for heads in (4, 6, 8, 12, 40):
-        yield _table(f"alibi-slopes-{heads}", f"slopes of {heads} heads", Alibi(heads=heads, slopes=True))
-        for form in ("symmetric", "causal", "key"):
-            bias = Alibi(heads=heads, seq_len=6, form=form)
-            yield _table(f"alibi-{form}-{heads}", f"biases of {heads} heads, {form} form", bias)
-    for causal in (False, True):
-        name = "decoder" if causal else "encoder"
-        buckets = Relative(style="t5", seq_len=140, buckets=32, max_distance=128, causal=causal)
-        edges = replace(buckets, seq_len=20)
-        yield Case(f"t5-{name}", f"buckets of a T5 {name}", edges.tables(), edges)
-        rows = buckets.tables()["index"]
-        ends = {"index": np.concatenate([rows[:1], rows[-1:]])}
-        yield Case(f"t5-{name}-edges", "first and last query, out to the largest distance", ends, None, buckets.spec())
-    swin = Relative(style="swin", **_SMALL_GRID)
-    yield Case("swin-3x4", "Swin's index of a window that is not square", swin.tables(), swin)
-    deberta = Relative(style="deberta", seq_len=12, buckets=8, max_distance=16)
-    yield Case("deberta", "DeBERTa's logarithmic buckets", deberta.tables(), deberta)
-    for name, given in DATA["sinusoids"].items():
-        options: dict[str, Any] = {"positions": POSITIONS, "dim": 16, **given}
-        scheme = Sinusoidal(**options)
-        yield _table(f"sinusoidal-{name}", f"a sinusoidal table: {name.replace('-', ' ')}", scheme)
+    return Case(f"rotate-{name}", tests, tensors, replace(rope, dtype="float64"), settings, largest_position=farthest)
 
 
 def _parameter(name: str, expected: Any, found: Any) -> dict[str, Any]:
@@ -240,12 +191,11 @@ def cases(models: Iterable[str] = ()) -> Iterator[Case]:
     """The whole suite, or that of some models."""
     named = tuple(models)
     if named:
-        yield from _preset_cases(named)
+        yield from _model_cases(named)
         return
-    yield from _scaling_cases()
-    yield from _preset_cases(name for name in DATA["presets"] if name in presets())
+    yield from _table_cases()
+    yield from _model_cases(name for name in DATA["presets"] if name in presets())
     yield from _rotation_cases()
-    yield from _other_cases()
     yield from _mistake_cases()
 
 
@@ -281,8 +231,11 @@ def sha256_of(path: str) -> str:
 
 
 def _write_json(path: str, case: Case) -> None:
-    """float64 as decimal and hexadecimal text, and the correctly rounded narrower dtypes."""
-    dtypes = ("float32",) if case.edits else DTYPES
+    """float64 as decimal and hexadecimal text, and the narrower dtypes, all correctly rounded.
+
+    What was rotated in float64 is rounded more than once: it is written in the narrower ones.
+    """
+    dtypes = ("float32",) if case.edits else DTYPES[1:] if case.settings else DTYPES
     tensors = {name: _spelled(array, dtypes) for name, array in case.tensors.items()}
     _write_text(path, json.dumps({"name": case.name, "tensors": tensors}, separators=(",", ":")))
 
