@@ -364,7 +364,7 @@ def _error(right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolera
 def _many_rows(count: int, width: int) -> Indices:
     from pecli.explain.sample import chosen
 
-    return np.r_[chosen(count, width), count - 1]
+    return np.append(chosen(count, width), count - 1)
 
 
 def tables_of(scheme: Scheme) -> dict[str, Table]:
