@@ -261,7 +261,6 @@ class Recipe(NamedTuple):
 
 
 def _stored(dtype: str) -> Recipe:
-    """The exact values, kept in a dtype."""
     return Recipe("exact", "exact", "exact", dtype)
 
 

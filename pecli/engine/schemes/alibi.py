@@ -74,7 +74,6 @@ class Alibi(Scheme):
 
     @property
     def _alone(self) -> bool:
-        """Whether there are slopes, and no bias."""
         return self.slopes or self.seq_len is None
 
     @property

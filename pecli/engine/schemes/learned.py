@@ -77,7 +77,6 @@ class LearnedInit(Scheme):
             out[...] = flat.reshape(out.shape)
 
     def _values(self, u: Floats) -> Floats:
-        """What uniform numbers in (0, 1) become."""
         if self.init.endswith("uniform"):
             xavier = self.init == "xavier-uniform"
             bound = math.sqrt(6 / (self.max_len + self.dim)) if xavier else self.std * math.sqrt(3)

@@ -14,9 +14,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pecli.engine.arrays import Array, Indices
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes import EXACT, ListOf, Parameter, Real, Recipe, Whole
@@ -26,7 +25,7 @@ from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
 if TYPE_CHECKING:
     from pecli.engine.numerics.axis_tables import Coordinates
     from pecli.engine.schemes.grid_styles import GridStyle
-    from pecli.engine.schemes.recipe_tables import AxisWaves, FrequencyRecipe
+    from pecli.engine.schemes.recipe_tables import AxisWaves, Filler, FrequencyRecipe, RangeFiller
 
 LAST_POSITION = 2**40
 """Positions go up to this, and down to minus this."""
@@ -175,20 +174,6 @@ class GridParameter(Parameter):
         if len(sizes) not in (2, 3) or not 1 <= min(sizes) <= max(sizes) <= 2**20 or math.prod(sizes) > LAST_POSITION:
             raise ParameterError(name, quoted(value), self.rule)
         return GridSize(sizes)
-
-
-class Filler(Protocol):
-    """What makes rows of cos and sin."""
-
-    def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
-        """Write rows first, first + 1, … into those of `out`; see `Rotation.fill`."""
-
-
-class RangeFiller(Filler, Protocol):
-    """What makes them at consecutive positions, or at a few."""
-
-    def at(self, part: str, positions: Indices, axes: Indices, dtype: str) -> Array:
-        """The cos or sin of positions (axes, rows), each wave of which follows one axis; see `Rotation.at`."""
 
 
 _sizes = partial(ListOf, each=Real("a number", above=0))

@@ -311,7 +311,8 @@ class AxisRecipeFiller:
                 target[:, [to for to, _ in there]] = every[:, [of for _, of in there]]
 
 
-Filler = Rotation | RecipeFiller | CastFiller
+RangeFiller = Rotation | RecipeFiller | CastFiller
 """What fills tables of cos and sin at consecutive positions."""
 AxisFiller = AxisRotation | AxisRecipeFiller | CastFiller
 """What fills them at any positions."""
+Filler = RangeFiller | AxisFiller

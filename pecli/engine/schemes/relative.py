@@ -7,6 +7,7 @@ a library rounds them.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import numpy as np
 
 from pecli.engine.application import add_bias
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, ArrayLike, Indices, as_dtype, as_numpy, dtype_name
-from pecli.engine.schemes import ALWAYS_NAMED, Choice, Flag, Parameter, Whole
+from pecli.engine.schemes import Choice, Flag, Parameter, Whole
 from pecli.engine.schemes.positions import GridParameter, GridSize
 from pecli.engine.schemes.scheme import Axes, Scheme
 from pecli.engine.table import Table
@@ -123,15 +124,10 @@ class Kind:
     """How many rows the weights have; None where no bias follows from weights alone."""
 
 
-def _window(scheme: Relative) -> int:
-    height, width = scheme.grid or (1, 1)
-    return (2 * height - 1) * (2 * width - 1)
-
-
 KINDS = {
     "t5": Kind(t5_bucket, rows=lambda scheme: scheme.buckets or 0),
     "deberta": Kind(deberta_bucket, -1),
-    "swin": Kind(None, rows=_window),
+    "swin": Kind(None, rows=lambda scheme: math.prod(2 * size - 1 for size in scheme.grid or ())),
 }
 _LOG = ("seq_len", "buckets", "max_distance")
 _MAX_DISTANCE = Whole("t5, deberta: distance of the last bucket (128; 512)", low=2, high=1 << 20)
@@ -204,10 +200,6 @@ class Relative(Scheme):
         if shape[0] != count(self):
             rule = f"the {self.style} style looks up {count(self)} rows: they must be of shape ({count(self)}, heads)"
             raise ParameterError("weights", f"of shape {bracketed(shape)}", rule)
-
-    @classmethod
-    def _omitted_default(cls, name: str) -> Any:
-        return None if name == "weights" else ALWAYS_NAMED
 
     @property
     def length(self) -> int:

@@ -159,7 +159,6 @@ class RotaryParameters(Positioned):
         self.defined_scaling.check(self.base, self.exponent_dim)
 
     def _check_runtime(self) -> None:
-        """The runtime has this scaling and these positions."""
         if self.runtime == "none":
             return
         if self.recipe != "exact":

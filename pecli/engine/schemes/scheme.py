@@ -177,20 +177,14 @@ class Scheme(ABC):
     @classmethod
     @cache
     def _optional(cls) -> frozenset[str]:
-        """Parameters that may be absent altogether."""
         hints = get_type_hints(cls)
         return frozenset(f.name for f in fields(cls) if type(None) in get_args(hints[f.name]))
 
     def spec(self) -> dict[str, Any]:
         """The scheme as plain data; `from_spec` makes it again."""
-        values = {name: getattr(self, name) for name in self.parameters()}
-        said = {name: value for name, value in values.items() if value != self._omitted_default(name)}
+        values = {name: (getattr(self, name), each.omitted_default) for name, each in self.parameters().items()}
+        said = {name: value for name, (value, omitted) in values.items() if value != omitted}
         return {"scheme": self.name, "parameters": said}
-
-    @classmethod
-    def _omitted_default(cls, name: str) -> Any:
-        """The value of a parameter that a spec leaves out; ALWAYS_NAMED where it never does."""
-        return cls.parameters()[name].omitted_default
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> Self:
@@ -209,8 +203,8 @@ class Scheme(ABC):
                 raise ParameterError(
                     str(key), "unknown", f"{name} has no such parameter", nearest(key, kind.parameters())
                 )
-        for key in kind.parameters():
-            if key not in parameters and kind._omitted_default(key) is ALWAYS_NAMED:
+        for key, parameter in kind.parameters().items():
+            if key not in parameters and parameter.omitted_default is ALWAYS_NAMED:
                 raise ParameterError(key, "missing", f"a spec of {name} names every parameter")
         return kind(**parameters)
 
@@ -328,7 +322,6 @@ class Scheme(ABC):
         return {"edit": "parameter", "name": name, "expected": expected, "found": found}
 
     def _other_defaults(self) -> dict[str, Any]:
-        """The defaults of parameters that have other values here."""
         names = [name for name in self.parameters() if name not in ("dtype", "recipe", "offset")]
         defaults = {name: self.default_of(name) for name in names if name not in self.inert_parameters}
         usual = {name: value for name, value in defaults.items() if value is not None and value is not MISSING}

@@ -20,7 +20,7 @@ from pecli.engine import numerics
 from pecli.engine.arrays import Array, Indices
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes import RECIPE, Choice, Flag, Real, Whole, check_base, recipe_named
-from pecli.engine.schemes.positions import Filler, Positioned, check_last
+from pecli.engine.schemes.positions import Positioned, check_last
 from pecli.engine.schemes.scheme import Axes, Neighbour, WaveTable, unset
 from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError, bracketed, shown
@@ -28,7 +28,7 @@ from pecli.errors import ParameterError, bracketed, shown
 if TYPE_CHECKING:
     from pecli.engine.numerics.axis_tables import Coordinates
     from pecli.engine.schemes.grid_styles import AxisBlock, GridStyle
-    from pecli.engine.schemes.recipe_tables import AxisWaves, FrequencyRecipe
+    from pecli.engine.schemes.recipe_tables import AxisWaves, Filler, FrequencyRecipe
 
 _HALVES: Mapping[str, Any] = {"layout": "halves"}
 _TENSOR2TENSOR = {**_HALVES, "freq_shift": 1.0}
@@ -279,7 +279,6 @@ class Sinusoidal(Positioned):
                 done += size
 
     def _padding_rows(self, first: int, count: int) -> Indices:
-        """The rows of the padding position, of `count` rows."""
         if self.is_range:
             return np.flatnonzero(np.arange(first, first + count) == self.padding_idx)
         coordinates = self.coordinates()
